@@ -156,7 +156,7 @@ def before_the_first_delivery(now: datetime) -> MemoryStore:
     paused = Incident(
         IncidentKind.WATCH_PAUSED, Severity.ALERT, now, "paused", "no table yet", "unpause it.", dag_id="sales_watch"
     )
-    checked = page_indexes.verdict("sales", FreshnessStatus.AT_RISK, now, headline="Nothing.", incidents=(paused,))
+    checked = page_indexes.verdict("sales", FreshnessStatus.AT_RISK, now, incidents=(paused,))
     store = MemoryStore(verdicts=(replace(checked, is_started=False),))
     store.report("sales", replace(paused, kind=IncidentKind.FEED_NOT_CHECKED, dag_id="freshness_watchdog"), now)
     return store

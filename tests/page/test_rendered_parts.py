@@ -12,20 +12,16 @@ import pytest
 
 from dedup_clone.freshness.durations import format_duration
 from testkit.browser import Page
-from tests.page.serving import approval
 
 NOW = str(datetime.now(UTC))
 HERO = {
     "now": NOW,
     "has_index": True,
-    "approvals": [],
-    "stopped": None,
     "waiting": [{"arrived_at": NOW}],
     "live": None,
     "replayable": [{}],
     "sla_minutes": 60,
-    "choices": {"publish_dag": "sales_publish"},
-    "freshness": {"status": "at risk", "headline": "1 waits.", "incidents": [], "check_age_s": 1, "waiting": 1},
+    "freshness": {"status": "at risk", "headline": "1 waits.", "next_step": "see.", "check_age_s": 1, "waiting": 1},
 }
 COST = {"usd": 0.0002, "spark_usd": None, "runs_spark": True, "merge_usd": 241.58, "qualify_usd": 170.53}
 TINY = {"kind": "publish", "usd": 0.0001, "spark_usd": None, "runs_spark": True}
@@ -40,30 +36,6 @@ def rendered(shown: Callable[[str], Page], module: str, function: str, values: A
     """The value of `wanted`, JavaScript about `card`, after a part of the page was rendered into it."""
     call = f"const card = document.createElement('section'); m.{function}(card, {json.dumps(values)});"
     return script(shown, module, f"{{ {call} return {wanted}; }}")
-
-
-def with_incident(kind: str, dag: str, run_id: str = "", **changes: Any) -> dict[str, Any]:
-    found = [{"kind": kind, "dag_id": dag, "run_id": run_id}]
-    return {**HERO, "freshness": {**HERO["freshness"], "incidents": found}, **changes}  # type: ignore[dict-item]
-
-
-@pytest.mark.parametrize(
-    ("view", "path"),
-    [
-        (
-            {**HERO, "approvals": [approval(datetime.now(UTC), "sales_publish")]},
-            "/dags/sales_publish/runs/manual__1/tasks/",
-        ),
-        (with_incident("publish_failed", "sales_publish", "publish__8"), "/dags/sales_publish/runs/publish__8"),
-        (with_incident("publish_paused", "sales_publish"), "/dags/sales_publish"),
-    ],
-    ids=["approval", "failed", "paused"],
-)
-def test_what_only_a_person_ends_has_a_link_in_the_headline_and_at_waiting(
-    shown: Callable[[str], Page], view: dict[str, Any], path: str
-) -> None:
-    links = "['.headline a', 'dd a'].map((one) => card.querySelector(one).pathname)"
-    assert all(path in link for link in rendered(shown, "hero", "renderHero", view, links))
 
 
 @pytest.mark.parametrize(
@@ -85,7 +57,8 @@ def test_the_dates_that_are_done_are_shown_for_each_task_that_runs_spark(
 
 # Each: module, function, its values, and what the rendered part must and must not say.
 PARTS: list[tuple[str, str, Any, str, str]] = [
-    ("hero", "renderHero", with_incident("watch_paused", "s", waiting=[]), "Waiting1not registered yet", "none"),
+    ("hero", "renderHero", {**HERO, "waiting": []}, "Waiting1not registered yet", "none"),
+    ("hero", "renderHero", HERO, "1 waits.checked 1 s agoWhat to do: see.", "not registered"),
     (
         "cost",
         "renderCost",

@@ -207,7 +207,7 @@ def verdict(
 ) -> FreshnessVerdict:
     """The verdict of a check 40 seconds before `now`, by a watchdog that checks every five minutes."""
     values: dict[str, Any] = {
-        "headline": "Readers see snapshot 2120, the newest one.",
+        "readers_see": "snapshot 2120 (generation 120)",
         "incidents": (),
         "next_expected_at": now + timedelta(minutes=156),
         "check_interval_s": 300.0,
@@ -231,7 +231,7 @@ def invalid_feed_file(feed: str, now: datetime = NOW) -> FreshnessVerdict:
         feed,
         FreshnessStatus.STOPPED,
         now,
-        headline="The feed has no valid file, and nothing is registered or published. Readers see no table yet.",
+        readers_see="no table yet: nothing was published",
         incidents=(found,),
         runbook="https://example.org/runbook.md",
         check_interval_s=3600.0,
@@ -268,7 +268,6 @@ def verdicts(now: datetime = NOW) -> tuple[FreshnessVerdict, ...]:
             "store_visits",
             FreshnessStatus.LATE,
             now,
-            headline="Readers see snapshot 2120; 1 more waits.",
             waiting=1,
             incidents=(missed, refused),
             runbook="https://example.org/runbook.md",
@@ -278,7 +277,7 @@ def verdicts(now: datetime = NOW) -> tuple[FreshnessVerdict, ...]:
             "worked_example",
             FreshnessStatus.EMPTY,
             now,
-            headline="Nothing is published yet.",
+            readers_see="no table yet: nothing was published",
             next_expected_at=None,
             check_interval_s=3600.0,
         ),

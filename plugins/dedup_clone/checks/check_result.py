@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass, replace
 from enum import StrEnum
-from textwrap import shorten
 
 from dedup_clone.contract.errors import CheckFailed
 from dedup_clone.settings.check_settings import SQL_CHECK_PREFIX
@@ -23,7 +22,6 @@ class Level(StrEnum):
     FAIL = "fail"
 
 
-_SHORT_TEXT = 120  # characters of found, and of expected, in a headline
 _ACCEPTED_PREFIX = "accepted by the operator: "
 
 
@@ -32,11 +30,10 @@ class CheckResult:
     """The outcome of the check named `check`.
 
     `found`, `expected`: the evidence, as text. `next_step`: what the operator should do, or why an operator accepted
-    the failure; not shown if the check passed. `brief`: found and expected in a few words, for a headline; empty if the
-    check passed or has no such text.
-    `examples`: keys or rows of the feed that show what was found. They are stored with the attempt and shown on the
-    page, but are in no log, error, alert or table: an erasure of keys deletes them with the attempt.
-    `is_misconfigured`: the check itself is wrong, such as an invalid query, and says nothing about the data.
+    the failure; not shown if the check passed. `examples`: keys or rows of the feed that show what was found. They are
+    stored with the attempt and shown on the page, but are in no log, error, alert or table: an erasure of keys deletes
+    them with the attempt. `is_misconfigured`: the check itself is wrong, such as an invalid query, and says nothing
+    about the data.
     """
 
     check: str
@@ -44,7 +41,6 @@ class CheckResult:
     found: str
     expected: str
     next_step: str = ""
-    brief: str = ""
     examples: tuple[str, ...] = ()
     is_misconfigured: bool = False
 
@@ -52,12 +48,6 @@ class CheckResult:
     def concerns_data(self) -> bool:
         """Whether the check's failure is the data's, and not that of settings, tables or the check itself."""
         return may_be_accepted(self.check) and not self.is_misconfigured
-
-    @property
-    def in_short(self) -> str:
-        """`brief`; if that is empty, name and evidence, the latter shortened."""
-        found, expected = (shorten(text, _SHORT_TEXT, placeholder=" …") for text in (self.found, self.expected))
-        return self.brief or f"{self.check}: {found}, expected {expected}"
 
     def __str__(self) -> str:
         line = f"{self.level.upper()} {self.check}: [{self.found}], expected [{self.expected}]"
@@ -79,7 +69,6 @@ def make_result(
     found: str,
     expected: str,
     next_step: str,
-    brief: str = "",
     otherwise: Level = Level.FAIL,
     examples: Collection[str] = (),
 ) -> CheckResult:
@@ -89,7 +78,7 @@ def make_result(
     """
     if passed:
         return CheckResult(check, Level.PASS, found, expected)
-    return CheckResult(check, otherwise, found, expected, next_step, brief, tuple(examples))
+    return CheckResult(check, otherwise, found, expected, next_step, tuple(examples))
 
 
 def listed(items: Collection[object], *, between: str = ", ", most: int = 5) -> str:
@@ -128,7 +117,7 @@ def require_no_failure(results: CheckResults, consequence: str) -> None:
 
 def stopped_by(failed: Iterable[CheckResult]) -> str:
     """Which checks stopped a publish, and what they found."""
-    return "stopped by " + "; ".join(f"check [{r.check}]: {r.brief or r.found}" for r in failed)
+    return "stopped by " + "; ".join(f"check [{r.check}]: {r.found}, expected {r.expected}" for r in failed)
 
 
 def next_step_after_checks(failed: Collection[CheckResult]) -> str:

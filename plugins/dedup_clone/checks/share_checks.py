@@ -83,7 +83,6 @@ def check_shares(
                 found=text if passed else text + _most_affected(counts, rows) + _applied(manifest),
                 expected=f"at most {limit:.2%} {origin}" + ("" if usual is None else f" and {usual}"),
                 next_step=f"look at the snapshot with its producer; if it is right, replay and accept [{check.name}].",
-                brief=_brief(check, share or 0.0, limit if usual is None else min(limit, usual.limit)),
                 examples=_examples(check, counts, key_examples),
             )
         )
@@ -155,11 +154,6 @@ def _found(check: ShareCheck, share: float | None, counts: dict[date, int], rows
     text = f"{sum(counts.values())} of {sum(rows[day] for day in counts)} rows {check.description} ({share:.4%})"
     uncounted = len(rows) - len(counts)
     return f"{text}; not compared on {uncounted} of {len(rows)} dates" if uncounted else text
-
-
-def _brief(check: ShareCheck, share: float, limit: float) -> str:
-    """Such as `50 % new rows, 20 % allowed`."""
-    return f"{share * 100:.3g} % {check.description} rows, {limit * 100:.3g} % allowed"
 
 
 def _most_affected(counts: dict[date, int], rows: dict[date, int]) -> str:

@@ -12,7 +12,7 @@ import re
 import threading
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Generic, TypeVar
 
@@ -37,7 +37,6 @@ class FeedRecords:
 
     `intent`: the run that holds the lease; None if no run does. `progress`: how far that run's dedup job is; None if
     that is not known.
-    `newest_of_any_feed`: the summary of the newest verdict of any feed; None if there is none.
     `reported`: the records of open incidents of this feed, and of tables that have rows of all feeds.
     """
 
@@ -46,7 +45,6 @@ class FeedRecords:
     verdict: FreshnessVerdict | None
     intent: Intent | None = None
     progress: JobProgress | None = None
-    newest_of_any_feed: VerdictSummary | None = None
     reported: tuple[IncidentRecord, ...] = ()
 
 
@@ -68,14 +66,12 @@ class FeedOverview:
     """A feed in the list of all feeds. `summary`: None if nothing is known of its freshness.
 
     `waiting`: the number of deliveries that were not live yet at the watchdog's last check; without such a check, or if
-    it saw neither a delivery nor a live generation, the number that the index has. `newest_of_any_feed`: as in
-    FeedRecords, but None if that check saw a delivery or a live generation.
+    it saw neither a delivery nor a live generation, the number that the index has.
     """
 
     feed: str
     summary: VerdictSummary | None
     waiting: int
-    newest_of_any_feed: VerdictSummary | None = None
 
 
 @dataclass
@@ -193,18 +189,13 @@ class FeedReader:
                 arrivals = records.index.arrivals if records.index else ()
                 waiting = sum(arrival.state is DeliveryState.WAITING for arrival in arrivals)
                 summary = self._summaries.get(records.feed)
-                overviews[records.feed] = FeedOverview(records.feed, summary, waiting, self._newest_of_any_feed)
+                overviews[records.feed] = FeedOverview(records.feed, summary, waiting)
         return [overviews[feed] for feed in feeds if feed in overviews]
 
     def read(self, feed: str) -> FeedRecords | None:
         """The records of one feed; None if it has neither an index nor a verdict nor an open incident."""
         store, feeds = self._store_and_feeds()
-        records = self._read(store, feed) if feed in feeds else None
-        return None if records is None else replace(records, newest_of_any_feed=self._newest_of_any_feed)
-
-    @property
-    def _newest_of_any_feed(self) -> VerdictSummary | None:
-        return max(self._summaries.values(), key=lambda summary: summary.checked_at, default=None)
+        return self._read(store, feed) if feed in feeds else None
 
     def _store_and_feeds(self) -> tuple[ObjectStore, list[str]]:
         """The state bucket and the names of all feeds. Lists feeds and summaries again if they were cached too long."""

@@ -13,7 +13,7 @@ from dedup_clone.contract.engine import Engine
 from dedup_clone.contract.records import to_plain
 from dedup_clone.contract.request import REPLAY_PLANS
 from dedup_clone.freshness.incident_records import IncidentRecord
-from dedup_clone.freshness.verdict import FreshnessVerdict, VerdictSummary
+from dedup_clone.freshness.verdict import FreshnessVerdict
 from dedup_clone.page.feed_reader import FeedOverview, FeedRecords
 from dedup_clone.page.freshness_view import arrival_view, status_and_headline, status_view, today_view
 from dedup_clone.page.publish_kinds import PublishKind, publish_kinds
@@ -35,7 +35,7 @@ def rollback_dag(feed: str) -> str:
 
 def feed_summary(overview: FeedOverview, now: datetime) -> dict[str, Any]:
     """The feed's entry in the list of all feeds: of the last verdict, as the feed's own page shows it."""
-    status, headline = status_and_headline(overview.summary, now, overview.newest_of_any_feed)
+    status, headline = status_and_headline(overview.summary, now)
     return {
         "feed": overview.feed,
         "status": status,
@@ -50,11 +50,9 @@ def page_view(records: FeedRecords, now: datetime) -> dict[str, Any]:
     Without an index: freshness, and the run that holds the lease.
     """
     if records.index is not None:
-        view = index_view(records.index, records.verdict, now, records.newest_of_any_feed, records.reported)
+        view = index_view(records.index, records.verdict, now, records.reported)
     else:
-        freshness = status_view(
-            records.verdict, now, newest_of_any_feed=records.newest_of_any_feed, reported=records.reported
-        )
+        freshness = status_view(records.verdict, now, records.reported)
         view = {"now": now.isoformat(), "feed": records.feed, "freshness": freshness}
     running = _running(records)
     if records.intent is not None and view.get("stopped") is not None:
@@ -85,13 +83,11 @@ def index_view(
     index: Index,
     verdict: FreshnessVerdict | None,
     now: datetime,
-    newest_of_any_feed: VerdictSummary | None = None,
     reported: tuple[IncidentRecord, ...] = (),
 ) -> dict[str, Any]:
-    """What the page shows at `now` (UTC) of a feed that has an index. Further parameters: see FeedRecords."""
+    """What the page shows at `now` (UTC) of a feed that has an index. `reported`: see FeedRecords."""
     shown, kinds, waiting = index.records[-PUBLISHES_SHOWN:], publish_kinds(index), _waiting(index)
-    due_now = waiting[0].arrived_at + timedelta(minutes=index.sla_minutes) if waiting else None
-    freshness = status_view(verdict, now, newest_of_any_feed, reported, due_now)
+    freshness = status_view(verdict, now, reported)
     return {
         "now": now.isoformat(),
         "feed": index.feed,

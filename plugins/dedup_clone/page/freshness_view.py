@@ -12,97 +12,69 @@ from dedup_clone.freshness.arrival_checks import ExpectedTime, expected_times_wi
 from dedup_clone.freshness.durations import format_duration, format_time
 from dedup_clone.freshness.incident import Incident, IncidentKind
 from dedup_clone.freshness.incident_records import IncidentRecord
-from dedup_clone.freshness.verdict import NEWEST_SUFFIX, FreshnessStatus, FreshnessVerdict, VerdictSummary
+from dedup_clone.freshness.verdict import FreshnessVerdict, VerdictSummary
 from dedup_clone.settings.freshness_settings import ExpectedArrivals
 from dedup_clone.state.index import Index, IndexArrival
 
 UNKNOWN = "unknown"
 NO_VERDICT = (
-    "The watchdog has not checked this feed yet: see whether the DAG freshness_watchdog is paused or its task fails."
+    "The watchdog has not checked this feed yet. If it does not within some minutes, see whether the DAG "
+    "freshness_watchdog is paused or its task fails."
 )
-FIRST_CHECK = "The watchdog has not checked this feed yet: first check within {} after its last run, at {}."
 # No verdict has incidents of these kinds, because no check of the feed finds them.
 _NEVER_IN_VERDICT = (IncidentKind.FEED_NOT_CHECKED, IncidentKind.ENVIRONMENT_SILENT, IncidentKind.ROWS_NOT_LOADED)
 
 
 def status_view(
-    verdict: FreshnessVerdict | None,
-    now: datetime,
-    newest_of_any_feed: VerdictSummary | None = None,
-    reported: Iterable[IncidentRecord] = (),
-    due_now: datetime | None = None,
+    verdict: FreshnessVerdict | None, now: datetime, reported: Iterable[IncidentRecord] = ()
 ) -> dict[str, Any]:
     """The verdict as of `now`. Its status is `unknown` if there is no verdict, or if it is too old to be trusted.
 
     The view's `waiting` is that of the verdict, as the headline's; None without a verdict that can be trusted.
-    `newest_of_any_feed`: the summary of the newest verdict of any feed, which tells whether the watchdog runs.
     `reported`: the records of open incidents; those that the verdict cannot have are shown after those that it has.
-    `due_now`: when the oldest delivery that waits now must be live; None if none waits.
+    `next_step`: of the first incident.
     """
-    still_waits = bool(due_now and verdict and verdict.due_at and due_now <= verdict.due_at)
-    incidents = [to_plain(one) for one in _incidents(verdict, now, reported, still_waits)]
-    status, headline = status_and_headline(verdict, now, newest_of_any_feed)
-    if verdict is None:
-        return {
-            "status": status,
-            "headline": headline,
-            "incidents": incidents,
-            "waiting": None,
-            "check_age_s": None,
-            "next_expected_at": None,
-            "runbook": "",
-        }
-    expected = verdict.next_expected_at
+    status, headline = status_and_headline(verdict, now)
+    found = _incidents(verdict, reported)
+    expected = None if verdict is None else verdict.next_expected_at
     return {
         "status": status,
         "headline": headline,
-        "incidents": incidents,
-        "waiting": None if verdict.is_stale(now) else verdict.waiting,
-        "check_age_s": (now - verdict.checked_at).total_seconds(),
+        "next_step": found[0].next_step if found else "",
+        "incidents": [{**to_plain(one), "title": one.kind.label} for one in found],
+        "waiting": None if verdict is None or verdict.is_stale(now) else verdict.waiting,
+        "check_age_s": None if verdict is None else (now - verdict.checked_at).total_seconds(),
         "next_expected_at": None if expected is None or expected < now else to_plain(expected),
-        "runbook": verdict.runbook,
+        "runbook": "" if verdict is None else verdict.runbook,
     }
 
 
-def _incidents(
-    verdict: FreshnessVerdict | None, now: datetime, reported: Iterable[IncidentRecord], still_waits: bool
-) -> list[Incident]:
-    """The incidents of the verdict, and the reported ones that are newer, or of a kind that no verdict has.
+def _incidents(verdict: FreshnessVerdict | None, reported: Iterable[IncidentRecord]) -> list[Incident]:
+    """The incidents of the verdict, and the reported ones of kinds that no verdict has; without a verdict all reported.
 
     Other reported ones have ended since, although the watchdog has not closed their records yet.
     """
-    found = list(verdict.incidents_at(now, still_waits=still_waits)) if verdict else []
+    found = list(verdict.incidents) if verdict else []
     names = {incident.name for incident in found}
-    for record in reported:
-        is_newer = verdict is None or record.opened_at > verdict.checked_at
-        if record.incident.name not in names and (is_newer or record.incident.kind in _NEVER_IN_VERDICT):
-            found.append(record.incident)
+    found += [
+        record.incident
+        for record in reported
+        if record.incident.name not in names and (verdict is None or record.incident.kind in _NEVER_IN_VERDICT)
+    ]
     return found
 
 
-def status_and_headline(
-    verdict: FreshnessVerdict | VerdictSummary | None,
-    now: datetime,
-    newest_of_any_feed: VerdictSummary | None = None,
-) -> tuple[str, str]:
-    """Status and headline as of `now`. The parameters are those of `status_view`."""
+def status_and_headline(verdict: FreshnessVerdict | VerdictSummary | None, now: datetime) -> tuple[str, str]:
+    """Status and headline as of `now`."""
     if verdict is None:
-        if newest_of_any_feed is None or newest_of_any_feed.is_stale(now):
-            return UNKNOWN, NO_VERDICT
-        interval = format_duration(timedelta(seconds=newest_of_any_feed.check_interval_s))
-        return UNKNOWN, FIRST_CHECK.format(interval, format_time(newest_of_any_feed.checked_at))
-    headline = verdict.headline
+        return UNKNOWN, NO_VERDICT
     if verdict.is_stale(now):
         age = format_duration(now - verdict.checked_at)
         return UNKNOWN, (
             f"The watchdog has not checked since {format_time(verdict.checked_at)}, {age} ago. "
-            f"Its last verdict was {verdict.status}: {headline.replace(NEWEST_SUFFIX, '')}"
+            f"Its last verdict was {verdict.status}: {verdict.headline}"
         )
-    if verdict.due_at is not None and verdict.is_overdue(now) and verdict.status is not FreshnessStatus.LATE:
-        is_stopped = verdict.status is FreshnessStatus.STOPPED
-        status = verdict.status if is_stopped else FreshnessStatus.LATE
-        return str(status), f"{headline} A snapshot was due {format_time(verdict.due_at)}."
-    return str(verdict.status), headline
+    return str(verdict.status), verdict.headline
 
 
 def today_view(index: Index, now: datetime, unregistered: int = 0) -> dict[str, Any]:

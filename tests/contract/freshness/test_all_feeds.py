@@ -194,10 +194,7 @@ def test_an_invalid_feed_file_is_an_incident_until_it_is_corrected(
     assert alerts == [["[crowd_9] ALERT: feed_file_invalid"], []]
     verdict = deployed.verdict("crowd_9")
     assert verdict.status is FreshnessStatus.STOPPED
-    assert verdict.headline == (
-        "The feed has no valid file, and nothing is registered or published. "
-        "Readers see no table yet: nothing was published."
-    )
+    assert verdict.headline == "Readers see no table yet: nothing was published."
     incident, still_open = verdict.incidents
     assert "crowd_9.yaml:1: [description]" in incident.what
     assert still_open.name == "watch_paused"

@@ -144,7 +144,7 @@ def test_the_job_runs_again_if_its_input_differs(feed: FeedOnStandIn, difference
     assert feed.rows() == expected(*rows(winner, CLEAN), *rows(4, GARBAGE))
 
 
-def test_page_headline_and_alert_say_what_is_held_until_a_person_discards_it(
+def test_page_and_alert_say_what_is_held_until_a_person_discards_it(
     feed: FeedOnStandIn, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     dog = Watchdog(feed, TaskApi(monkeypatch), monkeypatch, caplog)
@@ -160,7 +160,9 @@ def test_page_headline_and_alert_say_what_is_held_until_a_person_discards_it(
     assert f"delivery [{garbage}] of snapshot 4 is held" in incident["what"]
     assert f"together with [{clean}]" in incident["what"]
     verdict = feed.state_of("_freshness").read(f"{feed.feed.feed}.json")
-    assert verdict["headline"].startswith("Readers see snapshot 5; snapshot 4 is held: 80 % new rows, 20 % allow")
+    assert verdict["readers_see"].startswith("snapshot 5 (generation ")
+    assert [found["kind"] for found in verdict["incidents"]] == ["delivery_held"]
+    assert "new_share" in incident["what"]
     (held,) = feed.state.index["held"]
     assert (held["delivery"]["snapshot_id"], held["run_id"]) == (4, "both")
     (failed,) = [found for found in held["verdicts"] if found["check"] == "new_share"]

@@ -43,7 +43,10 @@ def test_a_whole_run_publishes_and_tells_airflow_of_the_table(by_hand: DagTasks)
     name = world.land(7, [row(7, 1), row(7, 2)])
     by_hand.execute(RESOLVE, **AGAIN, accepted_checks=["new_share"], dates=[])
     verdict = world.state_of("_freshness").read(f"{world.feed.feed}.json")
-    assert (verdict["waiting"], verdict["headline"]) == (1, "Nothing is published yet; 1 waits.")
+    assert (verdict["waiting"], verdict["readers_see"]) == (
+        1,
+        "no table yet: nothing was published",
+    )
     for task_id in ("dedup_snapshot", "load_staging"):
         by_hand.execute(task_id)
     with pytest.raises(DownstreamTasksSkipped) as skipped:  # no accepted check failed: nobody is asked

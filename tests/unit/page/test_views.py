@@ -13,7 +13,7 @@ from dedup_clone.freshness.incident import Incident, IncidentKind, Severity
 from dedup_clone.freshness.verdict import FreshnessStatus
 from dedup_clone.page.feed_reader import FeedOverview, FeedRecords, JobProgress
 from dedup_clone.page.feed_view import feed_summary, index_view, page_view
-from dedup_clone.page.freshness_view import status_and_headline, status_view, today_view
+from dedup_clone.page.freshness_view import status_view, today_view
 from dedup_clone.page.publish_kinds import PublishKind, publish_kinds
 from dedup_clone.page.restore_options import generation_view
 from dedup_clone.state.current import Intent, IntentKind
@@ -155,7 +155,7 @@ def test_a_table_that_was_taken_over_is_a_bootstrap() -> None:
 
 
 def test_the_list_of_feeds_has_the_verdict_and_how_many_deliveries_wait() -> None:
-    checked = verdict("store_visits", headline="Readers see snapshot 2120; 1 more waits.", waiting=1)
+    checked = verdict("store_visits", waiting=1)
     summary = feed_summary(FeedOverview("store_visits", checked.summary, 1), NOW)
     assert (summary["status"], summary["waiting"]) == ("fresh", 1)
     assert summary["headline"] == status_view(checked, NOW)["headline"]
@@ -170,7 +170,11 @@ def test_the_verdict_is_shown_with_its_age_its_incidents_and_the_next_arrival() 
     expected = NOW + timedelta(hours=2)
     stored = verdict("sales", FreshnessStatus.LATE, incidents=(MISSED,), waiting=1, next_expected_at=expected)
     view = status_view(stored, NOW + timedelta(seconds=40))
-    assert (view["status"], view["headline"]) == ("late", "Readers see snapshot 2120, the newest one.")
+    assert (view["status"], view["headline"]) == (
+        "late",
+        "Readers see snapshot 2120 (generation 120); 1 delivery waits.",
+    )
+    assert view["next_step"] == "open the run."
     assert (view["check_age_s"], view["next_expected_at"]) == (80.0, expected.isoformat())
     (incident,) = view["incidents"]
     assert (incident["kind"], incident["severity"]) == ("sla_missed", "alert")
@@ -188,7 +192,7 @@ def test_a_verdict_that_missed_three_checks_is_unknown_and_says_since_when() -> 
     assert view["status"] == "unknown"
     assert view["headline"] == (
         "The watchdog has not checked since 2026-11-21 15:29:20 UTC, 16 min ago. "
-        "Its last verdict was late: Readers see snapshot 2120."
+        "Its last verdict was late: Readers see snapshot 2120 (generation 120)."
     )
     assert len(view["incidents"]) == 1
 
@@ -196,15 +200,8 @@ def test_a_verdict_that_missed_three_checks_is_unknown_and_says_since_when() -> 
 def test_without_a_verdict_the_status_is_unknown_and_says_where_to_look() -> None:
     view = status_view(None, NOW)
     assert (view["status"], view["incidents"], view["check_age_s"]) == ("unknown", [], None)
-    assert view["headline"].startswith("The watchdog has not checked this feed yet: see whether the DAG")
-
-
-def test_a_feed_that_is_newer_than_the_last_check_of_others_says_when_it_is_checked() -> None:
-    others = verdict("sales").summary
-    view = status_view(None, NOW, newest_of_any_feed=others)
-    assert view["headline"].endswith("yet: first check within 5 min after its last run, at 2026-11-21 15:29:20 UTC.")
-    late = status_view(None, NOW + timedelta(hours=1), newest_of_any_feed=others)
-    assert "paused" in late["headline"]
+    assert view["headline"].startswith("The watchdog has not checked this feed yet.")
+    assert "freshness_watchdog is paused" in view["headline"]
 
 
 def feed(*arrived_at: datetime, expected: ExpectedTimes | None = BERLIN) -> Index:
@@ -249,43 +246,3 @@ def test_the_day_on_which_clocks_change_has_all_its_arrivals() -> None:
 
 def test_a_feed_without_expected_times_has_none_on_the_page() -> None:
     assert expected_today(feed(expected=None), datetime(2026, 11, 21, tzinfo=UTC)) == []
-
-
-def test_a_delivery_that_became_due_after_the_check_is_late_and_not_at_risk() -> None:
-    due = NOW + timedelta(minutes=2)
-    warning = replace(MISSED, kind=IncidentKind.SLA_AT_RISK, severity=Severity.WARNING, what="snapshot 8 is due soon")
-    paused = replace(MISSED, kind=IncidentKind.WATCH_PAUSED)
-    stored = verdict(
-        "sales", FreshnessStatus.AT_RISK, headline="Readers see snapshot 7; 1 more waits.",
-        incidents=(warning, paused), due_at=due,
-    )  # fmt: skip
-    assert status_view(stored, due)["status"] == "at risk"
-    view = status_view(stored, due + timedelta(seconds=1))
-    assert (view["status"], view["headline"]) == (
-        "late",
-        "Readers see snapshot 7; 1 more waits. A snapshot was due 2026-11-21 15:32:00 UTC.",
-    )
-    missed, other = view["incidents"]
-    assert (missed["kind"], missed["severity"], missed["since"]) == ("sla_missed", "alert", due.isoformat())
-    assert missed["what"] == (
-        "a snapshot was due 2026-11-21 15:32:00 UTC and is not live. "
-        "At the check of 2026-11-21 15:29:20 UTC: snapshot 8 is due soon"
-    )
-    assert other["kind"] == "watch_paused"
-    assert status_and_headline(stored.summary, due + timedelta(seconds=1))[0] == "late"
-    assert status_view(stored, stored.checked_at + timedelta(minutes=16))["status"] == "unknown"
-    unchecked = stored.checked_at + timedelta(minutes=16)
-    assert [i["kind"] for i in status_view(stored, unchecked)["incidents"]] == ["sla_at_risk", "watch_paused"]
-    known = status_view(stored, unchecked, due_now=due)
-    assert (known["status"], known["incidents"][0]["kind"]) == ("unknown", "sla_missed")
-    of_a_newer_one = status_view(stored, unchecked, due_now=due + timedelta(minutes=5))
-    assert of_a_newer_one["incidents"][0]["kind"] == "sla_at_risk"
-
-
-def test_a_feed_with_an_invalid_file_stays_stopped_when_a_snapshot_becomes_due() -> None:
-    stored = verdict("sales", FreshnessStatus.STOPPED, headline="The feed's file is invalid.", due_at=NOW)
-    view = status_view(stored, NOW + timedelta(minutes=1))
-    assert (view["status"], view["headline"]) == (
-        "stopped",
-        "The feed's file is invalid. A snapshot was due 2026-11-21 15:30:00 UTC.",
-    )

@@ -88,7 +88,7 @@ class ApproveAcceptedOperator(AskOnceOperator):
             # If an earlier try asked already, another run may have taken the lease over: no further retry helps then.
             services.current.require_intent(spec.attempt)
             begin_approval_wait(services, spec)
-        refresh_verdict(self.setup)  # the headline names the approval
+        refresh_verdict(self.setup)  # which says that the run waits
         return super().execute(context)
 
     def execute_complete(self, context: Context, event: dict[str, Any]) -> Any:

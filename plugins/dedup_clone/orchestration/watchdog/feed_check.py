@@ -93,7 +93,7 @@ def _check_other_environment(
         since=verdict.checked_at,
         what=f"environment [{environment}] publishes the feed, and has not checked it since "
         f"{format_time(verdict.checked_at)}.",
-        readers_see=f"unknown; at that check: {verdict.headline}",
+        readers_see=f"unknown; at that check: {verdict.readers_see}",
         next_step=f"see whether that environment is healthy; if it is gone for good, trigger [{feed}_publish] of "
         f"environment [{services.environment}] with [take_over] and a reason.",
     )

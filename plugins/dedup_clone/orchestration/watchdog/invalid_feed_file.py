@@ -58,13 +58,12 @@ def report_invalid_feed_file(
     verdict = FreshnessVerdict(
         feed=feed,
         status=FreshnessStatus.STOPPED,
-        headline=f"The feed has no valid file, and nothing is registered or published. Readers see {readers_see}.",
+        readers_see=readers_see,
         incidents=(incident, *(other for other in open_incidents(store, feed) if other.name != incident.name)),
         checked_at=now,
         check_interval_s=check_interval_s,
         next_expected_at=None,
         waiting=previous.waiting if previous else 0,
-        due_at=previous.due_at if previous else None,
         runbook=settings.runbook,
     )
     write_verdict(store, verdict)

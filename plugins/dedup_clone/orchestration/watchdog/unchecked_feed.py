@@ -24,7 +24,7 @@ def report_unchecked_feed(feed: str, error: Exception, store: ObjectStore, setti
         Severity.ALERT,
         since=now if last is None else last.checked_at,
         what=f"the watchdog cannot check the feed: {type(error).__name__}: {error}",
-        readers_see="unknown" if last is None else f"unknown; at the last check: {last.headline}",
+        readers_see="unknown" if last is None else f"unknown; at the last check: {last.readers_see}",
         next_step="correct what the error names; the next check then finds whatever else is wrong.",
         dag_id="freshness_watchdog",
     )

@@ -2,41 +2,16 @@
 
 import { h, pill } from "./dom.js";
 import { count, duration, time, withTimes } from "./formats.js";
-import { answerLink, runLink } from "./lists.js";
+import { runLink } from "./lists.js";
 
 function figure(term, value, note) {
   return h("div", {}, h("dt", {}, term), h("dd", {}, value, note ? h("small", {}, note) : null));
 }
 
-/** By kind of incident: the text of the link to its DAG or run. */
-const INCIDENT_LINKS = { publish_failed: "see the failed run", publish_paused: "unpause the DAG", watch_paused: "unpause the DAG" };
-
-/** A link to what a person must do before waiting deliveries can be published; null if nothing needs a person. */
-function nextStepLink({ approvals, stopped, held, freshness, choices }) {
-  const asked = approvals.find(({ task_instance: task }) => task.dag_id === choices?.publish_dag)?.task_instance;
-  if (asked) return answerLink(asked.dag_id, asked.dag_run_id, asked.task_id, "answer the approval");
-  if (stopped) return seeWhy();
-  const found = freshness.incidents.find(({ kind, dag_id: dag }) => kind in INCIDENT_LINKS && dag);
-  if (found) return runLink(found.dag_id, found.run_id, INCIDENT_LINKS[found.kind]);
-  return held?.length ? seeWhy() : null;
-}
-
-const seeWhy = () => h("button", { type: "button", class: "link", onclick: showIncidents }, "see why, and what to do");
-
-function showIncidents() {
-  const card = document.getElementById("incidents");
-  card.scrollIntoView({ block: "center" });
-  card.querySelector("a, button")?.focus({ preventScroll: true });
-}
-
-function waitingFigure(view) {
-  const { waiting, freshness, now } = view;
+function waitingFigure({ waiting, held, freshness, now }) {
   const number = freshness.waiting ?? waiting.length; // the headline's number, unless the watchdog is silent
-  if (number) {
-    const step = nextStepLink(view);
-    return figure("Waiting", String(number), [waiting.length ? ["since ", time(waiting[0].arrived_at, now)] : "not registered yet", step ? [", ", step] : ""]);
-  }
-  if (view.held?.length) return figure("Held", String(view.held.length), seeWhy());
+  if (number) return figure("Waiting", String(number), waiting.length ? ["since ", time(waiting[0].arrived_at, now)] : "not registered yet");
+  if (held?.length) return figure("Held", String(held.length), "stopped by a check");
   const next = freshness.next_expected_at;
   return figure("Waiting", "none", next ? ["next expected ", time(next, now)] : "nothing to publish");
 }
@@ -80,13 +55,13 @@ function runAtWork({ running, now }) {
 }
 
 export function renderHero(container, view) {
-  const { status, headline, check_age_s: age } = view.freshness;
-  const step = nextStepLink(view);
+  const { status, headline, next_step: step, check_age_s: age } = view.freshness;
   const focused = container.contains(document.activeElement) ? document.activeElement.textContent : null;
   container.className = `hero ${status.replaceAll(" ", "-")}`;
   container.replaceChildren(...[
-    h("p", { class: "headline" }, pill(capital(status), status), h("span", {}, withTimes(headline), step ? [" ", step] : ""),
+    h("p", { class: "headline" }, pill(capital(status), status), h("span", {}, withTimes(headline)),
       age === null ? null : h("small", { class: "muted" }, `checked ${duration(age)} ago`)),
+    step ? h("p", { class: "to-do" }, "What to do: ", withTimes(step)) : null,
     view.has_index ? h("p", { class: "muted" }, view.description, " ", h("span", {}, `Table ${view.target}, owner ${view.owner}.`)) : null,
     runAtWork(view),
     view.has_index && !view.live && !view.replayable.length ? firstLanding(view) : null,
