@@ -8,9 +8,8 @@ shows what would happen. A replay that accepts a failed check waits for your app
 (`approve_accepted`, Required Actions). If a delivery arrives before you approve, that delivery is published instead.
 
 Readers of the target table see the old generation until `swap_target`, and the new one from then on. A failure before
-that leaves target as it is. (With `cdc.publish: direct`, rows appear in target earlier, also of a run that fails.)
-`FEED_watch` repeats a failed run, unless a check ended it. You may also clear the run from its first task, or wait for
-the next delivery, whose run publishes this one too.
+that leaves target as it is. `FEED_watch` repeats a failed run, unless a check ended it. You may also clear the run from
+its first task, or wait for the next delivery, whose run publishes this one too.
 
 Two tasks of a good run are skipped: `reconcile_failure`, which runs after a failure only, and `approve_accepted`,
 unless a check failed whose failure the run accepts.

@@ -217,7 +217,7 @@ class FeedOnStandIn(ControlledStandIn):
         changes = changes_to_stream(services, spec, candidate, manifest)
         if changes is not None:
             stream_changes(services, spec, manifest, changes)
-            while not finish_if_applied(services, spec, manifest, changes.table_name):
+            while not finish_if_applied(services, spec, manifest):
                 self.wait_for_changes()
             return
         dates = dates_to_load(services, candidate, manifest)

@@ -1,28 +1,6 @@
-{%- macro target_options(options) %}
-      partition_expiration_days = @expiration_days,
-      description = @description,
-{%- if options.friendly_name %}
-      friendly_name = "{{ options.friendly_name }}",
-{%- endif %}
-{%- if options.kms_key %}
-      kms_key_name = "{{ options.kms_key }}",
-{%- endif %}
-{%- if options.require_partition_filter %}
-      require_partition_filter = TRUE,
-{%- endif %}
-      labels = [
-        ('dedup_clone_generation', @generation),
-        ('dedup_clone_snapshot', @snapshot),
-        ('dedup_clone_manifest', @manifest)
-{%- for key, value in options.labels.items() %},
-        ('{{ key }}', '{{ value }}')
-{%- endfor %}
-      ]
-{%- endmacro -%}
--- Purpose: replace target with a clone of staging as of @checked_at, in one statement. With @form 'direct', target
---   already has the rows, and only gets the generation's labels and options.
--- Params: @target STRING, @parent STRING ('' before the first publish), @generation STRING, @form STRING,
---   @checked_at TIMESTAMP, @snapshot STRING, @manifest STRING, @description STRING, @expiration_days FLOAT64.
+-- Purpose: replace target with a clone of staging as of @checked_at, in one statement.
+-- Params: @target STRING, @parent STRING ('' before the first publish), @generation STRING, @checked_at TIMESTAMP,
+--   @snapshot STRING, @manifest STRING, @description STRING, @expiration_days FLOAT64.
 -- Writes: target (replaced).  Safe to retry: yes; it does nothing if target has @generation already, and
 --   fails if target has neither @generation nor @parent.
 DECLARE live STRING DEFAULT IFNULL((
@@ -32,13 +10,27 @@ DECLARE live STRING DEFAULT IFNULL((
 ), '');
 IF live != @generation THEN
   ASSERT live = @parent AS 'target does not hold the generation that this publish builds on: somebody else published; clear the run from its first task';
-  IF @form = 'direct' THEN
-    ALTER TABLE {{ names.target }} SET OPTIONS ({{ target_options(options) }}
-    );
-  ELSE
-    CREATE OR REPLACE TABLE {{ names.target }}
-    CLONE {{ names.staging }} FOR SYSTEM_TIME AS OF @checked_at
-    OPTIONS ({{ target_options(options) }}
-    );
-  END IF;
+  CREATE OR REPLACE TABLE {{ names.target }}
+  CLONE {{ names.staging }} FOR SYSTEM_TIME AS OF @checked_at
+  OPTIONS (
+    partition_expiration_days = @expiration_days,
+    description = @description,
+{%- if options.friendly_name %}
+    friendly_name = "{{ options.friendly_name }}",
+{%- endif %}
+{%- if options.kms_key %}
+    kms_key_name = "{{ options.kms_key }}",
+{%- endif %}
+{%- if options.require_partition_filter %}
+    require_partition_filter = TRUE,
+{%- endif %}
+    labels = [
+      ('dedup_clone_generation', @generation),
+      ('dedup_clone_snapshot', @snapshot),
+      ('dedup_clone_manifest', @manifest)
+{%- for key, value in options.labels.items() %},
+      ('{{ key }}', '{{ value }}')
+{%- endfor %}
+    ]
+  );
 END IF;

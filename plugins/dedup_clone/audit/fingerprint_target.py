@@ -49,7 +49,7 @@ def fingerprint_target(services: Services, dates: tuple[date, ...], run_id: str)
 
     Raises CheckFailed if the budget does not suffice for any date, JobFailed if a query failed, and OutcomeUnknown if
     too many queries of a partition failed. Raises LostRace if target does not hold the committed generation (as between
-    a swap and its commit), may hold rows of an uncommitted attempt, or was replaced during each of MAX_TRIES readings.
+    a swap and its commit), or was replaced during each of MAX_TRIES readings.
     """
     settings, partitions = services.feed.content_audit, list[TargetPartition]()
     for day in dates:
@@ -119,12 +119,6 @@ def _live_target(services: Services) -> _LiveTarget:
         raise LostRace(
             f"Target's labels are [{labels}], expected [{expected}] as CURRENT says: a swap is being committed, and "
             f"this task's next try will find it done. If not, somebody changed target: see the runbook, target_drift."
-        )
-    staging = services.staging.read()
-    if staging is not None and staging.target_is_mixed(current.generation):
-        raise LostRace(
-            f"Attempt [{staging.attempt}] streams rows into target, or died while it did: this task's next try may "
-            f"find it committed. If not, the next publish replaces target as a whole."
         )
     return _LiveTarget(current.generation, (current.manifest_digest, table.created_at, table.clone_time))
 

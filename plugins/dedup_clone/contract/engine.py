@@ -11,9 +11,8 @@ class Engine(StrEnum):
     """What deduplicates and fills staging.
 
     SPARK: a Spark job that reads files only, then a load job. CDC: the same Spark job, then new and changed rows are
-    streamed into staging, or directly into target; where this is not possible, a load job. BIGQUERY: a SELECT whose
-    result replaces the rows of staging. MERGE: a MERGE into staging, or that SELECT if staging may not have the
-    parent's rows.
+    streamed into staging; where this is not possible, a load job. BIGQUERY: a SELECT whose result replaces the rows of
+    staging. MERGE: a MERGE into staging, or that SELECT if staging may not have the parent's rows.
     """
 
     SPARK = "spark"

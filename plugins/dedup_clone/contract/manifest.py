@@ -56,6 +56,10 @@ class FileList:
 
     files: tuple[DataFile, ...]
 
+    @property
+    def row_count(self) -> int:
+        return sum(file.rows for file in self.files)
+
 
 @dataclass(frozen=True)
 class DateEntry:

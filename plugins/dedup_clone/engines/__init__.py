@@ -5,6 +5,6 @@ delivery_examination  validate each delivery; `file_problems` describes what is 
 incoming_load         load valid deliveries into the incoming table
 date_counts           count by date what the new generation will hold
 sql_manifest          build the manifest from these counts
-stream_changes        the load task of engine `cdc`; `direct_changes` decides whether target takes the rows directly
+stream_changes        the load task of engine `cdc`
 staging_job           the job of the load task: a load of files, or the statement of an SQL engine
 """

@@ -1,15 +1,15 @@
-"""The load task of engine `cdc`: streams the new and changed rows, which the Spark job has found, to staging or target.
+"""The load task of engine `cdc`: streams the new and changed rows, which the Spark job has found, into staging.
 
-The table that takes the rows must hold the parent generation's rows. A streamed row replaces the table's row of the
-same key, so sending it twice does no harm, and a retry of a killed task begins anew. A row's sequence number begins
-with the generation, so BigQuery ignores a late row of an earlier attempt if a later attempt has streamed the same key.
+Staging must hold the parent generation's rows. A streamed row replaces staging's row of the same key, so sending it
+twice does no harm, and a retry of a killed task begins anew. A row's sequence number begins with the generation, so
+BigQuery ignores a late row of an earlier attempt if a later attempt has streamed the same key.
 """
 
 from __future__ import annotations
 
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -19,7 +19,6 @@ from dedup_clone.contract.changes import NEW_ROW
 from dedup_clone.contract.engine import Engine
 from dedup_clone.contract.errors import CheckFailed
 from dedup_clone.contract.manifest import Candidate, FileList, Manifest
-from dedup_clone.engines.direct_changes import reason_for_staging
 from dedup_clone.engines.staging_job import staging_holds_parent
 from dedup_clone.publish.load import finish_load
 from dedup_clone.publish.records.attempt_records import find_swap
@@ -37,22 +36,10 @@ _PROGRESS_S = 10.0  # between two progress lines of the log; before each, the ta
 APPLY_TIMEOUT_FACTOR = 3
 
 
-@dataclass(frozen=True)
-class Changes:
-    """The files with the rows to stream, and the name of the table that takes them: staging or target."""
-
-    files: FileList
-    table_name: str
-
-    @property
-    def row_count(self) -> int:
-        return sum(file.rows for file in self.files.files)
-
-
 def changes_to_stream(
     services: Services, spec: PublishSpec, candidate: Candidate, manifest: Manifest
-) -> Changes | None:
-    """What to stream, and into which table; None if a load job must fill staging.
+) -> FileList | None:
+    """The files with the rows to stream; None if a load job must fill staging.
 
     Logs why a load job must do it, unless another engine or a rollback made the generation. Raises ContractViolation if
     the parent's manifest or the list of changes is gone.
@@ -63,33 +50,24 @@ def changes_to_stream(
         why = "it is the first generation" if spec.parent is None else "the parent has no date within the retention"
         services.log(f"loads staging instead of streaming changes: {why}")
         return None
-    feed, parent = services.feed, services.manifests.read(spec.parent)
-    changes = Changes(services.manifests.file_list(candidate.changes_uri), feed.staging)
-    earlier_table_name = _table_of_earlier_try(services, spec)
-    if earlier_table_name is not None:
-        return replace(changes, table_name=earlier_table_name)
-    reason = _reason_too_many(services, manifest, changes)
-    if reason is None and feed.cdc.publish == "direct":
-        why_not = reason_for_staging(services, spec, candidate, manifest, parent)
-        if why_not is None:
-            return replace(changes, table_name=feed.target)
-        services.log(f"does not stream into target, but fills staging: {why_not}", generation=spec.generation)
-    reason = reason or _reason_to_load(services, spec, manifest, parent)
+    parent = services.manifests.read(spec.parent)
+    changes = services.manifests.file_list(candidate.changes_uri)
+    if _earlier_try_began(services, spec):
+        return changes
+    reason = _reason_too_many(services, manifest, changes) or _reason_to_load(services, spec, manifest, parent)
     if reason is None:
         return changes
     services.log(f"loads staging instead of streaming changes: {reason}", generation=spec.generation)
     return None
 
 
-def _table_of_earlier_try(services: Services, spec: PublishSpec) -> str | None:
-    """The name of the table into which an earlier try of this attempt's task began to stream; None without one."""
+def _earlier_try_began(services: Services, spec: PublishSpec) -> bool:
+    """Whether an earlier try of this attempt's task began to stream."""
     staging = services.staging.read()
-    if staging is None or not staging.is_streamed or staging.attempt != spec.attempt:
-        return None
-    return services.feed.target if staging.state is StagingState.BEHIND_TARGET else services.feed.staging
+    return staging is not None and staging.is_streamed and staging.attempt == spec.attempt
 
 
-def _reason_too_many(services: Services, manifest: Manifest, changes: Changes) -> str | None:
+def _reason_too_many(services: Services, manifest: Manifest, changes: FileList) -> str | None:
     """A text if more rows changed than may be streamed; else None."""
     max_share = services.feed.cdc.max_changed_share
     if changes.row_count <= max_share * manifest.rows:
@@ -125,7 +103,7 @@ def _change_since_parent_checks(services: Services, parent: Manifest) -> str | N
     return None
 
 
-def stream_changes(services: Services, spec: PublishSpec, manifest: Manifest, changes: Changes) -> None:
+def stream_changes(services: Services, spec: PublishSpec, manifest: Manifest, changes: FileList) -> None:
     """Stream the rows, and return when BigQuery has acknowledged all. Raises JobFailed, and LostRace without the lease.
 
     Does nothing if an earlier try of the task streamed all rows and BigQuery is not overdue with applying them.
@@ -134,17 +112,15 @@ def stream_changes(services: Services, spec: PublishSpec, manifest: Manifest, ch
     if streamed is not None and not streamed.is_overdue:
         return
     services.current.require_intent(spec.attempt)
-    began_at = services.now()
-    state = StagingState.BEHIND_TARGET if changes.table_name == services.feed.target else StagingState.LOADING
-    services.staging.write(Staging(state, spec.attempt, spec.generation, manifest.digest, is_streamed=True))
-    # Staging gets the primary key and `max_staleness` even if target takes the rows: else a later swap would replace
-    # target with a clone of staging that lacks both.
-    for table_name in dict.fromkeys((services.feed.staging, changes.table_name)):
-        services.warehouse.cdc.prepare(table_name, manifest.table.keys, services.feed.cdc.max_staleness_minutes)
-    appender = services.warehouse.cdc.open_stream(changes.table_name, manifest.table.columns)
+    began_at, staging = services.now(), services.feed.staging
+    services.staging.write(
+        Staging(StagingState.LOADING, spec.attempt, spec.generation, manifest.digest, is_streamed=True)
+    )
+    services.warehouse.cdc.prepare(staging, manifest.table.keys, services.feed.cdc.max_staleness_minutes)
+    appender = services.warehouse.cdc.open_stream(staging, manifest.table.columns)
     next_report_at = time.monotonic() + _PROGRESS_S
     try:
-        for row, sequence in _rows(services, manifest, changes.files):
+        for row, sequence in _rows(services, manifest, changes):
             appender.append(row, sequence)
             if time.monotonic() >= next_report_at:
                 services.current.require_intent(spec.attempt)
@@ -153,7 +129,7 @@ def stream_changes(services: Services, spec: PublishSpec, manifest: Manifest, ch
         appender.finish()
     finally:
         appender.close()
-    watermark = services.warehouse.cdc.watermark(services.names, changes.table_name)
+    watermark = services.warehouse.cdc.watermark(services.names, staging)
     record = StreamedChanges(
         rows=appender.rows,
         size=appender.size,
@@ -183,16 +159,16 @@ def _rows(services: Services, manifest: Manifest, files: FileList) -> Iterator[t
                     yield row, sequences[row[id_column]]
 
 
-def finish_if_applied(services: Services, spec: PublishSpec, manifest: Manifest, table_name: str) -> bool:
-    """Return whether BigQuery has applied all rows that were streamed into the table `table_name`.
+def finish_if_applied(services: Services, spec: PublishSpec, manifest: Manifest) -> bool:
+    """Return whether BigQuery has applied all rows that were streamed into staging.
 
-    If it has, and the table is staging, record that staging holds the generation. Raises CheckFailed when BigQuery
-    takes longer than APPLY_TIMEOUT_FACTOR times `max_staleness`, and what `finish_load` raises.
+    If it has, record that staging holds the generation. Raises CheckFailed when BigQuery takes longer than
+    APPLY_TIMEOUT_FACTOR times `max_staleness`, and what `finish_load` raises.
     """
     record = services.streamed_changes.read(spec.attempt)
     assert record
     if record.applied_at is None:
-        watermark = services.warehouse.cdc.watermark(services.names, table_name)
+        watermark = services.warehouse.cdc.watermark(services.names, services.feed.staging)
         is_applied = record.rows == 0 or _has_passed(watermark, record.acknowledged_at)
         max_minutes = services.feed.cdc.max_staleness_minutes * APPLY_TIMEOUT_FACTOR
         overdue_at = record.acknowledged_at + timedelta(minutes=max_minutes)
@@ -204,18 +180,15 @@ def finish_if_applied(services: Services, spec: PublishSpec, manifest: Manifest,
         )
         services.streamed_changes.write(spec.attempt, record)
         if record.is_overdue:
-            note_on_readers = "" if table_name == services.feed.staging else ", but readers may see some of its rows"
             raise CheckFailed(
-                f"BigQuery has not applied the changes streamed into [{table_name}] within [{max_minutes}] "
+                f"BigQuery has not applied the changes streamed into [{services.feed.staging}] within [{max_minutes}] "
                 f"minutes: applied until [{watermark.applied_until or 'never'}], expected [{record.acknowledged_at}]. "
-                f"The generation is not committed{note_on_readers}. See the background jobs of change data capture in "
-                f"BigQuery's job list; then clear the run from its first task, which streams the rows again, or replay "
-                f"the snapshot with engine [spark]."
+                f"See the background jobs of change data capture in BigQuery's job list; then clear the run from its "
+                f"first task, which streams the rows again, or replay the snapshot with engine [spark]."
             )
     if record.applied_at is None:
         return False
-    if table_name == services.feed.staging:
-        finish_load(services, spec, manifest)
+    finish_load(services, spec, manifest)
     return True
 
 

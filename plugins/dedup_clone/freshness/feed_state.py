@@ -16,7 +16,6 @@ from dedup_clone.state.current import Current, Intent
 from dedup_clone.state.ledger import LedgerRecord
 from dedup_clone.warehouse.metadata import TableMetadata
 
-MIXED = "and perhaps some rows of the next"  # what readers see besides, while target is mixed
 REFUSALS_READ = 20  # at most so many open refusals are reported: the newest
 
 
@@ -54,10 +53,10 @@ class ReportedMarker:
 class TargetState:
     """Target as it is (`table` is None when it does not exist), and as the last publish left it.
 
-    `cloned_at` is the time as of which the last publish cloned staging; None when it was not recorded, or when the rows
-    were streamed into target. `staging`: staging's name. `retention_days`: the partition expiration that the last
-    publish set. `materialized_views` are the names of those that read target. `wrong_rows`: the partitions that have
-    another number of rows than was published; empty if none has.
+    `cloned_at` is the time as of which the last publish cloned staging; None when it was not recorded. `staging`:
+    staging's name. `retention_days`: the partition expiration that the last publish set. `materialized_views` are the
+    names of those that read target. `wrong_rows`: the partitions that have another number of rows than was published;
+    empty if none has.
     """
 
     table: TableMetadata | None
@@ -118,13 +117,12 @@ class FeedState:
     `history` are the ledger records of publishes, replays and bootstraps, `failures` those of attempts that committed
     no generation, both newest last. `failed_checks` are the checks before the swap that stopped the newest waiting
     delivery, `is_stopped_before_dedup` says whether before any row was read (publish/records/stopped_publish.py).
-    `failed_after_swap` are the live generation's checks after its swap that failed. `target_is_mixed`: target may also
-    have rows of a generation that was not committed (state/staging.py). `held` are the newest held deliveries,
-    `included` those in the live generation, `excluded` those that a rollback took out. `arrivals` are the times at
-    which deliveries arrived, `check_interval` is the time until the next check. `lease_holder_running` is False if no
-    run holds the lease. `target` is None if it was not read, `watch_dag` and `publish_dag` if Airflow does not know the
-    DAG, `pending_job` if BigQuery was not asked or no job waits. `lost_record`: the name of CURRENT, or of the live
-    generation's ledger record, if the object was deleted.
+    `failed_after_swap` are the live generation's checks after its swap that failed. `held` are the newest held
+    deliveries, `included` those in the live generation, `excluded` those that a rollback took out. `arrivals` are the
+    times at which deliveries arrived, `check_interval` is the time until the next check. `lease_holder_running` is
+    False if no run holds the lease. `target` is None if it was not read, `watch_dag` and `publish_dag` if Airflow
+    does not know the DAG, `pending_job` if BigQuery was not asked or no job waits. `lost_record`: the name of CURRENT,
+    or of the live generation's ledger record, if the object was deleted.
     """
 
     feed: str
@@ -150,7 +148,6 @@ class FeedState:
     included: tuple[Delivery, ...] = ()
     is_stopped_before_dedup: bool = False
     failed_after_swap: tuple[CheckResult, ...] = ()
-    target_is_mixed: bool = False
     lost_record: str = ""
     held: tuple[HeldDelivery, ...] = ()
 
@@ -187,10 +184,9 @@ class FeedState:
     def readers_see(self, now: datetime) -> str:
         if self.current_is_lost:
             return "the table that was published last"
-        text = describe_live(self.live, self.current.generation, now)
         if self.uncommitted is not None:
-            text = describe_uncommitted(self.uncommitted)
-        return f"{text}, {MIXED}" if self.target_is_mixed else text
+            return describe_uncommitted(self.uncommitted)
+        return describe_live(self.live, self.current.generation, now)
 
 
 def describe_uncommitted(intent: Intent) -> str:

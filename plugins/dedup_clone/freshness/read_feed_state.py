@@ -73,7 +73,6 @@ def read_feed_state(
     failures = tuple(r for r in attempts if r.outcome is not Outcome.PUBLISHED)
     registered = tuple(sorted(w.delivery for w in waiting if w.is_registered))
     stopped = find_stopped_publish(services, registered, failures)
-    staging = services.staging.read()
     arrival_times = {*(registered_at | marked_at).values(), *(r.arrived_at for r in records if not r.taken_over)}
     return FeedState(
         feed=feed,
@@ -87,7 +86,6 @@ def read_feed_state(
         failed_checks=() if stopped is None else stopped.failed,
         is_stopped_before_dedup=stopped is not None and stopped.is_before_dedup,
         failed_after_swap=() if live is None else failed_checks(services, live.attempt, "after"),
-        target_is_mixed=staging is not None and staging.target_is_mixed(current.generation),
         arrivals=tuple(sorted(arrival_times)),
         waiting=waiting,
         refused=tuple(_refused(services, live, manifest)),
@@ -192,7 +190,7 @@ def _target_state(services: Services, table: TableMetadata | None, manifest: Man
     """`table`: target's metadata. `manifest`: of the live generation."""
     feed = services.feed
     swap = None if manifest is None else find_swap(services, manifest.attempt)
-    cloned_at = None if swap is None else swap.cloned_at
+    cloned_at = None if swap is None else swap.checked_at
     return TargetState(
         table=table,
         staging=feed.staging,

@@ -190,7 +190,6 @@ def _publish(record: LedgerRecord, kind: PublishKind) -> dict[str, Any]:
         "retained_rows": record.kept_rows,
         "dropped_rows": record.dropped_rows,
         "cluster_overlap": record.cluster_overlap,
-        "is_direct": record.is_direct,
         "phases": record.phases,
         "usd": cost.total_usd if cost else None,
         "spark_usd": cost.spark_usd if cost else None,

@@ -18,7 +18,7 @@ from dedup_clone.publish.policy_checks import check_policies
 from dedup_clone.publish.records.attempt_records import find_swap, save_check_results, save_swap
 from dedup_clone.publish.services import Services
 from dedup_clone.publish.sql_checks import dry_run_sql_checks, run_sql_checks
-from dedup_clone.publish.step_specs import CLONE, DIRECT, PublishSpec, SwapSpec
+from dedup_clone.publish.step_specs import PublishSpec, SwapSpec
 from dedup_clone.publish.undeclared_options import check_target_options
 from dedup_clone.state.current import Intent, IntentKind
 from dedup_clone.state.index import ended_attempts
@@ -26,19 +26,12 @@ from dedup_clone.state.ledger import PUBLISHES_COMPARED, LedgerRecord, count_loa
 from dedup_clone.state.staging import StagingState
 from dedup_clone.warehouse.metadata import Observation
 
-_STREAMED_CONSEQUENCE = (
-    "Readers see rows of this generation already, and no commit will follow: replay the live snapshot with engine "
-    "[spark], which replaces target as a whole."
-)
-
 
 def check_before_swap(services: Services, spec: PublishSpec) -> SwapSpec:
     """Check staging and the manifest, save the results, and return the parameters of the swap.
 
-    Raises CheckFailed, LostRace when the attempt has lost the lease, LookupError when the table to check does not
-    exist, and what `read_candidate`, `check_existing_table` and `run_sql_checks` raise.
-
-    If the rows were streamed into target, target is checked instead of staging. Target keeps them if a check fails.
+    Raises CheckFailed, LostRace when the attempt has lost the lease, LookupError when staging does not exist, and
+    what `read_candidate`, `check_existing_table` and `run_sql_checks` raise.
 
     If the attempt's swap runs or has happened, as after a clear of the task, the recorded parameters are returned.
 
@@ -51,16 +44,14 @@ def check_before_swap(services: Services, spec: PublishSpec) -> SwapSpec:
     intent = services.current.require_intent(spec.attempt)
     bootstrap = read_bootstrap_record(services, spec.attempt) if intent.kind.takes_over_table else None
     candidate, manifest = read_candidate(services, spec)
-    is_direct = _is_direct(services, spec)
-    table = services.feed.target if is_direct else services.feed.staging
-    observation = services.warehouse.observe(services.names, table)
+    observation = services.warehouse.observe(services.names, services.feed.staging)
     items = _check_tables(services, spec, manifest, observation, bootstrap)
     if spec.restored_at is None:
         written_at = _written_by_sql_at(services, intent, manifest)
-        items += [_check_loaded(services, manifest, is_direct), *_check_rows(manifest, observation, written_at)]
+        items += [_check_loaded(services, manifest), *_check_rows(manifest, observation, written_at)]
     if spec.restores is None:
         parent = None if spec.parent is None or bootstrap else services.manifests.read(spec.parent)
-        items += check_manifest(services, spec, candidate, manifest, parent)
+        items += _check_manifest(services, spec, candidate, manifest, parent)
     if bootstrap is not None:
         items += check_existing_table(services, spec.attempt, bootstrap, manifest)
     sql_bytes_billed = 0
@@ -70,7 +61,7 @@ def check_before_swap(services: Services, spec: PublishSpec) -> SwapSpec:
     results = CheckResults("before", accept(items, spec.accepted_checks, spec.reason))
     snapshot_id = spec.snapshot_id if bootstrap is None else manifest.snapshot_id
     save_check_results(services, spec.attempt, results, snapshot_id=snapshot_id, generation=spec.generation)
-    require_no_failure(results, _STREAMED_CONSEQUENCE if is_direct else "Target keeps its old content.")
+    require_no_failure(results, "Target keeps its old content.")
     begun = _begun_swap(services, spec.attempt)
     if begun is not None:
         return begun
@@ -87,7 +78,6 @@ def check_before_swap(services: Services, spec: PublishSpec) -> SwapSpec:
         bytes_billed=observation.bytes_billed + sql_bytes_billed,
         staging_bytes=observation.table.size,
         options=swap_options(services.feed.table),
-        form=DIRECT if is_direct else CLONE,
     )
     save_swap(services, swap)
     return swap
@@ -100,12 +90,6 @@ def _begun_swap(services: Services, attempt: str) -> SwapSpec | None:
     """
     has_job = find_step_job(services, attempt, SWAP_STEP).metadata is not None
     return find_swap(services, attempt) if has_job else None
-
-
-def _is_direct(services: Services, spec: PublishSpec) -> bool:
-    """Whether engine `cdc` streamed the attempt's rows into target."""
-    staging = services.staging.read()
-    return staging is not None and staging.state is StagingState.BEHIND_TARGET and staging.attempt == spec.attempt
 
 
 def check_before_dedup(
@@ -158,7 +142,7 @@ def _check_tables(
     observation: Observation,
     bootstrap: BootstrapRecord | None,
 ) -> list[CheckResult]:
-    """Check staging and target. `observation`: of the table that has the new rows, see `check_before_swap`."""
+    """Check staging and target. `observation`: of staging."""
     restores, contract = spec.restores is not None, services.feed.table.to_contract()
     target = services.warehouse.table(services.feed.target)
     bootstrapped_version = bootstrap.existing.version if bootstrap and bootstrap.existing.is_target else None
@@ -188,11 +172,11 @@ def _check_access(services: Services) -> list[CheckResult]:
     return [table_checks.check_staging_access(services.warehouse.missing_access(services.feed.staging))]
 
 
-def _check_loaded(services: Services, manifest: Manifest, is_direct: bool) -> CheckResult:
-    """Check that STAGING records the manifest's rows: as loaded or, if `is_direct`, as streamed into target."""
+def _check_loaded(services: Services, manifest: Manifest) -> CheckResult:
+    """Check that STAGING records the manifest's rows as loaded."""
     staging = services.staging.read()
     found = "nothing" if staging is None else f"{staging.state} {staging.manifest_digest}"
-    expected = f"{StagingState.BEHIND_TARGET if is_direct else StagingState.LOADED} {manifest.digest}"
+    expected = f"{StagingState.LOADED} {manifest.digest}"
     return make_result(
         "staging_loaded",
         found == expected,
@@ -224,7 +208,7 @@ def _check_rows(manifest: Manifest, observation: Observation, written_at: dateti
     ]
 
 
-def check_manifest(
+def _check_manifest(
     services: Services, spec: PublishSpec, candidate: Candidate, manifest: Manifest, parent: Manifest | None
 ) -> list[CheckResult]:
     """The results of the checks that read no table.

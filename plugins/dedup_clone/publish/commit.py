@@ -112,7 +112,7 @@ def _check_target(
 ) -> tuple[CheckResult, ...]:
     retention_days = manifest.table.retention_days
     return (
-        *_check_clone(services, swap, target),
+        table_checks.check_target_is_clone(target.table, services.feed.staging, swap.checked_at),
         table_checks.check_target_labels(target.table, manifest.generation, swap.manifest),
         partition_checks.check_rows("target_rows", manifest, target),
         partition_checks.check_expiration("target_expiration", target, retention_days),
@@ -121,10 +121,3 @@ def _check_target(
         check_target_options_set(target.table.options, swap.options),
         *check_policies(services, "target_policies", services.feed.target),
     )
-
-
-def _check_clone(services: Services, swap: SwapSpec, target: Observation) -> list[CheckResult]:
-    """Check that target is a clone of staging as of the swap's time. No result if rows were streamed into target."""
-    if swap.cloned_at is None:
-        return []
-    return [table_checks.check_target_is_clone(target.table, services.feed.staging, swap.cloned_at)]

@@ -56,13 +56,10 @@ class PublishSpec:
     rebuilds: bool = False
 
 
-# The values of `SwapSpec.form`.
-CLONE, DIRECT = "clone", "direct"
 # The parameters of publish/swap_target.sql that are fields of SwapSpec, with their BigQuery types.
 SWAP_PARAMETERS = {
     "parent": "STRING",
     "generation": "STRING",
-    "form": "STRING",
     "checked_at": "TIMESTAMP",
     "snapshot": "STRING",
     "manifest": "STRING",
@@ -79,8 +76,7 @@ class SwapSpec:
     empty for a first generation. `manifest` is the manifest's digest. `description`, `expiration_days`: the text, and
     the days for which target keeps a partition, that the swap sets on target. `bytes_billed` is that of the checks'
     queries. `staging_bytes`: logical size of the checked table. `options`: the feed file's options that the swap sets
-    on target (see warehouse/table_options.py). `form`: `clone`; `direct` if the rows were streamed into target. Then
-    target itself was checked, and the swap only sets its labels and options.
+    on target (see warehouse/table_options.py).
     """
 
     attempt: str
@@ -95,9 +91,3 @@ class SwapSpec:
     bytes_billed: int
     staging_bytes: int
     options: dict[str, str] = field(default_factory=dict)
-    form: str = CLONE
-
-    @property
-    def cloned_at(self) -> datetime | None:
-        """The time as of which staging held the rows; None if they were streamed into target instead."""
-        return None if self.form == DIRECT else self.checked_at

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Literal, Self
+from typing import Annotated, ClassVar, Literal, Self
 
 from pydantic import Field, PrivateAttr, model_validator
 
@@ -50,8 +50,9 @@ class DedupSettings(StrictModel):
 class CdcSettings(StrictModel):
     """How engine `cdc` streams the new and changed rows."""
 
-    publish: Literal["staging", "direct"] = Field(default="staging", examples=["direct"])
-    """Into which table rows are streamed. With `direct`, into target, readers see each as it is applied."""
+    removed_keys: ClassVar[dict[str, str]] = {
+        "publish": "engine cdc streams into staging, and the swap publishes all rows at once.",
+    }
     max_changed_share: Annotated[float, Field(gt=0, le=1)] = Field(default=0.02, examples=[0.05])
     """If a larger share of the rows is new or changed, a free load job fills staging instead."""
     max_staleness_minutes: Annotated[int, Field(ge=1, le=24 * 60)] = Field(default=15, examples=[30])
@@ -151,15 +152,6 @@ class Feed(StrictModel):
             raise ValueError(
                 f"[changes] is true, but keys {taken} are named like columns of [{self.target}_changes]: rename them, "
                 f"or remove [changes]"
-            )
-        return self
-
-    @model_validator(mode="after")
-    def sql_checks_have_staging(self) -> Self:
-        if self.cdc.publish == "direct" and self.sql_checks:
-            raise ValueError(
-                "cdc.publish is [direct], so readers see rows before checks.sql or checks.unique_across_dates could "
-                "query them: leave these checks out, or use [staging]"
             )
         return self
 

@@ -97,7 +97,6 @@ class LedgerRecord:
       has NULL once `FEED_changes` has lost some of them for good.
     - taken_over: whether the generation includes no delivery, so that readers see the rows of a table that was taken
       over.
-    - is_direct: whether the rows were streamed into target, where readers saw each row before `swapped_at`.
     - changed_rows: number of rows with changed values; None if some date's values were not compared, and for a failed
       or refused attempt.
     - dropped_rows, bytes_read, bytes_written: as in Manifest and DedupMetrics (contract/manifest.py).
@@ -136,7 +135,6 @@ class LedgerRecord:
     cluster_overlap: float | None = None
     rebuilt: bool = False
     change_rows: int | None = None
-    is_direct: bool = False
     taken_over: bool = False
 
     @property

@@ -6,13 +6,12 @@ from dataclasses import replace
 from datetime import timedelta
 from decimal import Decimal
 from random import Random
-from typing import Any
 
 import pytest
 from airflow.sdk.exceptions import TaskDeferred
 
 from dedup_clone.contract.engine import Engine, SqlForm
-from dedup_clone.contract.errors import CheckFailed, ContractViolation
+from dedup_clone.contract.errors import CheckFailed
 from dedup_clone.contract.table import Column, UpdateIdMode
 from dedup_clone.settings.check_settings import CheckSettings
 from dedup_clone.settings.feed import CdcSettings
@@ -46,14 +45,6 @@ STALENESS = timedelta(minutes=15)
 def world(streaming_clients: Clients) -> StreamedFeed:
     """A feed with one published generation."""
     world = feed_with(streaming_clients, PRODUCTS)
-    world.publish_expected(1, snapshot(1))
-    return world
-
-
-@pytest.fixture
-def direct(streaming_clients: Clients) -> StreamedFeed:
-    """A feed whose changes are streamed into target, with one published generation."""
-    world = feed_with(streaming_clients, PRODUCTS, publish="direct")
     world.publish_expected(1, snapshot(1))
     return world
 
@@ -183,23 +174,13 @@ def test_what_a_discarded_attempt_streamed_is_gone(world: StreamedFeed, engine: 
     world.publish_expected(4, snapshot(4))
 
 
-def stream_late(world: StreamedFeed, table: str) -> Any:
-    """A writer that was taken for dead. It sends its row when it is called."""
-    late = world.services.warehouse.cdc.open_stream(table, world.table.columns)
-
-    def send() -> None:
-        late.append(row(2, 77), "2/2/1")
-        late.finish()
-        late.close()
-        world.wait_for_changes()
-
-    return send
-
-
 def test_what_a_writer_sends_that_was_taken_for_dead_is_noticed(world: StreamedFeed) -> None:
-    send = stream_late(world, world.feed.staging)
+    late = world.services.warehouse.cdc.open_stream(world.feed.staging, world.table.columns)
     world.publish_expected(2, snapshot(2))
-    send()
+    late.append(row(2, 77), "2/2/1")
+    late.finish()
+    late.close()
+    world.wait_for_changes()
     record = world.publish_expected(3, snapshot(3))
     assert load_jobs(world, record)
 
@@ -254,49 +235,3 @@ def test_engines_and_forms_switch_without_a_gap(streaming_clients: Clients) -> N
         runs.delete_obsolete(world)
         exports = [folder for folder in world.state.subfolders("data") if folder.endswith("-export")]
         assert exports == [], "they go with the attempt that needed them"
-
-
-# `cdc.publish: direct` streams into target.
-
-
-def test_readers_see_applied_rows_before_the_commit_which_then_labels_the_table(direct: StreamedFeed) -> None:
-    created = direct.bigquery.get_table(f"warehouse.{direct.feed.target}").created
-    run = runs.publish(direct, direct.land_expected(2, snapshot(2))).until("load")
-    assert direct.table_rows() == direct.expected.table_rows()
-    assert direct.live() == "1"
-    direct.finish(run)
-    assert (run.record.is_direct, direct.live()) == (True, "2")
-    assert direct.bigquery.get_table(f"warehouse.{direct.feed.target}").created == created, "it was not replaced"
-    first = direct.expected
-    direct.publish_expected(3, snapshot(3))
-    direct.roll_back(2)
-    direct.expected = first
-    assert direct.table_rows() == first.table_rows()
-    direct.feed = direct.feed.model_copy(update={"cdc": CdcSettings(max_changed_share=1.0)})
-    assert not direct.publish_expected(4, snapshot(4)).is_direct
-    assert direct.table_rows(direct.feed.staging) == direct.expected.table_rows()
-
-
-@pytest.mark.parametrize(("rows", "applied"), [(1, True), (99, False)])
-def test_an_attempt_that_died_while_target_changed_is_replaced_as_a_whole(
-    direct: StreamedFeed, rows: int, applied: bool
-) -> None:
-    """Its delivery is corrected meanwhile, and lacks a row that readers saw."""
-    parent = direct.expected
-    run = killed_load(direct, direct.land(2, [*snapshot(2), row(2, 77)]), rows)
-    if applied:
-        direct.wait_for_changes()
-    run.end()
-    assert (direct.table_rows() == parent.table_rows()) != applied
-    name = direct.state.deliveries("arrivals")[-1]
-    own = direct.feed
-    sql = {"update_id_mode": UpdateIdMode.LAST_SEEN, "engine": Engine.BIGQUERY}
-    direct.feed = own.model_copy(update=sql)
-    with pytest.raises(ContractViolation, match="did not commit"):  # an engine in SQL would read these rows
-        direct.resolve(name)
-    direct.feed = own
-    record = direct.publish_expected(2, snapshot(2))
-    assert not record.is_direct
-    assert load_jobs(direct, record)
-    direct.wait_for_changes()
-    assert direct.publish_expected(3, snapshot(3)).is_direct

@@ -20,7 +20,6 @@ from dedup_clone.publish.recovery import commit_or_discard
 from dedup_clone.publish.rollback.resolve_rollback import RollbackRequest, resolve_rollback
 from dedup_clone.settings.check_settings import CheckSettings
 from dedup_clone.state.index import Index, IndexFile
-from dedup_clone.state.staging import Staging, StagingState
 from dedup_clone.state.store import ObjectStore
 from testkit.feed_on_stand_in import ROLLBACK_DAG, TODAY, FeedOnStandIn, row
 from testkit.operations import feed_state
@@ -177,11 +176,3 @@ def test_a_check_that_failed_after_the_swap_is_an_incident_until_the_next_genera
     assert "roll back to generation [1]" in incident.next_step
     world.publish(world.land(8, [row(8, 1), row(8, 2)]))
     assert feed_state(world).failed_after_swap == ()
-
-
-def test_rows_of_an_attempt_that_was_not_committed_are_in_headline_and_alerts(world: FeedOnStandIn) -> None:
-    world.publish(world.land(7, [row(7, 1)]))
-    world.services.staging.write(Staging(StagingState.BEHIND_TARGET, "00000002-dead", 2, "", is_streamed=True))
-    state = feed_state(world)
-    assert state.readers_see(NOW).endswith(", and perhaps some rows of the next")
-    assert headline(world).endswith(", and perhaps some rows of the next.")

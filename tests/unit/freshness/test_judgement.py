@@ -410,10 +410,9 @@ LIVE_7 = "snapshot 7 (generation 7), which arrived 2026-06-15 10:00:00 UTC, 2 h 
             "Readers see the table taken over 2026-06-15 10:00:00 UTC, up to update id 7 (generation 7).",
         ),
         (feed_state(live=None), "Readers see generation 7."),
-        (feed_state(target_is_mixed=True), f"Readers see {LIVE_7}, and perhaps some rows of the next."),
         (feed_state(**NOTHING), "Readers see no table yet: nothing was published."),
     ],
-    ids=["live", "one waits", "two wait", "taken over", "no record", "mixed", "nothing"],
+    ids=["live", "one waits", "two wait", "taken over", "no record", "nothing"],
 )
 def test_the_headline_says_what_readers_see(state: FeedState, headline: str) -> None:
     assert evaluate(NOW, state).headline == headline

@@ -264,6 +264,15 @@ def test_a_key_that_was_removed_is_refused_with_what_to_do_instead(tmp_path: Pat
         read_model(Job, path)
 
 
+@pytest.mark.parametrize(
+    ("lines", "message"),
+    [("cdc: {publish: direct}", r"\[cdc.publish\] is no longer a setting: engine cdc streams into staging")],
+)
+def test_a_feed_file_with_a_removed_setting_is_refused(tmp_path: Path, lines: str, message: str) -> None:
+    with pytest.raises(ConfigurationError, match=message):
+        read_feed(write(tmp_path, f"{REFERENCE}{lines}\n"))
+
+
 def test_the_default_of_the_audit_is_one_partition_a_day_within_64_gib(tmp_path: Path) -> None:
     audit = read_feed(write(tmp_path, REFERENCE)).content_audit
     assert (audit.enabled, audit.partitions_per_day, audit.bytes_per_day) == (True, 1, 68_719_476_736)

@@ -33,7 +33,7 @@ from dedup_clone.orchestration.shared.task_runtime import fail_without_retry, op
 from dedup_clone.publish.attempt_jobs import find_step_job, last_failed_job
 from dedup_clone.publish.load import begin_load, dates_to_load, load_dates, read_candidate
 from dedup_clone.publish.services import Services
-from dedup_clone.publish.step_specs import DIRECT, PublishSpec
+from dedup_clone.publish.step_specs import PublishSpec
 from dedup_clone.warehouse.jobs import BRIEF_POLL_S, poll_intervals
 
 APPLY_INTERVAL = timedelta(seconds=30)  # how often the task asks whether BigQuery has applied the streamed changes
@@ -134,29 +134,18 @@ class AttemptJobOperator(BigQueryInsertJobOperator):
         return None if self.engine is None else operator_lineage(*self.datasets(self.engine))
 
     def datasets(self, engine: Engine) -> tuple[list[LineageDataset], list[LineageDataset]]:
-        """What the job reads, and what it writes: for the swap, staging and target. The load overrides this method.
-
-        A swap of rows that were streamed into target reads no table: it only gives target the generation's labels.
-        """
+        """What the job reads, and what it writes: for the swap, staging and target. The load overrides this method."""
         names = self.setup.names
-        inputs = [] if self._is_direct else [table_dataset(self.setup, names.staging_table)]
-        return inputs, [table_dataset(self.setup, names.target_table)]
-
-    @property
-    def _is_direct(self) -> bool:
-        """Whether the job is a swap of the form DIRECT, by the parameters that Airflow has rendered."""
-        parameters = self.configuration.get("query", {}).get("queryParameters", [])
-        return any(p["name"] == "form" and p["parameterValue"]["value"] == DIRECT for p in parameters)
+        return [table_dataset(self.setup, names.staging_table)], [table_dataset(self.setup, names.target_table)]
 
 
 class LoadStagingOperator(AttemptJobOperator):
     """Fills staging with the generation: by free load jobs of its files, by streaming the changed rows, or by an SQL
-    engine's statement. With `cdc.publish: direct` the rows are streamed into target instead.
+    engine's statement.
     """
 
     def __init__(self, *, setup: FeedSetup, **kwargs: Any) -> None:
         super().__init__(setup=setup, step="load", configuration={}, **kwargs)
-        self.streams_into_target = False
 
     def execute(self, context: Context) -> str:
         """Streams the changed rows, or loads the changed partitions. If neither can be done, one job fills staging."""
@@ -167,9 +156,8 @@ class LoadStagingOperator(AttemptJobOperator):
             candidate, manifest = read_candidate(services, spec)
             changes = changes_to_stream(services, spec, candidate, manifest)
             if changes is not None:
-                self.streams_into_target = changes.table_name == services.feed.target
                 stream_changes(services, spec, manifest, changes)
-                if not finish_if_applied(services, spec, manifest, changes.table_name):
+                if not finish_if_applied(services, spec, manifest):
                     self.log.info("waits until BigQuery has applied the streamed changes")
                     self.defer(trigger=TimeDeltaTrigger(APPLY_INTERVAL), method_name="resume_after_interval")
                 return f"{changes.row_count} changed rows"
@@ -192,9 +180,8 @@ class LoadStagingOperator(AttemptJobOperator):
         finish_staging(services, spec, *read_candidate(services, spec))
 
     def datasets(self, engine: Engine) -> tuple[list[LineageDataset], list[LineageDataset]]:
-        """What the load reads, which depends on the engine, and the table that it fills: staging, or target."""
+        """What the load reads, which depends on the engine, and staging, which it fills."""
         names = self.setup.names
         tables = [table_dataset(self.setup, name) for name in (names.target_table, names.incoming_table)]
         inputs = [state_dataset(self.setup)] if engine.runs_spark else tables
-        written = names.target_table if self.streams_into_target else names.staging_table
-        return inputs, [table_dataset(self.setup, written)]
+        return inputs, [table_dataset(self.setup, names.staging_table)]

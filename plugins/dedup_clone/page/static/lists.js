@@ -10,7 +10,6 @@ const GENERATIONS_FIRST_SHOWN = 6;
 const OVERLAP = "Row groups of the files whose values of the first clustering column lie among those of other row groups. Where many do, files " +
   "in the order of the clustering columns, or dedup.plan: rewrite, let filters read less.";
 const DROPPED = "Rows of the deliveries that are older than the retention, and rows of dates that have left it.";
-const DIRECT = "Streamed into target: readers saw each row as soon as BigQuery had applied it.";
 
 /** A link to a page of Airflow, opened by Airflow's own router. */
 function airflowLink(steps, text) {
@@ -46,7 +45,7 @@ export function renderPublishes(container, { publishes, sla, now }) {
     { title: "Changed", number: true, cell: (p) => count(p.changed_rows) },
     { title: "Retained", number: true, cell: (p) => count(p.retained_rows) },
     { title: "Dropped", number: true, cell: (p) => h("span", { title: DROPPED }, count(p.dropped_rows)) },
-    { title: "Plan", short: true, cell: (p) => [p.engine, p.is_direct ? h("span", { title: DIRECT }, " (direct)") : "", p.plans.length ? `: ${p.plans.join(", ")}` : ""] },
+    { title: "Plan", short: true, cell: (p) => [p.engine, p.plans.length ? `: ${p.plans.join(", ")}` : ""] },
     { title: "Cost", number: true, cell: (p) => amount(p.usd, p) },
     ...(publishes.some((p) => p.cluster_overlap !== null)
       ? [{ title: "Overlap", number: true, cell: (p) => p.cluster_overlap === null ? "" : h("span", { title: OVERLAP }, `${Math.round(p.cluster_overlap * 100)} %`) }] : []),

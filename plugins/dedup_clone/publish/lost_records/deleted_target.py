@@ -12,19 +12,17 @@ from dedup_clone.publish.step_specs import SWAP_PARAMETERS, SwapSpec
 def find_live_swap(services: Services, generation: int) -> SwapSpec | None:
     """The swap that made the generation live, if it can be repeated.
 
-    None if its record or the manifest is lost, if it made no clone, or if staging can no longer be cloned as of the
-    time of the swap.
+    None if its record or the manifest is lost, or if staging can no longer be cloned as of the time of the swap.
     """
     manifest = services.manifests.find(generation)
     staging = services.warehouse.table(services.feed.staging)
     if manifest is None or staging is None:
         return None
     swap = find_swap(services, manifest.attempt)
-    cloned_at = swap.cloned_at if swap else None
-    if swap is None or cloned_at is None or swap.generation != str(generation) or staging.created_at > cloned_at:
+    if swap is None or swap.generation != str(generation) or staging.created_at > swap.checked_at:
         return None
     oldest = services.now() - services.warehouse.time_travel_window()
-    return swap if cloned_at > oldest else None
+    return swap if swap.checked_at > oldest else None
 
 
 def repeat_swap(services: Services, swap: SwapSpec) -> None:

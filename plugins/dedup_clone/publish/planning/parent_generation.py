@@ -38,7 +38,7 @@ def parent_reference(
         return None
     has_files = services.manifests.files_exist(parent)
     if not (engine.runs_spark and has_files):
-        problem = mixed_target(services, parent) or changed_target(services, parent)
+        problem = changed_target(services, parent)
         if problem:
             raise ContractViolation(f"Nothing was published: {problem}")
     if not engine.runs_spark:  # the SQL engines read target
@@ -59,9 +59,7 @@ def unreadable_parent(services: Services, parent: Manifest | None, engine: Engin
         return None
     if engine.runs_spark and services.manifests.files_exist(parent):
         return None
-    mixed, floats = mixed_target(services, parent), float64_columns(parent.table.columns)
-    if mixed:
-        return mixed
+    floats = float64_columns(parent.table.columns)
     if engine.runs_spark and floats:
         return (
             f"Generation [{parent.generation}] of [{services.feed.feed}] has no files, so engine [{engine}] would read "
@@ -136,18 +134,6 @@ def _export_target(services: Services, attempt: str, parent: Manifest, *, oldest
         file_list_uri=services.store.uri(name),
         file_list_digest=digest(text),
         data_uri=services.store.uri(folder),
-    )
-
-
-def mixed_target(services: Services, parent: Manifest) -> str | None:
-    """Why nobody must read target, which may have rows that were not committed; None if it has `parent`'s rows."""
-    staging = services.staging.read()
-    if staging is None or not staging.target_is_mixed(parent.generation):
-        return None
-    return (
-        f"Target [{services.feed.target}] may hold rows that attempt [{staging.attempt}] streamed into it and did "
-        f"not commit, so this run must not read target: replay snapshot [{parent.snapshot_id}] with engine "
-        f"[{Engine.SPARK}], which replaces target from the files of generation [{parent.generation}]."
     )
 
 

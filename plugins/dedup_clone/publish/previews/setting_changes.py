@@ -28,7 +28,7 @@ def setting_changes(
     """The differences. `published`: attempts, newest last. `check_results`: of the checks before the dedup."""
     yield from _changes_table(services, live, published)
     if services.feed.engine is live.engine is Engine.CDC:
-        yield from _cdc(services, staging, published)
+        yield from _max_staleness(services, staging)
     if live.applied:  # a rollback, bootstrap, rebuild or erasure applies no delivery and skips some checks
         yield from _sql_checks(services, live, check_results)
 
@@ -80,32 +80,15 @@ def _last_had_changes(services: Services, live: Manifest, published: Sequence[Le
     return request.changes is not None
 
 
-def _cdc(
-    services: Services, staging: TableMetadata | None, published: Sequence[LedgerRecord]
-) -> Iterator[PlannedChange]:
-    cdc, found = services.feed.cdc, staging.options.get(MAX_STALENESS) if staging else None
-    declared = staleness_text(cdc.max_staleness_minutes)
+def _max_staleness(services: Services, staging: TableMetadata | None) -> Iterator[PlannedChange]:
+    found = staging.options.get(MAX_STALENESS) if staging else None
+    declared = staleness_text(services.feed.cdc.max_staleness_minutes)
     if found is not None and found != declared:
         yield PlannedChange(
             f"max_staleness becomes [{declared}], it was [{found}]",
             "sets it before it streams",
-            "nothing: rows are the same at the swap"
-            if cdc.publish == "staging"
-            else f"they see a streamed row within {cdc.max_staleness_minutes} minutes",
+            "nothing: rows are the same at the swap",
             "BigQuery applies rows more often the smaller it is, and bills each time",
-        )
-    streamed = [r for r in published if r.engine is Engine.CDC]
-    if cdc.publish == "direct" and not any(r.is_direct for r in streamed):
-        yield PlannedChange(
-            "cdc.publish becomes [direct]",
-            "streams into target, unless a check of the manifest fails: then the publish stops or fills staging",
-            "each changed row as soon as BigQuery has applied it; rows of two generations together until then",
-        )
-    if cdc.publish == "staging" and streamed and streamed[-1].is_direct:
-        yield PlannedChange(
-            "cdc.publish becomes [staging]",
-            "fills staging by a free load job once",
-            "all rows of a generation at its swap, no longer each row by itself",
         )
 
 

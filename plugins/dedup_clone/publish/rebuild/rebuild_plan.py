@@ -30,7 +30,7 @@ from dedup_clone.publish.date_ranges import DATES_NAMED
 from dedup_clone.publish.environments import require_own_feed
 from dedup_clone.publish.planning.declared_changes import shortens_retention
 from dedup_clone.publish.planning.declared_options import staging_options, swap_options
-from dedup_clone.publish.planning.parent_generation import changed_target, mixed_target
+from dedup_clone.publish.planning.parent_generation import changed_target
 from dedup_clone.publish.records.changes_table import change_rows_to_lose
 from dedup_clone.publish.records.erasure_records import erasures_up_to
 from dedup_clone.publish.records.publish_costs import usd_on_demand
@@ -238,7 +238,7 @@ def _problems(services: Services, live: Manifest, request: RebuildRequest) -> It
 def _unreadable_rows(services: Services, live: Manifest) -> Iterator[str]:
     """What prevents the export of target's rows. One metadata query."""
     if services.current.read().intent is None:  # else a recovery may change which rows target has
-        reason = mixed_target(services, live) or changed_target(services, live)
+        reason = changed_target(services, live)
         yield from [reason] if reason else []
 
 

@@ -223,7 +223,7 @@ def _generation(services: Services, record: LedgerRecord) -> IndexGeneration | N
         snapshot_id=record.snapshot_id,
         rows=record.rows,
         swapped_at=record.swapped_at,
-        checked_at=swap.cloned_at if swap else None,
+        checked_at=swap.checked_at if swap else None,
         data_folder=manifest.data_folder,
         has_files=False,
     )

@@ -37,7 +37,6 @@ LEDGER_COLUMNS = {
     "bytes_read": "bytes of files that the dedup job read",
     "bytes_written": "bytes of files that the dedup job wrote",
     "cluster_overlap": "share by which files overlap in the first clustering column; NULL without clustering",
-    "is_direct": "whether engine cdc streamed the rows into target, where readers saw each of them before swapped_at",
     "erased_rows": "rows that an erasure removed; NULL for every other attempt",
     "query_bytes_billed": "bytes that BigQuery billed for the attempt's queries",
     "table_bytes_read": "bytes of tables that these queries read",
@@ -96,7 +95,6 @@ _COLUMN_TYPES = {
     "bytes_read": "INTEGER",
     "bytes_written": "INTEGER",
     "cluster_overlap": "FLOAT",
-    "is_direct": "BOOLEAN",
     **{name: "FLOAT" if name.endswith(("_usd", "_hours")) else "INTEGER" for name in _COST_COLUMNS},
 }
 

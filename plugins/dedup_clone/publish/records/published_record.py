@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import replace
 from datetime import datetime
 from typing import TypeVar
@@ -10,7 +10,6 @@ from typing import TypeVar
 from dedup_clone.checks.share_checks import shares
 from dedup_clone.contract.manifest import Candidate, Manifest
 from dedup_clone.contract.spark_usage import SparkUsage
-from dedup_clone.publish.attempt_jobs import SWAP_STEP
 from dedup_clone.publish.records.best_effort import try_read
 from dedup_clone.publish.records.publish_costs import cost_of, merge_input, with_spark
 from dedup_clone.publish.records.publish_phases import publish_phases
@@ -22,18 +21,6 @@ from dedup_clone.state.streamed_changes import StreamedChanges
 from dedup_clone.warehouse.metadata import JobMetadata, Observation
 
 T = TypeVar("T")
-
-
-def _swapped_at(services: Services, swap: SwapSpec, target: Observation, jobs: Sequence[JobMetadata]) -> datetime:
-    """When the clone was created.
-
-    If the rows were streamed into target: when the swap's job set target's labels, or the present time if `jobs` are
-    empty because they could not be read.
-    """
-    if swap.cloned_at is not None:
-        return target.table.created_at
-    swaps = [job for job in jobs if job.job_id.rsplit("-", 2)[1] == SWAP_STEP and not job.error]
-    return max((job.ended_at for job in swaps if job.ended_at), default=services.now())
 
 
 def published_record(
@@ -68,7 +55,7 @@ def published_record(
         newly_live_arrived_at = read("lag", lambda: arrival_time_of_newly_live(services, manifest, parent))
     # A bootstrap has no arrival. Then the time when the attempt acquired the lease counts as the arrival.
     arrived_at = read("arrival", lambda: _arrival_of_newest(services, manifest)) or intent.taken_at
-    swapped_at = _swapped_at(services, swap, target, jobs)
+    swapped_at = target.table.created_at
     merged = merge_input(manifest, parent, swap.staging_bytes) if is_parent_known else None
     changed = [e.changed for e in manifest.dates]
     phases, cost = None, None
@@ -121,7 +108,6 @@ def published_record(
         cluster_overlap=manifest.cluster_overlap,
         rebuilt=intent.kind is IntentKind.REBUILD,
         change_rows=change_rows,
-        is_direct=swap.cloned_at is None,
         taken_over=not manifest.deliveries,
     )
 

@@ -170,8 +170,7 @@ def _is_nested(columns: list[str]) -> bool:
 def _clonable_as_of(services: Services, manifest: Manifest, oldest: datetime | None) -> datetime | None:
     """A time when staging held exactly this generation; None if none is recorded or time travel does not reach it."""
     swap = find_swap(services, manifest.attempt)
-    cloned_at = swap.cloned_at if swap else None
-    return cloned_at if cloned_at and oldest and cloned_at > oldest else None
+    return swap.checked_at if swap and oldest and swap.checked_at > oldest else None
 
 
 def _held_by_staging_at(services: Services, live: Manifest) -> datetime | None:
@@ -180,14 +179,14 @@ def _held_by_staging_at(services: Services, live: Manifest) -> datetime | None:
     So the generation can be restored even when time travel does not reach its swap any more.
     """
     staging, swap = services.staging.read(), find_swap(services, live.attempt)
-    if staging is None or swap is None or swap.cloned_at is None:
+    if staging is None or swap is None:
         return None
     if staging.state is not StagingState.LOADED or staging.manifest_digest != live.digest:
         return None
     if services.warehouse.table(services.feed.staging) is None:
         return None
     seen = services.warehouse.observe(services.names, services.feed.staging)
-    results = check_rows("staging_rows", live, seen), check_staging_unchanged(seen, swap.cloned_at)
+    results = check_rows("staging_rows", live, seen), check_staging_unchanged(seen, swap.checked_at)
     return seen.observed_at if all(result.level is Level.PASS for result in results) else None
 
 

@@ -1,7 +1,6 @@
--- Purpose: replace target with a clone of staging as of @checked_at, in one statement. With @form 'direct', target
---   already has the rows, and only gets the generation's labels and options.
--- Params: @target STRING, @parent STRING ('' before the first publish), @generation STRING, @form STRING,
---   @checked_at TIMESTAMP, @snapshot STRING, @manifest STRING, @description STRING, @expiration_days FLOAT64.
+-- Purpose: replace target with a clone of staging as of @checked_at, in one statement.
+-- Params: @target STRING, @parent STRING ('' before the first publish), @generation STRING, @checked_at TIMESTAMP,
+--   @snapshot STRING, @manifest STRING, @description STRING, @expiration_days FLOAT64.
 -- Writes: target (replaced).  Safe to retry: yes; it does nothing if target has @generation already, and
 --   fails if target has neither @generation nor @parent.
 DECLARE live STRING DEFAULT IFNULL((
@@ -11,31 +10,17 @@ DECLARE live STRING DEFAULT IFNULL((
 ), '');
 IF live != @generation THEN
   ASSERT live = @parent AS 'target does not hold the generation that this publish builds on: somebody else published; clear the run from its first task';
-  IF @form = 'direct' THEN
-    ALTER TABLE `local-dev.warehouse.store_visits` SET OPTIONS (
-      partition_expiration_days = @expiration_days,
-      description = @description,
-      friendly_name = "Store visits",
-      labels = [
-        ('dedup_clone_generation', @generation),
-        ('dedup_clone_snapshot', @snapshot),
-        ('dedup_clone_manifest', @manifest),
-        ('team', 'stores')
-      ]
-    );
-  ELSE
-    CREATE OR REPLACE TABLE `local-dev.warehouse.store_visits`
-    CLONE `local-dev.warehouse.store_visits_staging` FOR SYSTEM_TIME AS OF @checked_at
-    OPTIONS (
-      partition_expiration_days = @expiration_days,
-      description = @description,
-      friendly_name = "Store visits",
-      labels = [
-        ('dedup_clone_generation', @generation),
-        ('dedup_clone_snapshot', @snapshot),
-        ('dedup_clone_manifest', @manifest),
-        ('team', 'stores')
-      ]
-    );
-  END IF;
+  CREATE OR REPLACE TABLE `local-dev.warehouse.store_visits`
+  CLONE `local-dev.warehouse.store_visits_staging` FOR SYSTEM_TIME AS OF @checked_at
+  OPTIONS (
+    partition_expiration_days = @expiration_days,
+    description = @description,
+    friendly_name = "Store visits",
+    labels = [
+      ('dedup_clone_generation', @generation),
+      ('dedup_clone_snapshot', @snapshot),
+      ('dedup_clone_manifest', @manifest),
+      ('team', 'stores')
+    ]
+  );
 END IF;
