@@ -21,7 +21,6 @@ from dedup_clone.state.index import (
     IndexDate,
     IndexGeneration,
     IndexLanding,
-    IndexProjection,
     IndexStopped,
     IndexVerdict,
     TimeTravel,
@@ -150,7 +149,6 @@ def make_index(publishes: int = 120, dates: int = DATES, now: datetime = NOW, **
         ),
         "excluded": (),
         "time_travel": TimeTravel(168.0, now - timedelta(days=200)),
-        "projection": IndexProjection(30000.0, 2.0, 0.0002, 10.28, 483.2, 341.0),
         "audit": IndexAudit((), today - timedelta(days=33), publishes, "equal", now - timedelta(hours=9)),
     }
     return Index(**{**values, **changes})

@@ -110,9 +110,6 @@ def index_view(
         "audit": to_plain(index.audit),
         "checks": [_checks(index, attempt) for attempt in index.checks],
         "costs": _costs(shown, index.failures),
-        "projection": {**to_plain(index.projection), "runs_spark": index.engine.runs_spark}
-        if index.projection
-        else None,
         "generations": [generation_view(index, g, now) for g in reversed(index.generations)],
         "excluded": [d.name for d in index.excluded],
         "refused": [

@@ -73,6 +73,10 @@ class ContentAuditSettings(StrictModel):
 class Feed(StrictModel):
     """One feed file."""
 
+    removed_keys: ClassVar[dict[str, str]] = {
+        "full_size_gb": "the page shows what each publish cost, and docs/costs.md what 15 TB cost.",
+    }
+
     feed: FeedName = Field(examples=["orders"])
     """Name of the feed, its file and its table; its DAGs are `<feed>_watch`, …"""
     description: str = Field(examples=["One row for each order and day."])
@@ -103,8 +107,6 @@ class Feed(StrictModel):
     """What stops a publish before readers see it."""
     freshness: FreshnessSettings = FreshnessSettings()
     """The freshness SLA."""
-    full_size_gb: Annotated[float, Field(gt=0)] | None = Field(default=None, examples=[15000])
-    """Size of the whole table, in GB, to which the page projects costs (null: none)."""
     changes: bool = Field(default=False, examples=[True])
     """Whether each publish writes what it changed to `FEED_changes` (docs/changes.md)."""
     changes_days: Annotated[int, Field(ge=1, le=3652)] = Field(default=60, examples=[14])

@@ -158,23 +158,6 @@ class IndexAudit:
 
 
 @dataclass(frozen=True)
-class IndexProjection:
-    """What the publish of a complete snapshot would cost, in USD, if the table had its full size.
-
-    `full_size_gb`: the full size that the feed file declares. `times`: the full size divided by the table's present
-    size. `usd`: the cost without Spark. `spark_usd`: the cost of Spark; None if that of no comparable run is known.
-    `merge_usd`, `qualify_usd`: the cost of one MERGE or QUALIFY statement with the same result.
-    """
-
-    full_size_gb: float
-    times: float
-    usd: float
-    spark_usd: float | None
-    merge_usd: float
-    qualify_usd: float
-
-
-@dataclass(frozen=True)
 class Index:
     """One feed: its settings, the live generation's partitions, and the newest records of each kind, newest last.
 
@@ -202,7 +185,6 @@ class Index:
     excluded: tuple[Delivery, ...]
     time_travel: TimeTravel | None
     audit: IndexAudit | None
-    projection: IndexProjection | None = None
     stopped: IndexStopped | None = None
     held: tuple[IndexStopped, ...] = ()
 

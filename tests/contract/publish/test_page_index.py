@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-import json
 from datetime import timedelta
-from typing import Any
 
 import pytest
 
 from dedup_clone.contract.errors import DeliveryRefused
 from testkit import runs
-from testkit.feed_on_stand_in import TODAY, YESTERDAY, FeedOnStandIn, row
+from testkit.feed_on_stand_in import TODAY, FeedOnStandIn, row
 from testkit.killed_writes import failing_writes
-
-TB_15 = 15_000.0  # GB
 
 
 def states(world: FeedOnStandIn) -> dict[str, str]:
@@ -121,38 +117,3 @@ def test_an_index_that_cannot_be_written_fails_no_run_and_the_next_refresh_has_i
     index = world.state.index
     assert (index["generation"], index["records"][-1]["attempt"]) == (2, record.attempt)
     assert [f["generation"] for f in index["failures"]] == [3]
-
-
-def test_the_cost_at_full_size_is_that_of_the_last_complete_snapshot_in_order(world: FeedOnStandIn) -> None:
-    def publish(delivery: str, dcu_hours: float, **changes: Any) -> dict[str, Any]:
-        usage = {"run": "r", "dcu_hours": dcu_hours, "vcpus": 12, "usd_per_dcu_hour": 0.06, "usd_per_vcpu_hour": None}
-        run = runs.publish(world, delivery, **changes).until("resolve")
-        world.state.write(f"attempts/{run.attempt}/spark_usage.json", json.dumps(usage))
-        run.finish()
-        found: dict[str, Any] = world.state.index["projection"]
-        return found
-
-    days = (TODAY, YESTERDAY)
-    first = world.land(8, [row(8, n, day=day) for n in range(5) for day in days])
-    assert publish(first, 1000) is None
-    world.configure(full_size_gb=TB_15)
-    complete = publish(world.land(9, [row(9, n, day=day) for n in range(5) for day in days]), 5)
-    staging = world.bigquery.get_table(f"warehouse.{world.feed.staging}")
-    assert complete["times"] == pytest.approx(15e12 / staging.num_bytes)
-    assert complete["spark_usd"] == pytest.approx(0.3 * complete["times"])
-    assert complete["qualify_usd"] == pytest.approx(2 * 15e12 / 2**40 * 6.25, rel=1e-3)
-    assert complete["merge_usd"] > complete["qualify_usd"]
-    by_hand = {"replay": True, "reason": "again"}
-    for found in (
-        publish(first, 1000, run_id="replay", **by_hand),
-        publish(first, 1000, run_id="one-date", dates=(TODAY,), **by_hand),
-        publish(world.land(7, [row(7, n, day=day) for n in range(5) for day in days]), 1000),  # late
-        publish(world.land(10, [row(10, n) for n in range(5)]), 1000),  # not all dates
-    ):
-        assert found["spark_usd"] == pytest.approx(complete["spark_usd"])
-    world.roll_back(1)
-    assert world.state.index["projection"]["spark_usd"] == pytest.approx(complete["spark_usd"])
-    world.configure(engine="merge")
-    runs.refresh_page(world)
-    assert world.state.index["projection"]["spark_usd"] is None
-    assert world.state.index["projection"]["usd"] == pytest.approx(483.2, rel=0.1)

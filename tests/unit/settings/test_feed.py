@@ -266,7 +266,10 @@ def test_a_key_that_was_removed_is_refused_with_what_to_do_instead(tmp_path: Pat
 
 @pytest.mark.parametrize(
     ("lines", "message"),
-    [("cdc: {publish: direct}", r"\[cdc.publish\] is no longer a setting: engine cdc streams into staging")],
+    [
+        ("cdc: {publish: direct}", r"\[cdc.publish\] is no longer a setting: engine cdc streams into staging"),
+        ("full_size_gb: 15000", r"\[full_size_gb\] is no longer a setting: the page shows what each publish cost"),
+    ],
 )
 def test_a_feed_file_with_a_removed_setting_is_refused(tmp_path: Path, lines: str, message: str) -> None:
     with pytest.raises(ConfigurationError, match=message):

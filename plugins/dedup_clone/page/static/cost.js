@@ -1,7 +1,7 @@
-// The cost of a snapshot, compared with one MERGE and one QUALIFY over the same table, as it is and at its full size.
+// The cost of a snapshot, compared with one MERGE and one QUALIFY over the same table.
 
 import { h, svg } from "./dom.js";
-import { count, usd } from "./formats.js";
+import { usd } from "./formats.js";
 
 function bar(share, kind) {
   return svg("svg", { "aria-hidden": "true" },
@@ -13,8 +13,8 @@ const COMPARED_FROM = 0.01; // US dollars of a MERGE; the price of a smaller tab
 
 const lacksSpark = ({ spark_usd: spark, runs_spark: runs }) => runs && spark === null;
 
-/** The text of the amount `ours`. It says that Spark comes on top if the cost of Spark is unknown for `entry`, the publish, sum or
- * projection that costs this amount. */
+/** The text of the amount `ours`. It says that Spark comes on top if the cost of Spark is unknown for `entry`, the publish or sum that
+ * costs this amount. */
 export const amount = (ours, entry) => `${usd(ours)}${lacksSpark(entry) ? " + Spark" : ""}`;
 
 function bars(ours, entry, label) {
@@ -31,17 +31,6 @@ function sparkPart(entry) {
   return lacksSpark(entry) ? "The cost of Spark is not known here" : `Spark is ${usd(entry.spark_usd)} of it`;
 }
 
-const MISSING = "This is without Spark, which is most of the cost. No run for one complete snapshot in order reported a price; on the local stack none does.";
-
-function projected(projection) {
-  if (!projection) return null;
-  const { full_size_gb: size, times, spark_usd: spark } = projection;
-  return h("div", { class: "projection" },
-    h("h3", {}, `A complete snapshot at the full size, ${count(size)} GB`),
-    bars(projection.usd + (spark ?? 0), projection, "This project"),
-    h("p", { class: "muted" }, `${times >= 1 ? `${count(Math.round(times))} times` : "A part of"} the table as it is; rows keep their size. ${lacksSpark(projection) ? MISSING : `${sparkPart(projection)}.`}`));
-}
-
 /** Why no cost of a MERGE or QUALIFY is shown beside that of `live`. */
 function notCompared(live) {
   return ["publish", "replay"].includes(live.kind)
@@ -49,26 +38,25 @@ function notCompared(live) {
     : `A ${live.kind} is not compared: nobody would run a MERGE or QUALIFY instead.`;
 }
 
-export function renderCost(container, { live, costs, projection }) {
-  if (live && live.merge_usd !== null && live.merge_usd < COMPARED_FROM) {
-    container.replaceChildren(...[h("p", { class: "muted" }, "The table is so small that this publish, a MERGE and a QUALIFY each cost less than a cent."), projected(projection)].filter(Boolean));
-    return;
-  }
+export function renderCost(container, { live, costs }) {
   if (!live) {
     container.replaceChildren();
     return;
   }
   if (live.merge_usd === null) {
-    container.replaceChildren(...[h("p", { class: "muted" }, notCompared(live)), projected(projection)].filter(Boolean));
+    container.replaceChildren(h("p", { class: "muted" }, notCompared(live)));
+    return;
+  }
+  if (live.merge_usd < COMPARED_FROM) {
+    container.replaceChildren(h("p", { class: "muted" }, "The table is so small that this publish, a MERGE and a QUALIFY each cost less than a cent."));
     return;
   }
   const saved = lacksSpark(costs) ? 0 : Math.min(costs.merge_usd, costs.qualify_usd) - costs.usd;
-  container.replaceChildren(...[
+  container.replaceChildren(
     h("p", { class: "figure" }, amount(live.usd, live), h("small", {}, " for this snapshot")),
     bars(live.usd, live, "This publish"),
     h("p", { class: "muted" }, `${sparkPart(live)}; the rest is billed by BigQuery on demand. Over the last ${costs.publishes === 1 ? "publish" : `${costs.publishes} publishes`}: ` +
       `${amount(costs.usd, costs)}${costs.failed_usd ? `, ${usd(costs.failed_usd)} of it for attempts that failed` : ""}, by MERGE or QUALIFY at least ${usd(Math.min(costs.merge_usd, costs.qualify_usd))}` +
       `${saved > 0 ? `: ${usd(saved)} less.` : "."}`),
-    projected(projection),
-  ].filter(Boolean));
+  );
 }

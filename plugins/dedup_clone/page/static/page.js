@@ -32,7 +32,7 @@ const PARTS = [
   ["phases", (v) => v.publishes.filter((p) => p.lag_s !== null).at(-1) ?? null, renderPhases],
   ["rows", (v) => v.publishes, renderRows],
   ["today", (v) => ({ ...v.today, now: v.now.slice(0, 16) }), renderToday],
-  ["cost", (v) => ({ live: v.live, costs: v.costs, projection: v.projection }), renderCost],
+  ["cost", (v) => ({ live: v.live, costs: v.costs }), renderCost],
   ["checks", (v) => v.checks, renderChecks],
   ["partitions", (v) => ({ dates: v.dates, retention: v.retention_days, audit: v.audit, now: v.now.slice(0, 10) }), renderCalendar],
   ["publishes", (v) => ({ publishes: v.publishes, sla: v.sla_minutes, now: v.now.slice(0, 10) }), renderPublishes],

@@ -23,8 +23,7 @@ from dedup_clone.publish.planning.decision import Decision, decide, engine_of
 from dedup_clone.publish.planning.landing_changes import changes_since_arrival
 from dedup_clone.publish.planning.parent_generation import require_readable_parent
 from dedup_clone.publish.prune import obsolete_after_next_publish
-from dedup_clone.publish.records.cost_projection import with_expected_stream
-from dedup_clone.publish.records.publish_costs import expected_cost
+from dedup_clone.publish.records.publish_costs import expected_cost, with_expected_stream
 from dedup_clone.publish.services import Services
 from dedup_clone.publish.step_specs import PublishRequest
 from dedup_clone.state.index import published_records
@@ -273,8 +272,10 @@ def _expected_cost(services: Services, engine: Engine, live: Manifest | None, la
     row_bytes = table.size / table.rows if table and table.rows else landed.size / max(landed.rows, 1)
     existing = sum(e.rows for e in live.dates if landed.dates is None or e.date in landed.dates) if live else 0
     cost = expected_cost(engine, contract, row_bytes, delivered=landed.rows, existing=existing)
-    records = published_records(services.store, services.feed.feed) if engine is Engine.CDC else []
-    return with_expected_stream(services, cost, engine, live, table, records)
+    if engine is not Engine.CDC or live is None or table is None or not table.rows:
+        return cost
+    records = published_records(services.store, services.feed.feed)
+    return with_expected_stream(cost, records, table, max_rows=services.feed.cdc.max_changed_share * live.rows)
 
 
 def _expected_seconds(services: Services, engine: Engine, size: int) -> float | None:

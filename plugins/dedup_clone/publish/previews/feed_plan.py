@@ -22,8 +22,7 @@ from dedup_clone.publish.previews.option_changes import option_changes
 from dedup_clone.publish.previews.planned_change import NO_COST, PlannedChange
 from dedup_clone.publish.previews.setting_changes import setting_changes
 from dedup_clone.publish.rebuild.rebuild_plan import RebuildRequest, copy_bytes
-from dedup_clone.publish.records.cost_projection import with_expected_stream
-from dedup_clone.publish.records.publish_costs import expected_cost, usd_on_demand
+from dedup_clone.publish.records.publish_costs import expected_cost, usd_on_demand, with_expected_stream
 from dedup_clone.publish.services import Services
 from dedup_clone.publish.waiting_deliveries import find_backlog
 from dedup_clone.state.index import published_records
@@ -236,5 +235,5 @@ def _query_cost(services: Services, live: Manifest, staging: TableMetadata | Non
     if engine is not Engine.CDC:
         return f"about {cost.query_usd:.2f} USD on demand for each complete snapshot, from now on"
     records = published_records(services.store, services.feed.feed)
-    cost = with_expected_stream(services, cost, engine, live, staging, records)
+    cost = with_expected_stream(cost, records, staging, max_rows=services.feed.cdc.max_changed_share * live.rows)
     return f"about {cost.stream_usd:.2f} USD on demand to stream and apply each snapshot's changes, from now on"

@@ -10,7 +10,6 @@ from dedup_clone.contract.delivery import Delivery
 from dedup_clone.contract.manifest import Manifest
 from dedup_clone.publish.records.attempt_records import find_check_results, find_swap
 from dedup_clone.publish.records.best_effort import best_effort
-from dedup_clone.publish.records.cost_projection import cost_at_full_size
 from dedup_clone.publish.records.erasure_records import last_erasure_generation
 from dedup_clone.publish.records.held_deliveries import HeldDelivery, find_held
 from dedup_clone.publish.records.index_arrivals import list_arrivals
@@ -30,7 +29,6 @@ from dedup_clone.state.index import (
     IndexFile,
     IndexGeneration,
     IndexLanding,
-    IndexProjection,
     IndexStopped,
     IndexVerdict,
     TimeTravel,
@@ -113,7 +111,6 @@ def _derive(services: Services, inputs: _Inputs) -> Index:
         excluded=live.excluded if live else (),
         time_travel=_time_travel(services, inputs),
         audit=_audit(services),
-        projection=_projected_cost(services, inputs, records),
         stopped=_stopped(
             services, inputs, failures, [a.delivery for a in arrivals if a.state is DeliveryState.WAITING]
         ),
@@ -238,14 +235,6 @@ def _time_travel(services: Services, inputs: _Inputs) -> TimeTravel | None:
     if staging is None:
         return None
     return TimeTravel(services.warehouse.time_travel_window().total_seconds() / 3600, staging.created_at)
-
-
-def _projected_cost(services: Services, inputs: _Inputs, records: tuple[LedgerRecord, ...]) -> IndexProjection | None:
-    """The cost at the full size: computed after a publish or for another engine, else taken from the stored index."""
-    stored, engine = inputs.stored, services.feed.engine
-    if stored and stored.engine is engine and all(r.outcome is not Outcome.PUBLISHED for r in inputs.new_attempts):
-        return stored.projection
-    return cost_at_full_size(services, inputs.live, records)
 
 
 def _audit(services: Services) -> IndexAudit | None:
