@@ -10,15 +10,16 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import replace
 
-from dedup_clone.contract.errors import ContractViolation
+from dedup_clone.contract.errors import ContractViolation, JobFailed
+from dedup_clone.contract.landed_objects import refusal_reason
 from dedup_clone.contract.manifest import Candidate, DedupMetrics, DeliveryMetrics, RefusedDelivery
 from dedup_clone.contract.request import DedupRequest
-from dedup_clone.engines.date_counts import CountedDates, count_dates
+from dedup_clone.contract.table import nullable
 from dedup_clone.engines.delivery_examination import ExaminedDelivery, examine, require_unchanged
-from dedup_clone.engines.incoming_load import load_incoming
-from dedup_clone.engines.sql_manifest import build_manifest
+from dedup_clone.engines.sql_manifest import CountedDates, build_manifest, count_dates
+from dedup_clone.publish.attempt_jobs import load_configuration, query_configuration, run_step_job
 from dedup_clone.publish.services import Services
 
 
@@ -38,7 +39,7 @@ def dedup_in_bigquery(services: Services, attempt: str) -> None:
         name = services.store.uri(services.layout.request(attempt))
         raise ContractViolation(f"[{name}] is gone: clear the run from its first task.")
     _require_no_row_policies(services, request)
-    services.manifests.write_candidate(attempt, _DedupTask(services, request).make_candidate())
+    services.manifests.write_candidate(attempt, _make_candidate(services, request))
 
 
 def _require_no_row_policies(services: Services, request: DedupRequest) -> None:
@@ -52,81 +53,100 @@ def _require_no_row_policies(services: Services, request: DedupRequest) -> None:
         )
 
 
-@dataclass
-class _DedupTask:
-    """Makes the candidate of one request. `seconds`: the duration of each phase, for the candidate's metrics."""
-
-    services: Services
-    request: DedupRequest
-    seconds: dict[str, float] = field(default_factory=dict)
-
-    def make_candidate(self) -> Candidate:
-        with self._phase("examine"):
-            examination = examine(self.services, self.request)
-        with self._phase("append"):
-            applied, undecodable = load_incoming(self.services, self.request, examination.valid)
-        refused = examination.refused + undecodable
-        for item in refused:
-            self.services.log(f"refused: {item.reason}", snapshot_id=item.delivery.snapshot_id)
-        if not applied:
-            return Candidate(
-                manifest=None,
-                file_list_uri=None,
-                load_uris_uri=None,
-                deliveries=(),
-                refused=refused,
-                examples=(),
-                metrics=self._metrics(examination.bytes_processed),
-            )
-        with self._phase("evidence"):
-            counted = self._count(applied)
-        with self._phase("verify"):
-            require_unchanged(self.services, self.request, applied)
-        return self._candidate(applied, refused, counted, examination.bytes_processed + counted.bytes_processed)
-
-    def _count(self, applied: tuple[ExaminedDelivery, ...]) -> CountedDates:
-        first_days = [item.first_day for item in applied if item.first_day]
-        last_days = [item.last_day for item in applied if item.last_day]
-        if not first_days:
-            return CountedDates((), (), 0)  # every row of every delivery is older than the retention
-        return count_dates(self.services, self.request, min(first_days), max(last_days))
-
-    def _candidate(
-        self,
-        applied: tuple[ExaminedDelivery, ...],
-        refused: tuple[RefusedDelivery, ...],
-        counted: CountedDates,
-        bytes_read: int,
-    ) -> Candidate:
-        services, parent = self.services, self.request.parent
-        manifest = build_manifest(
-            self.request,
+def _make_candidate(services: Services, request: DedupRequest) -> Candidate:
+    seconds: dict[str, float] = {}  # the duration of each phase
+    with _timed(seconds, "examine"):
+        examination = examine(services, request)
+    with _timed(seconds, "append"):
+        applied, undecodable = _load_incoming(services, request, examination.valid)
+    refused = examination.refused + undecodable
+    for item in refused:
+        services.log(f"refused: {item.reason}", snapshot_id=item.delivery.snapshot_id)
+    candidate = Candidate(
+        manifest=None,
+        file_list_uri=None,
+        load_uris_uri=None,
+        deliveries=(),
+        refused=refused,
+        examples=(),
+        metrics=DedupMetrics(examination.bytes_processed, bytes_written=0, seconds=seconds),
+    )
+    if not applied:
+        return candidate
+    with _timed(seconds, "evidence"):
+        counted = _count(services, request, applied)
+    with _timed(seconds, "verify"):
+        require_unchanged(services, request, applied)
+    surplus = counted.surplus_rows()
+    return replace(
+        candidate,
+        manifest=build_manifest(
+            request,
             counted,
-            None if parent is None else services.manifests.read(parent.generation),
+            None if request.parent is None else services.manifests.read(request.parent.generation),
             tuple(item.delivery for item in applied),
             delivered_rows_dropped=sum(item.dropped_rows for item in applied),
             now=services.now(),
-        )
-        surplus = counted.surplus_rows_by_snapshot()
-        deliveries = tuple(
-            DeliveryMetrics(item.delivery, item.rows, item.dropped_rows, surplus.get(item.delivery.snapshot_id, 0))
+        ),
+        deliveries=tuple(
+            DeliveryMetrics(item.delivery, item.rows, item.dropped_rows, surplus[item.delivery.snapshot_id])
             for item in applied
-        )
-        return Candidate(
-            manifest=manifest,
-            file_list_uri=None,
-            load_uris_uri=None,
-            deliveries=deliveries,
-            refused=refused,
-            examples=counted.examples,
-            metrics=self._metrics(bytes_read),
-        )
+        ),
+        examples=counted.key_examples(),
+        metrics=DedupMetrics(examination.bytes_processed + counted.bytes_processed, bytes_written=0, seconds=seconds),
+    )
 
-    def _metrics(self, bytes_read: int) -> DedupMetrics:
-        return DedupMetrics(bytes_read=bytes_read, bytes_written=0, seconds=dict(self.seconds))
 
-    @contextmanager
-    def _phase(self, name: str) -> Iterator[None]:
-        start = time.monotonic()
-        yield
-        self.seconds[name] = round(time.monotonic() - start, 3)
+@contextmanager
+def _timed(seconds: dict[str, float], phase: str) -> Iterator[None]:
+    start = time.monotonic()
+    yield
+    seconds[phase] = round(time.monotonic() - start, 3)
+
+
+def _count(services: Services, request: DedupRequest, applied: tuple[ExaminedDelivery, ...]) -> CountedDates:
+    first_days = [item.first_day for item in applied if item.first_day]
+    last_days = [item.last_day for item in applied if item.last_day]
+    if not first_days:
+        return CountedDates((), 0)  # every row of every delivery is older than the retention
+    return count_dates(services, request, min(first_days), max(last_days))
+
+
+def _load_incoming(
+    services: Services, request: DedupRequest, examined: tuple[ExaminedDelivery, ...]
+) -> tuple[tuple[ExaminedDelivery, ...], tuple[RefusedDelivery, ...]]:
+    """Create the incoming table anew and append each delivery, by a free load job of its own.
+
+    Returns the loaded and the refused deliveries. All rows of one snapshot id come from one delivery, because
+    superseded deliveries are not applied. So the snapshot id of a row identifies the row's delivery.
+
+    A delivery whose files BigQuery cannot decode is refused, and none of its rows are loaded. Safe to repeat. Raises
+    what `run_step_job` raises, JobFailed only when BigQuery fails for another reason than the files.
+    """
+    if not examined:
+        return (), ()
+    options = services.feed.table.options.to_contract()
+    sql = services.warehouse.render(
+        "ddl/create_incoming.sql", names=services.names, table=request.table, options=options
+    )
+    run_step_job(services, request.attempt, "incoming", query_configuration(services, "incoming", sql, {}))
+    loaded, refused = [], []
+    numbers = {item.delivery: number for number, item in enumerate(request.deliveries, start=1)}
+    for item in examined:
+        configuration = load_configuration(
+            services,
+            "append",
+            list(item.uris),
+            services.names.incoming_table,
+            map(nullable, request.table.columns),
+            writeDisposition="WRITE_APPEND",
+        )
+        try:
+            run_step_job(services, request.attempt, f"append_{numbers[item.delivery]}", configuration)
+            loaded.append(item)
+        except JobFailed as error:
+            if not error.is_invalid_input:
+                raise
+            reason = refusal_reason(request.feed, item.delivery, [f"BigQuery cannot load its files: {error.message}"])
+            refused.append(RefusedDelivery(item.delivery, reason))
+    return tuple(loaded), tuple(refused)

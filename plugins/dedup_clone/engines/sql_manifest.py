@@ -1,17 +1,81 @@
-"""Builds the manifest of a generation that an SQL engine makes, from the counts by date and the parent's manifest."""
+"""Builds the manifest of a generation that an SQL engine makes, before anything is written to staging.
+
+One query counts the rows of each delivered date of the new generation. The parent's manifest has the other dates.
+"""
 
 from __future__ import annotations
 
-from dataclasses import replace
-from datetime import datetime
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from datetime import date, datetime
+from typing import Any
 
 from dedup_clone.checks.partition_checks import has_expired, roll_back_to
 from dedup_clone.contract.delivery import Delivery
 from dedup_clone.contract.engine import Engine
 from dedup_clone.contract.errors import ContractViolation
-from dedup_clone.contract.manifest import DateEntry, DateOutcome, Manifest, newest_snapshot
+from dedup_clone.contract.manifest import (
+    DATES_WITH_EXAMPLES,
+    DateEntry,
+    DateOutcome,
+    Difference,
+    KeyExample,
+    Manifest,
+    newest_snapshot,
+)
 from dedup_clone.contract.request import DedupRequest
-from dedup_clone.engines.date_counts import CountedDates, DateCounts
+from dedup_clone.publish.attempt_jobs import limited_query_configuration, run_step_job
+from dedup_clone.publish.services import Services
+
+_COUNT_COLUMNS = {Difference.NEW: "new_keys", Difference.CHANGED: "changed", Difference.SURVIVOR: "survivors"}
+
+
+@dataclass(frozen=True)
+class CountedDates:
+    """The result of the counting query.
+
+    `rows`: a row of engines/evidence.sql for each date that an applied delivery has within the retention.
+    `bytes_processed`: the bytes that the query read.
+    """
+
+    rows: tuple[Mapping[str, Any], ...]
+    bytes_processed: int
+
+    def surplus_rows(self) -> Counter[int]:
+        """The delivered rows beyond the first of each key, by snapshot id."""
+        total: Counter[int] = Counter()
+        for row in self.rows:
+            total.update({tie["snapshot_id"]: tie["surplus"] for tie in row["ties"]})
+        return total
+
+    def key_examples(self) -> tuple[KeyExample, ...]:
+        """Up to three keys per date for each kind of difference, from the dates with the most rows of that kind."""
+        examples = []
+        for difference, column in _COUNT_COLUMNS.items():
+            for row in sorted(self.rows, key=lambda r: (-r[column], r["found_day"]))[:DATES_WITH_EXAMPLES]:
+                examples += [KeyExample(row["found_day"], difference, key) for key in row[f"{difference}_examples"]]
+        return tuple(examples)
+
+
+def count_dates(services: Services, request: DedupRequest, first_day: date, last_day: date) -> CountedDates:
+    """Count the rows of the delivered dates, which are between `first_day` and `last_day`.
+
+    Raises what `run_step_job` raises, and CheckFailed if the query would read more than the feed's `max_bytes_billed`.
+    """
+    sql = services.warehouse.render(
+        "engines/evidence.sql", names=services.names, table=request.table, has_parent=request.parent is not None
+    )
+    parameters = date_parameters(request.retention_day, first_day, last_day)
+    configuration = limited_query_configuration(services, "evidence", sql, parameters)
+    job = run_step_job(services, request.attempt, "evidence", configuration)
+    return CountedDates(tuple(services.warehouse.jobs.rows(job.job_id)), job.bytes_processed)
+
+
+def date_parameters(retention_day: date, first_day: date, last_day: date) -> dict[str, tuple[str, str]]:
+    """The parameters of `evidence.sql` and `merge.sql`: by name, the BigQuery type and the value as text."""
+    days = {"retention_day": retention_day, "first_day": first_day, "last_day": last_day}
+    return {name: ("DATE", day.isoformat()) for name, day in days.items()}
 
 
 def build_manifest(
@@ -32,9 +96,10 @@ def build_manifest(
     parent_entries = {entry.date: entry for entry in parent.dates} if parent else {}
     retained = {day: entry for day, entry in parent_entries.items() if day >= request.retention_day}
     entries = {day: _copied_forward(entry) for day, entry in retained.items()}
-    for counts in counted.dates:
-        _require_parent_complete(request, counts, retained.get(counts.date), now)
-        entries[counts.date] = _entry(request, counts, retained.get(counts.date))
+    for row in counted.rows:
+        day = row["found_day"]
+        _require_parent_complete(request, row, retained.get(day), now)
+        entries[day] = _entry(request, row, retained.get(day))
     return Manifest(
         feed=request.feed,
         generation=request.generation,
@@ -59,51 +124,56 @@ def build_manifest(
 
 
 def _copied_forward(entry: DateEntry) -> DateEntry:
-    reason = "no applied delivery has this date"
     return replace(
         entry,
         new_keys=0,
         changed=0,
         ties=0,
         plan=DateOutcome.COPIED_FORWARD,
-        plan_reason=reason,
+        plan_reason="no applied delivery has this date",
         adopted_delivery=None,
         files_digest="",
     )
 
 
-def _entry(request: DedupRequest, counts: DateCounts, parent_entry: DateEntry | None) -> DateEntry:
+def _entry(request: DedupRequest, row: Mapping[str, Any], parent_entry: DateEntry | None) -> DateEntry:
+    """The entry of a delivered date. `row`: of engines/evidence.sql."""
     form = f" (form {request.form})" if request.engine is Engine.BIGQUERY else ""
+    snapshot_ids = [tie["snapshot_id"] for tie in row["ties"]]
     return DateEntry(
-        date=counts.date,
-        rows=counts.rows,
-        new_keys=counts.new_keys,
-        changed=counts.changed,
-        survivors=counts.survivors,
-        ties=sum(counts.surplus_rows.values()),
+        date=row["found_day"],
+        rows=row["row_count"],
+        new_keys=row["new_keys"],
+        changed=row["changed"],
+        survivors=row["survivors"],
+        ties=sum(tie["surplus"] for tie in row["ties"]),
         plan=DateOutcome(request.engine),
         plan_reason=f"the engine's statement{form}, over target and the deliveries",
-        min_update_id=counts.min_update_id,
-        max_update_id=counts.max_update_id,
+        min_update_id=row["min_update_id"],
+        max_update_id=row["max_update_id"],
         adopted_delivery=None,
         key_fingerprint=None,
         content_fingerprint=None,
         files_digest="",
-        newest_snapshot=newest_snapshot(request.update_id_mode, counts.snapshot_ids, parent_entry),
+        newest_snapshot=newest_snapshot(request.update_id_mode, snapshot_ids, parent_entry),
     )
 
 
 def _require_parent_complete(
-    request: DedupRequest, counts: DateCounts, parent_entry: DateEntry | None, now: datetime
+    request: DedupRequest, row: Mapping[str, Any], parent_entry: DateEntry | None, now: datetime
 ) -> None:
     """Raise ContractViolation unless target has as many rows of the date as the parent. An expired date may be gone.
 
     `parent_entry`: None if the parent lacks the date.
     """
-    found, expected = counts.rows - counts.new_keys, parent_entry.rows if parent_entry else 0
-    if found == expected or (found == 0 and has_expired(counts.date, request.table.retention_days, now)):
+    day, found, expected = (
+        row["found_day"],
+        row["row_count"] - row["new_keys"],
+        parent_entry.rows if parent_entry else 0,
+    )
+    if found == expected or (found == 0 and has_expired(day, request.table.retention_days, now)):
         return
     raise ContractViolation(
-        f"Date [{counts.date}] has [{found}] keys in target, expected [{expected}] as the parent's manifest says: "
+        f"Date [{day}] has [{found}] keys in target, expected [{expected}] as the parent's manifest says: "
         f"somebody changed target. Next: {roll_back_to(request.parent.generation if request.parent else 0)}."
     )

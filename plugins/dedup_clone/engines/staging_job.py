@@ -5,11 +5,13 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import Any
 
+from dedup_clone.checks.check_result import Level
+from dedup_clone.checks.partition_checks import check_rows
 from dedup_clone.contract.engine import Engine, SqlForm
 from dedup_clone.contract.errors import ContractViolation
 from dedup_clone.contract.manifest import Candidate, DateOutcome, Manifest
 from dedup_clone.contract.table import Column, ColumnMode
-from dedup_clone.engines.date_counts import date_parameters
+from dedup_clone.engines.sql_manifest import date_parameters
 from dedup_clone.publish.attempt_jobs import (
     LOAD_STEP,
     REPLACE_STEP,
@@ -19,6 +21,7 @@ from dedup_clone.publish.attempt_jobs import (
     table_reference,
 )
 from dedup_clone.publish.load import finish_load, table_load_configuration
+from dedup_clone.publish.records.attempt_records import find_swap
 from dedup_clone.publish.services import Services
 from dedup_clone.publish.step_specs import PublishSpec
 from dedup_clone.state.staging import StagingState
@@ -97,7 +100,7 @@ def _has_required(columns: tuple[Column, ...]) -> bool:
 
 def _merge_configuration(services: Services, spec: PublishSpec, manifest: Manifest) -> dict[str, Any]:
     """A MERGE into staging; if staging may hold other rows than the parent's, the query that replaces all its rows."""
-    if not (staging_holds_parent(services, spec) and _staging_is_unchanged(services)):
+    if spec.parent is None or change_of_staging(services, services.manifests.read(spec.parent)):
         return _deduplicate_configuration(services, spec, manifest)
     delivered = [entry.date for entry in manifest.dates if entry.plan != DateOutcome.COPIED_FORWARD]
     delivered = delivered or [manifest.retention_day]  # without a delivered date no row is merged: any bounds will do
@@ -106,20 +109,23 @@ def _merge_configuration(services: Services, spec: PublishSpec, manifest: Manife
     return limited_query_configuration(services, LOAD_STEP, sql, parameters)
 
 
-def staging_holds_parent(services: Services, spec: PublishSpec) -> bool:
-    """Whether staging holds the parent generation's rows, according to the record STAGING."""
-    staging = services.staging.read()
-    if spec.parent is None or staging is None or staging.state is not StagingState.LOADED:
-        return False
-    return staging.manifest_digest == services.manifests.read(spec.parent).digest
+def change_of_staging(services: Services, parent: Manifest) -> str | None:
+    """Why staging may not hold exactly the rows of generation `parent`, as text; None if it does.
 
-
-def _staging_is_unchanged(services: Services) -> bool:
-    """Whether nobody changed staging since target was cloned from it."""
-    target = services.warehouse.table(services.feed.target)
-    cloned_at = None if target is None else target.clone_time
-    partitions = services.warehouse.observe(services.names, services.feed.staging).partitions
-    return cloned_at is not None and all(p.last_modified_at <= cloned_at for p in partitions)
+    Staging may have been changed since that generation was checked, for example by a late task of a run that was
+    recovered as dead.
+    """
+    recorded, swap = services.staging.read(), find_swap(services, parent.attempt)
+    if recorded is None or recorded.state is not StagingState.LOADED or recorded.manifest_digest != parent.digest:
+        return f"staging does not hold generation [{parent.generation}]"
+    if swap is None:
+        return f"the swap record of generation [{parent.generation}] is missing"
+    staging = services.warehouse.observe(services.names, services.feed.staging)
+    if check_rows("staging_rows", parent, staging).level is not Level.PASS:
+        return f"staging has other rows than generation [{parent.generation}]"
+    if any(partition.last_modified_at > swap.checked_at for partition in staging.partitions):
+        return f"staging was changed after the checks of generation [{parent.generation}]"
+    return None
 
 
 def _waited_for_others(services: Services, spec: PublishSpec) -> bool:

@@ -10,23 +10,19 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 from dataclasses import replace
-from datetime import datetime, timedelta
+from datetime import timedelta
 from typing import Any
 
-from dedup_clone.checks.check_result import Level
-from dedup_clone.checks.partition_checks import check_rows
 from dedup_clone.contract.changes import NEW_ROW
 from dedup_clone.contract.engine import Engine
 from dedup_clone.contract.errors import CheckFailed
 from dedup_clone.contract.manifest import Candidate, FileList, Manifest
-from dedup_clone.engines.staging_job import staging_holds_parent
+from dedup_clone.engines.staging_job import change_of_staging
 from dedup_clone.publish.load import finish_load
-from dedup_clone.publish.records.attempt_records import find_swap
 from dedup_clone.publish.services import Services
 from dedup_clone.publish.step_specs import PublishSpec
 from dedup_clone.state.staging import Staging, StagingState
 from dedup_clone.state.streamed_changes import StreamedChanges
-from dedup_clone.warehouse.change_data_capture import Watermark
 from dedup_clone.warehouse.row_messages import sequence_number
 
 _BATCH_ROWS = 10_000
@@ -54,7 +50,7 @@ def changes_to_stream(
     changes = services.manifests.file_list(candidate.changes_uri)
     if _earlier_try_began(services, spec):
         return changes
-    reason = _reason_too_many(services, manifest, changes) or _reason_to_load(services, spec, manifest, parent)
+    reason = _reason_to_load(services, manifest, parent, changes)
     if reason is None:
         return changes
     services.log(f"loads staging instead of streaming changes: {reason}", generation=spec.generation)
@@ -67,40 +63,17 @@ def _earlier_try_began(services: Services, spec: PublishSpec) -> bool:
     return staging is not None and staging.is_streamed and staging.attempt == spec.attempt
 
 
-def _reason_too_many(services: Services, manifest: Manifest, changes: FileList) -> str | None:
-    """A text if more rows changed than may be streamed; else None."""
+def _reason_to_load(services: Services, manifest: Manifest, parent: Manifest, changes: FileList) -> str | None:
+    """Why a load job must fill staging instead, as text; None if changes can be streamed."""
     max_share = services.feed.cdc.max_changed_share
-    if changes.row_count <= max_share * manifest.rows:
-        return None
-    return (
-        f"[{changes.row_count}] of [{manifest.rows}] rows changed, more than the share [{max_share}] "
-        f"(cdc.max_changed_share)"
-    )
-
-
-def _reason_to_load(services: Services, spec: PublishSpec, manifest: Manifest, parent: Manifest) -> str | None:
-    """Why changes cannot be streamed into staging, which a load job must fill instead; None if they can."""
-    if not staging_holds_parent(services, spec):
-        return f"staging does not hold generation [{parent.generation}]"
+    if changes.row_count > max_share * manifest.rows:
+        return (
+            f"[{changes.row_count}] of [{manifest.rows}] rows changed, more than the share [{max_share}] "
+            f"(cdc.max_changed_share)"
+        )
     if parent.table.columns != manifest.table.columns:
         return "columns were added or changed"
-    return _change_since_parent_checks(services, parent)
-
-
-def _change_since_parent_checks(services: Services, parent: Manifest) -> str | None:
-    """Why staging may differ from what the parent's checks found, as text; None if it does not.
-
-    Staging may have been changed since, for example by a late task of a run that was recovered as dead.
-    """
-    swap = find_swap(services, parent.attempt)
-    if swap is None:
-        return f"the swap record of generation [{parent.generation}] is missing"
-    staging = services.warehouse.observe(services.names, services.feed.staging)
-    if check_rows("staging_rows", parent, staging).level is not Level.PASS:
-        return f"staging has other rows than generation [{parent.generation}]"
-    if any(partition.last_modified_at > swap.checked_at for partition in staging.partitions):
-        return f"staging was changed after the checks of generation [{parent.generation}]"
-    return None
+    return change_of_staging(services, parent)
 
 
 def stream_changes(services: Services, spec: PublishSpec, manifest: Manifest, changes: FileList) -> None:
@@ -169,7 +142,8 @@ def finish_if_applied(services: Services, spec: PublishSpec, manifest: Manifest)
     assert record
     if record.applied_at is None:
         watermark = services.warehouse.cdc.watermark(services.names, services.feed.staging)
-        is_applied = record.rows == 0 or _has_passed(watermark, record.acknowledged_at)
+        applied_until = watermark.applied_until
+        is_applied = record.rows == 0 or (applied_until is not None and applied_until >= record.acknowledged_at)
         max_minutes = services.feed.cdc.max_staleness_minutes * APPLY_TIMEOUT_FACTOR
         overdue_at = record.acknowledged_at + timedelta(minutes=max_minutes)
         record = replace(
@@ -182,7 +156,7 @@ def finish_if_applied(services: Services, spec: PublishSpec, manifest: Manifest)
         if record.is_overdue:
             raise CheckFailed(
                 f"BigQuery has not applied the changes streamed into [{services.feed.staging}] within [{max_minutes}] "
-                f"minutes: applied until [{watermark.applied_until or 'never'}], expected [{record.acknowledged_at}]. "
+                f"minutes: applied until [{applied_until or 'never'}], expected [{record.acknowledged_at}]. "
                 f"See the background jobs of change data capture in BigQuery's job list; then clear the run from its "
                 f"first task, which streams the rows again, or replay the snapshot with engine [spark]."
             )
@@ -190,7 +164,3 @@ def finish_if_applied(services: Services, spec: PublishSpec, manifest: Manifest)
         return False
     finish_load(services, spec, manifest)
     return True
-
-
-def _has_passed(watermark: Watermark, moment: datetime) -> bool:
-    return watermark.applied_until is not None and watermark.applied_until >= moment

@@ -17,7 +17,7 @@ from dedup_clone.contract.engine import Engine
 from dedup_clone.contract.errors import DeliveryRefused
 from dedup_clone.contract.table import Column, ColumnMode
 from dedup_clone.engines import dedup_in_bigquery
-from dedup_clone.engines.file_problems import column_problems
+from dedup_clone.engines.delivery_examination import column_problems
 from dedup_spark.column_types import arrow_schema
 from testkit.feed_against_oracle import FeedAgainstOracle, feed_with_table, parquet
 from testkit.feed_on_stand_in import TODAY, row
