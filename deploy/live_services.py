@@ -32,8 +32,8 @@ class LiveClients:
     def services(self, feed: Feed) -> Services:
         """The feed's services, for steps that ask neither who publishes the feed nor whether a run is alive.
 
-        A command is no Airflow environment: the services' `is_foreign` is true for every feed that an environment
-        publishes, and `is_running` is false for every run, because there is no Airflow to ask.
+        A command is no Airflow environment: a feed that an environment publishes is refused, and `is_running` is false
+        for every run, because there is no Airflow to ask.
         """
         return open_services(
             feed,

@@ -23,7 +23,6 @@ from dedup_clone.publish.approval import approval_text, begin_approval_wait, end
 from dedup_clone.publish.bootstrap.existing_export import drop_export, export_existing
 from dedup_clone.publish.bootstrap.existing_table import read_bootstrap_record, require_unchanged
 from dedup_clone.publish.bootstrap.resolve_bootstrap import BootstrapRequest, resolve_bootstrap
-from dedup_clone.publish.environments import take_over_feed
 from dedup_clone.publish.erasure.delete_leftovers import delete_leftovers
 from dedup_clone.publish.erasure.preview_erasure import preview_erasure
 from dedup_clone.publish.erasure.resolve_erasure import ErasureRequest, resolve_erasure
@@ -358,11 +357,6 @@ def recover_records(world: FeedOnStandIn, *, table_is_gone: bool = False) -> Rec
     plan = plan_recovery(world.services, table_is_gone=table_is_gone)
     carry_out(world.services, plan, table_is_gone=table_is_gone)
     return plan
-
-
-def take_over(world: FeedOnStandIn, *, reason: str = "we move") -> None:
-    """Let this environment publish the feed instead of another."""
-    take_over_feed(world.services, reason)
 
 
 def delete_obsolete(world: FeedOnStandIn) -> None:

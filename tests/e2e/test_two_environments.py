@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from unittest.mock import patch
+
 import pytest
 
 from dedup_clone.contract.errors import FeedHeldElsewhere
 from dedup_clone.settings.feed import read_feed
+from deploy.move_feed import main
 from testkit.feed_on_stand_in import FeedOnStandIn
 from testkit.stack import Stack, as_tuples
 from tests.e2e.feeds import CONTESTED as FEED
@@ -31,10 +34,10 @@ def test_only_the_environment_that_has_the_feed_publishes_it(stack: Stack) -> No
     assert SECOND_ENVIRONMENT in stack.task_log(FEED, refused, "resolve_publish")
     assert stack.rows(FEED) == rows
 
-    taken = stack.start(f"{FEED}_publish", take_over=True, reason="the second environment is gone")
-    assert stack.wait_for_run(FEED, taken, timeout_s=CHECKED_AGAIN_S) == "success"
+    with patch.dict("os.environ", stack.variables):
+        assert main([FEED, "--from", SECOND_ENVIRONMENT, "--to", "local"], stack.layout.dags_folder) == 0
     assert stack.wait_for_run(FEED, landed, timeout_s=CHECKED_AGAIN_S) == "success"
-    assert stack.run_ids(FEED) == sorted([refused, taken, landed]), "none for what the second environment published"
+    assert stack.run_ids(FEED) == sorted([refused, landed]), "none for what the second environment published"
     assert set(as_tuples(small_snapshot(2))) <= set(stack.rows(FEED))
     with pytest.raises(FeedHeldElsewhere):
         second.resolve(first, replay=True, reason="it is back")

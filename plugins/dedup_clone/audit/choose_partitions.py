@@ -37,10 +37,7 @@ def choose_partitions(services: Services, requested: date | None) -> ChosenParti
 
     Raises ConfigurationError if the requested partition cannot be audited.
     """
-    current = services.current.read()
-    generation = current.generation
-    if services.is_foreign(current):
-        return ChosenPartitions((), f"environment [{current.environment}] publishes the feed, and audits it")
+    generation = services.current.read().generation
     if generation is None:
         return ChosenPartitions((), "nothing was published yet")
     manifest = services.manifests.read(generation)

@@ -24,7 +24,6 @@ class IncidentKind(StrEnum):
     WATCH_IDLE = "watch_idle"
     PUBLISH_PAUSED = "publish_paused"
     PUBLISH_FAILED = "publish_failed"
-    ENVIRONMENT_SILENT = "environment_silent"
     RECORDS_LOST = "records_lost"
     CHECKS_FAILED_AFTER_SWAP = "checks_failed_after_swap"
     TARGET_DRIFT = "target_drift"

@@ -22,7 +22,7 @@ NO_VERDICT = (
     "freshness_watchdog is paused or its task fails."
 )
 # No verdict has incidents of these kinds, because no check of the feed finds them.
-_NEVER_IN_VERDICT = (IncidentKind.FEED_NOT_CHECKED, IncidentKind.ENVIRONMENT_SILENT, IncidentKind.ROWS_NOT_LOADED)
+_NEVER_IN_VERDICT = (IncidentKind.FEED_NOT_CHECKED, IncidentKind.ROWS_NOT_LOADED)
 
 
 def status_view(

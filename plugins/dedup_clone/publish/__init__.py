@@ -10,8 +10,7 @@ recovery    after a failed task or a dead run: commit if the swap happened, else
 discard     end an attempt that did not swap
 
 These modules work with `services` (a feed's settings, its records in state, the warehouse), `step_specs` (inputs of
-the steps), `lease`, `environments` (which Airflow installation publishes the feed), `waiting_deliveries` (the backlog)
-and `attempt_jobs` (BigQuery jobs under ids of the attempt).
+the steps), `lease`, `waiting_deliveries` (the backlog) and `attempt_jobs` (BigQuery jobs under ids of the attempt).
 
 early_refusals, dedup_result                    refusals of deliveries: before the dedup job; by the dedup job
 policy_checks, sql_checks, undeclared_options   checks that call BigQuery; checks without calls: `dedup_clone/checks/`

@@ -16,15 +16,14 @@ from dedup_clone.state.current import Intent, lease_held_error
 def recover(services: Services, *, dag_id: str, run_id: str, is_replay: bool = False) -> None:
     """Free the lease for this run, if it is held by a dead run, by a run that waits for approval, or by this run.
 
-    Raises LeaseHeld while another run is at work, LostRace when the swap of the waiting run was just approved, and what
-    `commit_or_discard` raises. A replay ends no run that waits for approval, because nothing is urgent about it:
-    ConfigurationError is raised instead.
+    Raises LeaseHeld while another run is at work, FeedHeldElsewhere when another environment publishes the feed,
+    LostRace when the swap of the waiting run was just approved, and what `commit_or_discard` raises. A replay ends no
+    run that waits for approval, because nothing is urgent about it: ConfigurationError is raised instead.
     """
-    intent = services.current.read().intent
+    intent = services.current.read_for(services.environment).intent
     if intent is None:
         return
-    is_own = services.is_own(intent, dag_id=dag_id, run_id=run_id)
-    if not is_own and services.is_running(intent.dag_id, intent.run_id):
+    if not intent.is_of(dag_id=dag_id, run_id=run_id) and services.is_running(intent.dag_id, intent.run_id):
         if not intent.waits_for_approval:
             raise lease_held_error(services.feed.feed, intent)
         if is_replay:
@@ -60,13 +59,6 @@ def commit_or_discard(services: Services, intent: Intent) -> bool:
         generation=intent.generation,
     )
     return False
-
-
-def require_visible_jobs(services: Services, intent: Intent) -> None:
-    """Raise ConfigurationError when this environment's account is not allowed to see the attempt's BigQuery jobs."""
-    with _explain_hidden_jobs(services, intent):
-        for job_id in intent.jobs:
-            services.warehouse.job(job_id)
 
 
 @contextmanager

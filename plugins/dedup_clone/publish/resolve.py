@@ -11,8 +11,7 @@ from dedup_clone.contract.request import DedupRequest, Plan, RequestedDelivery
 from dedup_clone.publish.check import check_before_dedup
 from dedup_clone.publish.date_ranges import format_dates
 from dedup_clone.publish.early_refusals import without_refused_deliveries
-from dedup_clone.publish.environments import require_own_feed
-from dedup_clone.publish.lease import acquire_lease
+from dedup_clone.publish.lease import acquire_lease, require_own_feed
 from dedup_clone.publish.planning.decision import Decision, decide, engine_of
 from dedup_clone.publish.planning.dedup_request import build_dedup_request
 from dedup_clone.publish.planning.parent_generation import parent_reference, require_readable_parent

@@ -9,7 +9,7 @@ from datetime import UTC, date, datetime, timedelta
 
 from dedup_clone.settings.feed import Feed
 from dedup_clone.state.arrivals import Arrivals
-from dedup_clone.state.current import Current, CurrentFile, Intent
+from dedup_clone.state.current import CurrentFile
 from dedup_clone.state.landing import Landing
 from dedup_clone.state.layout import FeedLayout
 from dedup_clone.state.ledger import Ledger
@@ -53,14 +53,6 @@ class Services:
     environment: str
     is_running: Callable[[str, str], bool]
     now: Callable[[], datetime] = utc_now
-
-    def is_foreign(self, current: Current) -> bool:
-        """Whether another environment publishes the feed."""
-        return current.environment not in ("", self.environment)
-
-    def is_own(self, intent: Intent, *, dag_id: str, run_id: str) -> bool:
-        """Whether this run of this environment made the intent. Another environment may give a run the same id."""
-        return intent.environment in ("", self.environment) and (intent.dag_id, intent.run_id) == (dag_id, run_id)
 
     @property
     def layout(self) -> FeedLayout:

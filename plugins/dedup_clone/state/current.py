@@ -1,10 +1,9 @@
 """CURRENT: the committed generation, and the lease of the run that works on the next one.
 
-A run holds the lease while its intent is in CURRENT. The term "take over" is used for three things:
+A run holds the lease while its intent is in CURRENT. The term "take over" is used for two things:
 
 - A bootstrap or a rebuild takes over the rows of an existing table (`takes_over_table`).
 - Any run takes over the lease of a run that waits for approval (`take_over_lease`).
-- Another Airflow environment takes over the feed (`take_over_feed`).
 """
 
 from __future__ import annotations
@@ -16,7 +15,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
 
-from dedup_clone.contract.errors import LeaseHeld, LeaseLost, LostRace
+from dedup_clone.contract.errors import ConfigurationError, FeedHeldElsewhere, LeaseHeld, LeaseLost, LostRace
 from dedup_clone.contract.records import from_json, to_json
 from dedup_clone.state.layout import FeedLayout, generation_of
 from dedup_clone.state.store import ObjectStore
@@ -44,7 +43,6 @@ class Intent:
 
     `parent` is None before the first publish. `jobs` are the ids of the run's BigQuery jobs. While the run waits for
     approval (`waits_for_approval`), any other run may take over the lease. `taken_at` is when the lease was acquired.
-    `environment` names the run's Airflow environment.
     """
 
     kind: IntentKind
@@ -56,14 +54,12 @@ class Intent:
     taken_at: datetime
     jobs: tuple[str, ...]
     waits_for_approval: bool = False
-    environment: str = ""
 
     @classmethod
     def begin(
         cls,
         kind: IntentKind,
         *,
-        environment: str,
         dag_id: str,
         run_id: str,
         parent: int | None,
@@ -72,7 +68,11 @@ class Intent:
     ) -> Intent:
         """The intent of a new attempt. The attempt's name is unique, even among attempts at the same generation."""
         attempt = f"{generation:08d}-{secrets.token_hex(3)}"
-        return cls(kind, dag_id, run_id, attempt, parent, generation, now, (), environment=environment)
+        return cls(kind, dag_id, run_id, attempt, parent, generation, now, ())
+
+    def is_of(self, *, dag_id: str, run_id: str) -> bool:
+        """Whether this run made the intent, or took over its lease."""
+        return (self.dag_id, self.run_id) == (dag_id, run_id)
 
 
 @dataclass(frozen=True)
@@ -80,7 +80,9 @@ class Current:
     """The content of CURRENT. `generation` and `manifest_digest`: the live generation; None before the first publish.
 
     `last_generation` is the highest number given to an attempt so far; numbers are never reused. `environment` names
-    the Airflow environment that publishes the feed; it is empty before the first lease.
+    the Airflow environment that publishes the feed: the one that acquired the first lease, or to which the feed was
+    moved. It is empty before the first lease. Two environments must not publish one feed: neither can ask the other's
+    Airflow whether a run is alive, and both give their runs the same ids.
     """
 
     feed: str
@@ -89,6 +91,16 @@ class Current:
     last_generation: int
     intent: Intent | None
     environment: str = ""
+
+    def refusal(self, environment: str) -> str:
+        """Why the feed is not for `environment`: another one publishes it. Empty if there is no reason."""
+        if self.environment in ("", environment):
+            return ""
+        return (
+            f"Feed [{self.feed}] is published by Airflow environment [{self.environment}], and this one is "
+            f"[{environment}]: nothing was changed. To publish the feed from here, pause its DAGs there, then run "
+            f"`python -m deploy.move_feed {self.feed} --from {self.environment} --to {environment}`."
+        )
 
 
 def lease_held_error(feed: str, intent: Intent) -> LeaseHeld:
@@ -117,6 +129,13 @@ class CurrentFile:
         """The content of CURRENT; without generation and lease if the object is absent."""
         return self._read()[0]
 
+    def read_for(self, environment: str) -> Current:
+        """The content of CURRENT. Raises FeedHeldElsewhere if another environment than this publishes the feed."""
+        current = self.read()
+        if refusal := current.refusal(environment):
+            raise FeedHeldElsewhere(refusal)
+        return current
+
     def _read(self) -> tuple[Current, int]:
         stored = self._store.read(self._name)
         if stored is None:
@@ -132,25 +151,21 @@ class CurrentFile:
             self._store.replace(self._name, to_json(changed), expected_object_generation=object_generation)
         return changed
 
-    def acquire_lease(self, make_intent: Callable[[int | None, int], Intent]) -> Intent:
-        """Acquire the lease with the intent that `make_intent(parent, generation)` returns. Raises LeaseHeld.
+    def acquire_lease(self, environment: str, make_intent: Callable[[int | None, int], Intent]) -> Intent:
+        """Acquire the lease with the intent that `make_intent(parent, generation)` returns, for `environment`.
 
-        `generation` is the next free number, `parent` the committed generation. Raises LostRace also if another
-        environment publishes the feed.
+        `generation` is the next free number, `parent` the committed generation. Raises LeaseHeld, and FeedHeldElsewhere
+        if another environment publishes the feed.
         """
 
         def acquire(current: Current) -> Current:
+            if refusal := current.refusal(environment):
+                raise FeedHeldElsewhere(refusal)
             if current.intent is not None:
                 raise lease_held_error(self._feed, current.intent)
             generation = (current.last_generation or self.highest_generation()) + 1
             intent = make_intent(current.generation, generation)
-            if current.environment not in ("", intent.environment):
-                raise LostRace(
-                    f"Environment [{current.environment}] took over [{self._feed}] meanwhile: retry the task."
-                )
-            return dataclasses.replace(
-                current, last_generation=generation, intent=intent, environment=intent.environment
-            )
+            return dataclasses.replace(current, last_generation=generation, intent=intent, environment=environment)
 
         intent = self._change(acquire).intent
         if intent is None:
@@ -238,14 +253,29 @@ class CurrentFile:
 
         self._change(take)
 
-    def take_over_feed(self, environment: str) -> Intent | None:
-        """Let `environment` publish the feed. Returns the intent, if any: the environment must end that attempt."""
+    def move_feed(self, former: str, environment: str, *, former_is_gone: bool = False) -> None:
+        """Let `environment` publish the feed instead of environment `former`. A repeated call changes nothing.
 
-        def take(current: Current) -> Current:
-            intent = current.intent and dataclasses.replace(current.intent, environment=environment)
-            return dataclasses.replace(current, environment=environment, intent=intent)
+        Raises ConfigurationError if `former` does not publish the feed, and LeaseHeld while one of its runs works on
+        the feed. If `former_is_gone`, the lease does not matter: the next run recovers it like that of a dead run.
+        """
 
-        return self._change(take).intent
+        def move(current: Current) -> Current:
+            if current.environment not in (former, environment):
+                publisher = f"environment [{current.environment}]" if current.environment else "no environment yet"
+                raise ConfigurationError(
+                    f"Feed [{self._feed}] is published by {publisher}, not by [{former}]: nothing was changed."
+                )
+            if current.intent is not None and current.environment == former and not former_is_gone:
+                raise LeaseHeld(
+                    f"Run [{current.intent.run_id}] of [{current.intent.dag_id}] in environment [{former}] works on "
+                    f"feed [{self._feed}]: nothing was changed. Pause the feed's DAGs there, wait until the run has "
+                    f"ended, then run the command again. If that environment is gone for good, add --from-is-gone: "
+                    f"the next run commits or discards what the run had begun."
+                )
+            return dataclasses.replace(current, environment=environment)
+
+        self._change(move)
 
     def commit(self, attempt: str, manifest_digest: str) -> None:
         """Make the intent's generation the committed one, and release the lease. A repeated call changes nothing."""

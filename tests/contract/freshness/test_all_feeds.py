@@ -234,8 +234,10 @@ def test_a_missing_feed_file_is_an_incident_until_it_is_back(
     path.write_text(valid)
     store = ObjectStore(deployed.storage, "state")
     run: dict[str, Any] = {"dag_id": "crowd_11_publish", "run_id": "publish__7__1"}
-    lease = partial(Intent.begin, IntentKind.PUBLISH, **run, environment="tests", now=datetime.now(UTC))
-    CurrentFile(store, "crowd_11").acquire_lease(lambda parent, last: lease(parent=parent, generation=last + 1))
+    lease = partial(Intent.begin, IntentKind.PUBLISH, **run, now=datetime.now(UTC))
+    CurrentFile(store, "crowd_11").acquire_lease(
+        "tests", lambda parent, last: lease(parent=parent, generation=last + 1)
+    )
     deployed.airflow.add_run(**run)
     assert check_all_feeds(deployed.folders) == {}
     path.unlink()

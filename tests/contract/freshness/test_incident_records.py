@@ -17,7 +17,7 @@ from testkit.lost_answers import losing_answers
 from tests.shared.freshness_states import NOW, incident
 
 OVERDUE, AT_RISK, MISSED = incident(), incident(IncidentKind.SLA_AT_RISK), incident(IncidentKind.SLA_MISSED)
-SILENT = incident(IncidentKind.ENVIRONMENT_SILENT)
+UNCHECKED = incident(IncidentKind.FEED_NOT_CHECKED)
 FIRST, SECOND = (incident(IncidentKind.DELIVERY_REFUSED, name) for name in ("8-1", "9-1"))
 
 
@@ -143,8 +143,8 @@ def test_an_incident_that_is_checked_alone_is_sent_again_to_those_that_were_not_
     bench.sent.clear()
     for broken, sent in (({"mail"}, 1), (set(), 2), (set(), 2)):
         bench.broken = broken
-        bench.records_of_feed.open_or_retry(SILENT, NOW)
-        assert bench.sent == both("environment_silent began")[:sent]
+        bench.records_of_feed.open_or_retry(UNCHECKED, NOW)
+        assert bench.sent == both("feed_not_checked began")[:sent]
     assert len(bench.records()) == 2
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from unittest.mock import Mock
@@ -236,18 +237,19 @@ def test_an_open_refusal_is_not_reported_as_ended_because_there_are_too_many(
     assert dog.check(later=20 * MINUTE) == ["RECOVERED: delivery_refused"] * 3
 
 
-def test_another_environment_is_silent_until_the_one_that_publishes_stops_checking(dog: Watchdog) -> None:
+def test_another_environment_checks_nothing_of_the_feed_and_says_who_does(
+    dog: Watchdog, caplog: pytest.LogCaptureFixture
+) -> None:
     dog.world.publish(dog.world.land(7, [row(7, 1)]))
     dog.check()
     first = verdict_of(dog.world)
     dog.world.environment = "new.example.org"
     dog.airflow.paused = {dog.setup.dag_id("watch")}  # in the new environment, where nothing runs yet
-    assert dog.check(later=10 * MINUTE) == []
-    assert dog.check(later=20 * MINUTE) == ["ALERT: environment_silent"]
-    assert dog.check(later=25 * MINUTE) == []
+    caplog.set_level(logging.WARNING, logger="dedup_clone")
+    assert dog.check(later=20 * MINUTE) == []
     assert verdict_of(dog.world) == first
-    dog.world.environment, dog.airflow.paused = "airflow.example.org", set()
-    assert dog.check(later=30 * MINUTE) == ["RECOVERED: environment_silent"]
+    assert "not checked: Feed" in caplog.text
+    assert "is published by Airflow environment [airflow.example.org]" in caplog.text
 
 
 def break_notifiers(dog: Watchdog) -> None:
@@ -264,16 +266,6 @@ def test_a_failed_notifier_fails_the_task_which_stored_the_verdict_and_is_tried_
             dog.check(later=later * MINUTE)
         assert dog.titles() == titles
     assert [i.kind for i in verdict_of(dog.world).incidents] == [IncidentKind.WATCH_PAUSED]
-
-
-def test_the_alert_about_a_silent_environment_is_tried_again_too(dog: Watchdog) -> None:
-    dog.world.publish(dog.world.land(7, [row(7, 1)]))
-    dog.check()
-    dog.world.environment = "new.example.org"
-    break_notifiers(dog)
-    for later in (20 * MINUTE, 25 * MINUTE):
-        with pytest.raises(AlertNotSent, match=r"nowhere\.Notifier"):
-            dog.check(later=later)
 
 
 def verdict_of(world: FeedOnStandIn) -> FreshnessVerdict:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 from datetime import timedelta
 
 import pytest
@@ -71,7 +70,6 @@ def test_a_retired_feed_is_not_published_or_changed_by_any_run(
         lambda: runs.retirement_preview(published, "keep"),
         lambda: runs.Archive(published).text,
         lambda: runs.erasure(published, "product_id\n1\n").step("resolve"),
-        lambda: runs.take_over(published),
     ):
         with pytest.raises(ConfigurationError, match="was retired at"):
             step()
@@ -84,10 +82,6 @@ def test_a_retirement_that_stopped_half_way_goes_on(published: FeedOnStandIn) ->
         runs.retire(published, "export")
     published.clear_faults()
     assert published.rows() == expected(*ROWS)
-    elsewhere = copy.copy(published)
-    elsewhere.environment = "new.example.org"
-    with pytest.raises(ConfigurationError, match="was retired at"):
-        runs.take_over(elsewhere)
     for _ in range(2):
         runs.retire(published, "export")
     assert left(published) == ["RETIRED", "data", "ledger"]

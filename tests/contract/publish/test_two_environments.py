@@ -3,19 +3,25 @@
 from __future__ import annotations
 
 import copy
+from contextlib import suppress
 from typing import Any
+from unittest.mock import patch
 
 import pytest
-from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException, TaskDeferred
+from airflow.sdk.exceptions import AirflowFailException, TaskDeferred
 from google.api_core.exceptions import Forbidden
 
-from dedup_clone.contract.errors import ConfigurationError, FeedHeldElsewhere, LostRace
+from dedup_clone.contract.errors import ConfigurationError, DedupCloneError, FeedHeldElsewhere
+from dedup_clone.publish.lease import acquire_lease
+from dedup_clone.state.current import Current, IntentKind
+from deploy.move_feed import main
 from testkit import runs
 from testkit.airflow import TaskApi
 from testkit.dag_tasks import DagTasks, Watch
 from testkit.feed_on_stand_in import FeedOnStandIn, expected, row
-from testkit.operations import Audit
 
+HELD = r"is published by Airflow environment \[airflow.example.org\], and this one is \[new.example.org\]"
+FORMER = "airflow.example.org"
 FIRST, SECOND = [row(7, 1), row(7, 2)], [row(8, 1), row(8, 2)]
 
 
@@ -45,10 +51,8 @@ def test_the_other_environment_starts_nothing_and_ends_nothing(
         lambda: runs.retire(other, "keep"),
     ]
     for start in refused:
-        with pytest.raises(FeedHeldElsewhere):
+        with pytest.raises(FeedHeldElsewhere, match=rf"{HELD}.* run `python -m deploy.move_feed {world.feed.feed} "):
             start()
-    with pytest.raises(AirflowSkipException, match="publishes the feed"):
-        Audit(other).step("choose")
     airflow = TaskApi(monkeypatch)
     failed = DagTasks(other, airflow, monkeypatch, "publish", f"run-{name}")
     failed.has_taken(run.spec)
@@ -59,38 +63,107 @@ def test_the_other_environment_starts_nothing_and_ends_nothing(
     with pytest.raises(TaskDeferred) as deferred:
         watch.sensor.execute({})  # type: ignore[typeddict-item]
     assert deferred.value.method_name == "resume_after_interval"
-    assert watch.register() == []
+    with pytest.raises(AirflowFailException, match=HELD):
+        watch.register()
     assert len(world.state.deliveries("arrivals")) == 2
     run.finish()
     assert world.rows() == expected(*SECOND)
 
 
-@pytest.mark.parametrize("swapped", [False, True])
-def test_a_takeover_recovers_what_the_first_environment_began_and_is_made_once(
-    world: FeedOnStandIn, other: FeedOnStandIn, monkeypatch: pytest.MonkeyPatch, swapped: bool
+def test_runs_that_begin_at_the_same_time_in_both_environments_do_not_meet(
+    world: FeedOnStandIn, other: FeedOnStandIn
 ) -> None:
-    with pytest.raises(ConfigurationError, match="No Airflow environment publishes"):
-        runs.take_over(other)
+    """The feed has no environment when both read CURRENT; the first lease decides."""
+    name = world.land(7, FIRST)
+    refusal = Current.refusal
+
+    def begin_here_then_there(current: Current, environment: str) -> str:
+        patched.stop()
+        world.resolve(name)
+        return refusal(current, environment)
+
+    patched = patch.object(Current, "refusal", begin_here_then_there)
+    patched.start()
+    with pytest.raises(FeedHeldElsewhere, match=HELD):
+        other.resolve(name)
+    lease = world.state.lease
+    with pytest.raises(FeedHeldElsewhere, match=HELD):
+        acquire_lease(other.services, IntentKind.PUBLISH, dag_id="publish", run_id="second", parent=None)
+    assert lease is not None
+    assert world.state.lease == lease
+
+
+class Mover:
+    """The command that moves the world's feed, with the stand-in in place of Google's services."""
+
+    def __init__(self, world: FeedOnStandIn, capsys: pytest.CaptureFixture[str]) -> None:
+        self._feed, self._capsys = world.feed.feed, capsys
+
+    def move(self, *options: str, former: str = FORMER) -> tuple[int, str]:
+        """The exit status of the command, and what it prints."""
+        status = main([self._feed, "--from", former, "--to", "new.example.org", *options])
+        captured = self._capsys.readouterr()
+        return status, captured.out + captured.err
+
+    def refuse(self, reason: str, former: str = FORMER) -> None:
+        status, shown = self.move(former=former)
+        assert status == 1
+        assert reason in shown
+        assert "nothing was changed" in shown
+
+
+@pytest.fixture
+def mover(world: FeedOnStandIn, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Mover:
+    monkeypatch.setenv("DEDUP_CLONE_PROFILE", "local")
+    monkeypatch.setenv("BIGQUERY_EMULATOR_HOST", world.bigquery._connection.API_BASE_URL)
+    monkeypatch.setenv("STORAGE_EMULATOR_HOST", world.storage._connection.API_BASE_URL)
+    return Mover(world, capsys)
+
+
+def test_a_moved_feed_is_published_by_the_other_environment_only(
+    world: FeedOnStandIn, other: FeedOnStandIn, mover: Mover
+) -> None:
+    mover.refuse("is published by no environment yet, not by [airflow.example.org]")
+    world.publish(world.land(7, FIRST))
+    mover.refuse("is published by environment [airflow.example.org], not by [misspelt]", former="misspelt")
+    name = world.land(8, SECOND)
+    run = runs.publish(world, name).until("check")
+    before = world.state.current
+    mover.refuse(f"of [{before['intent']['dag_id']}] in environment [airflow.example.org] works on feed")
+    assert world.state.current == before
+    run.finish()
+    for _ in range(2):
+        status, shown = mover.move()
+        assert status == 0
+        assert f"Unpause [{world.feed.feed}_watch] in [new.example.org]" in shown
+    later = world.land(9, [row(9, 9)])
+    with pytest.raises(FeedHeldElsewhere, match=r"move_feed .* --from new.example.org --to airflow.example.org`"):
+        world.resolve(later)
+    other.publish(later)
+    assert (world.state.current["environment"], world.state.generation) == ("new.example.org", 3)
+    assert world.rows() == expected(*SECOND, row(9, 9))
+
+
+@pytest.mark.parametrize("swapped", [False, True])
+def test_the_next_run_ends_what_an_environment_began_that_is_gone(
+    world: FeedOnStandIn, other: FeedOnStandIn, mover: Mover, swapped: bool
+) -> None:
+    """Tasks of the former environment that still run do no harm."""
     world.publish(world.land(7, FIRST))
     name = world.land(8, SECOND)
-    run = runs.publish(world, name).until("swap" if swapped else "load")
-    form = {"take_over": True, "reason": "we move"}
+    run = runs.publish(world, name).until("swap" if swapped else "check")
+    assert mover.move("--from-is-gone")[0] == 0
     with runs.hidden_jobs(), pytest.raises(ConfigurationError, match=r"Grant the account roles/bigquery\.resourceV"):
-        runs.take_over(other)
+        other.resolve(name)
     with runs.hidden_jobs("rateLimitExceeded"), pytest.raises(Forbidden):
-        runs.take_over(other)
-    by_hand = DagTasks(other, TaskApi(monkeypatch), monkeypatch, "publish", **form)
-    with pytest.raises(AirflowFailException, match="has no dry run"):
-        by_hand.execute("resolve_publish", dry_run=True)
-    assert world.state.current["environment"] == world.environment
-    with pytest.raises(AirflowSkipException, match=r"took the feed over from \[airflow.example.org\]: we move"):
-        by_hand.execute("resolve_publish", dry_run=False)
-    with pytest.raises(LostRace):
-        run.step("check")  # a task of the first environment that still runs
-    with pytest.raises(FeedHeldElsewhere):
-        world.resolve(name)
-    with pytest.raises(ConfigurationError, match="by this environment already"):
-        runs.take_over(other)
-    if not swapped:
-        other.publish(name)
-    assert (world.rows(), world.state.current["environment"]) == (expected(*SECOND), "new.example.org")
+        other.resolve(name)
+    assert world.state.lease is not None
+    later = world.land(9, [row(9, 9)])
+    other.publish(later)
+    for step in ("check", "swap", "commit"):
+        with suppress(DedupCloneError):
+            run.step(step)
+    assert (world.state.current["environment"], world.state.generation) == ("new.example.org", 3)
+    assert world.rows() == expected(*SECOND, row(9, 9))
+    second = (2, "published" if swapped else "failed")
+    assert world.state.outcomes() == [(1, "published"), second, (3, "published")]

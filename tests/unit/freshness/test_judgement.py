@@ -266,12 +266,12 @@ def test_the_incidents_of_a_state(case: str) -> None:
 
 
 def test_each_kind_has_a_case_but_those_that_are_found_elsewhere() -> None:
-    """Another environment's watchdog reports its silence, and a command tests the notifiers.
+    """A command tests the notifiers.
 
     A feed whose file is invalid, or that cannot be checked, has no state; tables of all feeds belong to none.
     """
     seen = {incident.kind for known, _ in CASES.values() for incident in find_incidents(NOW, known)}
-    elsewhere = {"environment_silent", "alert_test", "feed_file_invalid", "feed_not_checked"}
+    elsewhere = {"alert_test", "feed_file_invalid", "feed_not_checked"}
     assert set(IncidentKind) - seen == elsewhere | {"rows_not_loaded"}
 
 

@@ -100,12 +100,11 @@ def test_open_incidents_that_no_verdict_has_are_shown() -> None:
         IncidentKind.WATCH_PAUSED,  # in the verdict, too
         IncidentKind.PUBLISH_FAILED,  # ended since, as the verdict tells
         IncidentKind.FEED_NOT_CHECKED,
-        IncidentKind.ENVIRONMENT_SILENT,
     ):
         store.report("product_attributes", incident(kind), NOW)
     store.texts["product_attributes/incidents/damaged.json"] = StoredText("{}", 1)
     assert shown_incidents(FeedReader(lambda: store, Clock()), "product_attributes") == [
-        "watch_paused", "environment_silent", "feed_not_checked",
+        "watch_paused", "feed_not_checked",
     ]  # fmt: skip
 
 

@@ -14,7 +14,7 @@ from dedup_clone.contract.request import REPLAY_PLANS
 from dedup_clone.orchestration.shared.form_fields import given_reason, required_reason
 from dedup_clone.orchestration.shared.publish_run import is_automatic_run
 from dedup_clone.publish.date_ranges import parse_dates
-from dedup_clone.publish.environments import require_in_use
+from dedup_clone.publish.lease import require_in_use
 from dedup_clone.publish.services import Services
 from dedup_clone.publish.step_specs import PublishRequest
 from dedup_clone.settings.feed import Feed
@@ -31,8 +31,7 @@ def publish_params(feed: Feed) -> dict[str, Param]:
             type=["null", "string"],
             pattern="^[0-9]{0,19}$",
             title="Snapshot id",
-            description="The snapshot to publish (its update_id); empty only to take over the feed. Publishing it "
-            "again changes no row that is right.",
+            description="The snapshot to publish (its update_id). Publishing it again changes no row that is right.",
         ),
         "marker_generation": Param(
             "",
@@ -67,14 +66,6 @@ def publish_params(feed: Feed) -> dict[str, Param]:
             title="Dry run",
             description="Only show what would be read, computed, loaded, deleted and billed, and whether target would "
             "change: see the log or the result of resolve_publish.",
-        ),
-        "take_over": Param(
-            False,
-            type=["null", "boolean"],
-            title="Take over the feed",
-            description="Make this Airflow environment publish the feed instead of the one that does now: pause the "
-            "feed's DAGs there first. This run publishes nothing; the watch DAG then starts runs for the deliveries "
-            "that wait.",
         ),
         "discard": Param(
             False,

@@ -151,8 +151,9 @@ def _reconcile_failure(setup: FeedSetup, context: Any, spark_task: BaseOperator 
     """Stops Spark. If the run holds the lease, commits its attempt or, if no swap happened, discards it."""
     services, run = open_feed_services(setup), context["dag_run"]
     stop_spark_runs(spark_task, context)  # Spark must not write files after the attempt's files are deleted
-    intent = services.current.read().intent
-    if intent is None or not services.is_own(intent, dag_id=run.dag_id, run_id=run.run_id):
+    current = services.current.read()
+    intent = None if current.refusal(services.environment) else current.intent  # another one's run may have this id
+    if intent is None or not intent.is_of(dag_id=run.dag_id, run_id=run.run_id):
         services.log("this run does not hold the lease: nothing to reconcile")
     else:
         commit_or_discard(services, intent)

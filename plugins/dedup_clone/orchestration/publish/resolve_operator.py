@@ -15,7 +15,6 @@ from dedup_clone.contract.records import to_plain
 from dedup_clone.orchestration.publish.publish_form import read_publish_request
 from dedup_clone.orchestration.shared.task_runtime import DryRunMixin, fail_without_retry, open_feed_services
 from dedup_clone.orchestration.watchdog.feed_check import refresh_verdict
-from dedup_clone.publish.environments import take_over_feed
 from dedup_clone.publish.previews.dry_run import dry_run
 from dedup_clone.publish.previews.dry_run_text import dry_run_text
 from dedup_clone.publish.records.held_deliveries import discard_held
@@ -42,16 +41,12 @@ def require_free_slot(dag_id: str) -> None:
 class ResolvePublishOperator(DryRunMixin):
     """Returns the publish spec. While another run holds the lease, this task waits, deferred.
 
-    The later tasks are skipped after a dry run, after a takeover of the feed, and when there is nothing to publish.
+    The later tasks are skipped after a dry run, and when there is nothing to publish.
     """
 
     def execute(self, context: Context) -> dict[str, Any]:
         services = open_feed_services(self.setup)
         with fail_without_retry():
-            if context["params"]["take_over"]:
-                if context["params"]["dry_run"]:
-                    raise ConfigurationError("[take_over] has no dry run: choose one of [take_over] and [dry_run].")
-                raise AirflowSkipException(take_over_feed(services, context["params"]["reason"].strip()))
             request = read_publish_request(services, context)
             if context["params"]["dry_run"]:
                 return self._dry_run(services, request, context)

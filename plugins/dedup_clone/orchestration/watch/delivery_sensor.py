@@ -17,6 +17,7 @@ from typing import Any
 
 from airflow.providers.standard.triggers.temporal import TimeDeltaTrigger
 from airflow.sdk import BaseOperator, Context
+from airflow.sdk.exceptions import AirflowFailException
 from airflow.triggers.base import BaseTrigger, TriggerEvent
 
 from dedup_clone.contract.delivery import Delivery
@@ -40,8 +41,8 @@ MAX_FIRST_DELAY_S = 5.0
 IDLE_LIMIT_S = 12 * 60 * 60
 # While deliveries wait, a watch run ends earlier: their publish run may have failed, and a repeat may be due.
 BACKLOG_LIMIT_S = 5 * 60
-# How often an environment checks whether the feed is still retired, or published by another environment.
-FOREIGN_INTERVAL = timedelta(minutes=5)
+# How long a watch run waits if the feed is retired, or another environment publishes it.
+NOT_IN_USE_INTERVAL = timedelta(minutes=5)
 # Only so many of the newest waiting deliveries get runs of their own, because Airflow maps a task at most 1,024 times
 # (core.max_map_length). The others need no run of their own: one run publishes all that waits.
 MAX_RUNS_STARTED = 1000
@@ -61,13 +62,13 @@ class DeliverySensor(BaseOperator):
     def execute(self, context: Context) -> list[dict[str, Any]]:
         """Registers the deliveries that have arrived. If there is no run to start, defers.
 
-        It resumes when a marker arrives or a time limit has passed. While the feed is retired, or another environment
-        publishes it, registers nothing and defers for FOREIGN_INTERVAL.
+        It resumes when a marker arrives or a time limit has passed. If the feed is retired, or another environment
+        publishes it, registers nothing and defers for NOT_IN_USE_INTERVAL.
         """
         services = open_feed_services(self.setup)
-        if _is_retired_or_foreign(services):
+        if services.retired.read() is not None or services.current.read().refusal(services.environment):
             self.log.info("feed=%s is retired or another environment's: registers nothing", self.setup.feed.feed)
-            self.defer(trigger=TimeDeltaTrigger(FOREIGN_INTERVAL), method_name="resume_after_interval")
+            self.defer(trigger=TimeDeltaTrigger(NOT_IN_USE_INTERVAL), method_name="resume_after_interval")
         runs_to_start = self._register(services)
         if runs_to_start:
             return runs_to_start
@@ -92,19 +93,20 @@ class DeliverySensor(BaseOperator):
         return self._register(open_feed_services(self.setup))
 
     def resume_after_interval(self, context: Context, event: object = None) -> list[dict[str, Any]]:
-        """Called after FOREIGN_INTERVAL: this environment may have taken the feed over meanwhile.
-
-        If it has not, the watch run ends without a publish run, and the next one waits again.
-        """
+        """Called after NOT_IN_USE_INTERVAL: the feed may be in use here by now."""
         return self._register(open_feed_services(self.setup))
 
     def _register(self, services: Services) -> list[dict[str, Any]]:
         """Registers the deliveries of all new markers, and returns the arguments of the publish runs to start.
 
-        New invalid markers are recorded and logged. Does nothing if the feed is retired or another environment's.
+        New invalid markers are recorded and logged. Does nothing if the feed is retired. If another environment
+        publishes the feed, the run fails, so that people see it; a delivery that this one registered would not be new
+        to the other, whose trigger would wait on.
         """
-        if _is_retired_or_foreign(services):
+        if services.retired.read() is not None:
             return []
+        if refusal := services.current.read().refusal(services.environment):
+            raise AirflowFailException(refusal)
         listing = services.landing.list_markers()
         for invalid in InvalidMarkers(services.store, self.setup.feed.feed).record_new(listing.invalid):
             services.log(invalid.text, level=logging.WARNING)
@@ -146,11 +148,6 @@ class DeliverySensor(BaseOperator):
             snapshot_id=failed.delivery.snapshot_id,
         )
         return {publish_run_id(failed.delivery, failed.number + 1): failed.delivery}
-
-
-def _is_retired_or_foreign(services: Services) -> bool:
-    """Whether the feed is retired, or another environment publishes it."""
-    return services.is_foreign(services.current.read()) or services.retired.read() is not None
 
 
 def _backlog(services: Services) -> tuple[Delivery, ...]:

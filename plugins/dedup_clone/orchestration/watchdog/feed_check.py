@@ -8,10 +8,8 @@ from pathlib import Path
 
 from dedup_clone.contract.delivery import Delivery
 from dedup_clone.contract.errors import AlertNotSent, ConfigurationError
-from dedup_clone.freshness.durations import format_time
 from dedup_clone.freshness.evaluation import evaluate, unchecked_kinds
 from dedup_clone.freshness.feed_state import DagActivity, FailedRun, FeedState
-from dedup_clone.freshness.incident import Incident, IncidentKind, Severity
 from dedup_clone.freshness.incident_records import IncidentRecord, IncidentRecords, open_incidents
 from dedup_clone.freshness.metrics import feed_metrics, gauges_line
 from dedup_clone.freshness.read_feed_state import read_feed_state
@@ -41,15 +39,17 @@ def check_interval(profiles: Path) -> timedelta:
 def check_feed(setup: FeedSetup, clients: Clients | None = None) -> list[str]:
     """Checks the feed and returns the names of its incidents.
 
+    Only logs a warning if another environment publishes the feed: that one knows the feed's runs, and checks it.
+
     Raises AlertNotSent when a notifier failed; the next check sends that alert again.
     """
     services, notifiers = open_feed_services(setup, clients), AlertNotifiers(setup.deployment.alerts)
     if services.retired.read() is not None:
         services.log("the feed is retired: not checked")
         return []
-    current = services.current.read()
-    if services.is_foreign(current):
-        return _check_other_environment(services, current.environment, notifiers, setup.deployment.alerts)
+    if refusal := services.current.read().refusal(services.environment):
+        services.log(f"not checked: {refusal}", level=logging.WARNING)
+        return []
     state, verdict = _evaluate(setup, services, reads_bigquery=clients is None or clients.bigquery_answers)
     _update_incidents(services, state, verdict, notifiers, setup.deployment.alerts)
     write_verdict(services.store, verdict)
@@ -67,39 +67,6 @@ def _index_is_behind(services: Services, state: FeedState) -> bool:
         return True
     waiting = {waiting.delivery for waiting in state.waiting if waiting.is_registered}
     return waiting != {arrival.delivery for arrival in index.arrivals if arrival.state is DeliveryState.WAITING}
-
-
-def _check_other_environment(
-    services: Services, environment: str, notifiers: AlertNotifiers, settings: AlertSettings
-) -> list[str]:
-    """Opens an incident if the environment that publishes the feed has stopped checking it; otherwise does nothing.
-
-    Returns the name of that incident, if it is open. The next check by that environment ends the incident.
-    """
-    feed, now = services.feed.feed, services.now()
-    verdict = read_verdict(services.store, feed)
-    if verdict is None or not verdict.is_stale(now):
-        checks = "has not checked it yet" if verdict is None else "checks it"
-        services.log(f"environment [{environment}] publishes the feed, and {checks}")
-        return []
-
-    def send(record: IncidentRecord, names: tuple[str, ...]) -> tuple[str, ...]:
-        readers_see = record.incident.readers_see
-        return notifiers.send(build_alert(record, feed=feed, readers_see=readers_see, settings=settings), names)
-
-    incident = Incident(
-        IncidentKind.ENVIRONMENT_SILENT,
-        Severity.ALERT,
-        since=verdict.checked_at,
-        what=f"environment [{environment}] publishes the feed, and has not checked it since "
-        f"{format_time(verdict.checked_at)}.",
-        readers_see=f"unknown; at that check: {verdict.readers_see}",
-        next_step=f"see whether that environment is healthy; if it is gone for good, trigger [{feed}_publish] of "
-        f"environment [{services.environment}] with [take_over] and a reason.",
-    )
-    IncidentRecords(services.store, feed, notifiers.names, send).open_or_retry(incident, now)
-    require_sent(notifiers)
-    return [incident.name]
 
 
 def require_sent(notifiers: AlertNotifiers) -> None:
@@ -121,7 +88,7 @@ def refresh_verdict(setup: FeedSetup, *, reads_bigquery: bool = True) -> None:
     """
     try:
         services = open_feed_services(setup)
-        if services.retired.read() is not None or services.is_foreign(services.current.read()):
+        if services.retired.read() is not None or services.current.read().refusal(services.environment):
             return
         write_verdict(services.store, _evaluate(setup, services, reads_bigquery=reads_bigquery)[1])
     except Exception:

@@ -34,7 +34,7 @@ def report_invalid_feed_file(
     publishes it. Raises AlertNotSent when a notifier failed; the next check sends the alert again.
     """
     now, current, previous = utc_now(), CurrentFile(store, feed).read(), read_verdict(store, feed)
-    if current.environment not in ("", environment_name()) or RetiredFile(store, feed).read() is not None:
+    if current.refusal(environment_name()) or RetiredFile(store, feed).read() is not None:
         return []
     live = next((r for r in reversed(published_records(store, feed)) if r.generation == current.generation), None)
     readers_see = describe_live(live, current.generation, now)

@@ -49,9 +49,8 @@ def load_waiting_rows(setup: FeedSetup) -> None:
 
 
 def _load_changes(feed: str, setup: FeedSetup) -> None:
-    """Load the feed's changes, if this environment publishes it."""
     services = open_feed_services(read_feed_setup(setup.folders.feeds / f"{feed}.yaml", setup.folders))
-    if services.retired.read() is None and not services.is_foreign(services.current.read()):
+    if services.retired.read() is None:
         try_load_changes(services)
 
 

@@ -18,8 +18,7 @@ from dedup_clone.publish.bootstrap.existing_table import (
     read_existing_table,
     save_bootstrap_record,
 )
-from dedup_clone.publish.environments import require_own_feed
-from dedup_clone.publish.lease import acquire_lease
+from dedup_clone.publish.lease import acquire_lease, require_own_feed
 from dedup_clone.publish.planning.staging_table import prepare_staging
 from dedup_clone.publish.recovery import recover
 from dedup_clone.publish.services import Services

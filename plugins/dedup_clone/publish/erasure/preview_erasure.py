@@ -9,9 +9,9 @@ from dedup_clone.contract.billing import GIB
 from dedup_clone.contract.erasure import KeysToErase
 from dedup_clone.publish.attempt_jobs import query_configuration
 from dedup_clone.publish.date_ranges import MAX_RANGE_DAYS, format_dates
-from dedup_clone.publish.environments import require_own_feed
 from dedup_clone.publish.erasure.key_hashes import key_parameters
 from dedup_clone.publish.erasure.resolve_erasure import ErasureRequest, read_keys, require_erasable
+from dedup_clone.publish.lease import require_own_feed
 from dedup_clone.publish.services import Services
 from dedup_clone.publish.waiting_deliveries import find_backlog
 

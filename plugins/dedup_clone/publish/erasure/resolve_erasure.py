@@ -14,8 +14,7 @@ from dedup_clone.contract.errors import ConfigurationError
 from dedup_clone.contract.manifest import Manifest
 from dedup_clone.contract.request import Plan
 from dedup_clone.publish.check import check_before_dedup
-from dedup_clone.publish.environments import require_own_feed
-from dedup_clone.publish.lease import acquire_lease
+from dedup_clone.publish.lease import acquire_lease, require_own_feed
 from dedup_clone.publish.planning.declared_changes import refuse_impossible_changes
 from dedup_clone.publish.planning.dedup_request import build_dedup_request
 from dedup_clone.publish.planning.parent_generation import parent_reference, require_readable_parent

@@ -25,7 +25,7 @@ from dedup_clone.publish.bootstrap.existing_table_problems import (
 )
 from dedup_clone.publish.bootstrap.resolve_bootstrap import BootstrapRequest, form_problems
 from dedup_clone.publish.date_ranges import DATES_NAMED
-from dedup_clone.publish.environments import require_own_feed
+from dedup_clone.publish.lease import require_own_feed
 from dedup_clone.publish.services import Services
 from dedup_clone.publish.waiting_deliveries import find_backlog
 from dedup_clone.warehouse.metadata import TableMetadata

@@ -18,7 +18,7 @@ from dedup_clone.contract.manifest import Manifest
 from dedup_clone.contract.request import Plan
 from dedup_clone.publish.check import check_before_dedup
 from dedup_clone.publish.early_refusals import footer_problems
-from dedup_clone.publish.environments import require_own_feed
+from dedup_clone.publish.lease import require_own_feed
 from dedup_clone.publish.planning.decision import Decision, decide, engine_of
 from dedup_clone.publish.planning.landing_changes import changes_since_arrival
 from dedup_clone.publish.planning.parent_generation import require_readable_parent

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from dedup_clone.contract.delivery import Delivery
 from dedup_clone.contract.manifest import DateEntry, Manifest
 from dedup_clone.publish.check import check_before_dedup
-from dedup_clone.publish.environments import require_own_feed
+from dedup_clone.publish.lease import require_own_feed
 from dedup_clone.publish.previews.date_difference import changes_between, describe_difference
 from dedup_clone.publish.rollback.resolve_rollback import RestorableGeneration, find_restorable
 from dedup_clone.publish.services import Services
@@ -58,7 +58,7 @@ def preview_rollback(services: Services, generation: int, *, dag_id: str, run_id
 
 def _require_no_other_run(services: Services, dag_id: str, run_id: str) -> None:
     intent = require_own_feed(services).intent
-    if intent is None or intent.waits_for_approval or services.is_own(intent, dag_id=dag_id, run_id=run_id):
+    if intent is None or intent.waits_for_approval or intent.is_of(dag_id=dag_id, run_id=run_id):
         return
     if not services.is_running(intent.dag_id, intent.run_id):
         return

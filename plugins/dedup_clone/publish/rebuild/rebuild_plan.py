@@ -27,7 +27,7 @@ from dedup_clone.publish.attempt_jobs import query_configuration
 from dedup_clone.publish.bootstrap.bootstrap_checks import comparison_bytes, evenly_spaced
 from dedup_clone.publish.check import results_before_dedup
 from dedup_clone.publish.date_ranges import DATES_NAMED
-from dedup_clone.publish.environments import require_own_feed
+from dedup_clone.publish.lease import require_own_feed
 from dedup_clone.publish.planning.declared_changes import shortens_retention
 from dedup_clone.publish.planning.declared_options import staging_options, swap_options
 from dedup_clone.publish.planning.parent_generation import changed_target

@@ -18,8 +18,7 @@ from dedup_clone.publish.bootstrap.existing_table import (
     require_unchanged,
     save_bootstrap_record,
 )
-from dedup_clone.publish.environments import require_own_feed
-from dedup_clone.publish.lease import acquire_lease
+from dedup_clone.publish.lease import acquire_lease, require_own_feed
 from dedup_clone.publish.load import read_candidate
 from dedup_clone.publish.planning.staging_table import set_clustering_of_target, set_layout_of_staging
 from dedup_clone.publish.rebuild.rebuild_plan import RebuildRequest, copy_configuration, require_rebuildable

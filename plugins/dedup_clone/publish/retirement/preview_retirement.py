@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from dedup_clone.publish.environments import require_own_feed
+from dedup_clone.publish.lease import require_own_feed
 from dedup_clone.publish.retirement.retire_feed import RetirementRequest, require_exportable
 from dedup_clone.publish.services import Services
 from dedup_clone.publish.waiting_deliveries import find_backlog

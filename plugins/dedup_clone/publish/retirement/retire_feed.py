@@ -12,9 +12,8 @@ from dedup_clone.contract.errors import ConfigurationError, ContractViolation
 from dedup_clone.contract.manifest import Manifest
 from dedup_clone.contract.table import float64_columns
 from dedup_clone.publish.attempt_jobs import table_reference
-from dedup_clone.publish.environments import require_own_feed
 from dedup_clone.publish.erasure.erase_changes import drop_pending_changes
-from dedup_clone.publish.lease import acquire_lease
+from dedup_clone.publish.lease import acquire_lease, require_own_feed
 from dedup_clone.publish.planning.parent_generation import changed_target
 from dedup_clone.publish.planning.partition_export import (
     export_folder,

@@ -15,8 +15,7 @@ from dedup_clone.checks.partition_checks import check_rows, check_staging_unchan
 from dedup_clone.contract.errors import ConfigurationError, RollbackRefused
 from dedup_clone.contract.manifest import Candidate, DateOutcome, DedupMetrics, FileList, Manifest
 from dedup_clone.contract.schema_change import added_columns, refused_table_changes, widened_columns
-from dedup_clone.publish.environments import require_own_feed
-from dedup_clone.publish.lease import acquire_lease
+from dedup_clone.publish.lease import acquire_lease, require_own_feed
 from dedup_clone.publish.records.attempt_records import find_swap
 from dedup_clone.publish.records.erasure_records import last_erasure_generation
 from dedup_clone.publish.records.index_refresh import GENERATIONS_LISTED
