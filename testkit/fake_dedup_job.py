@@ -139,6 +139,7 @@ class FakeDedupJob:
         deliveries = tuple(metrics.delivery for metrics in result.deliveries)
         manifest = Manifest(
             feed=request.feed,
+            kind=request.kind,
             generation=request.generation,
             parent=request.parent.generation if request.parent else None,
             restores=None,

@@ -19,6 +19,7 @@ from pyspark.sql import SparkSession
 from dedup_clone.contract.changes import changes_table_contract
 from dedup_clone.contract.delivery import Arrival, Delivery, LandedObject, split_backlog
 from dedup_clone.contract.engine import Engine
+from dedup_clone.contract.kind import Kind
 from dedup_clone.contract.manifest import Candidate, DateEntry, FileList, Manifest
 from dedup_clone.contract.records import from_json, to_json
 from dedup_clone.contract.request import (
@@ -146,6 +147,7 @@ class SparkJobFeed:
             storage.create_text(uris[arrival.delivery], to_json(arrival))
         return DedupRequest(
             feed=FEED,
+            kind=Kind.PUBLISH,
             generation=generation,
             attempt=attempt,
             run_id="test",

@@ -12,6 +12,7 @@ from typing import Any
 from dedup_clone.checks.check_result import CheckResult, Level
 from dedup_clone.contract.delivery import Delivery
 from dedup_clone.contract.engine import Engine
+from dedup_clone.contract.kind import Kind
 from dedup_clone.freshness.feed_state import (
     DagActivity,
     FailedRun,
@@ -24,8 +25,8 @@ from dedup_clone.freshness.incident import Alert, Incident, IncidentKind, Moment
 from dedup_clone.publish.records.held_deliveries import HeldDelivery
 from dedup_clone.settings.freshness_settings import ExpectedArrivals, FreshnessSettings
 from dedup_clone.state.audits import AuditOutcome, AuditRecord, Audits, PartitionFingerprint
-from dedup_clone.state.current import Current, Intent, IntentKind
-from dedup_clone.state.ledger import Cost, LedgerRecord, Outcome
+from dedup_clone.state.current import Current, Intent
+from dedup_clone.state.ledger import Cost, LedgerRecord, Outcome, Stage
 from dedup_clone.warehouse.metadata import TableMetadata
 
 NOW = datetime(2026, 6, 15, 12, 0, tzinfo=UTC)
@@ -41,7 +42,9 @@ def record(snapshot_id: int = 7, **changes: Any) -> LedgerRecord:
     arrived = NOW - timedelta(hours=2)
     healthy = LedgerRecord(
         feed="sales",
+        kind=Kind.PUBLISH,
         outcome=Outcome.PUBLISHED,
+        stage=Stage.COMMIT,
         reason="",
         snapshot_id=snapshot_id,
         deliveries=(Delivery(snapshot_id, 1),),
@@ -99,7 +102,7 @@ def activity(dag_id: str = "sales_watch", **changes: Any) -> DagActivity:
     return dataclasses.replace(DagActivity(dag_id, False, True, NOW - minutes(30), None), **changes)
 
 
-def intent(age: timedelta, *jobs: str, kind: IntentKind = IntentKind.PUBLISH, generation: int = 8) -> Intent:
+def intent(age: timedelta, *jobs: str, kind: Kind = Kind.PUBLISH, generation: int = 8) -> Intent:
     """A lease that was acquired `age` before NOW. `jobs`: BigQuery job ids."""
     return Intent(kind, "sales_publish", "run-8", "8-x", 7, generation, NOW - age, jobs)
 

@@ -9,6 +9,7 @@ from typing import Any
 
 from dedup_clone.contract.delivery import Delivery
 from dedup_clone.contract.engine import Engine
+from dedup_clone.contract.kind import Kind
 from dedup_clone.freshness.incident import Incident, IncidentKind, Severity
 from dedup_clone.freshness.verdict import FreshnessStatus, FreshnessVerdict
 from dedup_clone.state.index import (
@@ -25,7 +26,7 @@ from dedup_clone.state.index import (
     IndexVerdict,
     TimeTravel,
 )
-from dedup_clone.state.ledger import Cost, LedgerRecord, Outcome
+from dedup_clone.state.ledger import Cost, LedgerRecord, Outcome, Stage
 
 NOW = datetime(2026, 11, 21, 15, 30, tzinfo=UTC)
 # The table of docs/costs.md, of which README and docs/page.md show a picture.
@@ -44,7 +45,9 @@ def record(number: int, arrived_at: datetime, lag_s: float, **changes: Any) -> L
     rows = ROWS
     values: dict[str, Any] = {
         "feed": "product_attributes",
+        "kind": Kind.PUBLISH,
         "outcome": Outcome.PUBLISHED,
+        "stage": Stage.COMMIT,
         "reason": "",
         "snapshot_id": delivery(number).snapshot_id,
         "deliveries": (delivery(number),),

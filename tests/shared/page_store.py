@@ -7,11 +7,12 @@ from collections.abc import Iterator, Sequence
 from datetime import datetime, timedelta
 from typing import Any
 
+from dedup_clone.contract.kind import Kind
 from dedup_clone.contract.records import to_json, to_plain
 from dedup_clone.freshness.incident import Incident
 from dedup_clone.freshness.incident_records import IncidentRecord
 from dedup_clone.freshness.verdict import SUMMARY_KEY, FreshnessVerdict
-from dedup_clone.state.current import Current, Intent, IntentKind
+from dedup_clone.state.current import Current, Intent
 from dedup_clone.state.index import Index
 from dedup_clone.state.store import ObjectInfo, ObjectStore, StoredText
 from tests.shared import page_indexes
@@ -74,7 +75,7 @@ def at_work(now: datetime) -> MemoryStore:
     """A store with a feed whose publish run holds the lease, and whose Spark job has done 12 of 730 dates."""
     acquired_at = now - timedelta(minutes=9)
     run = ("product_attributes_publish", "publish__1")
-    intent = Intent(IntentKind.PUBLISH, *run, "00000121-a", 120, 121, acquired_at, ())
+    intent = Intent(Kind.PUBLISH, *run, "00000121-a", 120, 121, acquired_at, ())
     store = MemoryStore(page_indexes.fresh(now), verdicts=page_indexes.verdicts(now)[:1])
     current = Current("product_attributes", 120, "digest", 121, intent)
     store.texts["product_attributes/CURRENT"] = StoredText(to_json(current), 1)

@@ -13,6 +13,7 @@ from enum import StrEnum
 from dedup_clone.contract.delivery import Delivery
 from dedup_clone.contract.engine import Engine
 from dedup_clone.contract.erasure import ErasedRows
+from dedup_clone.contract.kind import Kind
 from dedup_clone.contract.records import record_digest
 from dedup_clone.contract.request import Plan
 from dedup_clone.contract.table import TableContract, UpdateIdMode
@@ -128,6 +129,7 @@ class Manifest:
     """The content of one generation. The list of files is stored apart (FileList).
 
     - parent: the generation that this one builds on; None for the first.
+    - kind: what the attempt did that made it.
     - restores: the generation whose content a rollback made live again; None unless a rollback made this generation.
     - retention_day: the oldest date that the table may have.
     - data_folder: URI of the folder with the files; None when the engine writes no files. The first publish by engine
@@ -141,6 +143,7 @@ class Manifest:
     """
 
     feed: str
+    kind: Kind
     generation: int
     parent: int | None
     restores: int | None

@@ -11,6 +11,7 @@ from enum import StrEnum
 
 from dedup_clone.contract.delivery import Delivery
 from dedup_clone.contract.engine import Engine, SqlForm
+from dedup_clone.contract.kind import Kind
 from dedup_clone.contract.table import TableContract, UpdateIdMode
 
 
@@ -113,6 +114,7 @@ class DedupRequest:
     """
 
     feed: str
+    kind: Kind
     generation: int
     attempt: str
     run_id: str

@@ -102,6 +102,7 @@ def build_manifest(
         entries[day] = _entry(request, row, retained.get(day))
     return Manifest(
         feed=request.feed,
+        kind=request.kind,
         generation=request.generation,
         parent=parent.generation if parent else None,
         restores=None,

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from statistics import median
 
+from dedup_clone.contract.kind import Kind
 from dedup_clone.freshness.durations import format_duration
 from dedup_clone.freshness.feed_state import FeedState
-from dedup_clone.state.current import IntentKind
 from dedup_clone.state.ledger import PUBLISHES_COMPARED, LedgerRecord, count_loads
 
 # With fewer publishes, half of the SLA counts as the usual duration from lease to swap, and a quarter as that from the
@@ -53,7 +53,7 @@ def _until_dedup_ended_s(record: LedgerRecord) -> float:
 def remaining_time(now: datetime, state: FeedState) -> timedelta:
     """The usual time until the swap of the delivery that is being published, or is published next."""
     medians, intent = compute_baseline(state.history, state.sla), state.current.intent
-    if intent is None or intent.kind is not IntentKind.PUBLISH:
+    if intent is None or intent.kind is not Kind.PUBLISH:
         return medians.lease_to_swap
     if count_loads(intent.jobs):  # the load job is recorded, so the dedup job has ended
         return medians.after_dedup

@@ -14,6 +14,7 @@ from dedup_clone.checks.check_result import Level
 from dedup_clone.checks.partition_checks import check_rows
 from dedup_clone.checks.table_checks import labelled_generation
 from dedup_clone.contract.delivery import Delivery
+from dedup_clone.contract.kind import Kind
 from dedup_clone.contract.manifest import Manifest
 from dedup_clone.freshness.feed_state import (
     REFUSALS_READ,
@@ -81,7 +82,7 @@ def read_feed_state(
         lost_record=_lost_record(services, current, manifest, table),
         lease_holder_running=intent is not None and _is_at_work(services, intent),
         live=live,
-        history=tuple(r for r in records if r.is_publish),
+        history=tuple(r for r in records if r.kind in (Kind.PUBLISH, Kind.BOOTSTRAP)),
         failures=failures,
         failed_checks=() if stopped is None else stopped.failed,
         is_stopped_before_dedup=stopped is not None and stopped.is_before_dedup,

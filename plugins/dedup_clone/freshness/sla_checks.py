@@ -6,11 +6,11 @@ from collections.abc import Iterator
 from datetime import datetime, timedelta
 
 from dedup_clone.checks.check_result import next_step_after_checks, stopped_by
+from dedup_clone.contract.kind import Kind
 from dedup_clone.freshness.baseline import describe_over_budget, describe_remaining, remaining_time
 from dedup_clone.freshness.durations import format_duration, format_time
 from dedup_clone.freshness.feed_state import FeedState, WaitingDelivery
 from dedup_clone.freshness.incident import STOPPED_BY_CHECK, Incident, IncidentKind, Severity
-from dedup_clone.state.current import IntentKind
 
 
 def check_sla(now: datetime, state: FeedState) -> Iterator[Incident]:
@@ -99,7 +99,7 @@ def _step_for_person(state: FeedState, oldest: WaitingDelivery) -> str:
 def _failure_reason(state: FeedState, oldest: WaitingDelivery) -> str:
     """Why the last attempt to publish the delivery failed; empty if none failed, or if another publish is running."""
     intent, run = state.current.intent, state.failed_run
-    if intent is not None and intent.kind is IntentKind.PUBLISH:
+    if intent is not None and intent.kind is Kind.PUBLISH:
         ended = f"run [{intent.run_id}] ended and left its attempt to the next run"
         return "" if state.lease_holder_running else ended
     if state.is_stopped_before_dedup:

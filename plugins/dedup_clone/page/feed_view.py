@@ -16,7 +16,6 @@ from dedup_clone.freshness.incident_records import IncidentRecord
 from dedup_clone.freshness.verdict import FreshnessVerdict
 from dedup_clone.page.feed_reader import FeedOverview, FeedRecords
 from dedup_clone.page.freshness_view import arrival_view, status_and_headline, status_view, today_view
-from dedup_clone.page.publish_kinds import PublishKind, publish_kinds
 from dedup_clone.page.restore_options import generation_view
 from dedup_clone.settings.check_settings import SQL_CHECK_PREFIX
 from dedup_clone.state.index import DeliveryState, Index, IndexArrival, IndexChecks, IndexStopped
@@ -86,7 +85,7 @@ def index_view(
     reported: tuple[IncidentRecord, ...] = (),
 ) -> dict[str, Any]:
     """What the page shows at `now` (UTC) of a feed that has an index. `reported`: see FeedRecords."""
-    shown, kinds, waiting = index.records[-PUBLISHES_SHOWN:], publish_kinds(index), _waiting(index)
+    shown, waiting = index.records[-PUBLISHES_SHOWN:], _waiting(index)
     freshness = status_view(verdict, now, reported)
     return {
         "now": now.isoformat(),
@@ -99,12 +98,12 @@ def index_view(
         "landing": to_plain(index.landing),
         "sla_minutes": index.sla_minutes,
         "retention_days": index.retention_days,
-        "live": _live(index, kinds, now),
+        "live": _live(index, now),
         "today": today_view(index, now, max(0, (freshness["waiting"] or 0) - len(waiting))),
         "waiting": [arrival_view(a) for a in waiting],
         "stopped": None if index.stopped is None else _stopped(index.stopped),
         "held": [_stopped(held) for held in reversed(index.held)],
-        "publishes": [_publish(r, kinds[r.generation]) for r in shown],
+        "publishes": [_publish(r) for r in shown],
         "failures": [_failure(r) for r in index.failures],
         "dates": _dates(index, now),
         "audit": to_plain(index.audit),
@@ -154,18 +153,18 @@ def _stopped(stopped: IndexStopped) -> dict[str, Any]:
     }
 
 
-def _live(index: Index, kinds: dict[int, PublishKind], now: datetime) -> dict[str, Any] | None:
+def _live(index: Index, now: datetime) -> dict[str, Any] | None:
     """The publish of the live generation, and seconds since its arrival; None if the index has no record of it."""
     record = next((r for r in reversed(index.records) if r.generation == index.generation), None)
     if record is None:
         return None
-    return {**_publish(record, kinds[record.generation]), "age_s": (now - record.arrived_at).total_seconds()}
+    return {**_publish(record), "age_s": (now - record.arrived_at).total_seconds()}
 
 
-def _publish(record: LedgerRecord, kind: PublishKind) -> dict[str, Any]:
+def _publish(record: LedgerRecord) -> dict[str, Any]:
     cost = record.cost
     return {
-        "kind": str(kind),
+        "kind": "replay" if record.is_replay else str(record.kind),
         "generation": record.generation,
         "parent": record.parent,
         "restores": record.restores,
@@ -179,7 +178,7 @@ def _publish(record: LedgerRecord, kind: PublishKind) -> dict[str, Any]:
         "reason": record.reason,
         "arrived_at": record.arrived_at.isoformat(),
         "swapped_at": to_plain(record.swapped_at),
-        "lag_s": record.lag_s if kind is PublishKind.PUBLISH else None,
+        "lag_s": record.lag_s,
         "lag_of": _lag_of(record),
         "rows": record.rows,
         "new_rows": record.new_rows,

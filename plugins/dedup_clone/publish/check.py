@@ -8,6 +8,7 @@ from datetime import datetime, timedelta
 from dedup_clone.checks import manifest_checks, partition_checks, table_checks
 from dedup_clone.checks.check_result import CheckResult, CheckResults, accept, make_result, require_no_failure
 from dedup_clone.checks.share_checks import check_shares
+from dedup_clone.contract.kind import Kind
 from dedup_clone.contract.manifest import Candidate, Manifest
 from dedup_clone.publish.attempt_jobs import LOAD_STEP, REPLACE_STEP, SWAP_STEP, find_step_job
 from dedup_clone.publish.bootstrap.bootstrap_checks import check_existing_table
@@ -20,9 +21,9 @@ from dedup_clone.publish.services import Services
 from dedup_clone.publish.sql_checks import dry_run_sql_checks, run_sql_checks
 from dedup_clone.publish.step_specs import PublishSpec, SwapSpec
 from dedup_clone.publish.undeclared_options import check_target_options
-from dedup_clone.state.current import Intent, IntentKind
+from dedup_clone.state.current import Intent
 from dedup_clone.state.index import ended_attempts
-from dedup_clone.state.ledger import PUBLISHES_COMPARED, LedgerRecord, count_loads
+from dedup_clone.state.ledger import PUBLISHES_COMPARED, LedgerRecord, Stage, count_loads
 from dedup_clone.state.staging import StagingState
 from dedup_clone.warehouse.metadata import Observation
 
@@ -55,7 +56,7 @@ def check_before_swap(services: Services, spec: PublishSpec) -> SwapSpec:
     if bootstrap is not None:
         items += check_existing_table(services, spec.attempt, bootstrap, manifest)
     sql_bytes_billed = 0
-    if spec.restores is None and intent.kind is not IntentKind.ERASURE:
+    if spec.restores is None and intent.kind is not Kind.ERASE:
         sql_results, sql_bytes_billed = run_sql_checks(services, observation.observed_at)
         items += sql_results
     results = CheckResults("before", accept(items, spec.accepted_checks, spec.reason))
@@ -236,7 +237,7 @@ def _loads_of_last_day(services: Services, attempts: list[LedgerRecord]) -> int:
     attempt's time is that of its swap; if it failed, the creation time of its ledger record.
     """
     since = services.now() - timedelta(days=1)
-    failed = {services.layout.ledger_record(r.attempt): r for r in attempts if r.failed_after_load}
+    failed = {services.layout.ledger_record(r.attempt): r for r in attempts if r.stage is Stage.CHECK}
     ended = [(r, r.swapped_at) for r in attempts if r.swapped_at]
     ended += [(failed[info.name], info.created_at) for info in services.store.stat(list(failed))]
     return sum(max(1, record.loads) for record, moment in ended if moment >= since)

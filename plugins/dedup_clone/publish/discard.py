@@ -11,6 +11,7 @@ from datetime import datetime
 from dedup_clone.checks.check_result import stopped_by
 from dedup_clone.contract.delivery import Delivery
 from dedup_clone.contract.engine import Engine
+from dedup_clone.contract.kind import Kind
 from dedup_clone.contract.manifest import Candidate
 from dedup_clone.publish.planning.partition_export import export_folder
 from dedup_clone.publish.planning.reused_candidate import kept_folders
@@ -27,8 +28,8 @@ from dedup_clone.publish.records.held_deliveries import hold_stopped
 from dedup_clone.publish.records.index_refresh import try_refresh_index
 from dedup_clone.publish.records.reporting_tables import record_attempt, try_write_reporting_tables
 from dedup_clone.publish.services import Services
-from dedup_clone.state.current import Intent, IntentKind
-from dedup_clone.state.ledger import ENDED_BEFORE_DEDUP, ENDED_BEFORE_LOAD, LedgerRecord, Outcome, count_loads
+from dedup_clone.state.current import Intent
+from dedup_clone.state.ledger import LedgerRecord, Outcome, Stage, count_loads
 
 
 def discard(services: Services, intent: Intent) -> None:
@@ -42,13 +43,13 @@ def discard(services: Services, intent: Intent) -> None:
         record = _ledger_record(services, intent, planned, candidate)
         results = find_check_results(services, intent.attempt, "before")
         record_attempt(services, record, () if results is None else (results,))
-    if intent.kind is IntentKind.REBUILD:
+    if intent.kind is Kind.REBUILD:
         restore_tables(services, intent)
     services.current.release(intent.attempt)
     if planned is not None:
         try_refresh_index(services)
         try_write_reporting_tables(services, holder=intent.attempt)
-    if intent.kind is not IntentKind.RETIREMENT:  # its export may be all that is left of target
+    if intent.kind is not Kind.RETIRE:  # its export may be all that is left of target
         _delete_data(services, intent)
 
 
@@ -90,7 +91,7 @@ def _find_planned_publish(services: Services, intent: Intent, candidate: Candida
     None also if the run died before it wrote its request (in a rollback: its candidate).
     """
     manifest = candidate.manifest if candidate else None
-    if intent.kind is IntentKind.ROLLBACK:
+    if intent.kind is Kind.ROLLBACK:
         if manifest is None:
             return None
         arrived_at = _arrived_at(services, intent, manifest.deliveries)
@@ -98,7 +99,7 @@ def _find_planned_publish(services: Services, intent: Intent, candidate: Candida
     request = services.manifests.request(intent.attempt)
     if request is None:
         return None
-    if intent.kind.takes_over_table or intent.kind is IntentKind.ERASURE:
+    if intent.kind.takes_over_table or intent.kind is Kind.ERASE:
         return _PlannedPublish(manifest.snapshot_id if manifest else 0, intent.taken_at, (), request.engine, None)
     deliveries = tuple(item.delivery for item in request.deliveries)
     arrived_at = _arrived_at(services, intent, deliveries)
@@ -119,10 +120,13 @@ def _ledger_record(
 ) -> LedgerRecord:
     all_refused = candidate is not None and candidate.manifest is None
     metrics = candidate.metrics if candidate else None
+    stage, reason = _how_it_ended(services, intent, candidate)
     return LedgerRecord(
         feed=services.feed.feed,
+        kind=intent.kind,
         outcome=Outcome.REFUSED if all_refused else Outcome.FAILED,
-        reason=_reason(services, intent, candidate),
+        stage=stage,
+        reason=reason,
         snapshot_id=planned.snapshot_id,
         deliveries=planned.deliveries,
         generation=intent.generation,
@@ -151,21 +155,22 @@ def _ledger_record(
     )
 
 
-def _reason(services: Services, intent: Intent, candidate: Candidate | None) -> str:
+def _how_it_ended(services: Services, intent: Intent, candidate: Candidate | None) -> tuple[Stage, str]:
+    """The stage that the attempt had reached, and why it ended."""
     if intent.waits_for_approval:
-        return (
+        return Stage.CHECK, (
             "ended while its accepted checks waited for approval: it was rejected, nobody answered in time, or another "
             "run took the lease"
         )
     if candidate is None:
-        return ENDED_BEFORE_DEDUP
+        return Stage.DEDUP, "ended before its dedup had a result"
     if candidate.manifest is None:
-        return "; ".join(item.reason for item in candidate.refused)
+        return Stage.DEDUP, "; ".join(item.reason for item in candidate.refused)
     failed = failed_checks(services, intent.attempt)
     if failed:
-        return stopped_by(failed)
+        return Stage.CHECK, stopped_by(failed)
     staging = services.staging.read()
     if staging is None or staging.attempt != intent.attempt:
-        return ENDED_BEFORE_LOAD
+        return Stage.LOAD, "ended before its load"
     check_results = services.layout.check_results(intent.attempt, "before")
-    return f"ended before its swap; staging is {staging.state}; see {check_results}"
+    return Stage.CHECK, f"ended before its swap; staging is {staging.state}; see {check_results}"

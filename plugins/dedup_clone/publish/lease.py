@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from dedup_clone.contract.errors import ConfigurationError, ContractViolation, LostRace
+from dedup_clone.contract.kind import Kind
 from dedup_clone.publish.services import Services
-from dedup_clone.state.current import Current, Intent, IntentKind
+from dedup_clone.state.current import Current, Intent
 
 
 def require_in_use(services: Services) -> None:
@@ -39,7 +40,7 @@ def require_own_feed(services: Services) -> Current:
     return current
 
 
-def acquire_lease(services: Services, kind: IntentKind, *, dag_id: str, run_id: str, parent: int | None) -> Intent:
+def acquire_lease(services: Services, kind: Kind, *, dag_id: str, run_id: str, parent: int | None) -> Intent:
     """Acquire the lease and return its intent.
 
     `parent` is the generation that was live when the run decided what to do; the new generation builds on it.

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 from dedup_clone.checks.check_result import CheckResults
 from dedup_clone.contract.delivery import Delivery
+from dedup_clone.contract.kind import Kind
 from dedup_clone.contract.manifest import Manifest
 from dedup_clone.contract.request import DedupRequest, Plan, RequestedDelivery
 from dedup_clone.publish.check import check_before_dedup
@@ -23,7 +24,7 @@ from dedup_clone.publish.records.stopped_publish import note_checks_before_dedup
 from dedup_clone.publish.recovery import recover
 from dedup_clone.publish.services import Services
 from dedup_clone.publish.step_specs import PublishRequest, PublishSpec
-from dedup_clone.state.current import Intent, IntentKind
+from dedup_clone.state.current import Intent
 
 
 def resolve(services: Services, publish_request: PublishRequest) -> PublishSpec | str:
@@ -49,9 +50,7 @@ def resolve(services: Services, publish_request: PublishRequest) -> PublishSpec 
 
     check_before_dedup(services, decision.parent_generation, accepted=accepted, reason=reason, note=note)
     require_readable_parent(services, decision.parent, engine_of(services, publish_request))
-    intent = acquire_lease(
-        services, IntentKind.PUBLISH, dag_id=dag_id, run_id=run_id, parent=decision.parent_generation
-    )
+    intent = acquire_lease(services, Kind.PUBLISH, dag_id=dag_id, run_id=run_id, parent=decision.parent_generation)
     request, parent = _dedup_request(services, publish_request, intent, decision), decision.parent
     if request.engine.runs_spark:
         request = without_refused_deliveries(services, request)

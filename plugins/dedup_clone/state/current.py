@@ -13,28 +13,12 @@ import secrets
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from datetime import datetime
-from enum import StrEnum
 
 from dedup_clone.contract.errors import ConfigurationError, FeedHeldElsewhere, LeaseHeld, LeaseLost, LostRace
+from dedup_clone.contract.kind import Kind
 from dedup_clone.contract.records import from_json, to_json
 from dedup_clone.state.layout import FeedLayout, generation_of
 from dedup_clone.state.store import ObjectStore
-
-
-class IntentKind(StrEnum):
-    """What the run that holds the lease does."""
-
-    PUBLISH = "publish"
-    ROLLBACK = "rollback"
-    BOOTSTRAP = "bootstrap"
-    ERASURE = "erasure"
-    RETIREMENT = "retirement"
-    REBUILD = "rebuild"
-
-    @property
-    def takes_over_table(self) -> bool:
-        """Whether the run exports a table whose rows become the new generation, without any delivery."""
-        return self in (IntentKind.BOOTSTRAP, IntentKind.REBUILD)
 
 
 @dataclass(frozen=True)
@@ -45,7 +29,7 @@ class Intent:
     approval (`waits_for_approval`), any other run may take over the lease. `taken_at` is when the lease was acquired.
     """
 
-    kind: IntentKind
+    kind: Kind
     dag_id: str
     run_id: str
     attempt: str
@@ -58,7 +42,7 @@ class Intent:
     @classmethod
     def begin(
         cls,
-        kind: IntentKind,
+        kind: Kind,
         *,
         dag_id: str,
         run_id: str,

@@ -9,13 +9,11 @@ from enum import StrEnum
 
 from dedup_clone.contract.delivery import Delivery
 from dedup_clone.contract.engine import Engine
+from dedup_clone.contract.kind import Kind
 from dedup_clone.contract.records import to_json
 from dedup_clone.state.layout import FeedLayout, generation_of
 from dedup_clone.state.store import ObjectStore
 
-# `LedgerRecord.reason` of failed attempts that loaded nothing.
-ENDED_BEFORE_DEDUP = "ended before its dedup had a result"
-ENDED_BEFORE_LOAD = "ended before its load"
 # Medians (of row shares, seconds, phases) are taken over this many of the newest publishes.
 PUBLISHES_COMPARED = 20
 # index.json (see index.py) has at least this many of the ledger's newest records, or all if there are fewer.
@@ -28,6 +26,19 @@ class Outcome(StrEnum):
     PUBLISHED = "published"
     REFUSED = "refused"
     FAILED = "failed"
+
+
+class Stage(StrEnum):
+    """What an attempt had reached when it ended.
+
+    DEDUP: its dedup had no generation as its result. LOAD: it had one, and the load had not begun. CHECK: the load had
+    begun. COMMIT: the swap was committed.
+    """
+
+    DEDUP = "dedup"
+    LOAD = "load"
+    CHECK = "check"
+    COMMIT = "commit"
 
 
 @dataclass(frozen=True)
@@ -69,6 +80,7 @@ class Cost:
 class LedgerRecord:
     """One attempt.
 
+    - stage: what it had reached when it ended. BigQuery's quotas count the load of an attempt that reached CHECK.
     - reason: why the attempt failed or its deliveries were refused; for a published one, the reason that its operator
       gave.
     - restores: the generation whose content a rollback makes live again; None for every other attempt.
@@ -90,13 +102,12 @@ class LedgerRecord:
     - loads: number of load jobs of the whole table (with an SQL engine: of jobs with its statement), including failed
       jobs. All loads of single dates together count as one.
     - erased_rows: number of rows that an erasure removed; None for every other attempt.
-    - rebuilt: whether the attempt wrote the parent's rows anew in the form of a changed feed file.
     - cluster_overlap: how much the files overlap in the first clustering column, as a share (see DateEntry in
       contract/manifest.py); None without clustering.
     - change_rows: number of rows that the job wrote for `FEED_changes`; None if it wrote no changes. The ledger table
       has NULL once `FEED_changes` has lost some of them for good.
     - taken_over: whether the generation includes no delivery, so that readers see the rows of a table that was taken
-      over.
+      over; False also for an attempt that failed.
     - changed_rows: number of rows with changed values; None if some date's values were not compared, and for a failed
       or refused attempt.
     - dropped_rows, bytes_read, bytes_written: as in Manifest and DedupMetrics (contract/manifest.py).
@@ -104,7 +115,9 @@ class LedgerRecord:
     """
 
     feed: str
+    kind: Kind
     outcome: Outcome
+    stage: Stage
     reason: str
     snapshot_id: int
     deliveries: tuple[Delivery, ...]
@@ -133,27 +146,8 @@ class LedgerRecord:
     loads: int = 1
     erased_rows: int | None = None
     cluster_overlap: float | None = None
-    rebuilt: bool = False
     change_rows: int | None = None
     taken_over: bool = False
-
-    @property
-    def is_bootstrap(self) -> bool:
-        """Whether the attempt was a bootstrap: it has no parent, no restored generation and no delivery."""
-        return self.parent is None and self.restores is None and not self.deliveries
-
-    @property
-    def is_erasure(self) -> bool:
-        """Whether the attempt removed rows of keys that an operator named."""
-        return self.erased_rows is not None
-
-    @property
-    def is_publish(self) -> bool:
-        """Whether the attempt was a publish, a replay or a bootstrap.
-
-        True also for erasures and rebuilds that failed, because their records do not name the kind.
-        """
-        return self.restores is None and not self.is_erasure and not self.rebuilt
 
     @property
     def is_replay(self) -> bool:
@@ -161,8 +155,7 @@ class LedgerRecord:
 
         True also for a publish whose lag is not known.
         """
-        published_again = self.outcome is Outcome.PUBLISHED and self.lag_s is None
-        return published_again and self.is_publish and not self.is_bootstrap
+        return self.kind is Kind.PUBLISH and self.outcome is Outcome.PUBLISHED and self.lag_s is None
 
     @property
     def has_usual_shares(self) -> bool:
@@ -170,13 +163,7 @@ class LedgerRecord:
 
         A first publish and a replay that changes nothing have shares of 0, which would lower the median.
         """
-        is_published = self.outcome is Outcome.PUBLISHED and self.is_publish
-        return is_published and self.parent is not None and not self.is_replay
-
-    @property
-    def failed_after_load(self) -> bool:
-        """Whether the attempt failed after its load had begun. BigQuery's quotas count such a load."""
-        return self.outcome is Outcome.FAILED and self.reason not in (ENDED_BEFORE_DEDUP, ENDED_BEFORE_LOAD)
+        return self.parent is not None and self.lag_s is not None
 
 
 def count_loads(job_ids: Iterable[str]) -> int:

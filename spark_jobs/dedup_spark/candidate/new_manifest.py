@@ -206,6 +206,7 @@ def build_manifest(
     """
     return Manifest(
         feed=request.feed,
+        kind=request.kind,
         generation=request.generation,
         parent=request.parent.generation if request.parent else None,
         restores=None,

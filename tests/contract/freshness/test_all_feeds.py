@@ -16,6 +16,7 @@ from google.cloud.bigquery import Client as BigQuery
 from google.cloud.storage import Client as Storage
 
 from dedup_clone.contract.errors import FeedsNotChecked
+from dedup_clone.contract.kind import Kind
 from dedup_clone.freshness.incident_records import IncidentRecords
 from dedup_clone.freshness.verdict import FreshnessStatus, FreshnessVerdict
 from dedup_clone.orchestration.shared.feed_setup import DeployedFolders, find_folders
@@ -24,7 +25,7 @@ from dedup_clone.orchestration.watchdog import all_feeds, feed_check, unchecked_
 from dedup_clone.orchestration.watchdog.all_feeds import check_all_feeds
 from dedup_clone.settings.alert_settings import AlertSettings, NotifierSettings
 from dedup_clone.settings.deployment import read_deployment
-from dedup_clone.state.current import CurrentFile, Intent, IntentKind
+from dedup_clone.state.current import CurrentFile, Intent
 from dedup_clone.state.layout import FeedLayout
 from dedup_clone.state.retired import RetiredFile, Retirement, TargetAction
 from dedup_clone.state.store import ObjectStore
@@ -234,7 +235,7 @@ def test_a_missing_feed_file_is_an_incident_until_it_is_back(
     path.write_text(valid)
     store = ObjectStore(deployed.storage, "state")
     run: dict[str, Any] = {"dag_id": "crowd_11_publish", "run_id": "publish__7__1"}
-    lease = partial(Intent.begin, IntentKind.PUBLISH, **run, now=datetime.now(UTC))
+    lease = partial(Intent.begin, Kind.PUBLISH, **run, now=datetime.now(UTC))
     CurrentFile(store, "crowd_11").acquire_lease(
         "tests", lambda parent, last: lease(parent=parent, generation=last + 1)
     )

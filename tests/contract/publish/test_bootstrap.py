@@ -29,7 +29,7 @@ def preview(world: FeedOnStandIn, **form: object) -> str:
     return runs.bootstrap(world, **form).until("preview").text  # type: ignore[arg-type]
 
 
-def test_a_table_is_taken_over_with_equal_contents_and_later_runs_build_on_it(maintained: FeedOnStandIn) -> None:
+def test_a_table_taken_over_with_equal_contents_and_later_runs_build_on_it(maintained: FeedOnStandIn) -> None:
     older = maintained.land(6, [row(6, 1, 1), row(6, 9)])
     run = runs.bootstrap(maintained, reason="from now on by clones")
     record = run.finish()
@@ -39,7 +39,7 @@ def test_a_table_is_taken_over_with_equal_contents_and_later_runs_build_on_it(ma
     assert target.clone_definition.base_table_reference.table_id == maintained.feed.staging
     assert target.labels["dedup_clone_snapshot"] == "8"
     assert (record.outcome, record.generation, record.parent, record.snapshot_id) == ("published", 1, None, 8)
-    assert (record.rows, record.deliveries, record.lag_s, record.is_bootstrap) == (4, (), None, True)
+    assert (record.rows, record.deliveries, record.lag_s, record.kind) == (4, (), None, "bootstrap")
     assert record.reason.endswith("duplicates [refuse]: from now on by clones")
     found = maintained.state.checks(run.attempt)
     assert found["existing_rows"]["found"] == "equal"
@@ -71,11 +71,12 @@ def test_a_rollback_to_what_was_taken_over_that_died_is_reported_in_the_ledger(m
     runs.rollback(maintained, 1).until("resolve")
     runs.recover_lease(maintained)
     record = maintained.state.ledger()[-1]
-    assert (record["outcome"], record["restores"], record["snapshot_id"]) == ("failed", 1, 8)
+    assert (record["kind"], record["outcome"], record["stage"]) == ("rollback", "failed", "load")
+    assert (record["restores"], record["snapshot_id"]) == (1, 8)
     assert maintained.roll_back(1).arrived_at == taken_over.arrived_at
 
 
-def test_another_table_is_taken_over_and_stays_as_it_is(world: FeedOnStandIn) -> None:
+def test_another_table_taken_over_and_stays_as_it_is(world: FeedOnStandIn) -> None:
     source = maintain(world, f"{world.feed.feed}_merged")
     assert "Not taken over" not in preview(world, source_table=source)
     runs.bootstrap(world, source_table=f"warehouse.{source}").finish()
@@ -182,7 +183,8 @@ def test_duplicates_are_shown_and_end_the_run_which_changes_nothing(
         run.until("dedup")
     assert (doubled.rows(), doubled.state.lease) == (before, None)
     (record,) = doubled.state.ledger()
-    assert (record["outcome"], record["snapshot_id"]) == ("refused", 0)
+    assert (record["kind"], record["outcome"], record["stage"]) == ("bootstrap", "refused", "dedup")
+    assert record["snapshot_id"] == 0
     assert doubled.state.deliveries("refused") == []
     doubled.dedup = real_dedup  # the fake job does not know which of two rows of a table is the later one
     run = runs.bootstrap(doubled, run_id="again", duplicates="keep_latest")

@@ -83,7 +83,7 @@ def test_an_erasure_is_a_generation_without_the_rows_and_leaves_nothing_of_earli
         published.rows() == published.rows(published.feed.staging) == expected(row(8, 1), row(8, 3, 30, day=YESTERDAY))
     )
     assert (record.generation, record.parent, record.snapshot_id, record.erased_rows) == (3, 2, 8, 2)
-    assert (record.is_erasure, record.is_replay, record.lag_s, record.reason) == (True, False, None, "request 7")
+    assert (record.kind, record.is_replay, record.lag_s, record.reason) == ("erase", False, None, "request 7")
     assert (record.deliveries, record.shares["new_share"]) == ((), 0.0)
     found = certificate(published, 3)
     assert found["rows"] == {str(TODAY): 1, str(YESTERDAY): 1}
@@ -216,6 +216,7 @@ def test_a_run_that_died_is_committed_with_its_record_or_leaves_none(published: 
     else:
         assert (published.state.names("erasures/"), published.rows()) == ([], expected(*FIRST))
         assert published.state.outcomes()[-1] == (2, "failed")
+        assert published.state.ledger()[-1]["kind"] == "erase"
 
 
 def test_the_preview_counts_rows_and_tells_bigquery_no_key(published: FeedOnStandIn) -> None:

@@ -218,7 +218,7 @@ def test_a_rejected_one_changes_nothing_and_frees_the_lease(waiting: Waiting) ->
     assert not waiting.run.end()
     assert (waiting.world.state.lease, waiting.world.rows()) == (None, expected(*rows(3, CLEAN)))
     ended = waiting.world.state.ledger()[-1]
-    assert ended["outcome"] == "failed"
+    assert (ended["kind"], ended["outcome"], ended["stage"]) == ("publish", "failed", "check")
     assert "waited for approval" in ended["reason"]
 
 

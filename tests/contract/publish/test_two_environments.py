@@ -12,8 +12,9 @@ from airflow.sdk.exceptions import AirflowFailException, TaskDeferred
 from google.api_core.exceptions import Forbidden
 
 from dedup_clone.contract.errors import ConfigurationError, DedupCloneError, FeedHeldElsewhere
+from dedup_clone.contract.kind import Kind
 from dedup_clone.publish.lease import acquire_lease
-from dedup_clone.state.current import Current, IntentKind
+from dedup_clone.state.current import Current
 from deploy.move_feed import main
 from testkit import runs
 from testkit.airflow import TaskApi
@@ -88,7 +89,7 @@ def test_runs_that_begin_at_the_same_time_in_both_environments_do_not_meet(
         other.resolve(name)
     lease = world.state.lease
     with pytest.raises(FeedHeldElsewhere, match=HELD):
-        acquire_lease(other.services, IntentKind.PUBLISH, dag_id="publish", run_id="second", parent=None)
+        acquire_lease(other.services, Kind.PUBLISH, dag_id="publish", run_id="second", parent=None)
     assert lease is not None
     assert world.state.lease == lease
 

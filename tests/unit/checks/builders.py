@@ -9,6 +9,7 @@ from datetime import UTC, date, datetime, timedelta
 
 from dedup_clone.contract.delivery import Delivery
 from dedup_clone.contract.engine import Engine
+from dedup_clone.contract.kind import Kind
 from dedup_clone.contract.manifest import DataFile, DateEntry, FileList, Manifest
 from dedup_clone.contract.table import Column, TableContract, UpdateIdMode
 from dedup_clone.warehouse.metadata import Observation, PartitionMetadata, TableMetadata
@@ -42,6 +43,7 @@ def entry(day: date, rows: int = 10, **changes: object) -> DateEntry:
 def manifest(*entries: DateEntry, generation: int = 2, parent: int | None = 1) -> Manifest:
     return Manifest(
         feed="f",
+        kind=Kind.PUBLISH,
         generation=generation,
         parent=parent,
         restores=None,

@@ -10,13 +10,13 @@ import pytest
 
 from dedup_clone.checks.check_result import CheckResult, Level
 from dedup_clone.contract.delivery import Delivery
+from dedup_clone.contract.kind import Kind
 from dedup_clone.freshness.evaluation import evaluate, find_incidents
 from dedup_clone.freshness.feed_state import FeedState, PendingJob, ReportedMarker
 from dedup_clone.freshness.incident import STOPPED_BY_CHECK, IncidentKind
 from dedup_clone.freshness.verdict import FreshnessStatus
 from dedup_clone.settings.freshness_settings import ExpectedArrivals
 from dedup_clone.state.audits import AuditOutcome
-from dedup_clone.state.current import IntentKind
 from tests.shared.freshness_states import (
     DAILY,
     GIVEN_UP,
@@ -66,7 +66,7 @@ CASES: dict[str, tuple[FeedState, list[str]]] = {
         ["sla_at_risk"],
     ),
     "a rollback is in its way": (
-        feed_state(waiting=(waits(minutes(31)),), current=current(intent(minutes(1), kind=IntentKind.ROLLBACK))),
+        feed_state(waiting=(waits(minutes(31)),), current=current(intent(minutes(1), kind=Kind.ROLLBACK))),
         ["sla_at_risk"],
     ),
     "there is no baseline yet: half the SLA counts": (

@@ -8,6 +8,7 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
+from dedup_clone.contract.kind import Kind
 from dedup_clone.freshness.arrival_checks import expected_times, overdue_times, to_utc
 from dedup_clone.freshness.baseline import compute_baseline, describe_over_budget, remaining_time
 from dedup_clone.freshness.durations import format_duration
@@ -16,7 +17,7 @@ from dedup_clone.freshness.incident import STOPPED_BY_CHECK, Moment
 from dedup_clone.freshness.metrics import feed_metrics
 from dedup_clone.settings.freshness_settings import ExpectedArrivals
 from dedup_clone.state.audits import AuditOutcome
-from dedup_clone.state.current import Intent, IntentKind
+from dedup_clone.state.current import Intent
 from tests.shared.freshness_states import BEGAN, NOW, audits, current, feed_state, intent, minutes, record, waits
 
 
@@ -122,7 +123,7 @@ def test_half_the_sla_while_too_few_are_known(useless: dict[str, object]) -> Non
         (intent(minutes(10), "f-8-x-load-1"), minutes(5)),
         (intent(minutes(10), "f-8-x-load_20260131-1"), minutes(5)),
         (intent(minutes(10), "dedup_clone-load-8x-export_20260131-1"), minutes(15)),
-        (intent(minutes(1), kind=IntentKind.ROLLBACK), minutes(25)),
+        (intent(minutes(1), kind=Kind.ROLLBACK), minutes(25)),
     ],
 )
 def test_remaining(held: Intent | None, expected: timedelta) -> None:

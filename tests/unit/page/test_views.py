@@ -9,14 +9,14 @@ from typing import Any
 
 import pytest
 
+from dedup_clone.contract.kind import Kind
 from dedup_clone.freshness.incident import Incident, IncidentKind, Severity
 from dedup_clone.freshness.verdict import FreshnessStatus
 from dedup_clone.page.feed_reader import FeedOverview, FeedRecords, JobProgress
 from dedup_clone.page.feed_view import feed_summary, index_view, page_view
 from dedup_clone.page.freshness_view import status_view, today_view
-from dedup_clone.page.publish_kinds import PublishKind, publish_kinds
 from dedup_clone.page.restore_options import generation_view
-from dedup_clone.state.current import Intent, IntentKind
+from dedup_clone.state.current import Intent
 from dedup_clone.state.index import DeliveryState, ExpectedTimes, Index, TimeTravel
 from dedup_clone.state.ledger import Outcome
 from tests.shared.page_indexes import NOW, arrival, empty, fresh, late, make_index, verdict
@@ -102,7 +102,7 @@ def test_refused_failed_held_back_and_excluded_deliveries_are_shown_with_their_r
 
 
 def test_a_snapshot_that_a_check_stopped_asks_for_nobody_while_another_run_has_the_lease() -> None:
-    intent = Intent(IntentKind.PUBLISH, "store_visits_publish", "manual__1", "00000123-a", 120, 123, NOW, ())
+    intent = Intent(Kind.PUBLISH, "store_visits_publish", "manual__1", "00000123-a", 120, 123, NOW, ())
     shown = [
         page_view(FeedRecords("store_visits", late(), None, intent=found), NOW)["stopped"] is not None
         for found in (None, intent, replace(intent, waits_for_approval=True))
@@ -114,7 +114,7 @@ def test_progress_is_shown_until_the_first_load_whatever_the_feed_is_called() ->
     progress = JobProgress("compare", 3, 13, NOW)
 
     def dates(*jobs: str) -> Any:
-        intent = Intent(IntentKind.REBUILD, "d", "r", "00000123-a", 120, 123, NOW, jobs)
+        intent = Intent(Kind.REBUILD, "d", "r", "00000123-a", 120, 123, NOW, jobs)
         running = page_view(FeedRecords("load_events", late(), None, intent=intent, progress=progress), NOW)["running"]
         return running["dates"]
 
@@ -135,7 +135,7 @@ def test_generations_show_whether_and_from_what_they_can_be_restored() -> None:
 
 def test_a_replay_of_an_old_snapshot_has_no_lag_and_misses_no_sla() -> None:
     index = fresh()
-    replay = replace(index.records[-1], deliveries=index.records[40].deliveries, lag_s=13 * 24 * 3600.0)
+    replay = replace(index.records[-1], deliveries=index.records[40].deliveries, lag_s=None)
     again = replace(index, records=(*index.records[:-1], replay))
     view = index_view(again, None, NOW)
     assert (view["live"]["kind"], view["live"]["lag_s"]) == ("replay", None)
@@ -150,8 +150,8 @@ def test_the_last_audit_and_the_dates_that_are_unequal_are_shown() -> None:
 
 def test_a_table_that_was_taken_over_is_a_bootstrap() -> None:
     index = fresh()
-    taken = replace(index.records[-1], parent=None, deliveries=(), lag_s=None)
-    assert publish_kinds(replace(index, records=(taken,))) == {taken.generation: PublishKind.BOOTSTRAP}
+    taken = replace(index.records[-1], kind=Kind.BOOTSTRAP, parent=None, deliveries=(), lag_s=None)
+    assert index_view(replace(index, records=(taken,)), None, NOW)["live"]["kind"] == "bootstrap"
 
 
 def test_the_list_of_feeds_has_the_verdict_and_how_many_deliveries_wait() -> None:

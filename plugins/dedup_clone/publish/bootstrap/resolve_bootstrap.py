@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 from dedup_clone.contract.engine import Engine
 from dedup_clone.contract.errors import BootstrapRefused
+from dedup_clone.contract.kind import Kind
 from dedup_clone.contract.request import Duplicates
 from dedup_clone.publish.bootstrap.existing_table import (
     BootstrapRecord,
@@ -23,7 +24,6 @@ from dedup_clone.publish.planning.staging_table import prepare_staging
 from dedup_clone.publish.recovery import recover
 from dedup_clone.publish.services import Services
 from dedup_clone.publish.step_specs import PublishSpec
-from dedup_clone.state.current import IntentKind
 
 # The snapshot id in the spec of a bootstrap, whose rows nobody has read yet.
 SNAPSHOT_UNKNOWN = 0
@@ -66,7 +66,7 @@ def resolve_bootstrap(services: Services, bootstrap_request: BootstrapRequest, v
     problems = form_problems(existing, bootstrap_request)
     if problems:
         raise BootstrapRefused("The bootstrap cannot run with this form; nothing was changed:\n" + "\n".join(problems))
-    intent = acquire_lease(services, IntentKind.BOOTSTRAP, dag_id=dag_id, run_id=run_id, parent=None)
+    intent = acquire_lease(services, Kind.BOOTSTRAP, dag_id=dag_id, run_id=run_id, parent=None)
     prepare_staging(services)
     record = BootstrapRecord(existing, bootstrap_request.duplicates, bootstrap_request.compared_dates)
     save_bootstrap_record(services, intent.attempt, record)

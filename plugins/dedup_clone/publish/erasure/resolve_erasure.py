@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from dedup_clone.contract.engine import Engine
 from dedup_clone.contract.erasure import KeysToErase, parse_keys
 from dedup_clone.contract.errors import ConfigurationError
+from dedup_clone.contract.kind import Kind
 from dedup_clone.contract.manifest import Manifest
 from dedup_clone.contract.request import Plan
 from dedup_clone.publish.check import check_before_dedup
@@ -23,7 +24,6 @@ from dedup_clone.publish.records.erasure_records import erasure_uris
 from dedup_clone.publish.recovery import recover
 from dedup_clone.publish.services import Services
 from dedup_clone.publish.step_specs import PublishSpec
-from dedup_clone.state.current import IntentKind
 
 
 @dataclass(frozen=True)
@@ -47,7 +47,7 @@ def resolve_erasure(services: Services, erasure_request: ErasureRequest) -> Publ
     read_keys(services, erasure_request.keys_file)
     recover(services, dag_id=dag_id, run_id=run_id)
     live = require_erasable(services)
-    intent = acquire_lease(services, IntentKind.ERASURE, dag_id=dag_id, run_id=run_id, parent=live.generation)
+    intent = acquire_lease(services, Kind.ERASE, dag_id=dag_id, run_id=run_id, parent=live.generation)
     prepare_staging(services)  # the new generation has the columns that the feed file declares by now
     oldest, latest = services.retention_window()
     request = build_dedup_request(

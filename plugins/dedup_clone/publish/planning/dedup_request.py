@@ -45,6 +45,7 @@ def build_dedup_request(
     finds_changes = engine is Engine.CDC or (feed.changes and engine is Engine.SPARK)
     return DedupRequest(
         feed=feed.feed,
+        kind=intent.kind,
         generation=intent.generation,
         attempt=intent.attempt,
         run_id=intent.run_id,

@@ -12,6 +12,7 @@ from dedup_clone.checks.check_result import Level
 from dedup_clone.contract.billing import GIB
 from dedup_clone.contract.engine import Engine
 from dedup_clone.contract.errors import ConfigurationError
+from dedup_clone.contract.kind import Kind
 from dedup_clone.contract.manifest import Manifest
 from dedup_clone.contract.schema_change import added_columns, relaxed_columns, widened_columns
 from dedup_clone.contract.table_rebuild import needs_rebuild, rebuild_problems
@@ -193,7 +194,7 @@ def _rebuild_note(services: Services, live: Manifest | None) -> Iterator[str]:
 
 def _notes(services: Services, published: Sequence[LedgerRecord]) -> Iterator[str]:
     """Limits of the feed file that a snapshot like the newest published one would exceed, and checks not tried."""
-    feed, records = services.feed, [r for r in published if r.is_publish]
+    feed, records = services.feed, [r for r in published if r.kind is Kind.PUBLISH]
     for name, share in records[-1].shares.items() if records else ():
         limit = getattr(feed.checks, f"max_{name}")
         if share > limit:

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from dedup_clone.checks.check_result import CheckResult
 from dedup_clone.contract.engine import Engine
+from dedup_clone.contract.kind import Kind
 from dedup_clone.contract.manifest import Manifest
 from dedup_clone.publish.previews.planned_change import PlannedChange
 from dedup_clone.publish.records.attempt_records import find_check_results
@@ -71,7 +72,7 @@ def _last_had_changes(services: Services, live: Manifest, published: Sequence[Le
     This is read from the record of the last publish by an engine that can find changes; without such a record, from the
     live generation's request; without a request, or if engine cdc was requested, from the feed file.
     """
-    finding = [r for r in published if r.is_publish and r.parent is not None and r.engine.runs_spark]
+    finding = [r for r in published if r.kind is Kind.PUBLISH and r.parent is not None and r.engine.runs_spark]
     if finding:
         return finding[-1].change_rows is not None
     request = services.manifests.request(live.attempt)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from dedup_clone.contract.engine import Engine
 from dedup_clone.contract.errors import ConfigurationError, JobFailed
+from dedup_clone.contract.kind import Kind
 from dedup_clone.publish.attempt_jobs import find_step_job, run_step_job
 from dedup_clone.publish.bootstrap.existing_export import drop_export, export_existing
 from dedup_clone.publish.bootstrap.existing_table import (
@@ -25,7 +26,6 @@ from dedup_clone.publish.rebuild.rebuild_plan import RebuildRequest, copy_config
 from dedup_clone.publish.recovery import recover
 from dedup_clone.publish.services import Services
 from dedup_clone.publish.step_specs import PublishSpec
-from dedup_clone.state.current import IntentKind
 
 COPY_STEP = "copy"
 
@@ -44,9 +44,7 @@ def resolve_rebuild(services: Services, request: RebuildRequest, live_shown: int
             f"Generation [{live.generation}] of [{services.feed.feed}] is live by now, expected [{live_shown}], for "
             f"which the rebuild was approved. Nothing was changed: trigger it again."
         )
-    intent = acquire_lease(
-        services, IntentKind.REBUILD, dag_id=request.dag_id, run_id=request.run_id, parent=live.generation
-    )
+    intent = acquire_lease(services, Kind.REBUILD, dag_id=request.dag_id, run_id=request.run_id, parent=live.generation)
     services.log(f"acquired the lease for attempt [{intent.attempt}]: rebuild", generation=intent.generation)
     return PublishSpec(
         feed=services.feed.feed,

@@ -11,11 +11,12 @@ from datetime import date, timedelta
 
 from dedup_clone.contract.erasure import ErasedRows, Erasure, Tombstone
 from dedup_clone.contract.errors import ContractViolation
+from dedup_clone.contract.kind import Kind
 from dedup_clone.contract.manifest import Candidate, Manifest
 from dedup_clone.contract.records import from_json, to_json
 from dedup_clone.contract.table import UpdateIdMode
 from dedup_clone.publish.services import Services
-from dedup_clone.state.current import Intent, IntentKind
+from dedup_clone.state.current import Intent
 from dedup_clone.state.layout import generation_of, names_up_to
 from dedup_clone.state.store import retry_lost_race
 
@@ -53,7 +54,7 @@ def record_erasure(services: Services, intent: Intent, candidate: Candidate, man
     """
     if candidate.erased is None:
         return
-    if intent.kind is IntentKind.ERASURE:
+    if intent.kind is Kind.ERASE:
         _write_certificate(services, candidate.erased, manifest, reason)
     elif _examined_newest_snapshot(services, manifest):
         _record_absent_keys(services, candidate.erased, manifest)

@@ -12,13 +12,14 @@ from datetime import datetime
 from dedup_clone.checks.check_result import CheckResult, Level, accepted_failures
 from dedup_clone.contract.delivery import Delivery
 from dedup_clone.contract.errors import ConfigurationError
+from dedup_clone.contract.kind import Kind
 from dedup_clone.contract.manifest import Candidate, Manifest
 from dedup_clone.contract.records import to_json
 from dedup_clone.publish.records.attempt_records import find_check_results
 from dedup_clone.publish.services import Services
 from dedup_clone.publish.waiting_deliveries import find_backlog
 from dedup_clone.state.arrivals import Refusal
-from dedup_clone.state.current import Intent, IntentKind
+from dedup_clone.state.current import Intent
 
 
 @dataclass(frozen=True)
@@ -48,7 +49,7 @@ def hold_stopped(services: Services, intent: Intent, candidate: Candidate | None
     """
     failed = _data_failures(services, intent.attempt)
     request = services.manifests.request(intent.attempt) if failed else None
-    if intent.kind is not IntentKind.PUBLISH or candidate is None or request is None or request.dates is not None:
+    if intent.kind is not Kind.PUBLISH or candidate is None or request is None or request.dates is not None:
         return
     refused = {item.delivery for item in candidate.refused}
     applied = tuple(item.delivery for item in request.deliveries if item.delivery not in refused)

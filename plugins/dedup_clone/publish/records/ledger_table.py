@@ -19,6 +19,7 @@ LEDGER_COLUMNS = {
     "snapshot_id": "id of the newest snapshot in the generation, or in a failed attempt",
     "generation": "number of the generation; numbers are never reused",
     "parent": "the generation that it builds on; NULL if there was none",
+    "kind": "publish, rollback, bootstrap, rebuild or erase",
     "restores": "the generation that a rollback made live again; NULL for every other attempt",
     "attempt": "unique name of the attempt, and of its folder in the state bucket",
     "dag_id": "the DAG of the Airflow run",
@@ -71,6 +72,7 @@ _COST_COLUMNS = (
 )
 _COLUMN_TYPES = {
     "feed": "STRING",
+    "kind": "STRING",
     "outcome": "STRING",
     "reason": "STRING",
     "snapshot_id": "INTEGER",

@@ -57,7 +57,7 @@ def merge_input(manifest: Manifest, parent: Manifest | None, table_bytes: int) -
     None for an empty table, and for generations that apply no delivery (rollback, bootstrap, rebuild, erasure), for
     which nobody would run a MERGE or QUALIFY.
     """
-    if manifest.restores is not None or not manifest.applied or not manifest.rows:
+    if not manifest.applied or not manifest.rows:
         return None
     delivered = {e.date: e.rows - e.survivors for e in manifest.dates if e.plan is not DateOutcome.COPIED_FORWARD}
     existing = sum(e.rows for e in parent.dates if e.date in delivered) if parent else 0

@@ -8,6 +8,7 @@ from datetime import datetime
 from typing import TypeVar
 
 from dedup_clone.checks.share_checks import shares
+from dedup_clone.contract.kind import Kind
 from dedup_clone.contract.manifest import Candidate, Manifest
 from dedup_clone.contract.spark_usage import SparkUsage
 from dedup_clone.publish.records.best_effort import try_read
@@ -15,8 +16,8 @@ from dedup_clone.publish.records.publish_costs import cost_of, merge_input, with
 from dedup_clone.publish.records.publish_phases import publish_phases
 from dedup_clone.publish.services import Services
 from dedup_clone.publish.step_specs import SwapSpec
-from dedup_clone.state.current import Intent, IntentKind
-from dedup_clone.state.ledger import Cost, LedgerRecord, Outcome, count_loads
+from dedup_clone.state.current import Intent
+from dedup_clone.state.ledger import Cost, LedgerRecord, Outcome, Stage, count_loads
 from dedup_clone.state.streamed_changes import StreamedChanges
 from dedup_clone.warehouse.metadata import JobMetadata, Observation
 
@@ -77,7 +78,9 @@ def published_record(
         cost = read("cost", lambda: _add_spark_cost(services, intent, candidate, table_cost))
     return LedgerRecord(
         feed=services.feed.feed,
+        kind=intent.kind,
         outcome=Outcome.PUBLISHED,
+        stage=Stage.COMMIT,
         reason=swap.reason,
         snapshot_id=int(swap.snapshot),
         deliveries=() if replays_some_dates else manifest.applied,
@@ -104,9 +107,8 @@ def published_record(
         phases=phases or {},
         cost=cost,
         loads=count_loads(intent.jobs),
-        erased_rows=_erased_rows(intent, candidate),
+        erased_rows=sum(candidate.erased.rows.values()) if manifest.kind is Kind.ERASE and candidate.erased else None,
         cluster_overlap=manifest.cluster_overlap,
-        rebuilt=intent.kind is IntentKind.REBUILD,
         change_rows=change_rows,
         taken_over=not manifest.deliveries,
     )
@@ -125,9 +127,6 @@ def _add_spark_cost(services: Services, intent: Intent, candidate: Candidate, co
     return with_spark(cost, usage, job_seconds=sum(candidate.metrics.seconds.values()))
 
 
-def _erased_rows(intent: Intent, candidate: Candidate) -> int | None:
-    is_erasure = intent.kind is IntentKind.ERASURE and candidate.erased is not None
-    return sum(candidate.erased.rows.values()) if is_erasure and candidate.erased else None
 
 
 def _arrival_of_newest(services: Services, manifest: Manifest) -> datetime | None:
@@ -140,9 +139,12 @@ def _arrival_of_newest(services: Services, manifest: Manifest) -> datetime | Non
 
 
 def arrival_time_of_newly_live(services: Services, manifest: Manifest, parent: Manifest | None) -> datetime | None:
-    """The arrival of the newest delivery that was never live before; None if there is no such delivery."""
+    """The arrival of the newest delivery that was never live before.
+
+    A replayed delivery counts as live before if the parent includes it, or a later delivery of its snapshot. None if
+    there is no such delivery.
+    """
     published = {*parent.deliveries, *parent.excluded} if parent else set()
-    newly_live = [delivery for delivery in manifest.applied if delivery not in published]
-    if not newly_live or manifest.restores is not None:
-        return None
-    return services.arrivals.read(newly_live[-1]).arrived_at
+    latest = {delivery.snapshot_id: delivery for delivery in sorted(published)}
+    newly_live = [d for d in manifest.applied if d.snapshot_id not in latest or latest[d.snapshot_id] < d]
+    return services.arrivals.read(newly_live[-1]).arrived_at if newly_live else None

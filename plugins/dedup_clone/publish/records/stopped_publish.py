@@ -16,7 +16,7 @@ from dedup_clone.publish.records.attempt_records import find_check_results
 from dedup_clone.publish.records.best_effort import best_effort, try_read
 from dedup_clone.publish.services import Services
 from dedup_clone.publish.step_specs import PublishRequest
-from dedup_clone.state.ledger import LedgerRecord
+from dedup_clone.state.ledger import LedgerRecord, Stage
 
 
 @dataclass(frozen=True)
@@ -68,7 +68,7 @@ def find_stopped_publish(
     if before_dedup is not None and newest in before_dedup.deliveries:
         return before_dedup
     for record in reversed(failures):
-        if newest not in record.deliveries or not record.failed_after_load:
+        if newest not in record.deliveries or record.stage is not Stage.CHECK:
             continue
         results = find_check_results(services, record.attempt, "before")
         if results is not None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from dedup_clone.contract.errors import ConfigurationError, ContractViolation
+from dedup_clone.contract.kind import Kind
 from dedup_clone.contract.manifest import Manifest
 from dedup_clone.contract.table import float64_columns
 from dedup_clone.publish.attempt_jobs import table_reference
@@ -22,7 +23,6 @@ from dedup_clone.publish.planning.partition_export import (
 )
 from dedup_clone.publish.recovery import recover
 from dedup_clone.publish.services import Services
-from dedup_clone.state.current import IntentKind
 from dedup_clone.state.feed_status import StatusRows
 from dedup_clone.state.retired import Retirement, TargetAction
 
@@ -88,9 +88,7 @@ def _begin(services: Services, request: RetirementRequest) -> Retirement:
     generation = services.current.read().generation
     live = None if generation is None else services.manifests.read(generation)
     require_exportable(services, request, live)
-    intent = acquire_lease(
-        services, IntentKind.RETIREMENT, dag_id=request.dag_id, run_id=request.run_id, parent=generation
-    )
+    intent = acquire_lease(services, Kind.RETIRE, dag_id=request.dag_id, run_id=request.run_id, parent=generation)
     record = Retirement(
         feed=services.feed.feed,
         retired_at=services.now(),

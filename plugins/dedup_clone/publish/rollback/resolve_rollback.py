@@ -13,6 +13,7 @@ import dedup_clone
 from dedup_clone.checks.check_result import Level
 from dedup_clone.checks.partition_checks import check_rows, check_staging_unchanged
 from dedup_clone.contract.errors import ConfigurationError, RollbackRefused
+from dedup_clone.contract.kind import Kind
 from dedup_clone.contract.manifest import Candidate, DateOutcome, DedupMetrics, FileList, Manifest
 from dedup_clone.contract.schema_change import added_columns, refused_table_changes, widened_columns
 from dedup_clone.publish.lease import acquire_lease, require_own_feed
@@ -23,7 +24,7 @@ from dedup_clone.publish.recovery import recover
 from dedup_clone.publish.services import Services
 from dedup_clone.publish.step_specs import PublishSpec
 from dedup_clone.publish.waiting_deliveries import excluded_after
-from dedup_clone.state.current import Intent, IntentKind
+from dedup_clone.state.current import Intent
 from dedup_clone.state.index import published_records
 from dedup_clone.state.staging import StagingState
 
@@ -127,7 +128,7 @@ def resolve_rollback(services: Services, rollback_request: RollbackRequest) -> P
         )
     restorable = find_restorable(services, rollback_request.generation)
     restored_at = restorable.restored_at
-    intent = acquire_lease(services, IntentKind.ROLLBACK, dag_id=dag_id, run_id=run_id, parent=live)
+    intent = acquire_lease(services, Kind.ROLLBACK, dag_id=dag_id, run_id=run_id, parent=live)
     live_manifest = services.manifests.read(rollback_request.live_shown)
     manifest = _restored_manifest(services, restorable.manifest, intent, live_manifest)
     services.manifests.write_candidate(intent.attempt, _candidate(services, restorable.manifest, manifest))
@@ -195,6 +196,7 @@ def _restored_manifest(services: Services, source: Manifest, intent: Intent, liv
     reason = f"content of generation {source.generation}"
     return replace(
         source,
+        kind=intent.kind,
         table=replace(source.table, retention_days=_retention_of_staging(services, source)),
         generation=intent.generation,
         parent=intent.parent,

@@ -1,0 +1,21 @@
+"""What an attempt does: stored in CURRENT, in its request, in its manifest and in its ledger record."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+
+class Kind(StrEnum):
+    """What an attempt does. A replay is a publish."""
+
+    PUBLISH = "publish"
+    ROLLBACK = "rollback"
+    BOOTSTRAP = "bootstrap"
+    REBUILD = "rebuild"
+    ERASE = "erase"
+    RETIRE = "retire"
+
+    @property
+    def takes_over_table(self) -> bool:
+        """Whether the attempt exports a table whose rows become the new generation, without any delivery."""
+        return self in (Kind.BOOTSTRAP, Kind.REBUILD)
