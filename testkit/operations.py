@@ -5,7 +5,6 @@ Like testkit/runs.py, the other half of the seam, it knows which functions of th
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -19,7 +18,7 @@ from dedup_clone.contract.table import TableContract
 from dedup_clone.freshness.evaluation import find_incidents
 from dedup_clone.freshness.feed_state import FeedState, PendingJob
 from dedup_clone.freshness.read_feed_state import read_feed_state
-from dedup_clone.orchestration.content_audit import audit_tasks
+from dedup_clone.orchestration import content_audit
 from dedup_clone.publish.erasure.key_hashes import key_text
 from dedup_clone.publish.lost_records.recovery_plan import carry_out, plan_recovery
 from dedup_clone.publish.planning.staging_table import approve_retention
@@ -33,35 +32,16 @@ from dedup_clone.warehouse.row_text_sql import row_text
 from testkit.feed_on_stand_in import FeedOnStandIn
 
 
-class Audit:
-    """One run of the content audit DAG. Steps: choose, target, files, compare. Results pass as JSON between them."""
+def audit(world: FeedOnStandIn, day: str | None = None, *, run_id: str = "audit") -> list[tuple[str, int, str]]:
+    """Run the task of the content audit DAG. Returns date, generation and outcome of each partition that it took.
 
-    def __init__(self, world: FeedOnStandIn, day: str | None = None, *, run_id: str = "audit") -> None:
-        self.world = world
-        self._results: dict[str, str] = {}
-        pull = SimpleNamespace(xcom_pull=lambda task_ids: json.loads(self._results[task_ids]))
-        self._context: Any = {"ti": pull, "dag_run": SimpleNamespace(run_id=run_id), "params": {"date": day}}
-        self._tasks: dict[str, tuple[Any, str]] = {
-            "choose": (audit_tasks.select_dates, audit_tasks.CHOOSE_TASK),
-            "target": (audit_tasks.fingerprint_target_partitions, audit_tasks.TARGET_TASK),
-            "files": (audit_tasks.fingerprint_generation_files, audit_tasks.FILES_TASK),
-            "compare": (audit_tasks.compare, "compare"),
-        }
-
-    def step(self, name: str) -> Any:
-        """Run one task. Raises Airflow's exceptions, as the task does."""
-        task, task_id = self._tasks[name]
-        setup: Any = None  # the tasks use it only to open the services
-        with patch.object(audit_tasks, "open_feed_services", lambda _: self.world.services):
-            found = task(setup, self._context)
-        self._results[task_id] = json.dumps(found)
-        return found
-
-    def run(self) -> list[tuple[str, int, str]]:
-        """Run all tasks. Returns date, generation and outcome of each partition that was compared."""
-        for name in list(self._tasks)[:-1]:
-            self.step(name)
-        return [(found["date"], found["generation"], found["outcome"]) for found in self.step("compare")]
+    Raises Airflow's exceptions, as the task does.
+    """
+    setup: Any = None  # the task uses it only to open the services
+    context: Any = {"dag_run": SimpleNamespace(run_id=run_id), "params": {"date": day}}
+    with patch.object(content_audit, "open_feed_services", lambda _: world.services):
+        records = content_audit.audit(setup, context)
+    return [(found["date"], found["generation"], found["outcome"]) for found in records]
 
 
 def incidents(world: FeedOnStandIn) -> list[Any]:

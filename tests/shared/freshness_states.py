@@ -24,7 +24,7 @@ from dedup_clone.freshness.feed_state import (
 from dedup_clone.freshness.incident import Alert, Incident, IncidentKind, Moment, Severity
 from dedup_clone.publish.records.held_deliveries import HeldDelivery
 from dedup_clone.settings.freshness_settings import ExpectedArrivals, FreshnessSettings
-from dedup_clone.state.audits import AuditOutcome, AuditRecord, Audits, PartitionFingerprint
+from dedup_clone.state.audits import AuditOutcome, AuditRecord, Audits, PartitionComparison
 from dedup_clone.state.current import Current, Intent
 from dedup_clone.state.ledger import Cost, LedgerRecord, Outcome, Stage
 from dedup_clone.warehouse.metadata import TableMetadata
@@ -118,9 +118,9 @@ def waits(age: timedelta, snapshot_id: int = 8, *, marker: int = 1, registered: 
 
 def audits(*outcomes: AuditOutcome) -> Audits:
     """Audits with these outcomes, of the dates from 1 June on."""
-    fingerprint = PartitionFingerprint(4, 5, 6)
+    comparison = PartitionComparison(4, 4, 1, 1)
     records = tuple(
-        AuditRecord(date(2026, 6, day), 7, outcome, NOW - minutes(60), fingerprint, fingerprint, 0)
+        AuditRecord(date(2026, 6, day), 7, outcome, NOW - minutes(60), comparison, 0)
         for day, outcome in enumerate(outcomes, 1)
     )
     return Audits(NOW.date(), {}, records)

@@ -1,21 +1,22 @@
-"""First task of an audit: selects the partitions to compare.
+"""Selects the partitions that an audit compares.
 
 Unequal partitions come first, then those that were not audited for the longest time.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
 
 from dedup_clone.checks.partition_checks import EXPIRATION_TOLERANCE
 from dedup_clone.contract.errors import ConfigurationError
-from dedup_clone.contract.manifest import Manifest
+from dedup_clone.contract.manifest import FileList, Manifest
+from dedup_clone.contract.request import URIS_PER_JOB
 from dedup_clone.publish.services import Services
 from dedup_clone.state.audits import AuditOutcome, Audits, AuditsFile
 
-# The next task skips partitions that exceed a day's whole budget. So it gets this many times
-# `partitions_per_day` dates.
+# An audit skips partitions that exceed a day's whole budget. So it gets this many times `partitions_per_day` dates.
 DATES_PER_AUDITED = 10
 # An audit takes less time than this. So partitions that may expire within this time are not audited.
 MAX_AUDIT_DURATION = timedelta(days=1)
@@ -41,10 +42,13 @@ def choose_partitions(services: Services, requested: date | None) -> ChosenParti
     if generation is None:
         return ChosenPartitions((), "nothing was published yet")
     manifest = services.manifests.read(generation)
-    reason = _reason_not_comparable(services, manifest)
-    if reason:
-        return ChosenPartitions((), reason)
-    dates = auditable_dates(manifest, services.now())
+    files = services.manifests.committed_files(generation)
+    if manifest.data_folder is None or files is None:
+        return ChosenPartitions((), f"generation {generation}, made by engine [{manifest.engine}], has no files")
+    hidden = _hiding_policies(services)
+    if hidden:
+        return ChosenPartitions((), f"target has row or column policies ({hidden}), which may hide rows or values")
+    dates = auditable_dates(manifest, services.now()) - _dates_with_too_many_files(files)
     if requested is not None:
         _require_auditable(requested, dates, generation)
         return ChosenPartitions((requested,))
@@ -74,15 +78,15 @@ def order_by_last_audit(dates: set[date], audits: Audits) -> tuple[date, ...]:
     return tuple(sorted(sorted(dates, reverse=True), key=priority))
 
 
-def _reason_not_comparable(services: Services, manifest: Manifest) -> str:
-    """Why target cannot be compared with files; empty when it can. Policies may hide rows or values from queries."""
-    if manifest.data_folder is None:
-        return f"generation {manifest.generation} was made by engine [{manifest.engine}], which leaves no files"
+def _hiding_policies(services: Services) -> str:
+    """The names of target's policies that may hide rows or values from queries."""
     policies = services.warehouse.policies(services.feed.target)
-    if policies.row_access or policies.column_tags:
-        names = ", ".join([*policies.row_access, *policies.column_tags])
-        return f"target has row or column policies ({names}): a query may be shown fewer rows or other values"
-    return ""
+    return ", ".join([*policies.row_access, *policies.column_tags])
+
+
+def _dates_with_too_many_files(files: FileList) -> set[date]:
+    """The dates whose files one query cannot name."""
+    return {day for day, count in Counter(file.date for file in files.files).items() if count > URIS_PER_JOB}
 
 
 def _require_auditable(requested: date, dates: set[date], generation: int) -> None:

@@ -18,7 +18,7 @@ from dedup_clone.contract.manifest import RefusedDelivery
 from dedup_clone.contract.parquet_columns import describe_undeclared
 from dedup_clone.contract.request import DedupRequest
 from dedup_clone.contract.table import Column, ColumnMode
-from dedup_clone.publish.attempt_jobs import PARQUET_OPTIONS, limited_query_configuration, run_step_job
+from dedup_clone.publish.attempt_jobs import external_table, limited_query_configuration, run_step_job
 from dedup_clone.publish.planning.landing_changes import changes_since_arrival, object_uri
 from dedup_clone.publish.services import Services
 from dedup_clone.state.parquet_footers import ParquetFooter, ParquetLeaf, read_footers
@@ -138,7 +138,7 @@ class _Examiner:
     def _column_problems(self, uri: str, footer: ParquetFooter) -> list[str]:
         jobs = self._services.warehouse.jobs
         try:
-            found = jobs.dry_run_schema(f"SELECT * FROM {_LANDED_TABLE}", _external_table(uri))
+            found = jobs.dry_run_schema(f"SELECT * FROM {_LANDED_TABLE}", external_table(_LANDED_TABLE, [uri]))
         except JobFailed as error:
             return [f"cannot be read by BigQuery: {error.message}"]
         return column_problems(self._request.table.columns, _with_datetime(found, iter(footer.leaves)))
@@ -154,7 +154,7 @@ class _Examiner:
         }
         sql = services.warehouse.render("engines/examine_delivery.sql", names=services.names, table=request.table)
         configuration = limited_query_configuration(
-            services, "examine", sql, parameters, tableDefinitions=_external_table(*uris)
+            services, "examine", sql, parameters, tableDefinitions=external_table(_LANDED_TABLE, uris)
         )
         job = run_step_job(services, request.attempt, f"examine_{self._number}", configuration)
         self.bytes_processed += job.bytes_processed
@@ -170,11 +170,6 @@ class _Examiner:
             first_day=min((count["first_day"] for count in retained), default=None),
             last_day=max((count["last_day"] for count in retained), default=None),
         )
-
-
-def _external_table(*uris: str) -> dict[str, Any]:
-    """The definition of a temporary external table, for a query over Parquet files."""
-    return {_LANDED_TABLE: {"sourceFormat": "PARQUET", "sourceUris": list(uris), "parquetOptions": PARQUET_OPTIONS}}
 
 
 def column_problems(declared: Iterable[Column], found: Iterable[Column], prefix: str = "") -> list[str]:

@@ -10,7 +10,6 @@ from dedup_clone.checks.table_checks import GENERATION_LABEL, MANIFEST_LABEL
 from dedup_clone.freshness.durations import format_time
 from dedup_clone.freshness.feed_state import FeedState, TargetState
 from dedup_clone.freshness.incident import Incident, IncidentKind, Severity
-from dedup_clone.state.audits import AuditRecord, PartitionFingerprint
 from dedup_clone.warehouse.metadata import TableMetadata
 
 
@@ -66,13 +65,14 @@ def check_after_swap(now: datetime, state: FeedState) -> Iterator[Incident]:
 def check_contents(now: datetime, state: FeedState) -> Iterator[Incident]:
     """One incident for each unequal partition, until an audit finds the partition equal, or the partition expires."""
     for record in state.audits.unequal:
+        found = record.comparison.difference if record.comparison else "not compared"
         yield Incident(
             IncidentKind.CONTENT_UNEQUAL,
             Severity.ALERT,
             since=record.audited_at,
             what=(
                 f"partition {record.date} of target did not hold what was published as generation {record.generation}, "
-                f"audited {format_time(record.audited_at)}: {_content_difference(record)}."
+                f"audited {format_time(record.audited_at)}: {found}."
             ),
             readers_see=f"wrong rows or wrong values on {record.date}",
             next_step="replay the live snapshot, then audit this date again by hand; the runbook has each step.",
@@ -127,14 +127,3 @@ def _readers_see(state: FeedState, target: TargetState, now: datetime) -> str:
     if target.table is None:
         return "an error: the table does not exist"
     return f"a table changed by hand ({target.table.rows} rows); published was {state.readers_see(now)}"
-
-
-def _content_difference(record: AuditRecord) -> str:
-    found, published = _rows(record.found), _rows(record.published)
-    if found != published:
-        return f"target has {found} rows, the files have {published}"
-    return f"both have {found} rows, whose values differ"
-
-
-def _rows(fingerprint: PartitionFingerprint | None) -> int:
-    return 0 if fingerprint is None else fingerprint.rows

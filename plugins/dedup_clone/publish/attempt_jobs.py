@@ -104,6 +104,11 @@ def query_configuration(
     }
 
 
+def external_table(name: str, uris: Iterable[str]) -> dict[str, Any]:
+    """The `tableDefinitions` of a query in which `name` is a temporary external table over Parquet files."""
+    return {name: {"sourceFormat": "PARQUET", "sourceUris": list(uris), "parquetOptions": PARQUET_OPTIONS}}
+
+
 def limited_query_configuration(
     services: Services, step: str, sql: str, parameters: Mapping[str, tuple[str, str]], **options: Any
 ) -> dict[str, Any]:

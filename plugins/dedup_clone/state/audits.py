@@ -13,12 +13,28 @@ from dedup_clone.state.store import ObjectStore, retry_lost_race
 
 
 @dataclass(frozen=True)
-class PartitionFingerprint:
-    """A fingerprint of one partition: number of rows, and XOR (`exclusive_or`) and sum (`total`) of the row hashes."""
+class PartitionComparison:
+    """A partition compared with the rows that it should have; each row counts as often as it occurs.
+
+    `missing`: the expected rows that the partition lacks. `surplus`: its rows that are not expected.
+    """
 
     rows: int
-    exclusive_or: int
-    total: int
+    expected_rows: int
+    missing: int
+    surplus: int
+
+    @property
+    def is_equal(self) -> bool:
+        return not self.missing and not self.surplus
+
+    @property
+    def difference(self) -> str:
+        """The comparison as text."""
+        return (
+            f"{self.rows} rows, expected {self.expected_rows}; {self.missing} expected rows are missing, "
+            f"{self.surplus} rows are not expected"
+        )
 
 
 class AuditOutcome(StrEnum):
@@ -36,17 +52,15 @@ class AuditOutcome(StrEnum):
 class AuditRecord:
     """The last audit of one partition.
 
-    `published`, `found`: the fingerprints of the files of `generation`, and of target; None if the partition was not
-    compared. `bytes_billed`: what BigQuery billed for the query of target; for a partition over the budget, what it
-    would have billed.
+    `comparison`: of target with the files of `generation`; None if the partition was not compared. `bytes_billed`: what
+    BigQuery billed for the query; for a partition over the budget, what it would have billed.
     """
 
     date: date
     generation: int
     outcome: AuditOutcome
     audited_at: datetime
-    published: PartitionFingerprint | None
-    found: PartitionFingerprint | None
+    comparison: PartitionComparison | None
     bytes_billed: int
 
 

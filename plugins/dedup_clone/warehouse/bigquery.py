@@ -117,6 +117,7 @@ class Warehouse:
         options: TargetOptions = NO_OPTIONS,
         sources: Sequence[tuple[Column, Column | None]] = (),
         is_now: bool = False,
+        expected: str = "",
     ) -> str:
         """The statement `sql/<name>` for one feed. The parameters are those of `sql_files.render`."""
         return render(
@@ -129,6 +130,7 @@ class Warehouse:
             options=options,
             sources=sources,
             is_now=is_now,
+            expected=expected,
         )
 
     def observe(self, names: TableNames, table_name: str) -> Observation:

@@ -1,8 +1,7 @@
 """The canonical text of a row, as a SQL expression: two rows have equal texts if and only if all values are equal.
 
-`audit/row_text_arrow.py` makes the same text from a row of a file; the two must change together. Each value has a form
-that shows where it ends, so that different rows never have the same text: NULL is `n;`, a scalar `…;`, a STRUCT `(…)`,
-an array `2[…]` with its length. BigQuery's documentation defines every form to the last character.
+Each value has a form that shows where it ends, so that different rows never have the same text: NULL is `n;`, a scalar
+`…;`, a STRUCT `(…)`, an array `2[…]` with its length. BigQuery's documentation defines every form exactly.
 
 TO_JSON_STRING is not used: its digits of a FLOAT64 are not defined, and it writes NaN and the text "NaN" alike.
 Two differences are ignored, since query results do not show them: between NULL and empty arrays, and in the sign of
@@ -10,6 +9,8 @@ zero.
 """
 
 from __future__ import annotations
+
+from dataclasses import replace
 
 from dedup_clone.contract.table import Column, ColumnMode, TableContract
 from dedup_clone.warehouse.row_expressions import quoted
@@ -19,6 +20,19 @@ def row_text(table: TableContract) -> str:
     """The expression for the text of one row, which is never NULL."""
     arguments = ",\n      ".join(_value(column, quoted(column.name), 1) for column in table.columns)
     return f"CONCAT(\n      {arguments}\n    )"
+
+
+def as_in_files(table: TableContract) -> TableContract:
+    """The table as BigQuery reads it from Parquet files without a schema: DATETIME is TIMESTAMP there.
+
+    "Loading Parquet data from Cloud Storage", type conversions. A row has the same text in both.
+    """
+    return replace(table, columns=tuple(_as_in_files(column) for column in table.columns))
+
+
+def _as_in_files(column: Column) -> Column:
+    type_in_files = "TIMESTAMP" if column.type == "DATETIME" else column.type
+    return replace(column, type=type_in_files, fields=tuple(_as_in_files(field) for field in column.fields))
 
 
 def _value(column: Column, path: str, depth: int) -> str:
@@ -51,7 +65,7 @@ def _scalar(column_type: str, path: str) -> str:
         case "TIMESTAMP":
             return f"CAST(UNIX_MICROS({path}) AS STRING)"
         case "DATETIME":
-            return f"CAST(UNIX_MICROS(TIMESTAMP({path})) AS STRING)"
+            return f"CAST(UNIX_MICROS(TIMESTAMP({path}, 'UTC')) AS STRING)"
         case "FLOAT64":
             # Seventeen digits distinguish every number from its neighbours.
             return f"CASE WHEN IS_NAN({path}) THEN 'nan' WHEN {path} = 0 THEN '0' ELSE FORMAT('%.16e', {path}) END"

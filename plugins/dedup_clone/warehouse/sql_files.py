@@ -11,7 +11,7 @@ from dedup_clone.contract.errors import ConfigurationError
 from dedup_clone.contract.table import Column, ColumnMode, TableContract, nullable
 from dedup_clone.contract.target_options import NO_OPTIONS, TargetOptions
 from dedup_clone.warehouse.row_expressions import key_text, null_conditions, quoted, value_expressions
-from dedup_clone.warehouse.row_text_sql import row_text
+from dedup_clone.warehouse.row_text_sql import as_in_files, row_text
 
 
 @dataclass(frozen=True)
@@ -81,12 +81,14 @@ def render(
     column: Column | None = None,
     sources: Sequence[tuple[Column, Column | None]] = (),
     is_now: bool = False,
+    expected: str = "",
 ) -> str:
     """The statement in the file `folder/name`, for one feed. A variable that is not defined below is an error.
 
     `has_parent`: whether the generation has a parent, whose rows are in target. `form`: how engine `bigquery` chooses
     rows. `options`: target's options. `column`: the column that the statement changes. `sources`: each column of a
     copied table, with the column from which it is copied; None for a new column. `is_now`: see `staging_as_of`.
+    `expected`: the quoted table with which target is compared; empty for published files.
     """
     import jinja2
 
@@ -110,6 +112,8 @@ def render(
         key_text=key_text,
         null_conditions=null_conditions,
         row_text=row_text,
+        as_in_files=as_in_files,
+        expected=expected,
     )
 
 

@@ -13,15 +13,11 @@ from dedup_clone.contract.engine import Engine
 from dedup_clone.contract.errors import LostRace
 from testkit import operations, runs
 from testkit.feed_on_stand_in import TODAY, FeedOnStandIn, row
-from testkit.operations import Audit
+from testkit.operations import audit
 
 DAYS = [TODAY - timedelta(days=n) for n in range(3)]
 ROWS = [row(7, product, day=day) for day in DAYS for product in range(4)]
-MIN_BILLED = 10 << 20  # what BigQuery bills at least for a query
-
-
-def audit(world: FeedOnStandIn, day: str | None = None, *, run_id: str = "audit") -> list[tuple[str, int, str]]:
-    return Audit(world, day, run_id=run_id).run()
+MIN_BILLED = 20 << 20  # what BigQuery bills at least for a query of two tables
 
 
 def configure(world: FeedOnStandIn, **changes: Any) -> None:
@@ -49,7 +45,7 @@ def test_equal_partitions_are_kept_and_shown_on_the_page_with_rows_that_older_sn
     published.publish(published.land(8, [row(8, 1, 99), row(8, 50)]))
     assert audit(published, str(TODAY), run_id="second") == [(str(TODAY), 2, "equal")]
     (record,) = published.state.read("AUDITS")["records"]
-    assert record["found"]["rows"] == 5
+    assert record["comparison"]["rows"] == 5
     shown = published.state.index["audit"]
     assert (shown["date"], shown["outcome"], shown["unequal_dates"]) == (str(TODAY), "equal", [])
     assert operations.incident_names(published) == []
@@ -114,11 +110,12 @@ def test_partitions_larger_than_a_days_budget_are_passed_over_and_kept_as_such(p
     assert outcomes(published) == dict.fromkeys(map(str, DAYS), "over_budget")
 
 
-def test_a_publish_in_between_is_noticed_and_the_partition_asked_again(published: FeedOnStandIn) -> None:
+def test_a_publish_in_between_is_noticed_and_the_next_try_asks_again(published: FeedOnStandIn) -> None:
     name = published.land(8, [row(8, 1, 99)])
-    with operations.after_first_query(lambda: published.publish(name)) as asked:
-        assert audit(published) == [(str(TODAY), 2, "equal")]
-    assert len([job for job in asked if "-audit-" in job]) == 2
+    with operations.after_first_query(lambda: published.publish(name)), pytest.raises(LostRace):
+        audit(published)
+    assert audit(published) == [(str(TODAY), 2, "equal")]
+    assert len(published.state.read("AUDITS")["jobs"]) == 2
 
 
 def test_nothing_is_asked_while_a_swap_is_not_committed(published: FeedOnStandIn) -> None:
@@ -130,16 +127,15 @@ def test_nothing_is_asked_while_a_swap_is_not_committed(published: FeedOnStandIn
 
 
 def test_a_retried_task_uses_its_job_unless_target_was_made_anew(published: FeedOnStandIn) -> None:
-    found = Audit(published)
-    found.step("choose")
-    before = found.step("target")
-    assert found.step("target") == before
-    assert len(published.state.read("AUDITS")["jobs"]) == 1
+    for _ in range(2):
+        assert audit(published, str(TODAY)) == [(str(TODAY), 1, "equal")]
+        assert len(published.state.read("AUDITS")["jobs"]) == 1
     target, staging = f"warehouse.{published.feed.target}", f"warehouse.{published.feed.staging}"
     labels = ", ".join(f"{label}" for label in published.bigquery.get_table(target).labels.items())
     published.bigquery.query_and_wait(f"DELETE FROM {staging} WHERE date = '{TODAY}' AND product_id = 2")
     published.bigquery.query_and_wait(f"CREATE OR REPLACE TABLE {target} CLONE {staging} OPTIONS (labels = [{labels}])")
-    assert found.step("target") != before
+    with pytest.raises(AirflowFailException, match="3 rows, expected 4; 1 expected rows are missing, 0 rows"):
+        audit(published, str(TODAY))
 
 
 def prune(world: FeedOnStandIn) -> None:
@@ -154,13 +150,10 @@ def damage(world: FeedOnStandIn) -> None:
 def test_files_that_cannot_be_read_end_the_run_at_once_and_are_not_called_unequal(
     published: FeedOnStandIn, accident: Callable[[FeedOnStandIn], None]
 ) -> None:
-    found = Audit(published)
-    found.step("choose")
-    found.step("target")
     accident(published)
-    with pytest.raises(AirflowFailException, match=r"\.parquet\]"):
-        found.step("files")
-    assert published.state.read("AUDITS")["records"] == []
+    with pytest.raises(AirflowFailException, match=r"cannot read the published files of .*\.parquet"):
+        audit(published)
+    assert published.state.find("AUDITS") is None
 
 
 def an_engine_without_files(world: FeedOnStandIn) -> None:

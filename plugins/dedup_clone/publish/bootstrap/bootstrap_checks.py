@@ -3,19 +3,14 @@
 from __future__ import annotations
 
 from datetime import date
-from typing import Any
 
 from dedup_clone.checks.check_result import CheckResult, make_result
 from dedup_clone.contract.manifest import Manifest
-from dedup_clone.contract.table import TableContract
-from dedup_clone.publish.attempt_jobs import query_configuration, run_step_job
+from dedup_clone.publish.attempt_jobs import run_step_job
 from dedup_clone.publish.bootstrap.existing_table import BootstrapRecord, ExistingTable, existing_table_names
+from dedup_clone.publish.partition_comparison import compare_with_table, read_comparison
 from dedup_clone.publish.services import Services
-from dedup_clone.state.audits import PartitionFingerprint
 from dedup_clone.warehouse.sql_files import TableNames
-
-# The statement that computes the fingerprint of one partition. The order of the rows does not change a fingerprint.
-FINGERPRINT_SQL_FILE = "checks/content_audit.sql"
 
 
 def check_existing_table(
@@ -31,22 +26,6 @@ def check_existing_table(
         _contents_equal(services, attempt, record, manifest),
         _unchanged(services, record.existing),
     ]
-
-
-def comparison_bytes(services: Services, names: TableNames, table: TableContract, days: list[date]) -> int:
-    """The bytes that queries would read to compare `days` of an existing table with staging, estimated by dry runs.
-
-    Staging is not loaded yet, so its partitions are taken to be as large as the table's. `names`: names with the
-    existing table as target. `table`: the columns that the existing table has now.
-    """
-    configurations = [_fingerprint_query(services, names, table, day) for day in days]
-    return 2 * sum(services.warehouse.jobs.dry_run_bytes(configuration) for configuration in configurations)
-
-
-def _fingerprint_query(services: Services, names: TableNames, table: TableContract, day: date) -> dict[str, Any]:
-    """The query that computes the fingerprint of one partition of the target table of `names`."""
-    sql = services.warehouse.render(FINGERPRINT_SQL_FILE, names=names, table=table)
-    return query_configuration(services, "compare", sql, {"audited_date": ("DATE", day.isoformat())})
 
 
 def evenly_spaced(days: list[date], count: int) -> list[date]:
@@ -78,15 +57,14 @@ def _contents_equal(services: Services, attempt: str, record: BootstrapRecord, m
     without_duplicates = [entry.date for entry in manifest.dates if not entry.ties]
     days = evenly_spaced(without_duplicates, record.compared_dates)
     # The query reads the target table of the names that it is given, so these names have staging as target.
-    staging_names = TableNames(
-        services.names.project, services.names.dataset, services.feed.staging, services.feed.staging
-    )
-    existing_names, wrong = existing_table_names(services, record.existing), []
+    names = TableNames(services.names.project, services.names.dataset, services.feed.staging, services.feed.staging)
+    expected, wrong = existing_table_names(services, record.existing).target, []
     for day in days:
-        expected = _fingerprint(services, attempt, f"compare_{day:%Y%m%d}_existing", existing_names, day)
-        found = _fingerprint(services, attempt, f"compare_{day:%Y%m%d}_staging", staging_names, day)
-        if found != expected:
-            wrong.append(f"{day}: {found}, expected {expected}")
+        query = compare_with_table(services, names, day, expected)
+        job = run_step_job(services, attempt, f"compare_{day:%Y%m%d}", query)
+        comparison = read_comparison(services, job.job_id)
+        if not comparison.is_equal:
+            wrong.append(f"{day}: {comparison.difference}")
     return make_result(
         "existing_contents",
         not wrong,
@@ -97,13 +75,6 @@ def _contents_equal(services: Services, attempt: str, record: BootstrapRecord, m
             "as a bug of this project."
         ),
     )
-
-
-def _fingerprint(services: Services, attempt: str, step: str, names: TableNames, day: date) -> PartitionFingerprint:
-    configuration = _fingerprint_query(services, names, services.feed.table.to_contract(), day)
-    job = run_step_job(services, attempt, step, configuration)
-    (row,) = services.warehouse.jobs.rows(job.job_id)
-    return PartitionFingerprint(int(row["row_count"]), int(row["exclusive_or"]), int(row["total"]))
 
 
 def _unchanged(services: Services, existing: ExistingTable) -> CheckResult:

@@ -35,7 +35,7 @@ class BootstrapRequest:
 
     `source_table`: see `read_existing_table`. `duplicates`: what is done about duplicate keys. `drop_expired`: whether
     the operator accepts that rows older than the retention are left out. `compared_dates`: the number of dates that are
-    compared in all columns, by two queries each.
+    compared in all columns, by one query each.
     """
 
     dag_id: str

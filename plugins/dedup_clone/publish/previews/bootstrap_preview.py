@@ -11,7 +11,7 @@ from dedup_clone.checks.option_checks import OR_REMOVE
 from dedup_clone.contract.billing import GIB, TIB, USD_PER_TIB
 from dedup_clone.contract.request import Duplicates
 from dedup_clone.publish.attempt_jobs import find_step_job, query_configuration
-from dedup_clone.publish.bootstrap.bootstrap_checks import comparison_bytes, evenly_spaced
+from dedup_clone.publish.bootstrap.bootstrap_checks import evenly_spaced
 from dedup_clone.publish.bootstrap.existing_table import (
     ExistingTable,
     describe_partitions,
@@ -26,6 +26,7 @@ from dedup_clone.publish.bootstrap.existing_table_problems import (
 from dedup_clone.publish.bootstrap.resolve_bootstrap import BootstrapRequest, form_problems
 from dedup_clone.publish.date_ranges import DATES_NAMED
 from dedup_clone.publish.lease import require_own_feed
+from dedup_clone.publish.partition_comparison import comparison_bytes
 from dedup_clone.publish.services import Services
 from dedup_clone.publish.waiting_deliveries import find_backlog
 from dedup_clone.warehouse.metadata import TableMetadata
@@ -70,7 +71,7 @@ def preview_bootstrap(
     existing = read_existing_table(services, bootstrap_request.source_table)
     days = evenly_spaced([p.date for p in existing.partitions], bootstrap_request.compared_dates)
     compared_bytes = comparison_bytes(
-        services, existing_table_names(services, existing), services.feed.table.to_contract(), days
+        services, existing_table_names(services, existing), services.feed.table.partition_column, days
     )
     duplicates = _DuplicateCount.count(services, existing, bootstrap_request.run_id, count_limit_bytes)
     refused = form_problems(existing, bootstrap_request)

@@ -24,10 +24,11 @@ from dedup_clone.contract.table_rebuild import (
     rebuild_problems,
 )
 from dedup_clone.publish.attempt_jobs import query_configuration
-from dedup_clone.publish.bootstrap.bootstrap_checks import comparison_bytes, evenly_spaced
+from dedup_clone.publish.bootstrap.bootstrap_checks import evenly_spaced
 from dedup_clone.publish.check import results_before_dedup
 from dedup_clone.publish.date_ranges import DATES_NAMED
 from dedup_clone.publish.lease import require_own_feed
+from dedup_clone.publish.partition_comparison import comparison_bytes
 from dedup_clone.publish.planning.declared_changes import shortens_retention
 from dedup_clone.publish.planning.declared_options import staging_options, swap_options
 from dedup_clone.publish.planning.parent_generation import changed_target
@@ -46,7 +47,7 @@ COPIED_ROWS_SQL_FILE = "rebuild/copied_rows.sql.jinja"
 class RebuildRequest:
     """The form of a rebuild run. `renamed`: former name -> new name of a column.
 
-    `compared_dates`: the number of dates that are compared in all columns before the swap, by two queries each.
+    `compared_dates`: the number of dates that are compared in all columns before the swap, by one query each.
     """
 
     dag_id: str
@@ -79,7 +80,7 @@ def plan_rebuild(services: Services, request: RebuildRequest) -> RebuildPlan:
     before, after = live.table, feed.table.to_contract()
     lost = change_rows_to_lose(services, after) if feed.changes else None
     days = _compared_days(services, live, request)
-    compared_bytes = comparison_bytes(services, services.names, before, days)
+    compared_bytes = comparison_bytes(services, services.names, before.partition_column, days)
     waiting = ", ".join(d.name for d in find_backlog(services, live).apply) or "none"
     lines = [
         f"**{feed.feed}: rebuild {services.names.target_table} as its feed file declares it**",
@@ -95,7 +96,7 @@ def plan_rebuild(services: Services, request: RebuildRequest) -> RebuildPlan:
         f"- Copy: a query reads all rows, {_price(size)}; {services.names.incoming_table} is stored for some hours."
         if size
         else "- Copy: none, because no column changes.",
-        f"- Comparison: all columns of {len(days)} dates ({_first_dates(days)}) with staging, by two queries each, "
+        f"- Comparison: all columns of {len(days)} dates ({_first_dates(days)}) with staging, by one query each, "
         f"together about {_price(compared_bytes)}."
         if days
         else "- Comparison: none, because the form has 0 dates to compare.",

@@ -1,8 +1,16 @@
-"""Defines a table with columns of every type, also nested ones, and makes random rows of it, as Arrow and as SQL."""
+"""Random rows with columns of every type, also nested ones, ways to damage them, and an oracle that compares rows.
+
+Rows can be written as Arrow and as SQL.
+"""
 
 from __future__ import annotations
 
+import copy
+import math
 import random
+from collections import Counter
+from collections.abc import Callable, Iterator
+from dataclasses import replace
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 from typing import Any
@@ -10,6 +18,8 @@ from typing import Any
 import pyarrow as pa
 
 from dedup_clone.contract.table import Column, ColumnMode, TableContract
+
+Row = dict[str, Any]
 
 DAY = date(2026, 6, 15)
 SCALARS = ("BOOL", "BYTES", "DATE", "DATETIME", "FLOAT64", "INT64", "NUMERIC", "STRING", "TIMESTAMP")
@@ -43,19 +53,101 @@ def arrow_type(column: Column) -> pa.DataType:
     return pa.list_(kind) if column.mode is ColumnMode.REPEATED else kind
 
 
-SCHEMA = pa.schema([(column.name, arrow_type(column)) for column in COLUMNS])
+def narrow_table(damage: str) -> TableContract:
+    """TABLE with the columns that the damage concerns and few others: queries of all columns are slow."""
+    names = {"date", "c_int64", "c_string", "r_int64", "update_id", damage.split(" ")[0].split(".")[0]}
+    return replace(TABLE, columns=tuple(column for column in COLUMNS if column.name in names))
 
 
-def random_rows(seed: int, count: int) -> list[dict[str, Any]]:
+def random_rows(seed: int, count: int) -> list[Row]:
     """Rows of TABLE on date DAY, with the keys 0, 1, …. Equal seeds give equal rows."""
     source = random.Random(seed)
     rows = [{c.name: _random(source, c) for c in COLUMNS} for _ in range(count)]
     return [{**row, "date": DAY, "c_int64": number, "update_id": 7} for number, row in enumerate(rows)]
 
 
-def batch(rows: list[dict[str, Any]]) -> pa.RecordBatch:
-    """Rows of TABLE as an Arrow record batch."""
-    return pa.RecordBatch.from_pylist(rows, schema=SCHEMA)
+def batch(rows: list[Row], table: TableContract = TABLE) -> pa.RecordBatch:
+    """The table's columns of rows as an Arrow record batch."""
+    return pa.RecordBatch.from_pylist(rows, pa.schema([(column.name, arrow_type(column)) for column in table.columns]))
+
+
+def comparison(rows: list[Row], expected: list[Row]) -> tuple[int, int, int, int]:
+    """The numbers of rows, of expected rows, of missing rows and of surplus rows, by counting rows in Python."""
+    found, wanted = (Counter(_comparable(row) for row in side) for side in (rows, expected))
+    return len(rows), len(expected), (wanted - found).total(), (found - wanted).total()
+
+
+def _comparable(value: Any) -> Any:
+    """The value in a form that is equal for equal values: NaN, both zeros, a NULL array and an empty one."""
+    if isinstance(value, dict):
+        return tuple(_comparable(item) for item in value.values())
+    if isinstance(value, list):
+        return tuple(_comparable(item) for item in value) or None
+    if isinstance(value, float):
+        return "NaN" if math.isnan(value) else repr(value + 0.0)
+    return value
+
+
+def damages() -> dict[str, Callable[[list[Row]], None]]:
+    """Ways in which a table can lack or have rows, by name; one for each scalar at each depth."""
+    return {
+        "nothing": lambda rows: None,
+        "other order": lambda rows: rows.reverse(),
+        "missing row": lambda rows: rows.__delitem__(5),
+        "no row": lambda rows: rows.clear(),
+        "row twice": lambda rows: rows.append(rows[5]),
+        "two rows twice in place of two others": lambda rows: rows.__setitem__(slice(5, 7), [rows[8], rows[8]]),
+        "NULL for empty arrays": _empty_to_null,
+        "values of two rows swapped": _swap,
+        **{f"{name} changed": _change(path) for name, path in _paths(COLUMNS)},
+    }
+
+
+def _paths(columns: tuple[Column, ...]) -> Iterator[tuple[str, tuple[Column, ...]]]:
+    for column in columns:
+        if column.fields:
+            yield from ((f"{column.name}.{name}", (column, *path)) for name, path in _paths(column.fields))
+        elif column.name != "date":
+            yield column.name, (column,)
+
+
+def _empty_to_null(rows: list[Row]) -> None:
+    for row in rows:
+        row["r_int64"] = row["r_int64"] or None
+
+
+def _swap(rows: list[Row]) -> None:
+    rows[5]["c_string"], rows[6]["c_string"] = "a", "b"
+    rows[7:8] = [{**rows[5], "c_string": "b"}, {**rows[6], "c_string": "a"}]
+
+
+def _change(path: tuple[Column, ...]) -> Callable[[list[Row]], None]:
+    """Another value at this place in a row that has one."""
+
+    def change(rows: list[Row]) -> None:
+        source = random.Random(1)
+        for row in rows:
+            holder: Any = row
+            for column in path[:-1]:
+                holder = holder[column.name]
+                holder = holder[-1] if isinstance(holder, list) and holder else holder
+                if not holder:
+                    break
+            else:
+                before = _comparable(holder[path[-1].name])
+                while _comparable(holder[path[-1].name]) == before:
+                    holder[path[-1].name] = _random(source, path[-1])
+                return
+        raise AssertionError(f"no row has {path[-1].name}")
+
+    return change
+
+
+def damaged(rows: list[Row], name: str) -> list[Row]:
+    """A copy of the rows with this damage."""
+    found = copy.deepcopy(rows)
+    damages()[name](found)
+    return found
 
 
 def _random(source: random.Random, column: Column) -> Any:

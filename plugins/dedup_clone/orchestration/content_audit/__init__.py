@@ -1,1 +1,0 @@
-"""The content audit DAG: its trigger form and its tasks."""
