@@ -187,6 +187,11 @@ TABLE: list[tuple[str, str, Change]] = [
         job("query", without("tableDefinitions", "landed", "schema")),
     ),
     (
+        "a_query_compares_a_table_with_files",
+        "a DATETIME stays one",
+        sql(r"UNIX_MICROS\(moment\)", "UNIX_MICROS(DATETIME(moment))"),
+    ),
+    (
         "distant_days_have_no_partition",
         "they are with those without a date",
         sql("SELECT partition_id,", "SELECT REPLACE(partition_id, '__UNPARTITIONED__', '__NULL__') AS partition_id,"),

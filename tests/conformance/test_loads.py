@@ -270,6 +270,24 @@ def test_queries_of_files_have_limits(sandbox: Sandbox) -> None:
 
 
 @rule(
+    "Loading Parquet data; REST resource tables, ParquetOptions",
+    "plugins/dedup_clone/publish/partition_comparison.py sql/audit/compare_partition.sql",
+    "Set `content_audit: {enabled: false}`.",
+)
+def test_a_query_compares_a_table_with_files(sandbox: Sandbox) -> None:
+    """One query reads a table and Parquet files, where a DATETIME is a TIMESTAMP and a LIST an array."""
+    table = sandbox.make("compared_with_files", "tags ARRAY<STRING>, moment DATETIME")
+    sandbox.query(f"INSERT `{table}` VALUES (['a', 'b'], DATETIME '{MOMENT}')")
+    uri = sandbox.upload(pa.table({"tags": [["a", "b"]], "moment": pa.array([MOMENT], pa.timestamp("us"))}))
+    text = "ARRAY_TO_STRING(tags, ',') AS tags"
+    sql = f"""
+        SELECT {text}, UNIX_MICROS(TIMESTAMP(moment, 'UTC')) AS moment FROM `{table}`
+        UNION ALL SELECT {text}, UNIX_MICROS(moment) FROM landed"""
+    found = sandbox.rows(sql, table_definitions=reading(uri, parquetOptions={"enableListInference": True}))
+    assert found == [("a,b", 1_769_821_323_000_000)] * 2
+
+
+@rule(
     "Introduction to partitioned tables",
     "plugins/dedup_clone/checks/partition_checks.py spark_jobs/dedup_spark/landing/delivery_validation.py",
     "Nothing: such dates are refused before the load.",
