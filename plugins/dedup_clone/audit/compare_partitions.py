@@ -10,6 +10,7 @@ from dedup_clone.audit.choose_partitions import auditable_dates
 from dedup_clone.checks.table_checks import GENERATION_LABEL, MANIFEST_LABEL
 from dedup_clone.contract.billing import MIB, MIN_BYTES_BILLED
 from dedup_clone.contract.errors import CheckFailed, ContractViolation, JobFailed, LostRace
+from dedup_clone.contract.manifest import Manifest
 from dedup_clone.publish.attempt_jobs import find_step_job, with_billing_limit
 from dedup_clone.publish.partition_comparison import compare_with_files, comparison_bytes, read_comparison
 from dedup_clone.publish.records.index_refresh import try_refresh_index
@@ -104,7 +105,7 @@ def _audit_partition(services: Services, day: date, run_id: str) -> AuditRecord 
         budget_left = services.feed.content_audit.bytes_per_day - _billed_today(services)
         if size > budget_left:
             return None
-        query = compare_with_files(services, manifest.table, day, _uris(services, live.generation, day))
+        query = compare_with_files(services, manifest.table, day, _uris(services, manifest, day))
         services.warehouse.jobs.start(job.job_id, with_billing_limit(query, budget_left))
     found, billed = _wait_for_result(services, job.job_id, day)
     if _live_target(services) != live:
@@ -118,12 +119,14 @@ def _bytes_billed(bytes_read: int) -> int:
     return 2 * max(MIN_BYTES_BILLED, -(-bytes_read // (2 * MIB)) * MIB)
 
 
-def _uris(services: Services, generation: int, day: date) -> list[str]:
-    """The URIs of the generation's files with rows of the date."""
-    folder, files = services.manifests.read(generation).data_folder, services.manifests.committed_files(generation)
-    uris = [] if files is None else [f"{folder}{file.path}" for file in files.files if file.date == day]
+def _uris(services: Services, manifest: Manifest, day: date) -> list[str]:
+    """The URIs of the generation's files with rows of the date. Raises LostRace if there are none."""
+    files = services.manifests.committed_files(manifest.generation)
+    uris = [f"{manifest.data_folder}{file.path}" for file in (files.files if files else ()) if file.date == day]
     if not uris:
-        raise LostRace(f"Generation [{generation}] became live meanwhile and has no files of [{day}]: retry the task.")
+        raise LostRace(
+            f"Generation [{manifest.generation}] became live meanwhile and has no files of [{day}]: retry the task."
+        )
     return uris
 
 

@@ -138,6 +138,12 @@ def test_a_retried_task_uses_its_job_unless_target_was_made_anew(published: Feed
         audit(published, str(TODAY))
 
 
+def test_the_generation_of_a_rollback_is_compared_with_the_files_that_it_restored(published: FeedOnStandIn) -> None:
+    published.publish(published.land(8, [row(8, 1, 99)]))
+    published.roll_back(1)
+    assert audit(published, str(TODAY)) == [(str(TODAY), 3, "equal")]
+
+
 def prune(world: FeedOnStandIn) -> None:
     world.state.lose("data/")
 
