@@ -25,6 +25,8 @@ from tests.spark import file_catalogue
 
 FOLDER = "compared"
 ROWS = random_rows(3, 40)
+# tests/sql/test_partition_comparison.py has every nested column: the stand-in is slow with them.
+NESTED = ("nested.f_datetime changed", "list.tags changed")
 HARMLESS = ("nothing", "other order", "NULL for empty arrays")
 
 
@@ -83,7 +85,7 @@ def compare_with_files(compared: Compared, table: TableContract, rows: list[Row]
     return compared.compare(table, DAY, *uris)
 
 
-@pytest.mark.parametrize("damage", damages())
+@pytest.mark.parametrize("damage", [*(name for name in damages() if "." not in name), *NESTED])
 def test_each_damage_of_a_partition_is_counted(compared: Compared, damage: str) -> None:
     rows = damaged(ROWS, damage)
     expected = comparison(rows, ROWS)
