@@ -44,7 +44,7 @@ class _Tasks:
 
 
 class DriverSession:
-    """The replacement. `dataframes`: a real session, in which DataFrame plans run; without it these plans fail."""
+    """The replacement. `dataframes`: a real session, in which plan window runs; without it this plan fails."""
 
     def __init__(self, dataframes: SparkSession | None = None) -> None:
         self._dataframes = dataframes

@@ -52,7 +52,7 @@ PUBLISH_DAY = date(2029, 12, 31)  # the publish date in rows of the table of cha
 class SparkJobFeed:
     """A feed: lands deliveries, runs the job on them, and makes each result the parent of the next publish.
 
-    `session`: None if the jobs use no DataFrame plan; their Spark tasks then run in this process (driver_session.py).
+    `session`: None if the jobs do not use plan window; their Spark tasks then run in this process (driver_session.py).
     `bucket`: the landing bucket, or the folder that takes its place. `state`: the URI of the feed's folder in
     the state bucket, or the path of the folder that takes its place. The fields from `mode` to `engine` become fields
     of each request. `with_changes`: whether the job also writes the rows that changed. `manifest`, `parent`: the

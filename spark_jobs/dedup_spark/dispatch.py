@@ -1,7 +1,4 @@
-"""Runs each date's plan: first adopt, then rewrite, then the DataFrame plans.
-
-A date that adopt or rewrite declines is written by the DataFrame join.
-"""
+"""Runs each date's plan: first adopt, then rewrite, then window, which also writes what the others decline."""
 
 from __future__ import annotations
 
@@ -24,16 +21,13 @@ from dedup_spark.parent import Parent
 from dedup_spark.plan_selection import DatePlan
 from dedup_spark.plans.adopt.adopt_date import AdoptDate
 from dedup_spark.plans.adopt.adopt_task import AdoptTask
-from dedup_spark.plans.dataframe.dataframe_plan import run_dataframe_plan
 from dedup_spark.plans.date_tasks import run_tasks_of_dates
 from dedup_spark.plans.fused_scan import FusedScan
 from dedup_spark.plans.rewrite.rewrite_date import RewriteDate
 from dedup_spark.plans.rewrite.rewrite_task import RewriteTask
 from dedup_spark.plans.saved_outcomes import ResumableWork
 from dedup_spark.plans.scanned_date import Outcome, Task
-
-# REWRITE is among them, because the DataFrame join writes the dates of plan rewrite that cannot be streamed.
-_DATAFRAME_PLANS = (DateOutcome.WINDOW, DateOutcome.ANTIJOIN, DateOutcome.REWRITE)
+from dedup_spark.plans.window.window_plan import run_window_plan
 
 
 def run_plans(
@@ -72,21 +66,20 @@ def run_plans(
     with job_log.phase(DateOutcome.REWRITE):
         rewrite = RewriteDate.from_request(request, scan.seed, file_bytes, KEY_CACHE_BYTES)
         run_remaining(to_rewrite, rewrite, "rewrite, compare and write rows")
-    results = PlanResults(fingerprints=_unchanged_fingerprints(request.update_id_mode, plans, applied, parent))
+    results = PlanResults()
     plans = dict(plans)
     for day, outcome in outcomes.items():
         results.add(outcome)
         plans[day] = plans[day].after(outcome)
-    for dataframe_plan in _DATAFRAME_PLANS:
-        days = {day for day, plan in plans.items() if plan.outcome == dataframe_plan and plan.uses_dataframes}
-        if days:
-            with job_log.phase(f"{dataframe_plan} by spark"):
-                job_log.expect_dates(len(days))
-                with job_log.dates_at_work(len(days)):
-                    written = run_dataframe_plan(session(), request, dataframe_plan, days, applied, parent, file_bytes)
-            for written_date in written:
-                key_fingerprint = results.fingerprints.get(written_date.day)
-                results.add(replace(written_date, key_fingerprint=key_fingerprint))
+    days = {day for day, plan in plans.items() if plan.outcome is DateOutcome.WINDOW}
+    if days:
+        with job_log.phase(DateOutcome.WINDOW):
+            job_log.expect_dates(len(days))
+            with job_log.dates_at_work(len(days)):
+                written = run_window_plan(session(), request, days, applied, parent, file_bytes)
+        for date_written in written:
+            fingerprint = _unchanged_fingerprint(request.update_id_mode, date_written.day, applied, parent)
+            results.add(replace(date_written, key_fingerprint=fingerprint))
     return plans, results
 
 
@@ -95,34 +88,26 @@ def _log_not_adopted(job_log: JobLog, plans: Sequence[DatePlan]) -> None:
 
     The fused scan may have rewritten some of these dates already.
     """
-    slower = [plan for plan in plans if plan.is_streamed or plan.uses_dataframes]
+    slower = [plan for plan in plans if plan.outcome in (DateOutcome.REWRITE, DateOutcome.WINDOW)]
     if slower:
         ((reason, count),) = Counter(plan.reason for plan in slower).most_common(1)
-        dataframe_count = sum(plan.uses_dataframes for plan in slower)
+        window_count = sum(plan.outcome is DateOutcome.WINDOW for plan in slower)
         job_log.info(
-            f"[{len(slower)}] dates take longer than adopting them would, [{dataframe_count}] of them as DataFrames; "
+            f"[{len(slower)}] dates take longer than adopting them would, [{window_count}] of them by plan window; "
             f"[{count}]: {reason}"
         )
 
 
-def _unchanged_fingerprints(
-    mode: UpdateIdMode, plans: dict[date, DatePlan], applied: tuple[ValidatedDelivery, ...], parent: Parent
-) -> dict[date, str]:
-    """Return by date the digests of the parent's key fingerprints that hold for the new generation, too.
+def _unchanged_fingerprint(
+    mode: UpdateIdMode, day: date, applied: tuple[ValidatedDelivery, ...], parent: Parent
+) -> str | None:
+    """Return the digest of the parent's key fingerprint of a date of plan window, if it still holds, else None.
 
     The fingerprint covers only the rows with the date's highest update_id. They do not change if all applied deliveries
-    of the date have lower snapshot ids. Left out are dates copied forward, and dates of plan adopt, which get a
-    fingerprint from their task.
+    of the date have lower snapshot ids.
     """
-    if mode is not UpdateIdMode.LAST_SEEN:
-        return {}
-    fingerprints = {}
-    for day, plan in plans.items():
-        parent_entry = parent.dates.get(day)
-        needs_fingerprint = plan.outcome not in (DateOutcome.COPIED_FORWARD, DateOutcome.ADOPT)
-        if parent_entry is None or parent_entry.key_fingerprint is None or not needs_fingerprint:
-            continue
-        ids = [validated.delivery.snapshot_id for validated in applied if day in validated.retained_rows]
-        if all(snapshot_id < parent_entry.max_update_id for snapshot_id in ids):
-            fingerprints[day] = parent_entry.key_fingerprint
-    return fingerprints
+    entry = parent.dates.get(day)
+    if mode is not UpdateIdMode.LAST_SEEN or entry is None:
+        return None
+    ids = [validated.delivery.snapshot_id for validated in applied if day in validated.retained_rows]
+    return entry.key_fingerprint if all(snapshot_id < entry.max_update_id for snapshot_id in ids) else None

@@ -11,57 +11,45 @@ from dedup_clone.contract.request import MAX_TABLE_FILES, DedupRequest, Plan
 from dedup_clone.contract.table import UpdateIdMode
 from dedup_spark.landing.delivery_validation import ValidatedDelivery
 from dedup_spark.parent import Parent
-from dedup_spark.plans.adopt.adopt_task import AdoptedDate, AdoptOutcome, AdoptTask, DeclinedAdoption
+from dedup_spark.plans.adopt.adopt_task import AdoptedDate, AdoptOutcome, AdoptTask
 from dedup_spark.plans.adopt.adopt_task_builder import adopt_tasks, overrules_parent
 from dedup_spark.plans.adopt.survivor_files import MAX_SURVIVOR_FILES
-from dedup_spark.plans.rewrite.rewrite_task import DeclinedRewrite, RewriteOutcome, RewriteTask, RewrittenDate
+from dedup_spark.plans.rewrite.rewrite_task import RewriteOutcome, RewriteTask, RewrittenDate
 from dedup_spark.plans.rewrite.rewrite_task_builder import compares_exact_values, rewrite_tasks
+from dedup_spark.plans.written_date import DeclinedDate
 
 
 @dataclass(frozen=True)
 class DatePlan:
     """The plan of one date. `outcome`: the plan's name in the manifest. `reason`: why the date takes it.
 
-    `not_streamed_reason`: why plan rewrite cannot stream the date; None if it can. A date of plan adopt may have it,
-    too: it becomes part of the reason if adopt declines the date. `task`: of plan adopt, or of plan rewrite if it
-    streams the date; None for other plans, and after a plan declined the date.
+    `task`: of plan adopt or rewrite; None for other plans, and after a plan declined the date.
     """
 
     outcome: DateOutcome
     reason: str
-    not_streamed_reason: str | None = None
     task: AdoptTask | RewriteTask | None = None
 
-    @property
-    def is_streamed(self) -> bool:
-        """Whether plan rewrite streams the date."""
-        return self.outcome == DateOutcome.REWRITE and self.not_streamed_reason is None
-
-    @property
-    def uses_dataframes(self) -> bool:
-        """Whether a DataFrame plan writes the date."""
-        if self.outcome == DateOutcome.REWRITE:
-            return not self.is_streamed
-        return self.outcome in (DateOutcome.WINDOW, DateOutcome.ANTIJOIN)
-
     def after(self, outcome: AdoptOutcome | RewriteOutcome) -> DatePlan:
-        """The plan after its task has ended with this outcome. For a declined date it is the DataFrame join."""
+        """The plan after its task has ended with this outcome. For a declined date it is window."""
         match outcome:
             case AdoptedDate():
                 return replace(self, reason=outcome.reason)
             case RewrittenDate():
                 return replace(self, reason=f"{self.reason}; {outcome.how}")
-            case DeclinedAdoption():
-                return _rewrite(f"not adopted: {outcome.reason}", self.not_streamed_reason or outcome.reason)
-            case DeclinedRewrite():
+            case DeclinedDate() if self.outcome is DateOutcome.ADOPT:
+                return DatePlan(DateOutcome.WINDOW, f"not adopted: {outcome.reason}")
+            case DeclinedDate():
                 return _rewrite(self.reason, outcome.reason)
 
 
-def _rewrite(reason: str, not_streamed_reason: str | None) -> DatePlan:
-    """Plan rewrite. `not_streamed_reason` is added to `reason`, unless `reason` contains it already."""
-    if not_streamed_reason and not_streamed_reason not in reason:
-        reason = f"{reason}; written by Spark: {not_streamed_reason}"
-    return DatePlan(DateOutcome.REWRITE, reason, not_streamed_reason)
+def _rewrite(reason: str, not_rewritten_reason: str | None) -> DatePlan:
+    """Plan rewrite; plan window, with both reasons, if there is a reason why rewrite cannot write the date."""
+    if not_rewritten_reason is None:
+        return DatePlan(DateOutcome.REWRITE, reason)
+    if not_rewritten_reason not in reason:
+        reason = f"{reason}; not rewritten: {not_rewritten_reason}"
+    return DatePlan(DateOutcome.WINDOW, reason)
 
 
 _COPIED_FORWARD = DatePlan(DateOutcome.COPIED_FORWARD, "no applied delivery has this date")
@@ -83,9 +71,9 @@ def select_plans(request: DedupRequest, applied: tuple[ValidatedDelivery, ...], 
         for day in sorted(deliveries.keys() | parent.dates.keys())
     }
     to_adopt = [day for day, plan in plans.items() if plan.outcome == DateOutcome.ADOPT]
-    to_stream = [day for day, plan in plans.items() if plan.is_streamed]
+    to_rewrite = [day for day, plan in plans.items() if plan.outcome == DateOutcome.REWRITE]
     tasks: list[AdoptTask | RewriteTask] = [*adopt_tasks(to_adopt, applied, parent)]
-    tasks += rewrite_tasks(request, to_stream, applied, parent)
+    tasks += rewrite_tasks(request, to_rewrite, applied, parent)
     for task in tasks:
         plans[task.day] = replace(plans[task.day], task=task)
     return plans
@@ -130,18 +118,13 @@ def _select(
         reason = "asked for: every date is written anew"
         if request.plan is Plan.WINDOW:
             return DatePlan(DateOutcome.WINDOW, reason)
-        return _rewrite(reason, _not_streamed_reason(request, day, deliveries))
+        return _rewrite(reason, _not_rewritten_reason(request, day, deliveries))
     if not deliveries:
         return _COPIED_FORWARD
-    if request.plan is Plan.ANTIJOIN:
-        return DatePlan(
-            DateOutcome.ANTIJOIN, "asked for" if parent_entry else "asked for; the parent has no row of this date"
-        )
-    adopt = DatePlan(DateOutcome.ADOPT, "", _not_streamed_reason(request, day, deliveries))
     not_adopted_reason = _not_adopted_reason(request, day, deliveries, parent_entry) or file_limit_reason
     if not_adopted_reason is None:
-        return adopt
-    return _rewrite(f"not adopted: {not_adopted_reason}", adopt.not_streamed_reason)
+        return DatePlan(DateOutcome.ADOPT, "")
+    return _rewrite(f"not adopted: {not_adopted_reason}", _not_rewritten_reason(request, day, deliveries))
 
 
 def _not_adopted_reason(
@@ -154,24 +137,24 @@ def _not_adopted_reason(
     if not overrules_parent(newest, parent_entry):
         highest = parent_entry.max_update_id if parent_entry else None
         return f"snapshot id [{newest.snapshot_id}] is below [{highest}], the date's highest"
-    return _dataframes_only_reason(day, deliveries)
+    return _several_dates_reason(day, deliveries)
 
 
-def _not_streamed_reason(request: DedupRequest, day: date, deliveries: list[ValidatedDelivery]) -> str | None:
-    """Return why plan rewrite cannot stream the date; None if it can."""
+def _not_rewritten_reason(request: DedupRequest, day: date, deliveries: list[ValidatedDelivery]) -> str | None:
+    """Return why plan rewrite cannot write the date; None if it can."""
     if compares_exact_values(request):
         return "values are compared themselves, as asked for"
     if len(deliveries) > 1:
         return f"[{len(deliveries)}] deliveries have the date"
-    return _dataframes_only_reason(day, deliveries)
+    return _several_dates_reason(day, deliveries)
 
 
-def _dataframes_only_reason(day: date, deliveries: list[ValidatedDelivery]) -> str | None:
-    """Return why a file of the date needs Spark's DataFrames; None if there is no such file."""
+def _several_dates_reason(day: date, deliveries: list[ValidatedDelivery]) -> str | None:
+    """Return that a file of the date has rows of other dates, too; None if there is no such file."""
     for file in (file for validated in deliveries for file in validated.files_of(day)):
-        uri, date_count = file.file.uri, len(file.rows_by_date)
+        date_count = len(file.rows_by_date)
         if date_count > 1:
-            return f"file [{uri}] holds [{date_count}] dates"
+            return f"file [{file.file.uri}] holds [{date_count}] dates"
     return None
 
 

@@ -59,7 +59,7 @@ def add_feeds(dags: Path) -> None:
     for feed in (ROLLED_BACK, DISTURBED, CONTESTED):
         write_feed(dags, feed)
     write_feed(dags, BOUNDED, checks={"max_changed_share": 0.5})
-    write_feed(dags, BY_SPARK, dedup={"plan": "antijoin"})
+    write_feed(dags, BY_SPARK, dedup={"plan": "window"})
     origin = {"name": "origin", "type": "STRUCT", "fields": [{"name": "country", "type": "STRING"}]}
     write_feed(dags, CHANGED, table={"columns": [*DECLARED, origin]})
     # Its column store_id is no key, so that it can be dropped later.

@@ -10,13 +10,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from dedup_clone.contract.errors import ConfigurationError, ContractViolation, DeliveryRefused
+from dedup_clone.contract.errors import ContractViolation, DeliveryRefused
 from dedup_clone.contract.request import Plan
-from dedup_clone.contract.table import Column
 from dedup_spark import storage
 from dedup_spark.plans.adopt import adopt_date
 from dedup_spark.plans.adopt.adopt_date import AdoptDate
-from dedup_spark.plans.dataframe import helper_columns
 from testkit.spark_job_feed import SparkJobFeed
 from testkit.table_contracts import PRODUCTS
 from tests.spark.product_rows import FIRST, SCHEMA, files_of, found, path, rows
@@ -90,9 +88,3 @@ def test_a_comparison_that_fails_during_the_scan_is_repeated(
     area.publish(area.land(1, rows(1, 1, 2)))
     assert area.entry(FIRST).plan == "adopt"
     assert found(area) == [(1, 10, 1), (2, 10, 1)]
-
-
-def test_a_table_with_a_helper_column_of_the_plans_is_refused() -> None:
-    column = Column(helper_columns.SURPLUS, "INT64")
-    with pytest.raises(ConfigurationError, match=helper_columns.SURPLUS):
-        helper_columns.require_free_names(replace(PRODUCTS, columns=(*PRODUCTS.columns, column)))

@@ -25,7 +25,6 @@ class DateOutcome(StrEnum):
     ADOPT = Plan.ADOPT.value
     REWRITE = Plan.REWRITE.value
     WINDOW = Plan.WINDOW.value
-    ANTIJOIN = Plan.ANTIJOIN.value
     BIGQUERY = Engine.BIGQUERY.value
     MERGE = Engine.MERGE.value
     # No applied delivery has the date: its rows are the parent's.

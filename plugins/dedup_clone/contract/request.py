@@ -22,11 +22,9 @@ class Plan(StrEnum):
     ADOPT = "adopt"
     REWRITE = "rewrite"
     WINDOW = "window"
-    ANTIJOIN = "antijoin"
 
 
-# The plans that the form of a replay offers. Only a feed file may name the others: WINDOW (the reference method, for
-# tests) and ANTIJOIN (a fallback).
+# The plans that the form of a replay offers. Only a feed file may name WINDOW, the reference method.
 REPLAY_PLANS = (Plan.AUTO, Plan.ADOPT, Plan.REWRITE)
 
 # The default size of data files (256 MiB), efficient for BigQuery loads and for Spark.

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated, ClassVar, Literal, Self
 
-from pydantic import Field, PrivateAttr, model_validator
+from pydantic import Field, PrivateAttr, field_validator, model_validator
 
 from dedup_clone.contract.billing import GIB, MIB, MIN_BYTES_BILLED, TIB
 from dedup_clone.contract.changes import FIXED_COLUMNS
@@ -45,6 +45,16 @@ class DedupSettings(StrictModel):
     """Whether plan `adopt` reads values, too, to count changed rows."""
     file_megabytes: Annotated[int, Field(ge=16, le=4096)] = Field(default=DEFAULT_FILE_BYTES // MIB, examples=[512])
     """Target size of written files; they are larger if one load job could not take so many."""
+
+    @field_validator("plan", mode="before")
+    @classmethod
+    def _refuse_removed_plan(cls, plan: object) -> object:
+        if plan == "antijoin":
+            raise ValueError(
+                "plan [antijoin] is gone: plan [window] writes the same table. Use [auto], which takes [window] for "
+                "dates that it can neither adopt nor rewrite, or [window] for all dates."
+            )
+        return plan
 
 
 class CdcSettings(StrictModel):

@@ -14,7 +14,7 @@ def dedup_metrics(
 ) -> DedupMetrics:
     """Return the cost of the job: one read of each landed file for its validation, and the cost of each date.
 
-    `seconds`: how long each phase of the job took. Not counted: refused deliveries, what DataFrame plans read of landed
+    `seconds`: how long each phase of the job took. Not counted: refused deliveries, what plan window reads of landed
     files, and what the job reads and writes for erasures, the table of changes, and dates without new files.
     """
     by_date = tuple(_date_metrics(day, results) for day in sorted(results.written))

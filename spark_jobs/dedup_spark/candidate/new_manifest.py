@@ -21,24 +21,19 @@ from dedup_clone.contract.request import DedupRequest
 from dedup_clone.contract.table import UpdateIdMode
 from dedup_spark.parent import Parent
 from dedup_spark.plan_selection import DatePlan
-from dedup_spark.plans.adopt.adopt_task import AdoptedDate, DeclinedAdoption
-from dedup_spark.plans.rewrite.rewrite_task import DeclinedRewrite, RewrittenDate
-from dedup_spark.plans.written_date import WrittenDate
+from dedup_spark.plans.adopt.adopt_task import AdoptedDate
+from dedup_spark.plans.rewrite.rewrite_task import RewrittenDate
+from dedup_spark.plans.written_date import DeclinedDate, WrittenDate
 
 
 @dataclass
 class PlanResults:
-    """The dates that plans wrote, and the dates that a plan declined before another plan wrote them.
-
-    `fingerprints`: by date, the digests of the parent's key fingerprints that hold for the new generation, too. Dates
-    of the DataFrame plans, which compute no fingerprints, get these digests.
-    """
+    """The dates that plans wrote, and the dates that a plan declined before plan window wrote them."""
 
     written: dict[date, WrittenDate] = field(default_factory=dict)
-    declined: dict[date, DeclinedAdoption | DeclinedRewrite] = field(default_factory=dict)
-    fingerprints: dict[date, str] = field(default_factory=dict)
+    declined: dict[date, DeclinedDate] = field(default_factory=dict)
 
-    def add(self, outcome: WrittenDate | DeclinedAdoption | DeclinedRewrite) -> None:
+    def add(self, outcome: WrittenDate | DeclinedDate) -> None:
         """Record what a plan did with a date."""
         if isinstance(outcome, WrittenDate):
             self.written[outcome.day] = outcome
@@ -120,20 +115,14 @@ def assemble_generation(
         files += files_of_date
         fingerprint = parent_entry.key_fingerprint if parent_entry else None
         is_same = fingerprint is not None and fingerprint == entry.key_fingerprint
-        if is_same and not _wrote_fingerprints(day, results):
+        if is_same and not _wrote_fingerprints(written):
             same_fingerprints.add(day)
     return NewGeneration(tuple(entries), tuple(files), frozenset(copied), frozenset(same_fingerprints))
 
 
-def _wrote_fingerprints(day: date, results: PlanResults) -> bool:
-    """Whether the plan stored the date's fingerprints in the data folder.
-
-    Also true if adopt declined the date: then the parent's stored fingerprints are not copied.
-    """
-    written = results.written.get(day)
-    if isinstance(written, RewrittenDate):
-        return written.wrote_fingerprints
-    return isinstance(written, AdoptedDate) or isinstance(results.declined.get(day), DeclinedAdoption)
+def _wrote_fingerprints(written: WrittenDate | None) -> bool:
+    """Whether the plan stored the date's fingerprints in the data folder."""
+    return isinstance(written, AdoptedDate) or (isinstance(written, RewrittenDate) and written.wrote_fingerprints)
 
 
 def _copied_entry(parent_entry: DateEntry, plan: DatePlan) -> DateEntry:

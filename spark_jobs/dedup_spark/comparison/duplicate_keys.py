@@ -33,7 +33,7 @@ _ROWS_AT_A_TIME = 1 << 12
 
 
 class TooManyDuplicates(Exception):
-    """A date has so many rows of repeated keys that a DataFrame plan has to write it."""
+    """A date has so many rows of repeated keys that plan window has to write it."""
 
     def __init__(self) -> None:
         super().__init__("deliveries have too many rows of repeated keys to compare their values in a task's memory")

@@ -16,7 +16,7 @@ _PRELOADED = (
     "pandas",
     "google.cloud.storage",
     "dedup_spark.plans.fused_scan",
-    "dedup_spark.plans.dataframe.dataframe_plan",
+    "dedup_spark.plans.window.window_plan",
 )
 
 

@@ -17,10 +17,10 @@ from dedup_spark.execution.part_tasks import PartTasks
 from dedup_spark.fingerprints import stored
 from dedup_spark.landing.file_validation import FileValidation
 from dedup_spark.plans.adopt.adopt_date import AdoptDate
-from dedup_spark.plans.adopt.adopt_task import AdoptedDate, AdoptTask, DeclinedAdoption
-from dedup_spark.plans.rewrite.rewrite_task import DeclinedRewrite, RewriteTask, RewrittenDate
+from dedup_spark.plans.adopt.adopt_task import AdoptedDate, AdoptTask
+from dedup_spark.plans.rewrite.rewrite_task import RewriteTask, RewrittenDate
 from dedup_spark.plans.scanned_date import Outcome, ScannedDate, Task
-from dedup_spark.plans.written_date import WrittenDate
+from dedup_spark.plans.written_date import DeclinedDate, WrittenDate
 
 _logger = logging.getLogger("dedup_spark")
 
@@ -32,7 +32,7 @@ MIN_SAVED_SECONDS = 1.0
 class _SavedDate:
     """The stored form of a ScannedDate: a date's validations, task and outcome. Its written files are below `data_uri`.
 
-    One of the two tasks and one of the four outcomes is set.
+    One of the two tasks and one of the three outcomes is set.
     """
 
     data_uri: str
@@ -40,9 +40,8 @@ class _SavedDate:
     adopt_task: AdoptTask | None
     rewrite_task: RewriteTask | None
     adopted: AdoptedDate | None
-    declined_adoption: DeclinedAdoption | None
     rewritten: RewrittenDate | None
-    declined_rewrite: DeclinedRewrite | None
+    declined: DeclinedDate | None
 
     @classmethod
     def from_outcome(cls, data_uri: str, validations: tuple[FileValidation, ...], task: Task, outcome: Outcome) -> Self:
@@ -52,15 +51,14 @@ class _SavedDate:
             adopt_task=task if isinstance(task, AdoptTask) else None,
             rewrite_task=task if isinstance(task, RewriteTask) else None,
             adopted=outcome if isinstance(outcome, AdoptedDate) else None,
-            declined_adoption=outcome if isinstance(outcome, DeclinedAdoption) else None,
             rewritten=outcome if isinstance(outcome, RewrittenDate) else None,
-            declined_rewrite=outcome if isinstance(outcome, DeclinedRewrite) else None,
+            declined=outcome if isinstance(outcome, DeclinedDate) else None,
         )
 
     @property
     def scanned(self) -> ScannedDate:
         task = self.adopt_task or self.rewrite_task
-        outcome = self.adopted or self.declined_adoption or self.rewritten or self.declined_rewrite
+        outcome = self.adopted or self.rewritten or self.declined
         assert task
         assert outcome
         return ScannedDate(self.validations, (task, outcome))
@@ -147,6 +145,6 @@ def _paths(scanned: ScannedDate) -> list[str]:
             has_fingerprints = True
         case RewrittenDate():
             has_fingerprints = outcome.wrote_fingerprints
-        case DeclinedAdoption() | DeclinedRewrite():
+        case DeclinedDate():
             has_fingerprints = False
     return [file.path for file in written] + ([stored.path_of(outcome.day)] if has_fingerprints else [])

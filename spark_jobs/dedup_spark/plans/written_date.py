@@ -15,7 +15,7 @@ from dedup_spark.comparison.key_reader import KeyReader
 class DateCost:
     """Stored bytes that were read and written. `seconds`: elapsed time; None if one Spark job wrote several dates.
 
-    `bytes_read` is without the reads of landed files by validation and by DataFrame plans.
+    `bytes_read` is without the reads of landed files by validation and by plan window.
     """
 
     bytes_read: int
@@ -26,6 +26,15 @@ class DateCost:
     def since(cls, began: float, reader: KeyReader, bytes_written: int) -> Self:
         """Return the cost of work that began at this monotonic time, in seconds."""
         return cls(reader.bytes_read, bytes_written, round(time.monotonic() - began, 3))
+
+
+@dataclass(frozen=True)
+class DeclinedDate:
+    """A date that plan window has to write, for a reason that another plan found when it read the rows."""
+
+    day: date
+    reason: str
+    cost: DateCost
 
 
 @dataclass(frozen=True, kw_only=True)

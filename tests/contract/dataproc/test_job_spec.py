@@ -65,11 +65,11 @@ LAST_CHANGED = {"update_id_mode": UpdateIdMode.LAST_CHANGED}
 @pytest.mark.parametrize(
     ("change", "method", "reason"),
     [
-        ({"plan": Plan.WINDOW}, Method.JOIN, "plan [window] is asked for"),
+        ({"plan": Plan.WINDOW}, Method.WINDOW, "plan [window] is asked for"),
         ({"plan": Plan.REWRITE}, Method.REWRITE, "plan [rewrite] is asked for"),
-        ({"date_folders": False}, Method.JOIN, "a file without a date folder may hold several dates"),
+        ({"date_folders": False}, Method.WINDOW, "a file without a date folder may hold several dates"),
         (LAST_CHANGED, Method.REWRITE, "mode [last_changed] compares values"),
-        ({**LAST_CHANGED, "exact": True}, Method.JOIN, "mode [last_changed] compares values, and [dedup.exact]"),
+        ({**LAST_CHANGED, "exact": True}, Method.WINDOW, "mode [last_changed] compares values, and [dedup.exact]"),
         ({"exact": True}, Method.ADOPT_EXACTLY, "[dedup.exact] compares all keys"),
     ],
 )
@@ -88,7 +88,7 @@ def test_late_snapshots_have_another_method_and_several_of_them_are_joined(world
     one = workload(world, world.resolve(world.land(7, [row(7, 1)])))
     assert (one.method, one.reason) == (Method.LATE, "snapshot [7] is older than [9], which is live")
     two = workload(world, world.resolve(world.land(8, [row(8, 1)])))
-    assert two.method is Method.JOIN
+    assert two.method is Method.WINDOW
     assert two.reason.startswith("snapshot [8] is older than [9], which is live, and [2]")
 
 

@@ -96,9 +96,8 @@ def test_the_form_reaches_the_run(by_hand: DagTasks) -> None:
     for text in ("yesterday", "2026-01-01...2026-01-02", "2026-01-01, 2026-01-02"):
         with pytest.raises(ParamValidationError):
             dates.resolve([text])
-    for name in ("window", "antijoin"):  # the oracle and the fallback
-        with pytest.raises(ParamValidationError):
-            plan.resolve(name)
+    with pytest.raises(ParamValidationError):
+        plan.resolve("window")  # the oracle
     for empty in ({}, {"engine": None, "plan": None}, {"engine": "", "plan": ""}):
         form.update({**AGAIN, "dry_run": None, "dates": [f"{TODAY}..{TODAY}"], **empty})
         by_hand.execute(RESOLVE, **form.validate())

@@ -276,6 +276,11 @@ def test_a_feed_file_with_a_removed_setting_is_refused(tmp_path: Path, lines: st
         read_feed(write(tmp_path, f"{REFERENCE}{lines}\n"))
 
 
+def test_the_removed_plan_is_refused_with_those_to_use_instead(tmp_path: Path) -> None:
+    with pytest.raises(ConfigurationError, match=r"yaml:[0-9]+: \[dedup.plan\].*Use \[auto\].*or \[window\]"):
+        read_feed(write(tmp_path, f"{REFERENCE}dedup:\n  plan: antijoin\n"))
+
+
 def test_the_default_of_the_audit_is_one_partition_a_day_within_64_gib(tmp_path: Path) -> None:
     audit = read_feed(write(tmp_path, REFERENCE)).content_audit
     assert (audit.enabled, audit.partitions_per_day, audit.bytes_per_day) == (True, 1, 68_719_476_736)

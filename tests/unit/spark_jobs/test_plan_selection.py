@@ -19,8 +19,7 @@ from dedup_spark.landing.delivery_validation import ValidatedDelivery
 from dedup_spark.landing.file_validation import FileValidation, LandedFile
 from dedup_spark.parent import Parent
 from dedup_spark.plan_selection import DatePlan, select_plans, unchanged_plans
-from dedup_spark.plans.adopt.adopt_task import DeclinedAdoption
-from dedup_spark.plans.written_date import DateCost
+from dedup_spark.plans.written_date import DateCost, DeclinedDate
 
 BOTH, NEW, OLD = date(2026, 1, 1), date(2026, 1, 2), date(2026, 1, 3)
 
@@ -58,10 +57,10 @@ def outcomes(plans: dict[date, DatePlan]) -> dict[date, str]:
     return {day: plan.outcome for day, plan in plans.items()}
 
 
-def test_auto_adopts_delivered_dates_rewrites_where_it_cannot_and_copies_the_others_forward() -> None:
+def test_auto_adopts_delivered_dates_if_it_can_and_copies_the_others_forward() -> None:
     plans = select(Plan.AUTO, delivery(2, (BOTH,), (NEW, date(2026, 1, 4))))
     plans.pop(date(2026, 1, 4))
-    assert outcomes(plans) == {BOTH: "adopt", NEW: "rewrite", OLD: "carried"}
+    assert outcomes(plans) == {BOTH: "adopt", NEW: "window", OLD: "carried"}
     assert plans[NEW].reason == "not adopted: file [/b/f1] holds [2] dates"
     assert list(plans) == sorted(plans)
 
@@ -76,11 +75,6 @@ def test_window_and_rewrite_write_every_date_anew(plan: Plan) -> None:
 def test_where_dates_are_requested_no_other_is_written_anew(plan: Plan) -> None:
     plans = select(plan, delivery(2, (BOTH,)), dates=(BOTH,))
     assert outcomes(plans) == {BOTH: plan.value, OLD: "carried"}
-
-
-def test_antijoin_that_was_asked_for_says_so() -> None:
-    assert select(Plan.ANTIJOIN, delivery(2, (BOTH,)))[BOTH].reason == "asked for"
-    assert "no row of this date" in select(Plan.ANTIJOIN, delivery(2, (NEW,)))[NEW].reason
 
 
 def test_no_date_has_a_plan_where_every_delivery_is_refused() -> None:
@@ -100,23 +94,22 @@ def test_no_date_has_a_plan_where_every_delivery_is_refused() -> None:
         ),
     ],
 )
-def test_rewrite_is_left_to_spark_where_a_date_cannot_be_streamed(
+def test_a_date_that_cannot_be_rewritten_takes_plan_window(
     applied: tuple[ValidatedDelivery, ...], options: dict[str, Any], reason: str | None
 ) -> None:
     plan = select(Plan.REWRITE, *applied, **options)[BOTH]
-    assert (plan.is_streamed, plan.uses_dataframes, plan.not_streamed_reason) == (not reason, bool(reason), reason)
     asked = "asked for: every date is written anew"
-    assert plan.reason == (f"{asked}; written by Spark: {reason}" if reason else asked)
+    assert plan.outcome == ("window" if reason else "rewrite")
+    assert plan.reason == (f"{asked}; not rewritten: {reason}" if reason else asked)
 
 
-def test_a_date_that_adopt_declined_is_left_to_spark_for_each_reason_named_once() -> None:
-    declined = DeclinedAdoption(BOTH, "repeated keys", DateCost(0, 0, 0.0))
-    one = select(Plan.AUTO, delivery(2, (BOTH,)))[BOTH].after(declined)
-    assert (one.outcome, one.uses_dataframes) == ("rewrite", True)
-    assert one.reason == "not adopted: repeated keys"
-    two = select(Plan.AUTO, delivery(2, (BOTH,)), delivery(3, (BOTH,)))[BOTH].after(declined)
-    assert (two.outcome, two.uses_dataframes) == ("rewrite", True)
-    assert two.reason == "not adopted: repeated keys; written by Spark: [2] deliveries have the date"
+def test_a_date_that_its_plan_declined_takes_plan_window() -> None:
+    declined = DeclinedDate(BOTH, "repeated keys", DateCost(0, 0, 0.0))
+    adopted = select(Plan.AUTO, delivery(2, (BOTH,)), delivery(3, (BOTH,)))[BOTH].after(declined)
+    assert (adopted.outcome, adopted.reason) == ("window", "not adopted: repeated keys")
+    rewritten = select(Plan.REWRITE, delivery(2, (BOTH,)))[BOTH].after(declined)
+    assert rewritten.outcome == "window"
+    assert rewritten.reason == "asked for: every date is written anew; not rewritten: repeated keys"
 
 
 def test_a_date_that_can_be_streamed_has_a_task_and_no_other() -> None:

@@ -23,7 +23,7 @@ DELIVERED_S_PER_ROW = {Method.ADOPT: 700e-9, Method.LATE: 900e-9, Method.ADOPT_E
 # vCPU seconds for each row of the older deliveries of a backlog whose newest delivery is adopted.
 OLDER_S_PER_ROW = 500e-9
 # vCPU seconds for each row of the deliveries and of the parent: rows of both are sorted and written.
-ALL_S_PER_ROW = {Method.REWRITE: 2.5e-6, Method.JOIN: 7.7e-6}
+ALL_S_PER_ROW = {Method.REWRITE: 2.5e-6, Method.WINDOW: 7.7e-6}
 CORE_UTILIZATION = 0.7  # the share of time in which cores work, in a job whose dates differ in size
 # There is work for as many cores as there are dates, or tasks with this many delivered bytes, whichever is more.
 _TASK_BYTES = 1 << 30

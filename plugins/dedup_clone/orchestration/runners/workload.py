@@ -21,14 +21,14 @@ class Method(StrEnum):
 
     - LATE: plan rewrite for a snapshot that is older than what is live; it writes only the rows that are new.
     - ADOPT_EXACTLY: plan adopt with `dedup.exact`.
-    - JOIN: Spark's DataFrames: by plan window or antijoin, or for dates that plan rewrite cannot stream.
+    - WINDOW: ranked as a DataFrame: asked for, or because plan rewrite cannot stream the dates.
     """
 
     ADOPT = "adopted"
     LATE = "filled in"
     ADOPT_EXACTLY = "compared key by key and adopted"
     REWRITE = "rewritten"
-    JOIN = "joined by Spark"
+    WINDOW = "ranked by Spark"
 
 
 @dataclass(frozen=True)
@@ -99,10 +99,10 @@ def _method(request: DedupRequest, parent: Manifest | None) -> tuple[Method, str
     """The method, and why it is not ADOPT."""
     if request.erases:
         return Method.ADOPT, ""  # reads the keys of the parent, as adopt does
-    if request.plan in (Plan.WINDOW, Plan.ANTIJOIN):
-        return Method.JOIN, f"plan [{request.plan}] is asked for"
+    if request.plan is Plan.WINDOW:
+        return Method.WINDOW, f"plan [{request.plan}] is asked for"
     if not request.date_folders:
-        return Method.JOIN, "a file without a date folder may hold several dates"
+        return Method.WINDOW, "a file without a date folder may hold several dates"
     newest = max(requested.delivery.snapshot_id for requested in request.deliveries)
     keeps_ids = request.update_id_mode is UpdateIdMode.LAST_CHANGED
     if request.plan is Plan.REWRITE:
@@ -116,7 +116,7 @@ def _method(request: DedupRequest, parent: Manifest | None) -> tuple[Method, str
     else:
         return Method.ADOPT, ""
     if len(request.deliveries) > 1:
-        return Method.JOIN, f"{reason}, and [{len(request.deliveries)}] deliveries wait"
+        return Method.WINDOW, f"{reason}, and [{len(request.deliveries)}] deliveries wait"
     if request.exact and keeps_ids:
-        return Method.JOIN, f"{reason}, and [dedup.exact] compares them themselves"
+        return Method.WINDOW, f"{reason}, and [dedup.exact] compares them themselves"
     return method, reason

@@ -20,7 +20,7 @@ from dedup_spark.comparison.validating_reader import ValidatingReader
 from dedup_spark.execution.part_tasks import PartTasks
 from dedup_spark.fingerprints import stored
 from dedup_spark.fingerprints.seed import Seed
-from dedup_spark.plans.adopt.adopt_task import AdoptedDate, AdoptOutcome, AdoptTask, DeclinedAdoption
+from dedup_spark.plans.adopt.adopt_task import AdoptedDate, AdoptOutcome, AdoptTask
 from dedup_spark.plans.adopt.adopted_files import copy_adopted
 from dedup_spark.plans.adopt.comparison_inputs import ComparisonInputs, DeliveredFingerprints, open_inputs
 from dedup_spark.plans.adopt.diff_result import MAX_EXAMPLES, DiffResult
@@ -28,7 +28,7 @@ from dedup_spark.plans.adopt.differences import DEFAULT_LIMITS, Limits, find_dif
 from dedup_spark.plans.adopt.normalized_files import NormalizedFiles, write_normalized
 from dedup_spark.plans.adopt.survivor_files import write_survivors
 from dedup_spark.plans.delivered_date import expected_rows
-from dedup_spark.plans.written_date import DateCost
+from dedup_spark.plans.written_date import DateCost, DeclinedDate
 
 
 @dataclass(frozen=True)
@@ -110,7 +110,7 @@ class AdoptDate:
         try:
             diff = find_differences(inputs, delivered, exact=self.exact, limits=self.limits)
         except TooManyDuplicates as error:
-            return DeclinedAdoption(task.day, str(error), DateCost.since(began, reader, 0))
+            return DeclinedDate(task.day, str(error), DateCost.since(began, reader, 0))
         written = self._write_fingerprints(task, inputs, diff)
         survivors = write_survivors(task, diff, reader, self.data_uri)
         normalized = write_normalized(task, diff, reader, self.data_uri, self.parts)

@@ -9,7 +9,7 @@ from dedup_clone.contract.delivery import Delivery
 from dedup_clone.contract.manifest import DataFile
 from dedup_spark.parent import ParentDate
 from dedup_spark.plans.delivered_date import DeliveredDate
-from dedup_spark.plans.written_date import DateCost, WrittenDate
+from dedup_spark.plans.written_date import DeclinedDate, WrittenDate
 
 
 @dataclass(frozen=True)
@@ -48,13 +48,4 @@ class AdoptedDate(WrittenDate):
     reason: str
 
 
-@dataclass(frozen=True)
-class DeclinedAdoption:
-    """A date that another plan has to write."""
-
-    day: date
-    reason: str
-    cost: DateCost
-
-
-AdoptOutcome = AdoptedDate | DeclinedAdoption
+AdoptOutcome = AdoptedDate | DeclinedDate

@@ -25,14 +25,8 @@ from dedup_spark.output.file_sizes import are_fragmented
 from dedup_spark.output.sorted_files import SortedFilesWriter
 from dedup_spark.plans.delivered_date import DeliveredDate, expected_rows
 from dedup_spark.plans.rewrite.date_merge import DateMerge, merge_date
-from dedup_spark.plans.rewrite.rewrite_task import (
-    DeclinedRewrite,
-    MergePolicy,
-    RewriteOutcome,
-    RewriteTask,
-    RewrittenDate,
-)
-from dedup_spark.plans.written_date import DateCost
+from dedup_spark.plans.rewrite.rewrite_task import MergePolicy, RewriteOutcome, RewriteTask, RewrittenDate
+from dedup_spark.plans.written_date import DateCost, DeclinedDate
 
 
 @dataclass(frozen=True)
@@ -93,7 +87,7 @@ class RewriteDate:
         try:
             merge = merge_date(self.table, task, newest, parent, rows, exact=self.exact)
         except TooManyDuplicates as error:
-            return DeclinedRewrite(task.day, str(error), DateCost.since(began, reader, 0))
+            return DeclinedDate(task.day, str(error), DateCost.since(began, reader, 0))
         if not merge.fingerprints.rows:
             return None
         is_unchanged = self._is_unchanged(task, merge)

@@ -8,7 +8,7 @@ from enum import StrEnum
 
 from dedup_spark.parent import ParentDate
 from dedup_spark.plans.delivered_date import DeliveredDate
-from dedup_spark.plans.written_date import DateCost, WrittenDate
+from dedup_spark.plans.written_date import DeclinedDate, WrittenDate
 
 
 class MergePolicy(StrEnum):
@@ -61,13 +61,4 @@ class RewrittenDate(WrittenDate):
     wrote_fingerprints: bool
 
 
-@dataclass(frozen=True)
-class DeclinedRewrite:
-    """A date that another plan has to write, for a reason that was found only when rows were read."""
-
-    day: date
-    reason: str
-    cost: DateCost
-
-
-RewriteOutcome = RewrittenDate | DeclinedRewrite
+RewriteOutcome = RewrittenDate | DeclinedDate

@@ -1,4 +1,4 @@
-"""The plans of Spark's DataFrames: what is left to them, what they cost, and that their output is checked."""
+"""Plan window: what is left to it, and how rows are moved and sorted for it."""
 
 from __future__ import annotations
 
@@ -9,21 +9,16 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import SparkSession
 from pyspark.sql import functions as f
 
-from dedup_clone.contract.errors import ContractViolation
 from dedup_clone.contract.request import Plan
 from dedup_clone.contract.table import UpdateIdMode
 from dedup_spark.column_types import spark_schema
 from dedup_spark.comparison import duplicate_keys
-from dedup_spark.plans.dataframe import join_by_key, row_number
-from dedup_spark.plans.dataframe.checked_output import with_fingerprint
-from dedup_spark.plans.dataframe.dataframe_plan import DEDUPLICATE
-from dedup_spark.plans.dataframe.helper_columns import SOURCE
-from dedup_spark.plans.dataframe.output_partitions import OutputPartitions
-from dedup_spark.plans.dataframe.row_ranking import rank
-from dedup_spark.plans.dataframe.sources import Sources
+from dedup_spark.plans.window.helper_columns import SOURCE
+from dedup_spark.plans.window.output_partitions import OutputPartitions, repartition
+from dedup_spark.plans.window.row_ranking import in_written_order, rank
 from testkit.spark_job_feed import SparkJobFeed
 from testkit.table_contracts import PRODUCTS
 from tests.spark.against_oracle import JobAgainstOracle
@@ -35,7 +30,7 @@ def with_two_duplicates(snapshot_id: int) -> list[dict[str, Any]]:
 
 
 @pytest.mark.parametrize(("limit", "most"), [("_MAX_ROWS", 3), ("_MAX_BYTES", 10), ("_MAX_SURPLUS_ROWS", 1)])
-def test_more_repeated_keys_than_are_looked_at_are_left_to_spark(
+def test_more_repeated_keys_than_are_looked_at_are_left_to_plan_window(
     area: SparkJobFeed, monkeypatch: pytest.MonkeyPatch, limit: str, most: int
 ) -> None:
     monkeypatch.setattr(duplicate_keys, limit, most)
@@ -44,7 +39,9 @@ def test_more_repeated_keys_than_are_looked_at_are_left_to_spark(
 
 
 @pytest.mark.spark
-def test_what_cannot_be_streamed_is_left_to_spark(with_spark: SparkJobFeed, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_no_other_plan_can_write_is_left_to_plan_window(
+    with_spark: SparkJobFeed, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Files of several dates, several deliveries of which one is late, and more repeated keys than are looked at."""
     feed = with_spark
     feed.run_tasks_in_this_process()
@@ -54,13 +51,14 @@ def test_what_cannot_be_streamed_is_left_to_spark(with_spark: SparkJobFeed, monk
     feed.date_folders = True
     feed.plan = Plan.REWRITE
     feed.publish(feed.land(3, rows(3, 1, 2)), feed.land(4, rows(4, 1)))
-    assert "written by Spark: [2] deliveries have the date" in feed.entry(FIRST).plan_reason
+    assert feed.entry(FIRST).plan == "window"
+    assert "not rewritten: [2] deliveries have the date" in feed.entry(FIRST).plan_reason
     feed.plan = Plan.AUTO
     with monkeypatch.context() as patch:
         patch.setattr(duplicate_keys, "_MAX_ROWS", 3)
         feed.publish(feed.land(5, with_two_duplicates(5)))
     entry = feed.entry(FIRST)
-    assert (entry.plan, entry.ties, entry.rows) == ("rewrite", 2, 300)
+    assert (entry.plan, entry.ties, entry.rows) == ("window", 2, 300)
     assert "not adopted: deliveries have too many rows of repeated keys" in entry.plan_reason
     assert (1, 70, 5) in found(feed)
     feed.publish(feed.land(9, rows(9, *range(300))))
@@ -68,11 +66,10 @@ def test_what_cannot_be_streamed_is_left_to_spark(with_spark: SparkJobFeed, monk
 
 
 @pytest.mark.spark
-@pytest.mark.parametrize("plan", [Plan.WINDOW, Plan.ANTIJOIN])
 def test_files_are_sorted_and_of_the_requested_size_and_keys_of_each_difference_are_shown(
-    with_spark: SparkJobFeed, plan: Plan
+    with_spark: SparkJobFeed,
 ) -> None:
-    with_spark.plan, with_spark.file_bytes = plan, 1000
+    with_spark.plan, with_spark.file_bytes = Plan.WINDOW, 1000
     job = JobAgainstOracle(with_spark)
     job.play([row(1, n * 7919 % 300, 1) for n in range(300)] + [row(1, 1, 1, SECOND)])
     candidate = job.publish(job.land(2, [row(2, n, 2) for n in range(100, 400)] + [row(2, 2, 2, SECOND)]))
@@ -97,50 +94,23 @@ def test_all_is_written_anew_and_a_date_that_the_delivery_lacks_is_still_missing
     assert with_spark.entry(SECOND).files_digest != before
 
 
-def publish_with_fault(spark: SparkSession, folder: Path, plan: Plan, attr_value: Column) -> None:
-    """Publish by a plan with a fault: it gives column `attr_value` this content."""
-
-    def faulty(*arguments: Any) -> DataFrame:
-        return rank(*arguments).withColumn("attr_value", attr_value)
-
-    feed = SparkJobFeed(spark, str(folder / "landing"), str(folder / "state"), PRODUCTS, plan=plan)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(row_number if plan is Plan.WINDOW else join_by_key, "rank", faulty)
-        feed.publish(feed.land(1, [row(1, n, n) for n in range(300)]))
-
-
-@pytest.mark.spark
-def test_a_value_or_type_that_a_plan_changes_fails_the_job(spark: SparkSession, tmp_path: Path) -> None:
-    publish_with_fault(spark, tmp_path / "faultless", Plan.WINDOW, f.col("attr_value"))
-    with pytest.raises(Exception, match="The plan changed a row between reading and writing it"):
-        publish_with_fault(spark, tmp_path / "value", Plan.WINDOW, f.col("attr_value") + f.lit(1).cast("bigint"))
-    with pytest.raises(ContractViolation, match="another type than declared"):
-        publish_with_fault(spark, tmp_path / "type", Plan.WINDOW, f.col("attr_value").cast("string"))
-
-
 DAYS = (date(2026, 3, 1), date(2026, 3, 2), date(2026, 3, 3))
 
 
-def operators(spark: SparkSession, plan: Plan, mode: UpdateIdMode, files: tuple[int, ...]) -> list[str]:
+def operators(spark: SparkSession, mode: UpdateIdMode, files: tuple[int, ...]) -> list[str]:
     """Names of the physical operators, without their arguments."""
-
-    def rows_of(source: int) -> DataFrame:
-        none = spark.createDataFrame([], spark_schema(PRODUCTS.columns))
-        return with_fingerprint(none, PRODUCTS).withColumn(SOURCE, f.lit(source))
-
-    partitions = OutputPartitions(dict(zip(DAYS, files, strict=True)), 4)
-    resolved = DEDUPLICATE[plan](Sources(PRODUCTS, mode, partitions, rows_of(1), rows_of(0)))
-    text = resolved._jdf.queryExecution().executedPlan().toString()
+    none = spark.createDataFrame([], spark_schema(PRODUCTS.columns)).withColumn(SOURCE, f.lit(1))
+    rows = repartition(none, PRODUCTS, OutputPartitions(dict(zip(DAYS, files, strict=True)), 4))
+    ranked = in_written_order(rank(rows, PRODUCTS, mode), PRODUCTS)
+    text = ranked._jdf.queryExecution().executedPlan().toString()
     return [line.lstrip("+-:* ()0123456789").split(" ")[0].split("(")[0] for line in text.splitlines()]
 
 
 @pytest.mark.spark
-def test_each_row_is_moved_between_tasks_once_and_sorted_no_more_often_than_needed(spark: SparkSession) -> None:
-    """A join sorts each side by key, and its result once for the files (before Spark 4.0 once more)."""
-    for mode in UpdateIdMode:
-        for files in ((1, 1, 1), (4, 1, 8)):
-            window = operators(spark, Plan.WINDOW, mode, files)
-            assert (window.count("Exchange"), window.count("Sort")) == (1, 1)
-            join = operators(spark, Plan.ANTIJOIN, mode, files)
-            assert (join.count("Exchange"), join.count("SortMergeJoin")) == (2, 1)
-            assert join.count("Sort") in ({3} if spark.version >= "4" else {3, 4})
+@pytest.mark.parametrize("mode", list(UpdateIdMode))
+@pytest.mark.parametrize("files", [(1, 1, 1), (4, 1, 8)])
+def test_each_row_is_moved_between_tasks_once_and_sorted_once(
+    spark: SparkSession, mode: UpdateIdMode, files: tuple[int, ...]
+) -> None:
+    found = operators(spark, mode, files)
+    assert (found.count("Exchange"), found.count("Sort")) == (1, 1)

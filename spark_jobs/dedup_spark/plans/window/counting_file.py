@@ -1,4 +1,4 @@
-"""Writes one Parquet file of a DataFrame plan, and counts new, changed, surviving and surplus rows for the manifest."""
+"""Writes one Parquet file of plan `window`, and counts new, changed, surviving and surplus rows for the manifest."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from dedup_spark import storage
 from dedup_spark.arrow_cast import cast_table
 from dedup_spark.comparison.key_examples import key_texts
 from dedup_spark.fingerprints.key_columns import key_columns
-from dedup_spark.plans.dataframe.helper_columns import CHANGED, IN_PARENT, NEWEST, SOURCE, SURPLUS
+from dedup_spark.plans.window.helper_columns import CHANGED, IN_PARENT, NEWEST, SOURCE, SURPLUS
 
 # Large row groups compress better and are read with fewer requests; a task has one in memory.
 _ROW_GROUP_ROWS = 1 << 20

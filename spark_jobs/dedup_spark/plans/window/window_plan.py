@@ -1,64 +1,42 @@
-"""Runs a DataFrame plan: reads, deduplicates and writes all of its dates in one Spark job."""
+"""Runs plan `window`: reads, ranks and writes all of its dates in one Spark job."""
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable
 from datetime import date
 
-from pyspark.sql import DataFrame, Row, SparkSession
+from pyspark.sql import Row, SparkSession
 
-from dedup_clone.contract.manifest import DataFile, DateOutcome, Difference, KeyExample
+from dedup_clone.contract.manifest import DataFile, Difference, KeyExample
 from dedup_clone.contract.request import DedupRequest
 from dedup_spark.landing.delivery_validation import ValidatedDelivery
 from dedup_spark.parent import PARENT_SOURCE, Parent
-from dedup_spark.plans.dataframe import join_by_key, row_number
-from dedup_spark.plans.dataframe.helper_columns import require_free_names
-from dedup_spark.plans.dataframe.output_partitions import partition_dates
-from dedup_spark.plans.dataframe.partition_writer import RECORD_SCHEMA, PartitionWriter, examples_column
-from dedup_spark.plans.dataframe.sources import Sources, delivered_rows, parent_rows
+from dedup_spark.plans.window.output_partitions import partition_dates, repartition
+from dedup_spark.plans.window.partition_writer import RECORD_SCHEMA, PartitionWriter, examples_column
+from dedup_spark.plans.window.row_ranking import in_written_order, rank
+from dedup_spark.plans.window.sources import read_sources
 from dedup_spark.plans.written_date import DateCost, WrittenDate
 
-# A date of plan rewrite is written by a DataFrame plan only if it cannot be streamed.
-DEDUPLICATE: dict[DateOutcome, Callable[[Sources], DataFrame]] = {
-    DateOutcome.WINDOW: row_number.deduplicate,
-    DateOutcome.ANTIJOIN: join_by_key.deduplicate,
-    DateOutcome.REWRITE: join_by_key.deduplicate,
-}
 
-
-def run_dataframe_plan(
+def run_window_plan(
     session: SparkSession,
     request: DedupRequest,
-    plan: DateOutcome,
     dates: set[date],
     applied: tuple[ValidatedDelivery, ...],
     parent: Parent,
     file_bytes: int,
 ) -> list[WrittenDate]:
-    """Write the files of `dates`, which all have this plan, below the request's data folder. Return what was written.
+    """Write the files of `dates` below the request's data folder. Return what was written.
 
-    `file_bytes`: the target size of a written file. Raises ConfigurationError if a column has the name of a helper
-    column, ContractViolation if the plan gives a column another type than declared, and errors of Spark.
+    `file_bytes`: the target size of a written file. Raises errors of Spark.
     """
-    require_free_names(request.table)
-    context = session.sparkContext
+    context, table = session.sparkContext, request.table
     partitions = partition_dates(bytes_by_date(dates, applied, parent), file_bytes, context.defaultParallelism)
-    sources = Sources(
-        request.table,
-        request.update_id_mode,
-        partitions,
-        delivered_rows(session, request.table, applied, dates),
-        parent_rows(session, request.table, parent, dates),
-    )
-    writer = PartitionWriter(
-        request.table,
-        request.data_uri,
-        {day: newest_source(day, applied) for day in dates},
-        len(applied),
-    )
-    context.setJobDescription(f"{request.feed} generation {request.generation}: {plan} over {len(dates)} dates, write")
-    records = DEDUPLICATE[plan](sources).mapInArrow(writer.write, RECORD_SCHEMA)
+    rows = repartition(read_sources(session, table, applied, parent, dates), table, partitions)
+    writer = PartitionWriter(table, request.data_uri, {day: newest_source(day, applied) for day in dates}, len(applied))
+    context.setJobDescription(f"{request.feed} generation {request.generation}: window over {len(dates)} dates, write")
+    ranked = in_written_order(rank(rows, table, request.update_id_mode), table)
+    records = ranked.mapInArrow(writer.write, RECORD_SCHEMA)
     by_date: defaultdict[date, list[Row]] = defaultdict(list)
     for record in records.collect():
         by_date[record.date].append(record)

@@ -1,12 +1,9 @@
-"""Names the helper columns that DataFrame plans add to rows. The writer reads HELPER_COLUMNS, and writes none of them.
+"""Names the helper columns that plan `window` adds to rows. The writer reads HELPER_COLUMNS, and writes none of them.
 
 No column of a feed may have a slash in its name (`ColumnName` in the settings), so no column is overwritten.
 """
 
 from __future__ import annotations
-
-from dedup_clone.contract.errors import ConfigurationError
-from dedup_clone.contract.table import TableContract
 
 # Number of the source of a row: PARENT_SOURCE, or that of a delivery.
 SOURCE = "/source"
@@ -28,25 +25,9 @@ CHANGED = "/changed"
 
 HELPER_COLUMNS = (DESTINATION_FILE, SOURCE, SURPLUS, NEWEST, IN_PARENT, CHANGED)
 
-# A hash of the row as it was read, NULL if the row is not in the sample. `checked_output` compares it with what is
-# written.
-READ_FINGERPRINT = "/read_as"
-
 # The next three are only used while the rows of a key are ranked. The row's rank; the winner has rank 1:
 RANK = "/rank"
 # The winner's values:
 WINNER = "/winner"
 # The lowest rank of a row that is not surplus and has other values than the winner:
 FIRST_OTHER = "/first_other"
-
-# The versions of a key are its rows except surplus rows. Whether all versions have the winner's values: if not, the row
-# changed in between, even if the parent's values equal the winner's.
-VERSIONS_EQUAL = "/versions_equal"
-
-
-def require_free_names(table: TableContract) -> None:
-    """Raise ConfigurationError if a column of the table has the name of a helper column."""
-    helpers = {*HELPER_COLUMNS, READ_FINGERPRINT, RANK, WINNER, FIRST_OTHER, VERSIONS_EQUAL}
-    taken = [column.name for column in table.columns if column.name in helpers]
-    if taken:
-        raise ConfigurationError(f"Columns {taken} are named like helper columns of the Spark job: rename them.")

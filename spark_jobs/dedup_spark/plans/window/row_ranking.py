@@ -6,21 +6,21 @@ The result has one winner for each key, and the surplus rows.
 
 from __future__ import annotations
 
-from pyspark.sql import Column, DataFrame, Window
+from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as f
 
 from dedup_clone.contract.table import TableContract, UpdateIdMode
 from dedup_spark.parent import PARENT_SOURCE
-from dedup_spark.plans.dataframe.helper_columns import (
+from dedup_spark.plans.window.helper_columns import (
     CHANGED,
     DESTINATION_FILE,
     FIRST_OTHER,
+    HELPER_COLUMNS,
     IN_PARENT,
     NEWEST,
     RANK,
     SOURCE,
     SURPLUS,
-    VERSIONS_EQUAL,
     WINNER,
 )
 from dedup_spark.value_order import comparable_column
@@ -33,22 +33,11 @@ def key_order(table: TableContract) -> list[str]:
     return [table.partition_column, DESTINATION_FILE, *dict.fromkeys([*clustered, *other_keys])]
 
 
-def values(table: TableContract) -> Column:
-    """All value columns as one value that Spark can compare; a constant if the table has none."""
-    return f.struct(f.lit(0), *_comparable_values(table))
-
-
-def _comparable_values(table: TableContract) -> list[Column]:
-    return [comparable_column(c, f.col(c.name)) for c in table.value_columns]
-
-
 def rank(rows: DataFrame, table: TableContract, mode: UpdateIdMode) -> DataFrame:
     """Return winners, with the helper columns that describe their keys, and surplus rows."""
-    greatest_first = [
-        f.col(table.snapshot_id_column).desc(),
-        f.col(SOURCE).desc(),
-        *[value.desc() for value in _comparable_values(table)],
-    ]
+    columns = [comparable_column(c, f.col(c.name)) for c in table.value_columns]
+    values = f.struct(f.lit(0), *columns)  # with a constant, because a table may have no value column
+    greatest_first = [f.col(table.snapshot_id_column).desc(), f.col(SOURCE).desc(), *[c.desc() for c in columns]]
     # These columns include the output file, which is the same for all rows of a key.
     order = Window.partitionBy(*key_order(table)).orderBy(*greatest_first)
     whole_key = order.rowsBetween(Window.unboundedPreceding, Window.unboundedFollowing)
@@ -57,9 +46,9 @@ def rank(rows: DataFrame, table: TableContract, mode: UpdateIdMode) -> DataFrame
         .withColumn(SURPLUS, f.lag(SOURCE).over(order).eqNullSafe(f.col(SOURCE)))
         .withColumn(NEWEST, f.max(SOURCE).over(whole_key))
         .withColumn(IN_PARENT, f.min(SOURCE).over(whole_key) == PARENT_SOURCE)
-        .withColumn(WINNER, f.first(values(table)).over(whole_key))
+        .withColumn(WINNER, f.first(values).over(whole_key))
     )
-    differs = ~f.col(WINNER).eqNullSafe(values(table))
+    differs = ~f.col(WINNER).eqNullSafe(values)
     ranked = ranked.withColumn(CHANGED, f.max((f.col(SOURCE) == PARENT_SOURCE) & differs).over(whole_key))
     if mode is UpdateIdMode.LAST_CHANGED:
         # The rows of a key, except surplus rows, are versions of one row, the newest first. The winner and the versions
@@ -67,9 +56,13 @@ def rank(rows: DataFrame, table: TableContract, mode: UpdateIdMode) -> DataFrame
         # that of the last change.
         is_version = ~f.col(SURPLUS)
         ranked = ranked.withColumn(FIRST_OTHER, f.min(f.when(is_version & differs, f.col(RANK))).over(whole_key))
-        versions_equal = f.col(FIRST_OTHER).isNull()
-        is_in_run = is_version & (versions_equal | (f.col(RANK) < f.col(FIRST_OTHER)))
+        is_in_run = is_version & (f.col(FIRST_OTHER).isNull() | (f.col(RANK) < f.col(FIRST_OTHER)))
         id_in_run = f.when(is_in_run, f.col(table.snapshot_id_column))
-        ranked = ranked.withColumn(VERSIONS_EQUAL, versions_equal)
         ranked = ranked.withColumn(table.snapshot_id_column, f.min(id_in_run).over(whole_key))
     return ranked.where((f.col(RANK) == 1) | f.col(SURPLUS))
+
+
+def in_written_order(rows: DataFrame, table: TableContract) -> DataFrame:
+    """Return declared columns and HELPER_COLUMNS, sorted in each task by date, output file and clustering columns."""
+    names = [column.name for column in table.columns]
+    return rows.select(*names, *HELPER_COLUMNS).sortWithinPartitions(*key_order(table)[:2], *table.cluster_by)

@@ -1,4 +1,4 @@
-"""Writes the deduplicated rows of DataFrame plans as Parquet, and counts them. Runs in Spark's Python workers.
+"""Writes the ranked rows of plan `window` as Parquet, and counts them. Runs in Spark's Python workers.
 
 The rows are sorted by date, output file and clustering columns. The result is one record for each file. Each attempt of
 a Spark task writes files with unique names, and only records of attempts that Spark accepts reach the driver, so the
@@ -20,8 +20,8 @@ from pyspark import TaskContext
 from dedup_clone.contract.manifest import Difference
 from dedup_clone.contract.table import TableContract
 from dedup_spark.column_types import arrow_schema
-from dedup_spark.plans.dataframe.counting_file import CountingFile
-from dedup_spark.plans.dataframe.helper_columns import DESTINATION_FILE
+from dedup_spark.plans.window.counting_file import CountingFile
+from dedup_spark.plans.window.helper_columns import DESTINATION_FILE
 
 
 def examples_column(difference: Difference) -> str:

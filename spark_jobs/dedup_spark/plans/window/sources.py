@@ -5,14 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from datetime import date
-from functools import reduce
 
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import IntegerType, StructField, StructType
 
-from dedup_clone.contract.table import TableContract, UpdateIdMode
+from dedup_clone.contract.table import TableContract
 from dedup_spark import storage
 from dedup_spark.absent_columns import complete_batch
 from dedup_spark.arrow_cast import cast_table, nullable_type
@@ -21,66 +20,27 @@ from dedup_spark.comparison.key_reader import group_rows_per_batch
 from dedup_spark.execution.fan_out import TASKS_PER_CORE
 from dedup_spark.landing.delivery_validation import ValidatedDelivery
 from dedup_spark.parent import PARENT_SOURCE, Parent
-from dedup_spark.plans.dataframe.checked_output import with_fingerprint
-from dedup_spark.plans.dataframe.helper_columns import SOURCE
-from dedup_spark.plans.dataframe.output_partitions import OutputPartitions, repartition
+from dedup_spark.plans.window.helper_columns import SOURCE
 from dedup_spark.storage.parquet_files import open_parquet
 
 
-@dataclass(frozen=True)
-class Sources:
-    """The rows of all sources. Each method returns rows after one shuffle that brings equal keys into one task.
-
-    `deliveries` is None if no delivery has any of the dates; `parent` is None if the parent has none of them.
-    """
-
-    table: TableContract
-    mode: UpdateIdMode
-    partitions: OutputPartitions
-    deliveries: DataFrame | None
-    parent: DataFrame | None
-
-    def repartitioned_union(self) -> DataFrame:
-        present = [rows for rows in (self.parent, self.deliveries) if rows is not None]
-        return repartition(reduce(DataFrame.unionByName, present), self.table, self.partitions)
-
-    def repartitioned_deliveries(self) -> DataFrame | None:
-        return None if self.deliveries is None else repartition(self.deliveries, self.table, self.partitions)
-
-    def repartitioned_parent(self) -> DataFrame | None:
-        return None if self.parent is None else repartition(self.parent, self.table, self.partitions)
-
-
-def delivered_rows(
-    session: SparkSession, table: TableContract, applied: tuple[ValidatedDelivery, ...], dates: set[date]
-) -> DataFrame | None:
-    """Return the rows of these dates from all deliveries; None if no delivery has any of them."""
-    files = [
-        (file.file.uri, number)
-        for number, validated in enumerate(applied, start=PARENT_SOURCE + 1)
-        for file in validated.files
-        if not dates.isdisjoint(file.rows_by_date)
-    ]
-    return _rows(session, table, files, dates)
-
-
-def parent_rows(session: SparkSession, table: TableContract, parent: Parent, dates: set[date]) -> DataFrame | None:
-    """Return the parent's rows of these dates; None if it has none of them."""
+def read_sources(
+    session: SparkSession,
+    table: TableContract,
+    applied: tuple[ValidatedDelivery, ...],
+    parent: Parent,
+    dates: set[date],
+) -> DataFrame:
+    """Return the rows of these dates from all deliveries and from the parent."""
     files = [(parent.uri(file), PARENT_SOURCE) for file in parent.files if file.date in dates]
-    return _rows(session, table, files, dates)
-
-
-def _rows(
-    session: SparkSession, table: TableContract, files: list[tuple[str, int]], dates: set[date]
-) -> DataFrame | None:
-    """Return the rows of these dates in files, each given by its URI and the number of its source."""
-    if not files:
-        return None
+    for number, validated in enumerate(applied, start=PARENT_SOURCE + 1):
+        with_dates = (file for file in validated.files if not dates.isdisjoint(file.rows_by_date))
+        files += [(file.file.uri, number) for file in with_dates]
     context = session.sparkContext
     task_count = min(len(files), context.defaultParallelism * TASKS_PER_CORE)
     tasks = session.createDataFrame(context.parallelize(files, task_count), "uri string, source int")
     schema = StructType([*spark_schema(table.columns), StructField(SOURCE, IntegerType())])
-    return with_fingerprint(tasks.mapInArrow(_FileReader(table, frozenset(dates)).read, schema), table)
+    return tasks.mapInArrow(_FileReader(table, frozenset(dates)).read, schema)
 
 
 @dataclass(frozen=True)
