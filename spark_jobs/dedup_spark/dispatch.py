@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Sequence
-from dataclasses import replace
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
 from datetime import date
-from typing import Any
 
 from dedup_clone.contract.manifest import DateOutcome
 from dedup_clone.contract.request import DedupRequest
@@ -14,6 +13,7 @@ from dedup_clone.contract.table import UpdateIdMode
 from dedup_spark.candidate.new_manifest import PlanResults
 from dedup_spark.execution.date_fan_out import KEY_CACHE_BYTES, largest_first
 from dedup_spark.execution.job_log import JobLog
+from dedup_spark.execution.part_tasks import PartTasks
 from dedup_spark.execution.session import SessionSource
 from dedup_spark.landing.delivery_validation import ValidatedDelivery
 from dedup_spark.output.file_sizes import target_file_bytes
@@ -24,10 +24,23 @@ from dedup_spark.plans.adopt.adopt_task import AdoptTask
 from dedup_spark.plans.date_tasks import run_tasks_of_dates
 from dedup_spark.plans.fused_scan import FusedScan
 from dedup_spark.plans.rewrite.rewrite_date import RewriteDate
-from dedup_spark.plans.rewrite.rewrite_task import RewriteTask
-from dedup_spark.plans.saved_outcomes import ResumableWork
 from dedup_spark.plans.scanned_date import Outcome, Task
 from dedup_spark.plans.window.window_plan import run_window_plan
+
+
+@dataclass(frozen=True)
+class _WriteDate:
+    """Runs the task of one date."""
+
+    adopt: AdoptDate
+    rewrite: RewriteDate
+
+    def __call__(self, task: Task) -> Outcome:
+        return self.adopt(task) if isinstance(task, AdoptTask) else self.rewrite(task)
+
+    def with_parts(self, parts: PartTasks) -> _WriteDate:
+        """Return the same work, to be called on the driver, with parts of it run as Spark tasks."""
+        return replace(self, adopt=replace(self.adopt, parts=parts))
 
 
 def run_plans(
@@ -43,29 +56,21 @@ def run_plans(
 
     Files of the fused scan that no plan uses are deleted.
     """
-    to_adopt = largest_first(plan.task for plan in plans.values() if isinstance(plan.task, AdoptTask))
-    to_rewrite = largest_first(plan.task for plan in plans.values() if isinstance(plan.task, RewriteTask))
-    outcomes = scan.claim([*to_adopt, *to_rewrite])
+    tasks: list[Task] = largest_first(plan.task for plan in plans.values() if plan.task)
+    outcomes = scan.claim(tasks)
     file_bytes = target_file_bytes(
         request.file_bytes, (f.file for validated in applied for f in validated.files), parent
     )
-
-    def run_remaining(tasks: Sequence[Task], work: Callable[[Any], Outcome], step: str) -> None:
-        """Run `work` for those of `tasks` that have no outcome yet, and add their outcomes to `outcomes`."""
-        remaining = [task for task in tasks if task.day not in outcomes]
-        description = f"{request.feed} generation {request.generation}: {step}"
-        found = run_tasks_of_dates(
-            session, ResumableWork(work, scan.saved), remaining, description, request.data_uri, job_log
+    _log_not_adopted(job_log, plans.values())
+    remaining = [task for task in tasks if task.day not in outcomes]
+    with job_log.phase("deduplicate"):
+        work = _WriteDate(
+            AdoptDate.from_request(request, scan.seed, KEY_CACHE_BYTES),
+            RewriteDate.from_request(request, scan.seed, file_bytes, KEY_CACHE_BYTES),
         )
-        outcomes.update(zip((task.day for task in remaining), found, strict=True))
-
-    if to_adopt:
-        with job_log.phase(DateOutcome.ADOPT):
-            run_remaining(to_adopt, AdoptDate.from_request(request, scan.seed, KEY_CACHE_BYTES), "adopt, compare keys")
-    _log_not_adopted(job_log, [plan.after(outcomes[day]) if day in outcomes else plan for day, plan in plans.items()])
-    with job_log.phase(DateOutcome.REWRITE):
-        rewrite = RewriteDate.from_request(request, scan.seed, file_bytes, KEY_CACHE_BYTES)
-        run_remaining(to_rewrite, rewrite, "rewrite, compare and write rows")
+        description = f"{request.feed} generation {request.generation}: compare and write"
+        found = run_tasks_of_dates(session, work, remaining, description, request.data_uri, job_log)
+    outcomes.update(zip((task.day for task in remaining), found, strict=True))
     results = PlanResults()
     plans = dict(plans)
     for day, outcome in outcomes.items():
@@ -83,7 +88,7 @@ def run_plans(
     return plans, results
 
 
-def _log_not_adopted(job_log: JobLog, plans: Sequence[DatePlan]) -> None:
+def _log_not_adopted(job_log: JobLog, plans: Iterable[DatePlan]) -> None:
     """Log how many dates have a slower plan than adopt, and the most frequent reason, with the number of its dates.
 
     The fused scan may have rewritten some of these dates already.

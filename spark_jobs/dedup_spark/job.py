@@ -39,22 +39,19 @@ from dedup_spark.output.copy_forward import copy_forward
 from dedup_spark.parent import PARENT_SOURCE, Parent, read_parent
 from dedup_spark.plan_selection import DatePlan, erasure_plans, select_plans, unchanged_plans
 from dedup_spark.plans.fused_scan import FusedScan
-from dedup_spark.plans.saved_outcomes import SavedOutcomes
 
 
 @dataclass(frozen=True)
 class DedupJob:
-    """One run of the job. A run that was lost is followed by another run of the same attempt.
+    """One run of the job. A run that was lost is followed by another run of the same attempt, which repeats its work.
 
-    `run_id`: names this run's data folder and records. `outcomes_uri`: the folder in which all runs of the attempt save
-    outcomes of dates, so that a later run need not handle these dates again.
+    `run_id`: names this run's data folder and records.
     """
 
     request: DedupRequest
     session: SessionSource
     job_log: JobLog
     run_id: str = field(default_factory=lambda: uuid4().hex[:12])
-    outcomes_uri: str = ""
 
     def run(self) -> None:
         """Create `candidate.json` unless it exists.
@@ -73,8 +70,8 @@ class DedupJob:
 
     def _in_own_folder(self) -> DedupJob:
         """Return the job with a data folder to which no other run of the attempt writes."""
-        data_uri, outcomes_uri = (storage.join(self.request.data_uri, name) for name in (f"{self.run_id}/", "outcomes"))
-        return replace(self, request=replace(self.request, data_uri=data_uri), outcomes_uri=outcomes_uri)
+        data_uri = storage.join(self.request.data_uri, f"{self.run_id}/")
+        return replace(self, request=replace(self.request, data_uri=data_uri))
 
     def _candidate(self) -> Candidate:
         """Do the work of the run, and return the candidate."""
@@ -90,8 +87,7 @@ class DedupJob:
             return self._finish(ValidatedDeliveries((), ()), requested, generation, PlanResults(), parent)
         with self.job_log.phase("examine"):
             seed = read_seed(self.request.seed_uri)
-            saved = SavedOutcomes.list(self.outcomes_uri, self.request.data_uri)
-            scan = FusedScan(self.request, arrivals, parent, seed, self.session, saved, self.job_log)
+            scan = FusedScan(self.request, arrivals, parent, seed, self.session, self.job_log)
             fan_out = FanOut(self.session)
             validated = validate_deliveries(self.request, arrivals, parent.newest_id, fan_out, scan.validate)
         plans = select_plans(self.request, validated.applied, parent)
@@ -222,9 +218,6 @@ class DedupJob:
             eraser = RowEraser(request.table, request.data_uri, tuple(key_sets), tombstones)
             newest = None if request.erases else applied[-1]  # `applied` is empty in a takeover, which has no erasures
             generation, erased, erased_keys = eraser.erase(generation, newest, FanOut(self.session))
-            # Saved outcomes contain examples of keys, also of erased ones.
-            for name in storage.list_objects(self.outcomes_uri):
-                storage.delete(storage.join(self.outcomes_uri, name))
         examined = () if request.erases else tuple(sorted(validated.applied[-1].retained_rows))
         self.job_log.info(f"left {sum(erased.rows.values())} rows of erased keys out, on {len(erased.rows)} dates")
         return generation, replace(erased, examined=examined), erased_keys

@@ -50,7 +50,7 @@ def test_a_bad_delivery_is_refused_with_its_fault_and_a_good_one_beside_it_is_no
     candidate = area.publish(bad)
     assert_says(candidate, bad, case)
     assert (candidate.manifest, candidate.file_list_uri, area.manifest) == (None, None, None)
-    assert not [name for name in storage.list_objects(storage.join(area.state, "data")) if "/outcomes/" not in name]
+    assert not storage.list_objects(storage.join(area.state, "data"))
     validated = validate_deliveries(area.request([bad, fine]), (bad, fine), None, FanOut(area.spark))
     assert [item.delivery for item in validated.applied] == [fine.delivery]
     assert [item.delivery for item in validated.refused] == [bad.delivery]

@@ -8,7 +8,7 @@ import shutil
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
-from datetime import date, timedelta
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 from unittest.mock import patch
@@ -21,9 +21,6 @@ from dedup_clone.contract.request import DedupRequest, Plan
 from dedup_clone.contract.table import UpdateIdMode
 from dedup_spark import job as job_module
 from dedup_spark import storage
-from dedup_spark.plans import saved_outcomes
-from dedup_spark.plans.adopt.adopt_date import AdoptDate
-from dedup_spark.plans.rewrite.rewrite_date import RewriteDate
 from testkit.spark_job_feed import SparkJobFeed
 from testkit.table_contracts import PRODUCTS
 from tests.spark.against_oracle import JobAgainstOracle
@@ -57,11 +54,6 @@ def counted_writes(killed_before: int | None = None) -> Iterator[Callable[[], in
         for name in WRITES:
             patches.enter_context(patch.object(storage, name, counted(getattr(storage, name))))
         yield lambda: seen[0]
-
-
-@pytest.fixture(autouse=True)
-def every_outcome_is_saved(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(saved_outcomes, "MIN_SAVED_SECONDS", 0.0)
 
 
 def candidate_of(request: DedupRequest) -> Candidate | None:
@@ -124,11 +116,10 @@ def test_runs_of_one_attempt_share_no_file(area: SparkJobFeed) -> None:
     area.publish(area.land(1, [row(1, 1, 1), row(1, 2, 1, SECOND)]))
     request = area.request([area.land(2, [row(2, 1, 1)])])
     candidate = area.run(request)
-    first = {name for name in storage.list_objects(request.data_uri) if not name.startswith("outcomes/")}
+    first = set(storage.list_objects(request.data_uri))
     storage.delete(storage.join(request.attempt_uri, "candidate.json"))
     area.run(request)
-    names = {name for name in storage.list_objects(request.data_uri) if not name.startswith("outcomes/")}
-    second = names - first
+    second = set(storage.list_objects(request.data_uri)) - first
     assert len(second) == len(first)
     for name in second:
         storage.delete(storage.join(request.data_uri, name))
@@ -136,82 +127,22 @@ def test_runs_of_one_attempt_share_no_file(area: SparkJobFeed) -> None:
     assert found(area) == [(1, 1, 2), (2, 1, 1)]
 
 
-@pytest.fixture
-def scanned(monkeypatch: pytest.MonkeyPatch) -> list[date]:
-    """The dates that were worked on."""
-    days: list[date] = []
-    for plan in (AdoptDate, RewriteDate):
-        for name in ("scan", "__call__"):
-            work = getattr(plan, name)
-
-            def counted(self: Any, task: Any, *rest: Any, _work: Any = work) -> Any:
-                days.append(task.day)
-                return _work(self, task, *rest)
-
-            monkeypatch.setattr(plan, name, counted)
-    return days
-
-
-def run_until_the_driver_is_lost(area: SparkJobFeed, request: DedupRequest) -> None:
-    with patch.object(job_module, "copy_forward", side_effect=Killed), pytest.raises(Killed):
-        area.run(request)
-
-
-def second_request(area: SparkJobFeed) -> DedupRequest:
-    """Of a snapshot that changes one date, lacks a key of it, and has the other date as it was."""
-    area.publish(area.land(1, rows(1, *range(50)) + rows(1, 1, day=SECOND)))
-    return area.request([area.land(2, [*rows(2, *range(1, 51)), row(2, 1, 10, day=SECOND)])])
-
-
 @pytest.mark.parametrize("mode", list(UpdateIdMode))
-def test_the_next_run_goes_on_where_the_driver_was_lost(
-    area: SparkJobFeed, mode: UpdateIdMode, scanned: list[date]
+def test_the_run_after_a_lost_driver_makes_the_whole_table_in_its_own_folder(
+    area: SparkJobFeed, mode: UpdateIdMode
 ) -> None:
     area.mode = mode
-    request = second_request(area)
-    scanned.clear()
-    run_until_the_driver_is_lost(area, request)
-    (lost,) = {name.split("/")[0] for name in storage.list_objects(request.data_uri)} - {"outcomes"}
-    resumed = area.run(request)
-    assert sorted(scanned) == [FIRST, SECOND]
-    shutil.rmtree(storage.join(request.data_uri, lost))  # the candidate's folder is complete by itself
-    area.commit(resumed)
+    area.publish(area.land(1, rows(1, *range(50)) + rows(1, 1, day=SECOND)))
+    request = area.request([area.land(2, [*rows(2, *range(1, 51)), row(2, 1, 10, day=SECOND)])])
+    with patch.object(job_module, "copy_forward", side_effect=Killed), pytest.raises(Killed):
+        area.run(request)
+    (lost,) = {name.split("/")[0] for name in storage.list_objects(request.data_uri)}
+    candidate = area.run(request)
+    shutil.rmtree(storage.join(request.data_uri, lost))
+    area.commit(candidate)
     assert len(found(area)) == 52
-    area.publish(area.land(3, rows(3, *range(2, 51))))  # the fingerprints were copied too
+    area.publish(area.land(3, rows(3, *range(2, 51))))
     assert "stored" in area.entry(FIRST).plan_reason or "buckets" in area.entry(FIRST).plan_reason
-
-
-def _delete_files(request: DedupRequest) -> None:
-    for name in storage.list_objects(request.data_uri):
-        if not name.startswith("outcomes/"):
-            storage.delete(storage.join(request.data_uri, name))
-
-
-def _damage_records(request: DedupRequest) -> None:
-    folder = storage.join(request.data_uri, "outcomes")
-    for name in storage.list_objects(folder):
-        storage.write_text(storage.join(folder, name), "{}")
-
-
-@pytest.mark.parametrize("spoil", [_delete_files, _damage_records])
-def test_an_outcome_that_is_not_whole_is_found_again(
-    area: SparkJobFeed, scanned: list[date], spoil: Callable[[DedupRequest], None]
-) -> None:
-    request = second_request(area)
-    run_until_the_driver_is_lost(area, request)
-    scanned.clear()
-    spoil(request)
-    area.commit(area.run(request))
-    assert FIRST in scanned
-    assert len(found(area)) == 52
-
-
-def test_the_outcome_of_a_quick_date_is_not_saved(area: SparkJobFeed, monkeypatch: pytest.MonkeyPatch) -> None:
-    """With hundreds of small dates, saving their outcomes would take as long as the dates themselves."""
-    monkeypatch.setattr(saved_outcomes, "MIN_SAVED_SECONDS", 3600.0)
-    request = second_request(area)
-    run_until_the_driver_is_lost(area, request)
-    assert not storage.list_objects(storage.join(request.data_uri, "outcomes"))
 
 
 DATES, KILLS = times(10, 40), times(1, 20)

@@ -33,7 +33,6 @@ from dedup_spark.plans.date_tasks import run_tasks_of_dates
 from dedup_spark.plans.delivered_date import presumed_deliveries
 from dedup_spark.plans.rewrite.rewrite_date import RewriteDate
 from dedup_spark.plans.rewrite.rewrite_task_builder import presumed_rewrite_tasks
-from dedup_spark.plans.saved_outcomes import SavedOutcomes
 from dedup_spark.plans.scanned_date import Outcome, ScannedDate, Task
 from dedup_spark.plans.written_date import WrittenDate
 
@@ -42,27 +41,14 @@ _logger = logging.getLogger("dedup_spark")
 
 @dataclass(frozen=True)
 class ScanDate:
-    """Runs one presumed task and validates its files, or loads what an earlier run of the attempt saved."""
+    """Runs one presumed task and validates its files."""
 
     adopt: AdoptDate
     rewrite: RewriteDate
     validator: FileValidator
-    saved: SavedOutcomes
 
     def __call__(self, presumed: Task) -> ScannedDate:
-        """Scan the date, and save the outcome. If the scan fails, validate the files one by one, without an outcome."""
-        saved = self.saved.load(presumed)
-        if saved:
-            return saved
-        scanned = self._scan(presumed)
-        self.saved.save(presumed, scanned)
-        return scanned
-
-    def with_parts(self, parts: PartTasks) -> ScanDate:
-        """Return a scan to be called on the driver, which reads the files of a large date in several Spark tasks."""
-        return replace(self, adopt=replace(self.adopt, parts=parts))
-
-    def _scan(self, presumed: Task) -> ScannedDate:
+        """Scan the date. If the scan fails, validate the files one by one, without an outcome."""
         landed = {file.uri: file for delivered in presumed.deliveries for file in delivered.landed_files(presumed.day)}
         reader = ValidatingReader(self.adopt.table, validator=self.validator, landed=landed)
         task_and_outcome: tuple[Task, Outcome] | None = None
@@ -78,6 +64,10 @@ class ScanDate:
         validations = (reader.validations.get(uri) or self.validator(file) for uri, file in landed.items())
         return ScannedDate(tuple(validations), task_and_outcome)
 
+    def with_parts(self, parts: PartTasks) -> ScanDate:
+        """Return a scan to be called on the driver, which reads the files of a large date in several Spark tasks."""
+        return replace(self, adopt=replace(self.adopt, parts=parts))
+
 
 @dataclass
 class FusedScan:
@@ -88,7 +78,6 @@ class FusedScan:
     parent: Parent
     seed: Seed
     session: SessionSource
-    saved: SavedOutcomes
     job_log: JobLog
     _outcomes: dict[Task, Outcome] = field(default_factory=dict)
 
@@ -99,7 +88,7 @@ class FusedScan:
         file_bytes = target_file_bytes(self.request.file_bytes, files, self.parent)
         adopt = AdoptDate.from_request(self.request, self.seed, KEY_CACHE_BYTES)
         rewrite = RewriteDate.from_request(self.request, self.seed, file_bytes, KEY_CACHE_BYTES)
-        scan = ScanDate(adopt, rewrite, FileValidator.from_request(self.request), self.saved)
+        scan = ScanDate(adopt, rewrite, FileValidator.from_request(self.request))
         description = f"{self.request.feed} generation {self.request.generation}: validate and compare"
         scanned = run_tasks_of_dates(self.session, scan, tasks, description, self.request.data_uri, self.job_log)
         self._outcomes = dict(
