@@ -1,118 +1,189 @@
-"""Runs each date's plan: first adopt, then rewrite, then window, which also writes what the others decline."""
+"""Runs the plans of dates: first adopt and rewrite, then window, which also writes what the others decline.
+
+Plans are selected from names and ids alone, and landed files are validated by the tasks that read them. Then plans are
+selected again, for the deliveries that are valid. An outcome counts if its date has the same task as before; other
+outcomes are deleted, and only these dates run again.
+"""
 
 from __future__ import annotations
 
+import logging
 from collections import Counter
-from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from datetime import date
 
+from dedup_clone.contract.delivery import Arrival
 from dedup_clone.contract.manifest import DateOutcome
 from dedup_clone.contract.request import DedupRequest
 from dedup_clone.contract.table import UpdateIdMode
+from dedup_spark import storage
 from dedup_spark.candidate.new_manifest import PlanResults
+from dedup_spark.comparison.validating_reader import ValidatingReader
 from dedup_spark.execution.date_fan_out import KEY_CACHE_BYTES, largest_first
+from dedup_spark.execution.fan_out import FanOut
 from dedup_spark.execution.job_log import JobLog
 from dedup_spark.execution.part_tasks import PartTasks
 from dedup_spark.execution.session import SessionSource
-from dedup_spark.landing.delivery_validation import ValidatedDelivery
+from dedup_spark.fingerprints import stored
+from dedup_spark.fingerprints.seed import Seed
+from dedup_spark.landing.delivery_validation import ValidatedDelivery, expected_deliveries, validate_files
+from dedup_spark.landing.file_validation import FileValidation, FileValidator, LandedFile
 from dedup_spark.output.file_sizes import target_file_bytes
 from dedup_spark.parent import Parent
-from dedup_spark.plan_selection import DatePlan
+from dedup_spark.plan_selection import DatePlan, select_plans
 from dedup_spark.plans.adopt.adopt_date import AdoptDate
-from dedup_spark.plans.adopt.adopt_task import AdoptTask
-from dedup_spark.plans.date_tasks import run_tasks_of_dates
-from dedup_spark.plans.fused_scan import FusedScan
+from dedup_spark.plans.adopt.adopt_task import AdoptOutcome, AdoptTask
+from dedup_spark.plans.date_tasks import Task, run_tasks_of_dates
 from dedup_spark.plans.rewrite.rewrite_date import RewriteDate
-from dedup_spark.plans.scanned_date import Outcome, Task
+from dedup_spark.plans.rewrite.rewrite_task import RewriteOutcome
 from dedup_spark.plans.window.window_plan import run_window_plan
+from dedup_spark.plans.written_date import WrittenDate
+
+_logger = logging.getLogger("dedup_spark")
+
+Outcome = AdoptOutcome | RewriteOutcome
 
 
 @dataclass(frozen=True)
-class _WriteDate:
-    """Runs the task of one date."""
+class DateResult:
+    """What a Spark task returns for a date: validations of the files that no task had read before, and the outcome.
+
+    The outcome comes with the task as it is once its rows are counted. Both are None if the work failed before the
+    files were known to be valid, or if the newest delivery has no row of the date.
+    """
+
+    validations: tuple[FileValidation, ...]
+    task_and_outcome: tuple[Task, Outcome] | None
+
+
+@dataclass(frozen=True)
+class RunDate:
+    """Runs the task of one date, and validates those of its files that have not been validated yet."""
 
     adopt: AdoptDate
     rewrite: RewriteDate
+    validator: FileValidator
 
-    def __call__(self, task: Task) -> Outcome:
-        return self.adopt(task) if isinstance(task, AdoptTask) else self.rewrite(task)
+    def __call__(self, task: Task) -> DateResult:
+        """Run the task. If it fails, validate the files one by one: the cause is reported for the file, or next time.
 
-    def with_parts(self, parts: PartTasks) -> _WriteDate:
-        """Return the same work, to be called on the driver, with parts of it run as Spark tasks."""
+        Raises what the plan raises if all files are valid already.
+        """
+        landed = {file.uri: file for delivered in task.deliveries for file in delivered.unread_files(task.day)}
+        reader = ValidatingReader(self.adopt.table, validator=self.validator, landed=landed)
+        found: tuple[Task, Outcome] | None = None
+        try:
+            found = self.adopt(task, reader) if isinstance(task, AdoptTask) else self.rewrite(task, reader)
+        except Exception as error:
+            if not landed:
+                raise
+            _logger.info("date [%s] may run again: %s: %s", task.day, type(error).__name__, error)
+        if self.adopt.parts:  # on the driver: `DateRuns.validate` has the remaining files validated in Spark tasks
+            return DateResult(tuple(reader.validations.values()), found)
+        validations = (reader.validations.get(uri) or self.validator(file) for uri, file in landed.items())
+        return DateResult(tuple(validations), found)
+
+    def with_parts(self, parts: PartTasks) -> RunDate:
+        """Return the same work, to be called on the driver, with the files of a large date read in several tasks."""
         return replace(self, adopt=replace(self.adopt, parts=parts))
 
 
-def run_plans(
-    session: SessionSource,
-    request: DedupRequest,
-    plans: dict[date, DatePlan],
-    applied: tuple[ValidatedDelivery, ...],
-    parent: Parent,
-    scan: FusedScan,
-    job_log: JobLog,
-) -> tuple[dict[date, DatePlan], PlanResults]:
-    """Return the plan that each date finally took, and what the plans wrote.
+@dataclass
+class DateRuns:
+    """Runs the tasks of dates of one job, and keeps their outcomes. `file_bytes`: the target size of a written file."""
 
-    Files of the fused scan that no plan uses are deleted.
-    """
-    tasks: list[Task] = largest_first(plan.task for plan in plans.values() if plan.task)
-    outcomes = scan.claim(tasks)
-    file_bytes = target_file_bytes(
-        request.file_bytes, (f.file for validated in applied for f in validated.files), parent
-    )
-    _log_not_adopted(job_log, plans.values())
-    remaining = [task for task in tasks if task.day not in outcomes]
-    with job_log.phase("deduplicate"):
-        work = _WriteDate(
-            AdoptDate.from_request(request, scan.seed, KEY_CACHE_BYTES),
-            RewriteDate.from_request(request, scan.seed, file_bytes, KEY_CACHE_BYTES),
+    request: DedupRequest
+    arrivals: Sequence[Arrival]
+    parent: Parent
+    seed: Seed
+    session: SessionSource
+    job_log: JobLog
+    file_bytes: int = 0
+    _outcomes: dict[Task, Outcome] = field(default_factory=dict)
+
+    def validate(self, files: Sequence[LandedFile]) -> list[FileValidation]:
+        """Run the dates as if all files were valid. Return a validation of each file, in any order.
+
+        Without date folders the dates of files are not known before the files are read, so no date runs.
+        """
+        self.file_bytes = target_file_bytes(self.request.file_bytes, files, self.parent)
+        validations: list[FileValidation] = []
+        if all(file.folder_date for file in files):
+            expected = expected_deliveries(self.request, self.arrivals, files)
+            validations = self.run(select_plans(self.request, expected, self.parent), "validate and compare")
+        validated_uris = {validation.file.uri for validation in validations}
+        remaining = [file for file in files if file.uri not in validated_uris]
+        return validations + validate_files(self.request, remaining, FanOut(self.session))
+
+    def run(self, plans: Mapping[date, DatePlan], step: str) -> list[FileValidation]:
+        """Run the tasks of these plans that have no outcome yet. Return validations of the files that were first read.
+
+        What other tasks wrote before is deleted.
+        """
+        tasks: list[Task] = largest_first(plan.task for plan in plans.values() if plan.task)
+        for task in self._outcomes.keys() - set(tasks):
+            self._delete(task, self._outcomes.pop(task))
+        work = RunDate(
+            AdoptDate.from_request(self.request, self.seed, KEY_CACHE_BYTES),
+            RewriteDate.from_request(self.request, self.seed, self.file_bytes, KEY_CACHE_BYTES),
+            FileValidator.from_request(self.request),
         )
-        description = f"{request.feed} generation {request.generation}: compare and write"
-        found = run_tasks_of_dates(session, work, remaining, description, request.data_uri, job_log)
-    outcomes.update(zip((task.day for task in remaining), found, strict=True))
-    results = PlanResults()
-    plans = dict(plans)
-    for day, outcome in outcomes.items():
-        results.add(outcome)
-        plans[day] = plans[day].after(outcome)
-    days = {day for day, plan in plans.items() if plan.outcome is DateOutcome.WINDOW}
-    if days:
-        with job_log.phase(DateOutcome.WINDOW):
-            job_log.expect_dates(len(days))
-            with job_log.dates_at_work(len(days)):
-                written = run_window_plan(session(), request, days, applied, parent, file_bytes)
-        for date_written in written:
-            fingerprint = _unchanged_fingerprint(request.update_id_mode, date_written.day, applied, parent)
-            results.add(replace(date_written, key_fingerprint=fingerprint))
-    return plans, results
+        remaining = [task for task in tasks if task not in self._outcomes]
+        description = f"{self.request.feed} generation {self.request.generation}: {step}"
+        results = run_tasks_of_dates(self.session, work, remaining, description, self.request.data_uri, self.job_log)
+        self._outcomes.update(result.task_and_outcome for result in results if result.task_and_outcome)
+        return [validation for result in results for validation in result.validations]
 
+    def _delete(self, task: Task, outcome: Outcome) -> None:
+        files = (outcome.files or ()) if isinstance(outcome, WrittenDate) else ()
+        for path in (*(file.path for file in files), stored.path_of(task.day)):
+            storage.delete(storage.join(self.request.data_uri, path))
 
-def _log_not_adopted(job_log: JobLog, plans: Iterable[DatePlan]) -> None:
-    """Log how many dates have a slower plan than adopt, and the most frequent reason, with the number of its dates.
+    def finish(
+        self, plans: Mapping[date, DatePlan], applied: tuple[ValidatedDelivery, ...]
+    ) -> tuple[dict[date, DatePlan], PlanResults]:
+        """Run what is left of these plans. Return the plan that each date finally took, and what the plans wrote."""
+        self._log_not_adopted(plans)
+        with self.job_log.phase("deduplicate"):
+            self.run(plans, "compare and write")
+        results, final = PlanResults(), dict(plans)
+        for task, outcome in self._outcomes.items():
+            results.add(outcome)
+            final[task.day] = plans[task.day].after(outcome)
+        days = {day for day, plan in final.items() if plan.outcome is DateOutcome.WINDOW}
+        if days:
+            with self.job_log.phase(DateOutcome.WINDOW):
+                self.job_log.expect_dates(len(days))
+                with self.job_log.dates_at_work(len(days)):
+                    written = run_window_plan(self.session(), self.request, days, applied, self.parent, self.file_bytes)
+            for date_written in written:
+                fingerprint = self._unchanged_fingerprint(date_written.day, applied)
+                results.add(replace(date_written, key_fingerprint=fingerprint))
+        return final, results
 
-    The fused scan may have rewritten some of these dates already.
-    """
-    slower = [plan for plan in plans if plan.outcome in (DateOutcome.REWRITE, DateOutcome.WINDOW)]
-    if slower:
-        ((reason, count),) = Counter(plan.reason for plan in slower).most_common(1)
-        window_count = sum(plan.outcome is DateOutcome.WINDOW for plan in slower)
-        job_log.info(
-            f"[{len(slower)}] dates take longer than adopting them would, [{window_count}] of them by plan window; "
-            f"[{count}]: {reason}"
-        )
+    def _log_not_adopted(self, plans: Mapping[date, DatePlan]) -> None:
+        """Log how many dates have a slower plan than adopt, and the most frequent reason, with the number of its dates.
 
+        Some of these dates may have been rewritten already.
+        """
+        slower = [plan for plan in plans.values() if plan.outcome in (DateOutcome.REWRITE, DateOutcome.WINDOW)]
+        if slower:
+            ((reason, count),) = Counter(plan.reason for plan in slower).most_common(1)
+            window_count = sum(plan.outcome is DateOutcome.WINDOW for plan in slower)
+            self.job_log.info(
+                f"[{len(slower)}] dates take longer than adopting them would, [{window_count}] of them by plan window; "
+                f"[{count}]: {reason}"
+            )
 
-def _unchanged_fingerprint(
-    mode: UpdateIdMode, day: date, applied: tuple[ValidatedDelivery, ...], parent: Parent
-) -> str | None:
-    """Return the digest of the parent's key fingerprint of a date of plan window, if it still holds, else None.
+    def _unchanged_fingerprint(self, day: date, applied: tuple[ValidatedDelivery, ...]) -> str | None:
+        """Return the digest of the parent's key fingerprint of a date of plan window, if it still holds, else None.
 
-    The fingerprint covers only the rows with the date's highest update_id. They do not change if all applied deliveries
-    of the date have lower snapshot ids.
-    """
-    entry = parent.dates.get(day)
-    if mode is not UpdateIdMode.LAST_SEEN or entry is None:
-        return None
-    ids = [validated.delivery.snapshot_id for validated in applied if day in validated.retained_rows]
-    return entry.key_fingerprint if all(snapshot_id < entry.max_update_id for snapshot_id in ids) else None
+        The fingerprint covers only the rows with the date's highest update_id. They do not change if all applied
+        deliveries of the date have lower snapshot ids.
+        """
+        entry = self.parent.dates.get(day)
+        if self.request.update_id_mode is not UpdateIdMode.LAST_SEEN or entry is None:
+            return None
+        ids = [validated.delivery.snapshot_id for validated in applied if day in validated.retained_rows]
+        return entry.key_fingerprint if all(snapshot_id < entry.max_update_id for snapshot_id in ids) else None

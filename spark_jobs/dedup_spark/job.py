@@ -20,7 +20,7 @@ from dedup_spark.candidate.new_manifest import NewGeneration, PlanResults, assem
 from dedup_spark.candidate.table_takeover import as_taken_over, refuse_duplicates
 from dedup_spark.changes.changed_dates import write_changes
 from dedup_spark.comparison.key_examples import select_examples
-from dedup_spark.dispatch import run_plans
+from dedup_spark.dispatch import DateRuns
 from dedup_spark.erasure.erase_rows import RowEraser, without_keys
 from dedup_spark.erasure.key_sets import read_key_sets
 from dedup_spark.execution.fan_out import FanOut
@@ -36,9 +36,8 @@ from dedup_spark.landing.delivery_validation import (
 )
 from dedup_spark.output.completed_files import write_completed
 from dedup_spark.output.copy_forward import copy_forward
-from dedup_spark.parent import PARENT_SOURCE, Parent, read_parent
+from dedup_spark.parent import Parent, read_parent
 from dedup_spark.plan_selection import DatePlan, erasure_plans, select_plans, unchanged_plans
-from dedup_spark.plans.fused_scan import FusedScan
 
 
 @dataclass(frozen=True)
@@ -87,11 +86,10 @@ class DedupJob:
             return self._finish(ValidatedDeliveries((), ()), requested, generation, PlanResults(), parent)
         with self.job_log.phase("examine"):
             seed = read_seed(self.request.seed_uri)
-            scan = FusedScan(self.request, arrivals, parent, seed, self.session, self.job_log)
-            fan_out = FanOut(self.session)
-            validated = validate_deliveries(self.request, arrivals, parent.newest_id, fan_out, scan.validate)
+            runs = DateRuns(self.request, arrivals, parent, seed, self.session, self.job_log)
+            validated = validate_deliveries(self.request, arrivals, parent.newest_id, runs.validate)
         plans = select_plans(self.request, validated.applied, parent)
-        plans, results = run_plans(self.session, self.request, plans, validated.applied, parent, scan, self.job_log)
+        plans, results = runs.finish(plans, validated.applied)
         for refused in validated.refused:
             self.job_log.info(f"refused: {refused.reason}")
         if not validated.applied:
@@ -173,10 +171,7 @@ class DedupJob:
         uris = [storage.join(self.request.data_uri, file.path) for file in generation.files]
         storage.write_text(load_uris_uri, "".join(f"{uri}\n" for uri in uris))
         changes_uri = self._write_changes(applied, generation, parent)
-        deliveries = tuple(
-            _delivery_metrics(delivery, results.surplus_rows(source))
-            for source, delivery in enumerate(validated.applied, start=PARENT_SOURCE + 1)
-        )
+        deliveries = tuple(_delivery_metrics(delivery, results) for delivery in validated.applied)
         dropped = parent.dropped_rows + sum(metrics.dropped_rows for metrics in deliveries)
         manifest = build_manifest(
             self.request, generation, applied, dropped_rows=dropped, file_list_digest=digest(file_list)
@@ -248,6 +243,7 @@ def _changed_text(manifest: Manifest) -> str:
     return f"{sum(counts)} changed" + (f" (not compared on {not_compared} dates)" if not_compared else "")
 
 
-def _delivery_metrics(delivery: ValidatedDelivery, surplus_rows: int) -> DeliveryMetrics:
+def _delivery_metrics(delivery: ValidatedDelivery, results: PlanResults) -> DeliveryMetrics:
     rows = sum(delivery.rows_by_date.values())
+    surplus_rows = results.surplus_rows(delivery.delivery.snapshot_id)
     return DeliveryMetrics(delivery.delivery, rows, rows - sum(delivery.retained_rows.values()), surplus_rows)

@@ -18,7 +18,7 @@ from dedup_spark import storage
 from dedup_spark.fingerprints import stored
 from dedup_spark.fingerprints.hashing import KeyHasher
 
-# The source number of rows of the parent. The applied deliveries are the sources 1, 2 and so on, the oldest first.
+# The source number of rows of the parent. The deliveries are the sources 1, 2 and so on, the oldest first.
 PARENT_SOURCE = 0
 
 

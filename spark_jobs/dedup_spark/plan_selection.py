@@ -1,4 +1,4 @@
-"""Selects the plan of each date of the new generation, with a reason, before any plan runs."""
+"""Selects the plan of each date of the new generation, with a reason, from names and ids."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from dedup_spark.plans.adopt.adopt_task import AdoptedDate, AdoptOutcome, AdoptT
 from dedup_spark.plans.adopt.adopt_task_builder import adopt_tasks, overrules_parent
 from dedup_spark.plans.adopt.survivor_files import MAX_SURVIVOR_FILES
 from dedup_spark.plans.rewrite.rewrite_task import RewriteOutcome, RewriteTask, RewrittenDate
-from dedup_spark.plans.rewrite.rewrite_task_builder import compares_exact_values, rewrite_tasks
+from dedup_spark.plans.rewrite.rewrite_task_builder import rewrite_tasks
 from dedup_spark.plans.written_date import DeclinedDate
 
 
@@ -142,7 +142,7 @@ def _not_adopted_reason(
 
 def _not_rewritten_reason(request: DedupRequest, day: date, deliveries: list[ValidatedDelivery]) -> str | None:
     """Return why plan rewrite cannot write the date; None if it can."""
-    if compares_exact_values(request):
+    if request.exact and request.update_id_mode is UpdateIdMode.LAST_CHANGED:  # plan rewrite compares hashes of values
         return "values are compared themselves, as asked for"
     if len(deliveries) > 1:
         return f"[{len(deliveries)}] deliveries have the date"

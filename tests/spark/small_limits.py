@@ -7,12 +7,13 @@ from __future__ import annotations
 
 import pytest
 
+from dedup_spark import dispatch
 from dedup_spark.changes import change_files
 from dedup_spark.comparison import bucket_selection, duplicate_keys, key_source, ranged_rows, spilled_hashes
 from dedup_spark.execution import part_tasks
 from dedup_spark.fingerprints import buckets
 from dedup_spark.output import data_file, sorted_files
-from dedup_spark.plans import date_tasks, fused_scan
+from dedup_spark.plans import date_tasks
 from dedup_spark.plans.adopt import adopt_date, adopt_task_builder, differences
 from dedup_spark.plans.rewrite import date_merge
 
@@ -20,7 +21,7 @@ from dedup_spark.plans.rewrite import date_merge
 def lower_limits(patch: pytest.MonkeyPatch) -> None:
     """No keys are cached between passes, a few rows are compared at a time, each date is read by three threads."""
     patch.setattr(bucket_selection, "_EXAMPLE_BUCKETS", 0)
-    patch.setattr(fused_scan, "KEY_CACHE_BYTES", 0)
+    patch.setattr(dispatch, "KEY_CACHE_BYTES", 0)
     patch.setattr(spilled_hashes, "_ROWS_IN_MEMORY", 4)
     patch.setattr(ranged_rows, "_ROWS_IN_MEMORY", 9)
     patch.setattr(key_source, "_ROWS_AT_A_TIME", 5)

@@ -9,9 +9,8 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from dedup_clone.contract.request import Plan
 from dedup_spark import storage
-from dedup_spark.execution.fan_out import FanOut
-from dedup_spark.landing.delivery_validation import validate_deliveries
 from testkit.spark_job_feed import SparkJobFeed
 from tests.shared.damaged_parquet import claim_type
 from tests.shared.typed_deliveries import DAY, FILE, FOLDER, SCHEMA, TYPED, good, nullable, parquet, row, table
@@ -100,14 +99,14 @@ def test_files_of_any_castable_schema_are_adopted_and_lose_their_surplus_rows(ar
             assert (entry.plan, entry.ties, entry.changed) == ("adopt", 1, 0), name
 
 
-def test_only_files_of_the_written_schema_have_it(area: SparkJobFeed) -> None:
+def test_only_files_of_the_written_schema_are_copied_as_they_are(area: SparkJobFeed) -> None:
     files = {
         f"{FOLDER}/{name}.parquet": of_rows(row(1, code), schema=schema, **options)
         for code, (name, (schema, options)) in enumerate(FORMS.items())
     }
-    arrival = area.deliver(1, files)
-    (validated,) = validate_deliveries(area.request([arrival]), (arrival,), None, FanOut(area.spark)).applied
-    assert {Path(file.file.uri).stem for file in validated.files if file.has_written_schema} == set(AS_WRITTEN)
+    area.publish(area.deliver(1, files))
+    copies = [Path(file.path).stem for file in area.files().files if "/adopted-" in file.path]
+    assert {sorted(FORMS)[int(name.rsplit("-", 1)[1])] for name in copies} == set(AS_WRITTEN)
 
 
 def test_values_at_the_ends_of_a_files_own_type_are_read(area: SparkJobFeed) -> None:
@@ -121,13 +120,16 @@ def test_values_at_the_ends_of_a_files_own_type_are_read(area: SparkJobFeed) -> 
     assert sorted(area.rows(), key=lambda r: r["code"]) == expected
 
 
-def test_a_file_that_the_job_wrote_has_the_written_schema(area: SparkJobFeed) -> None:
+def test_a_file_that_the_job_wrote_is_copied_as_it_is(area: SparkJobFeed) -> None:
+    area.plan = Plan.REWRITE
     area.publish(area.deliver(1, good(1)))
+    area.plan = Plan.AUTO
     (file,) = area.files().files
     with storage.open_input(storage.join(area.data_uri(), file.path)) as stream:
         arrival = area.deliver(1, {FILE: bytes(stream.read())})
-    (validated,) = validate_deliveries(area.request([arrival]), (arrival,), None, FanOut(area.spark)).applied
-    assert validated.files[0].has_written_schema
+    area.publish(arrival)
+    (copy,) = area.files().files
+    assert "/adopted-" in copy.path
 
 
 def test_files_of_any_name_that_a_load_job_can_name_are_read(area: SparkJobFeed) -> None:

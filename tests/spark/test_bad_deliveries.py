@@ -16,9 +16,7 @@ from dedup_clone.contract.errors import ConfigurationError, ContractViolation, D
 from dedup_clone.contract.manifest import Candidate
 from dedup_clone.contract.table import Column, ColumnMode
 from dedup_spark import job, storage
-from dedup_spark.execution.fan_out import FanOut
 from dedup_spark.landing.cast_checks import CastChecks
-from dedup_spark.landing.delivery_validation import validate_deliveries
 from testkit.spark_job_feed import SparkJobFeed
 from testkit.table_contracts import PRODUCTS
 from tests.shared.bad_deliveries import CASES, BadDelivery
@@ -51,9 +49,9 @@ def test_a_bad_delivery_is_refused_with_its_fault_and_a_good_one_beside_it_is_no
     assert_says(candidate, bad, case)
     assert (candidate.manifest, candidate.file_list_uri, area.manifest) == (None, None, None)
     assert not storage.list_objects(storage.join(area.state, "data"))
-    validated = validate_deliveries(area.request([bad, fine]), (bad, fine), None, FanOut(area.spark))
-    assert [item.delivery for item in validated.applied] == [fine.delivery]
-    assert [item.delivery for item in validated.refused] == [bad.delivery]
+    both = area.publish(bad, fine)
+    assert [item.delivery for item in both.deliveries] == [fine.delivery]
+    assert [item.delivery for item in both.refused] == [bad.delivery]
 
 
 def test_bad_deliveries_hold_no_good_one_back_and_leave_the_table(area: SparkJobFeed) -> None:
@@ -120,10 +118,10 @@ def test_objects_newer_than_the_marker_refuse_the_delivery_but_leftovers_do_not(
     arrival = area.deliver(2, good(2))
     late = replace(arrival, late_objects=(f"{arrival.folder}{FILE}",))
     assert f"{FILE}] is newer than the marker" in reason_of(area.publish(late), late)
+    arrival = area.deliver(3, good(3))
     leftovers = (f"{arrival.folder}_committed", f"{arrival.folder}_temporary/0/a.parquet")
-    arrival = replace(arrival, late_objects=leftovers)
-    validated = validate_deliveries(area.request([arrival]), (arrival,), None, FanOut(area.spark))
-    assert [item.delivery for item in validated.applied] == [arrival.delivery]
+    candidate = area.publish(replace(arrival, late_objects=leftovers))
+    assert [item.delivery for item in candidate.deliveries] == [arrival.delivery]
 
 
 def test_the_first_problems_are_named_and_the_others_counted(area: SparkJobFeed) -> None:

@@ -40,9 +40,9 @@ class PlanResults:
             return
         self.declined[outcome.day] = outcome
 
-    def surplus_rows(self, source: int) -> int:
-        """The number of surplus rows in one applied delivery. `source`: its number; the oldest applied one has 1."""
-        return sum(written.surplus_rows.get(source, 0) for written in self.written.values())
+    def surplus_rows(self, snapshot_id: int) -> int:
+        """The number of surplus rows in the applied delivery of this snapshot."""
+        return sum(written.surplus_rows.get(snapshot_id, 0) for written in self.written.values())
 
     def examples(self) -> list[KeyExample]:
         return [example for written in self.written.values() for example in written.examples]

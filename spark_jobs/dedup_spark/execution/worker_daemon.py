@@ -15,8 +15,7 @@ from importlib import import_module
 _PRELOADED = (
     "pandas",
     "google.cloud.storage",
-    "dedup_spark.plans.fused_scan",
-    "dedup_spark.plans.window.window_plan",
+    "dedup_spark.dispatch",
 )
 
 

@@ -70,12 +70,11 @@ def validate_deliveries(
     request: DedupRequest,
     arrivals: tuple[Arrival, ...],
     newest_parent_id: int | None,
-    fan_out: FanOut,
-    validate: ValidateFiles | None = None,
+    validate: ValidateFiles,
 ) -> ValidatedDeliveries:
     """Validate every delivery. `newest_parent_id`: `Parent.newest_id`, the highest snapshot id in the parent, or None.
 
-    `validate`: used instead of `validate_files` by a caller that does more with the rows in the same pass.
+    `validate`: validates the files of the deliveries whose inventory has no problem.
     """
     problems: dict[Delivery, list[str]] = {}
     files: list[LandedFile] = []
@@ -88,7 +87,7 @@ def validate_deliveries(
             files += found
             delivery_of.update((f.uri, arrival.delivery) for f in found)
     validated: defaultdict[Delivery, list[FileValidation]] = defaultdict(list)
-    for result in validate(files) if validate else validate_files(request, files, fan_out):
+    for result in validate(files):
         delivery = delivery_of[result.file.uri]
         validated[delivery].append(result)
         problems[delivery] += result.problems
@@ -110,6 +109,18 @@ def validate_files(request: DedupRequest, files: Sequence[LandedFile], fan_out: 
     """Validate each file in a call of its own. Return the results in the order of `files`."""
     validator = FileValidator.from_request(request)
     return fan_out.map(validator, files, sum(f.size for f in files), "validate landed files")
+
+
+def expected_deliveries(
+    request: DedupRequest, arrivals: Sequence[Arrival], files: Sequence[LandedFile]
+) -> tuple[ValidatedDelivery, ...]:
+    """Return the deliveries that have some of `files`, as they will be if each file has rows of its folder's date."""
+    by_id: defaultdict[int, list[FileValidation]] = defaultdict(list)
+    for file in files:
+        if file.folder_date and file.folder_date <= request.latest_day:
+            by_id[file.snapshot_id].append(FileValidation(file, {file.folder_date: 1}, (), is_expected=True))
+    with_files = (arrival for arrival in arrivals if arrival.delivery.snapshot_id in by_id)
+    return tuple(_validated(request, arrival, by_id[arrival.delivery.snapshot_id]) for arrival in with_files)
 
 
 def require_unchanged(request: DedupRequest, applied: tuple[ValidatedDelivery, ...]) -> None:

@@ -51,13 +51,15 @@ class FileValidation:
     """The result for one file, which is valid if it has no `problems`. `rows_by_date`: the number of its rows by date.
 
     `has_written_schema`: the file's columns, types and modes are exactly those that the job writes, so that BigQuery
-    can load the file together with written files.
+    can load the file together with written files. `is_expected`: the file has not been read; it is taken to be valid,
+    and to have a row of its folder's date.
     """
 
     file: LandedFile
     rows_by_date: dict[date, int]
     problems: tuple[str, ...]
     has_written_schema: bool = False
+    is_expected: bool = False
 
 
 @dataclass(frozen=True)

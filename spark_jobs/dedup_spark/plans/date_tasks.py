@@ -12,8 +12,9 @@ from dedup_spark.execution.part_tasks import PartTasks
 from dedup_spark.execution.session import SessionSource
 from dedup_spark.plans.adopt.adopt_task import AdoptTask
 from dedup_spark.plans.adopt.adopt_task_builder import with_spare_threads
-from dedup_spark.plans.scanned_date import Task
+from dedup_spark.plans.rewrite.rewrite_task import RewriteTask
 
+Task = AdoptTask | RewriteTask
 Result = TypeVar("Result", covariant=True)
 
 # A smaller date is not split: splitting takes several Spark jobs, and the driver adds up the sums of all parts.

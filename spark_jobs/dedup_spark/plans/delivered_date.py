@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import date
 
 from dedup_clone.contract.delivery import Arrival, Delivery, LandedObject
-from dedup_clone.contract.request import DedupRequest
 from dedup_spark import storage
 from dedup_spark.landing.delivery_validation import ValidatedDelivery
 from dedup_spark.landing.file_validation import FileValidation, LandedFile
-from dedup_spark.parent import PARENT_SOURCE, ParentDate
+from dedup_spark.parent import ParentDate
 from dedup_spark.storage.parquet_files import open_parquet
 
 # If the larger of delivery and parent has at most this many times the bytes of the other, both are taken to have the
@@ -26,8 +24,8 @@ _MAX_FOOTERS = 32
 class DeliveredFile:
     """One file of a delivery, which has rows of one date. `generation` is the object generation, `crc32c` in base64.
 
-    Until the file has been validated, only what the inventory says is known: `rows` is 0 and `has_written_schema`
-    False. `has_written_schema`: whether the columns, types and modes are those that the job writes.
+    `has_written_schema`: whether the columns, types and modes are those that the job writes. Until the file has been
+    read (`is_read`), only what the inventory says is known: `rows` is 0 and `has_written_schema` False.
     """
 
     uri: str
@@ -36,13 +34,13 @@ class DeliveredFile:
     crc32c: str
     rows: int
     has_written_schema: bool
+    is_read: bool
 
 
 @dataclass(frozen=True)
 class DeliveredDate:
-    """A delivery's files of the date, sorted by URI. `source`: the delivery's number among the applied ones, from 1."""
+    """A delivery's files of the date, sorted by URI."""
 
-    source: int
     delivery: Delivery
     files: tuple[DeliveredFile, ...]
 
@@ -55,32 +53,33 @@ class DeliveredDate:
         """The stored bytes of the files."""
         return sum(file.size for file in self.files)
 
-    def landed_files(self, day: date) -> list[LandedFile]:
-        """The files in the form in which validation takes them."""
-        return [LandedFile(file.uri, file.size, self.delivery.snapshot_id, day) for file in self.files]
+    def unread_files(self, day: date) -> list[LandedFile]:
+        """The files that have not been read, in the form in which validation takes them."""
+        snapshot_id = self.delivery.snapshot_id
+        return [LandedFile(file.uri, file.size, snapshot_id, day) for file in self.files if not file.is_read]
 
     def with_validations(self, day: date, found: Mapping[str, FileValidation]) -> DeliveredDate:
-        """The same files with the row counts and schemas that validation found, including files without rows."""
-        files = (
-            replace(
-                file,
-                rows=found[file.uri].rows_by_date.get(day, 0),
-                has_written_schema=found[file.uri].has_written_schema,
-            )
-            for file in self.files
-        )
-        return replace(self, files=tuple(files))
+        """The same files, and for those that were just read the row counts and schemas that validation found."""
+
+        def counted(file: DeliveredFile) -> DeliveredFile:
+            rows, has_written_schema = found[file.uri].rows_by_date.get(day, 0), found[file.uri].has_written_schema
+            return replace(file, rows=rows, has_written_schema=has_written_schema, is_read=True)
+
+        return replace(self, files=tuple(counted(file) if file.uri in found else file for file in self.files))
 
     def without_empty_files(self) -> DeliveredDate:
         return replace(self, files=tuple(file for file in self.files if file.rows))
 
 
 def expected_rows(delivered: DeliveredDate, parent: ParentDate | None) -> int:
-    """Estimate the rows of the delivery: as many as the parent has if both have similar sizes, otherwise from footers.
+    """Return the rows of the delivery. If not all files have been read, the number is estimated.
 
-    By this number the number of buckets is chosen. With too few buckets, nearly all of them would differ in the next
-    snapshot. Raises pyarrow's errors if a footer cannot be read.
+    The estimate is the parent's number of rows if both have similar sizes; otherwise it is made from footers. By this
+    number the number of buckets is chosen. With too few buckets, nearly all of them would differ in the next snapshot.
+    Raises pyarrow's errors if a footer cannot be read.
     """
+    if all(file.is_read for file in delivered.files):
+        return delivered.rows
     if parent:
         smaller, larger = sorted((delivered.bytes, parent.bytes))
         if larger <= _SIMILAR_SIZE_FACTOR * smaller:
@@ -100,45 +99,28 @@ def deliveries_by_date(
 ) -> dict[date, tuple[DeliveredDate, ...]]:
     """Return for each of `dates` the applied deliveries that have it, in ascending precedence."""
     found: dict[date, tuple[DeliveredDate, ...]] = dict.fromkeys(dates, ())
-    for source, validated in enumerate(applied, start=PARENT_SOURCE + 1):
+    for validated in applied:
         inventory = _inventory(validated.arrival)
         for day in found.keys() & validated.retained_rows.keys():
-            files = {file.file.uri: file for file in validated.files_of(day)}
-            unopened = _unopened(source, validated.arrival, inventory, files)
-            found[day] += (unopened.with_validations(day, files),)
+            by_uri = {file.file.uri: file for file in validated.files_of(day)}
+            files = (_delivered_file(by_uri[uri], inventory[uri], day) for uri in sorted(by_uri))
+            found[day] += (DeliveredDate(validated.delivery, tuple(files)),)
     return found
 
 
-def presumed_deliveries(
-    request: DedupRequest, arrivals: Sequence[Arrival], files: Sequence[LandedFile]
-) -> dict[date, tuple[DeliveredDate, ...]]:
-    """Return the deliveries by date, assuming that every delivery with `files` is applied.
-
-    The files have not been opened yet, so the dates are those of the folders.
-    """
-    landed: defaultdict[int, defaultdict[date, list[str]]] = defaultdict(lambda: defaultdict(list))
-    for file in files:
-        uris_by_date = landed[file.snapshot_id]
-        if file.folder_date and request.retention_day <= file.folder_date <= request.latest_day:
-            uris_by_date[file.folder_date].append(file.uri)
-    present = [arrival for arrival in arrivals if arrival.delivery.snapshot_id in landed]
-    found: defaultdict[date, tuple[DeliveredDate, ...]] = defaultdict(tuple)
-    for source, arrival in enumerate(present, start=PARENT_SOURCE + 1):
-        inventory = _inventory(arrival)
-        for day, uris in landed[arrival.delivery.snapshot_id].items():
-            found[day] += (_unopened(source, arrival, inventory, uris),)
-    return found
+def _delivered_file(validation: FileValidation, landed: LandedObject, day: date) -> DeliveredFile:
+    uri, rows = validation.file.uri, 0 if validation.is_expected else validation.rows_by_date[day]
+    return DeliveredFile(
+        uri,
+        landed.size,
+        landed.generation,
+        landed.crc32c,
+        rows,
+        validation.has_written_schema,
+        not validation.is_expected,
+    )
 
 
 def _inventory(arrival: Arrival) -> dict[str, LandedObject]:
     """The frozen objects by URI. A delivery may have many thousands, so this is called once for each delivery."""
     return {storage.object_uri(arrival.bucket, landed.name): landed for landed in arrival.objects}
-
-
-def _unopened(
-    source: int, arrival: Arrival, inventory: Mapping[str, LandedObject], uris: Iterable[str]
-) -> DeliveredDate:
-    """Return the files, which have not been opened yet, with what the inventory says of them."""
-    named = ((uri, inventory[uri]) for uri in sorted(uris))
-    files = (DeliveredFile(uri, o.size, o.generation, o.crc32c, rows=0, has_written_schema=False) for uri, o in named)
-    return DeliveredDate(source, arrival.delivery, tuple(files))

@@ -43,10 +43,10 @@ class WrittenDate:
 
     `files`: None if the plan wrote none, because no row changed; the parent's files are then copied forward.
     `changed`: the number of rows whose values changed; None if values were not compared. `surplus_rows`: the number of
-    surplus rows by source number. `key_fingerprint`, `content_fingerprint`: digests, by which the next publish checks
-    the stored fingerprints; None if there are none that it may use. `cluster_overlap`: the share of blocks (0 to 1; a
-    block is a row group, or a sorted run of rows) that overlap in the first clustering column; None without clustering,
-    or if it is unknown.
+    surplus rows by the delivery's snapshot id. `key_fingerprint`, `content_fingerprint`: digests, by which the next
+    publish checks the stored fingerprints; None if there are none that it may use. `cluster_overlap`: the share of
+    blocks (0 to 1; a block is a row group, or a sorted run of rows) that overlap in the first clustering column; None
+    without clustering, or if it is unknown.
     """
 
     day: date

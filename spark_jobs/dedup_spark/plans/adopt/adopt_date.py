@@ -62,37 +62,26 @@ class AdoptDate:
             DEFAULT_LIMITS,
         )
 
-    def __call__(self, task: AdoptTask) -> AdoptOutcome:
+    def __call__(self, task: AdoptTask, reader: ValidatingReader) -> tuple[AdoptTask, AdoptOutcome] | None:
         """Write the date's files and fingerprints below the data folder, or write nothing and decline the date.
 
-        Raises DeliveryRefused if a landed object has changed since the inventory was frozen.
-        """
-        began, reader = time.monotonic(), KeyReader(self.table)
-        inputs = self._open(task, reader, task.newest.rows)
-        return self.compare_and_write(task, inputs, inputs.fingerprints(), reader, began)
-
-    def scan(self, presumed: AdoptTask, reader: ValidatingReader) -> tuple[AdoptTask, AdoptOutcome] | None:
-        """Validate the files of a presumed task (see fused_scan.py) and adopt its date in one pass.
-
         Return the task with the counted rows of each file, and the outcome; None if the newest delivery has no row.
-        Raises UnsuitableFile or pyarrow's errors if a file cannot be used, and what `__call__` raises.
+        `reader` validates the files that have not been read yet. Raises UnsuitableFile or pyarrow's errors if a file
+        cannot be used, and DeliveryRefused if a landed object has changed since the inventory was frozen.
         """
         began = time.monotonic()
-        inputs = self._open(presumed, reader, expected_rows(presumed.newest, presumed.parent))
+        hashers = RowHashers.for_table(self.table, self.seed, compare_values=self.compare_values)
+        rows = expected_rows(task.newest, task.parent)
+        inputs = open_inputs(hashers, task, reader, self.key_cache_bytes, rows, self.parts)
         delivered = inputs.fingerprints()
-        newest, *older = (dated.with_validations(presumed.day, reader.validations) for dated in presumed.deliveries)
-        counted = replace(presumed, newest=newest, older=tuple(older))
+        newest, *older = (dated.with_validations(task.day, reader.validations) for dated in task.deliveries)
+        counted = replace(task, newest=newest, older=tuple(older))
         newest, *older = (delivery.without_empty_files() for delivery in counted.deliveries)
         if not newest.files:
             return None
-        task = replace(counted, newest=newest, older=tuple(delivery for delivery in older if delivery.files))
+        not_empty = replace(counted, newest=newest, older=tuple(delivery for delivery in older if delivery.files))
         # File numbers in `inputs` count empty files, too, so `compare_and_write` needs the task with all files.
-        return task, self.compare_and_write(counted, inputs, delivered, reader, began)
-
-    def _open(self, task: AdoptTask, reader: KeyReader, rows: int) -> ComparisonInputs:
-        """Return the inputs of the comparison. `rows`: about how many rows the newest delivery has."""
-        hashers = RowHashers.for_table(self.table, self.seed, compare_values=self.compare_values)
-        return open_inputs(hashers, task, reader, self.key_cache_bytes, rows, self.parts)
+        return not_empty, self.compare_and_write(counted, inputs, delivered, reader, began)
 
     def compare_and_write(
         self,
@@ -123,7 +112,10 @@ class AdoptDate:
             new_keys=diff.new_keys,
             changed=diff.changed if task.parent else 0,
             survivors=sum(file.rows for file in (*survivors.copied, *survivors.written)),
-            surplus_rows={**diff.older_surplus_rows, task.newest.source: diff.surplus_rows},
+            surplus_rows={
+                **{task.older[n - 1].delivery.snapshot_id: count for n, count in diff.older_surplus_rows.items()},
+                task.newest.delivery.snapshot_id: diff.surplus_rows,
+            },
             reason=_reason(task, inputs, diff, self.exact) + _normalized_reason(normalized, diff),
             key_fingerprint=diff.fingerprints.digest(),
             content_fingerprint=diff.fingerprints.values_digest(),

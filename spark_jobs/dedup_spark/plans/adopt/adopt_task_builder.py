@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from datetime import date
 from statistics import median
 
 from dedup_clone.contract.delivery import Delivery
 from dedup_clone.contract.manifest import DateEntry
-from dedup_clone.contract.request import DedupRequest, Plan
-from dedup_clone.contract.table import UpdateIdMode
 from dedup_spark.execution.date_fan_out import AnyDateTask
 from dedup_spark.landing.delivery_validation import ValidatedDelivery
 from dedup_spark.parent import Parent
@@ -28,32 +26,6 @@ def adopt_tasks(dates: Iterable[date], applied: Sequence[ValidatedDelivery], par
     """Return one task for each date."""
     delivered = deliveries_by_date(dates, applied)
     return _with_threads([_task(day, found, parent) for day, found in delivered.items()])
-
-
-def presumed_adopt_tasks(
-    request: DedupRequest, presumed: Mapping[date, tuple[DeliveredDate, ...]], parent: Parent
-) -> list[AdoptTask]:
-    """Return the tasks as they will be if every one of the `presumed` deliveries is applied.
-
-    A date that cannot be adopted, whatever its files contain, has no task.
-    """
-    return _with_threads(
-        [
-            _task(day, found, parent)
-            for day, found in presumed.items()
-            if presumes_adopt(request, found[-1].delivery, parent.dates.get(day))
-        ]
-    )
-
-
-def presumes_adopt(request: DedupRequest, newest: Delivery, parent_entry: DateEntry | None) -> bool:
-    """Whether a date will be adopted, as far as request, `newest` and parent show; its files may still forbid it.
-
-    `newest`: the date's newest delivery.
-    """
-    if request.update_id_mode is not UpdateIdMode.LAST_SEEN or request.plan not in (Plan.AUTO, Plan.ADOPT):
-        return False
-    return overrules_parent(newest, parent_entry)
 
 
 def overrules_parent(newest: Delivery, parent_entry: DateEntry | None) -> bool:

@@ -16,7 +16,7 @@ from dedup_spark.execution.part_tasks import PartTasks
 from dedup_spark.fingerprints.buckets import MAX_COARSER_BITS, MIN_BITS, BucketFingerprints, bits_for
 from dedup_spark.fingerprints.hashing import KeyHasher
 from dedup_spark.fingerprints.key_columns import WORD_BYTES
-from dedup_spark.parent import ParentDate
+from dedup_spark.parent import PARENT_SOURCE, ParentDate
 from dedup_spark.plans.adopt.adopt_task import AdoptTask
 from dedup_spark.plans.delivered_date import DeliveredDate
 
@@ -106,7 +106,7 @@ def open_inputs(
         hashers=hashers,
         bits=bits,
         newest=open_delivered(task.newest),
-        older=tuple((delivered.source, open_delivered(delivered)) for delivered in task.older),
+        older=tuple(enumerate(map(open_delivered, task.older), start=PARENT_SOURCE + 1)),
         parent=parent_source,
         base_fingerprints=base,
         base_id=parent.entry.max_update_id if parent else None,

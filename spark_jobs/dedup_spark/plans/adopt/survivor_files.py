@@ -66,11 +66,11 @@ def _split_files(task: AdoptTask, diff: DiffResult, table: TableContract) -> tup
         elif len(surviving):
             decoded = _decoded(table, task, diff.decoded[PARENT_SOURCE, number], len(surviving))
             sources.append(RowSource.selected_rows(uri, file.rows, surviving, decoded))
-    for delivered in task.older:
+    for source, delivered in enumerate(task.older, start=PARENT_SOURCE + 1):
         for number, landed in enumerate(delivered.files):
-            surviving = sorted_row_numbers(diff.surviving[delivered.source, number])
+            surviving = sorted_row_numbers(diff.surviving[source, number])
             if len(surviving):
-                decoded = _decoded(table, task, diff.decoded[delivered.source, number], len(surviving))
+                decoded = _decoded(table, task, diff.decoded[source, number], len(surviving))
                 sources.append(RowSource.selected_rows(landed.uri, landed.rows, surviving, decoded))
     return copied, sources
 

@@ -48,41 +48,27 @@ class RewriteDate:
     def from_request(cls, request: DedupRequest, seed: Seed, file_bytes: int, key_cache_bytes: int) -> Self:
         return cls(request.table, seed, request.data_uri, request.exact, file_bytes, key_cache_bytes)
 
-    def __call__(self, task: RewriteTask) -> RewriteOutcome:
+    def __call__(self, task: RewriteTask, reader: ValidatingReader) -> tuple[RewriteTask, RewriteOutcome] | None:
         """Write the date's files and fingerprints below the data folder, or decline the date.
 
         No files are written if those of the parent are kept (see `_is_unchanged`). No fingerprints are written if those
         of the parent remain valid, or if the next publish has to compute them.
+
+        Return the task with the counted rows of each file, and the outcome; None if the delivery has no row. `reader`
+        validates the files that have not been read yet. Raises UnsuitableFile or pyarrow's errors if a file cannot be
+        used.
         """
-        reader = KeyReader(self.table)
         if task.delivered is None:
-            return self._rewrite_parent(task, reader)
-        outcome = self._merge(task, task.delivered, reader, task.delivered.rows)
-        assert outcome, "validation leaves out dates without delivered rows"
-        return outcome
-
-    def scan(self, presumed: RewriteTask, reader: ValidatingReader) -> tuple[RewriteTask, RewriteOutcome] | None:
-        """Validate the files of a presumed task (see fused_scan.py) and rewrite its date in one pass.
-
-        Return the task with the counted rows of each file, and the outcome; None if the delivery has no row. Raises
-        UnsuitableFile or pyarrow's errors if a file cannot be used.
-        """
-        assert presumed.delivered
-        rows = expected_rows(presumed.delivered, presumed.parent)
-        outcome = self._merge(presumed, presumed.delivered, reader, rows)
+            return task, self._rewrite_parent(task, reader)
+        outcome = self._merge(task, task.delivered, reader)
         if outcome is None:
             return None
-        delivered = presumed.delivered.with_validations(presumed.day, reader.validations).without_empty_files()
-        return replace(presumed, delivered=delivered), outcome
+        delivered = task.delivered.with_validations(task.day, reader.validations).without_empty_files()
+        return replace(task, delivered=delivered), outcome
 
-    def _merge(
-        self, task: RewriteTask, delivered: DeliveredDate, reader: KeyReader, rows: int
-    ) -> RewriteOutcome | None:
-        """Compare the delivery with the parent, and write or decline the date; None if the delivery has no row of it.
-
-        `rows`: about how many rows the delivery has.
-        """
-        began = time.monotonic()
+    def _merge(self, task: RewriteTask, delivered: DeliveredDate, reader: KeyReader) -> RewriteOutcome | None:
+        """Compare the delivery with the parent, and write or decline the date; None if the delivery has no row."""
+        began, rows = time.monotonic(), expected_rows(delivered, task.parent)
         newest, parent = self._key_sources(task, delivered, reader)
         try:
             merge = merge_date(self.table, task, newest, parent, rows, exact=self.exact)
@@ -106,7 +92,7 @@ class RewriteDate:
             new_keys=merge.new_keys,
             changed=merge.changed,
             survivors=rows_of_date - merge.fingerprints.rows,
-            surplus_rows={delivered.source: merge.surplus_rows},
+            surplus_rows={delivered.delivery.snapshot_id: merge.surplus_rows},
             how=_how(task, merge, is_unchanged=is_unchanged),
             key_fingerprint=next_fingerprints.key_digest,
             content_fingerprint=next_fingerprints.value_digest,

@@ -41,19 +41,23 @@ def run_window_plan(
     for record in records.collect():
         by_date[record.date].append(record)
     parent_bytes = parent.bytes_by_date()
-    return [_written_date(day, files, parent_bytes.get(day, 0)) for day, files in by_date.items()]
+    snapshot_ids = [validated.delivery.snapshot_id for validated in applied]
+    return [_written_date(day, files, snapshot_ids, parent_bytes.get(day, 0)) for day, files in by_date.items()]
 
 
-def _written_date(day: date, records: list[Row], parent_bytes: int) -> WrittenDate:
-    """Return what was written for the date. `records`: one for each file. `parent_bytes`: the parent's stored bytes."""
-    surplus_rows = map(sum, zip(*(r.surplus_rows for r in records), strict=True))
+def _written_date(day: date, records: list[Row], snapshot_ids: list[int], parent_bytes: int) -> WrittenDate:
+    """Return what was written for the date.
+
+    `records`: one for each file. `snapshot_ids`: of the applied deliveries. `parent_bytes`: the parent's stored bytes.
+    """
+    _, *surplus_rows = map(sum, zip(*(r.surplus_rows for r in records), strict=True))  # the parent has none
     return WrittenDate(
         day=day,
         files=tuple(DataFile(r.path, day, r.rows, r.size, r.min_update_id, r.max_update_id) for r in records),
         new_keys=sum(r.new_keys for r in records),
         changed=sum(r.changed for r in records),
         survivors=sum(r.survivors for r in records),
-        surplus_rows=dict(enumerate(surplus_rows, start=PARENT_SOURCE)),
+        surplus_rows=dict(zip(snapshot_ids, surplus_rows, strict=True)),
         key_fingerprint=None,
         content_fingerprint=None,
         examples=tuple(
