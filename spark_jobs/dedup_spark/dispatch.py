@@ -18,7 +18,6 @@ from dedup_clone.contract.manifest import DateOutcome
 from dedup_clone.contract.request import DedupRequest
 from dedup_clone.contract.table import UpdateIdMode
 from dedup_spark import storage
-from dedup_spark.candidate.new_manifest import PlanResults
 from dedup_spark.comparison.validating_reader import ValidatingReader
 from dedup_spark.execution.date_fan_out import KEY_CACHE_BYTES, largest_first
 from dedup_spark.execution.fan_out import FanOut
@@ -33,16 +32,13 @@ from dedup_spark.output.file_sizes import target_file_bytes
 from dedup_spark.parent import Parent
 from dedup_spark.plan_selection import DatePlan, select_plans
 from dedup_spark.plans.adopt.adopt_date import AdoptDate
-from dedup_spark.plans.adopt.adopt_task import AdoptOutcome, AdoptTask
+from dedup_spark.plans.adopt.adopt_task import AdoptTask
 from dedup_spark.plans.date_tasks import Task, run_tasks_of_dates
 from dedup_spark.plans.rewrite.rewrite_date import RewriteDate
-from dedup_spark.plans.rewrite.rewrite_task import RewriteOutcome
 from dedup_spark.plans.window.window_plan import run_window_plan
-from dedup_spark.plans.written_date import WrittenDate
+from dedup_spark.plans.written_date import DeclinedDate, Outcome, WrittenDate, WrittenDates
 
 _logger = logging.getLogger("dedup_spark")
-
-Outcome = AdoptOutcome | RewriteOutcome
 
 
 @dataclass(frozen=True)
@@ -78,7 +74,7 @@ class RunDate:
         except Exception as error:
             if not landed:
                 raise
-            _logger.info("date [%s] may run again: %s: %s", task.day, type(error).__name__, error)
+            _logger.warning("date [%s] may run again: %s: %s", task.day, type(error).__name__, error)
         if self.adopt.parts:  # on the driver: `DateRuns.validate` has the remaining files validated in Spark tasks
             return DateResult(tuple(reader.validations.values()), found)
         validations = (reader.validations.get(uri) or self.validator(file) for uri, file in landed.items())
@@ -142,25 +138,33 @@ class DateRuns:
 
     def finish(
         self, plans: Mapping[date, DatePlan], applied: tuple[ValidatedDelivery, ...]
-    ) -> tuple[dict[date, DatePlan], PlanResults]:
+    ) -> tuple[dict[date, DatePlan], WrittenDates]:
         """Run what is left of these plans. Return the plan that each date finally took, and what the plans wrote."""
         self._log_not_adopted(plans)
         with self.job_log.phase("deduplicate"):
             self.run(plans, "compare and write")
-        results, final = PlanResults(), dict(plans)
+        final = dict(plans)
         for task, outcome in self._outcomes.items():
-            results.add(outcome)
             final[task.day] = plans[task.day].after(outcome)
-        days = {day for day, plan in final.items() if plan.outcome is DateOutcome.WINDOW}
-        if days:
-            with self.job_log.phase(DateOutcome.WINDOW):
-                self.job_log.expect_dates(len(days))
-                with self.job_log.dates_at_work(len(days)):
-                    written = run_window_plan(self.session(), self.request, days, applied, self.parent, self.file_bytes)
-            for date_written in written:
-                fingerprint = self._unchanged_fingerprint(date_written.day, applied)
-                results.add(replace(date_written, key_fingerprint=fingerprint))
-        return final, results
+        written = {o.day: o for o in self._outcomes.values() if isinstance(o, WrittenDate)}
+        return final, {**written, **self._run_window(final, applied)}
+
+    def _run_window(self, plans: Mapping[date, DatePlan], applied: tuple[ValidatedDelivery, ...]) -> WrittenDates:
+        """Write the dates of plan window. Their costs include the bytes of plans that declined them."""
+        declined = {o.day: o.cost for o in self._outcomes.values() if isinstance(o, DeclinedDate)}
+        days = {day for day, plan in plans.items() if plan.outcome is DateOutcome.WINDOW}
+        if not days:
+            return {}
+        with self.job_log.phase(DateOutcome.WINDOW):
+            self.job_log.expect_dates(len(days))
+            with self.job_log.dates_at_work(len(days)):
+                found = run_window_plan(self.session(), self.request, days, applied, self.parent, self.file_bytes)
+        written = {}
+        for date_written in found:
+            day, cost = date_written.day, date_written.cost
+            cost = cost.with_bytes_of(declined[day]) if day in declined else cost
+            written[day] = replace(date_written, cost=cost, key_fingerprint=self._unchanged_fingerprint(day, applied))
+        return written
 
     def _log_not_adopted(self, plans: Mapping[date, DatePlan]) -> None:
         """Log how many dates have a slower plan than adopt, and the most frequent reason, with the number of its dates.

@@ -11,12 +11,12 @@ from uuid import uuid4
 from dedup_clone.contract.delivery import Delivery
 from dedup_clone.contract.erasure import ErasedRows
 from dedup_clone.contract.job_run import JobRun
-from dedup_clone.contract.manifest import Candidate, DedupMetrics, DeliveryMetrics, FileList, Manifest, RefusedDelivery
+from dedup_clone.contract.manifest import Candidate, DedupMetrics, FileList, Manifest, RefusedDelivery
 from dedup_clone.contract.records import digest, to_json
 from dedup_clone.contract.request import DedupRequest
 from dedup_spark import storage
-from dedup_spark.candidate.job_metrics import dedup_metrics
-from dedup_spark.candidate.new_manifest import NewGeneration, PlanResults, assemble_generation, build_manifest
+from dedup_spark.candidate.job_metrics import dedup_metrics, delivery_metrics
+from dedup_spark.candidate.new_manifest import NewGeneration, assemble_generation, build_manifest
 from dedup_spark.candidate.table_takeover import as_taken_over, refuse_duplicates
 from dedup_spark.changes.changed_dates import write_changes
 from dedup_spark.comparison.key_examples import select_examples
@@ -30,14 +30,13 @@ from dedup_spark.fingerprints.seed import read_seed
 from dedup_spark.job_request import read_arrivals
 from dedup_spark.landing.delivery_validation import (
     ValidatedDeliveries,
-    ValidatedDelivery,
     require_unchanged,
     validate_deliveries,
 )
-from dedup_spark.output.completed_files import write_completed
-from dedup_spark.output.copy_forward import copy_forward
+from dedup_spark.output.parent_files import copy_forward, write_completed
 from dedup_spark.parent import Parent, read_parent
 from dedup_spark.plan_selection import DatePlan, erasure_plans, select_plans, unchanged_plans
+from dedup_spark.plans.written_date import WrittenDates
 
 
 @dataclass(frozen=True)
@@ -81,15 +80,15 @@ class DedupJob:
                 copying_plans = unchanged_plans(self.request, parent)
             self._record_run()
         if copying_plans is not None:  # an erasure, or a replay that changes nothing: no landed file is read
-            generation = self._assemble(copying_plans, {}, PlanResults(), parent)
+            generation = self._assemble(copying_plans, {}, {}, parent)
             requested = tuple(arrival.delivery for arrival in arrivals)
-            return self._finish(ValidatedDeliveries((), ()), requested, generation, PlanResults(), parent)
+            return self._finish(ValidatedDeliveries((), ()), requested, generation, {}, parent)
         with self.job_log.phase("examine"):
             seed = read_seed(self.request.seed_uri)
             runs = DateRuns(self.request, arrivals, parent, seed, self.session, self.job_log)
             validated = validate_deliveries(self.request, arrivals, parent.newest_id, runs.validate)
         plans = select_plans(self.request, validated.applied, parent)
-        plans, results = runs.finish(plans, validated.applied)
+        plans, written = runs.finish(plans, validated.applied)
         for refused in validated.refused:
             self.job_log.info(f"refused: {refused.reason}")
         if not validated.applied:
@@ -99,13 +98,13 @@ class DedupJob:
         for delivery in validated.applied:
             for day in delivery.retained_rows:
                 delivered[day].append(delivery.delivery.snapshot_id)
-        generation = self._assemble(plans, delivered, results, parent)
+        generation = self._assemble(plans, delivered, written, parent)
         with self.job_log.phase("verify"):
             require_unchanged(self.request, validated.applied)
         if self.request.takes_over is not None:
-            return self._take_over(validated, generation, results, parent)
+            return self._take_over(validated, generation, written, parent)
         applied = tuple(delivery.delivery for delivery in validated.applied)
-        return self._finish(validated, applied, generation, results, parent)
+        return self._finish(validated, applied, generation, written, parent)
 
     def _record_run(self) -> None:
         """Write the id of this run's Spark application, for links to its UI. Waits until Spark has started."""
@@ -118,7 +117,7 @@ class DedupJob:
         self,
         plans: Mapping[date, DatePlan],
         delivered: Mapping[date, Sequence[int]],
-        results: PlanResults,
+        written: WrittenDates,
         parent: Parent,
     ) -> NewGeneration:
         """Copy the parent's files of dates without new files, and return the new generation.
@@ -126,7 +125,7 @@ class DedupJob:
         The files are rewritten instead if columns were added or changed after the parent was made. `delivered`: the
         snapshot ids of the applied deliveries by date.
         """
-        generation = assemble_generation(self.request.update_id_mode, plans, delivered, results, parent)
+        generation = assemble_generation(self.request.update_id_mode, plans, delivered, written, parent)
         data_uri, fan_out = self.request.data_uri, FanOut(self.session)
         with self.job_log.phase("copy forward"):
             if parent.has_other_columns:
@@ -136,7 +135,11 @@ class DedupJob:
         return generation
 
     def _take_over(
-        self, validated: ValidatedDeliveries, generation: NewGeneration, results: PlanResults, parent: Parent
+        self,
+        validated: ValidatedDeliveries,
+        generation: NewGeneration,
+        written: WrittenDates,
+        parent: Parent,
     ) -> Candidate:
         """Return a candidate whose manifest names no delivery: the rows come from the export of an existing table.
 
@@ -147,7 +150,7 @@ class DedupJob:
             self.job_log.info(f"refused: {refusal.reason}")
             return self._refused_candidate((refusal,))
         generation = as_taken_over(self.request, generation)
-        return replace(self._finish(validated, (), generation, results, parent), deliveries=())
+        return replace(self._finish(validated, (), generation, written, parent), deliveries=())
 
     def _refused_candidate(self, refused: tuple[RefusedDelivery, ...]) -> Candidate:
         """Return a candidate without a manifest: every delivery, or the table to take over, was refused."""
@@ -158,7 +161,7 @@ class DedupJob:
         validated: ValidatedDeliveries,
         applied: tuple[Delivery, ...],
         generation: NewGeneration,
-        results: PlanResults,
+        written: WrittenDates,
         parent: Parent,
     ) -> Candidate:
         """Leave erased keys out, write the lists of files, of URIs to load and of changes, and return the candidate."""
@@ -171,7 +174,7 @@ class DedupJob:
         uris = [storage.join(self.request.data_uri, file.path) for file in generation.files]
         storage.write_text(load_uris_uri, "".join(f"{uri}\n" for uri in uris))
         changes_uri = self._write_changes(applied, generation, parent)
-        deliveries = tuple(_delivery_metrics(delivery, results) for delivery in validated.applied)
+        deliveries = tuple(delivery_metrics(delivery, written) for delivery in validated.applied)
         dropped = parent.dropped_rows + sum(metrics.dropped_rows for metrics in deliveries)
         manifest = build_manifest(
             self.request, generation, applied, dropped_rows=dropped, file_list_digest=digest(file_list)
@@ -181,8 +184,9 @@ class DedupJob:
             f"{sum(e.new_keys for e in manifest.dates)} new, {_changed_text(manifest)}, "
             f"{sum(e.survivors for e in manifest.dates)} missing in the snapshot, {dropped} dropped"
         )
-        metrics = dedup_metrics(validated.applied, results, self.job_log.seconds)
-        examples = select_examples(without_keys(results.examples(), erased_keys), manifest.dates)
+        metrics = dedup_metrics(validated.applied, written, self.job_log.seconds)
+        found = [example for date_written in written.values() for example in date_written.examples]
+        examples = select_examples(without_keys(found, erased_keys), manifest.dates)
         return Candidate(
             manifest,
             file_list_uri,
@@ -241,9 +245,3 @@ def _changed_text(manifest: Manifest) -> str:
     counts = [entry.changed for entry in manifest.dates if entry.changed is not None]
     not_compared = len(manifest.dates) - len(counts)
     return f"{sum(counts)} changed" + (f" (not compared on {not_compared} dates)" if not_compared else "")
-
-
-def _delivery_metrics(delivery: ValidatedDelivery, results: PlanResults) -> DeliveryMetrics:
-    rows = sum(delivery.rows_by_date.values())
-    surplus_rows = results.surplus_rows(delivery.delivery.snapshot_id)
-    return DeliveryMetrics(delivery.delivery, rows, rows - sum(delivery.retained_rows.values()), surplus_rows)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import date
 
@@ -11,12 +12,11 @@ from dedup_clone.contract.request import MAX_TABLE_FILES, DedupRequest, Plan
 from dedup_clone.contract.table import UpdateIdMode
 from dedup_spark.landing.delivery_validation import ValidatedDelivery
 from dedup_spark.parent import Parent
-from dedup_spark.plans.adopt.adopt_task import AdoptedDate, AdoptOutcome, AdoptTask
-from dedup_spark.plans.adopt.adopt_task_builder import adopt_tasks, overrules_parent
+from dedup_spark.plans.adopt.adopt_task import AdoptTask
 from dedup_spark.plans.adopt.survivor_files import MAX_SURVIVOR_FILES
-from dedup_spark.plans.rewrite.rewrite_task import RewriteOutcome, RewriteTask, RewrittenDate
-from dedup_spark.plans.rewrite.rewrite_task_builder import rewrite_tasks
-from dedup_spark.plans.written_date import DeclinedDate
+from dedup_spark.plans.delivered_date import DeliveredDate, deliveries_by_date
+from dedup_spark.plans.rewrite.rewrite_task import MergePolicy, RewriteTask
+from dedup_spark.plans.written_date import Outcome, WrittenDate
 
 
 @dataclass(frozen=True)
@@ -30,17 +30,13 @@ class DatePlan:
     reason: str
     task: AdoptTask | RewriteTask | None = None
 
-    def after(self, outcome: AdoptOutcome | RewriteOutcome) -> DatePlan:
+    def after(self, outcome: Outcome) -> DatePlan:
         """The plan after its task has ended with this outcome. For a declined date it is window."""
-        match outcome:
-            case AdoptedDate():
-                return replace(self, reason=outcome.reason)
-            case RewrittenDate():
-                return replace(self, reason=f"{self.reason}; {outcome.how}")
-            case DeclinedDate() if self.outcome is DateOutcome.ADOPT:
-                return DatePlan(DateOutcome.WINDOW, f"not adopted: {outcome.reason}")
-            case DeclinedDate():
-                return _rewrite(self.reason, outcome.reason)
+        if isinstance(outcome, WrittenDate):
+            return replace(self, reason="; ".join(filter(None, (self.reason, outcome.how))))
+        if self.outcome is DateOutcome.ADOPT:
+            return DatePlan(DateOutcome.WINDOW, f"not adopted: {outcome.reason}")
+        return _rewrite(self.reason, outcome.reason)
 
 
 def _rewrite(reason: str, not_rewritten_reason: str | None) -> DatePlan:
@@ -70,13 +66,27 @@ def select_plans(request: DedupRequest, applied: tuple[ValidatedDelivery, ...], 
         day: _select(request, day, deliveries.get(day, []), parent.dates.get(day), file_limit_reasons.get(day))
         for day in sorted(deliveries.keys() | parent.dates.keys())
     }
-    to_adopt = [day for day, plan in plans.items() if plan.outcome == DateOutcome.ADOPT]
-    to_rewrite = [day for day, plan in plans.items() if plan.outcome == DateOutcome.REWRITE]
-    tasks: list[AdoptTask | RewriteTask] = [*adopt_tasks(to_adopt, applied, parent)]
-    tasks += rewrite_tasks(request, to_rewrite, applied, parent)
-    for task in tasks:
-        plans[task.day] = replace(plans[task.day], task=task)
-    return plans
+    delivered = deliveries_by_date(applied)
+    return {day: _with_task(request, day, plan, delivered.get(day, ()), parent) for day, plan in plans.items()}
+
+
+def _with_task(
+    request: DedupRequest, day: date, plan: DatePlan, delivered: Sequence[DeliveredDate], parent: Parent
+) -> DatePlan:
+    """The same plan with its task, if it is adopt or rewrite. `delivered`: in ascending precedence."""
+    if plan.outcome is DateOutcome.ADOPT:
+        *older, newest = delivered
+        return replace(plan, task=AdoptTask(day, newest, tuple(older), parent.on_date(day)))
+    if plan.outcome is not DateOutcome.REWRITE:
+        return plan
+    only, entry = next(iter(delivered), None), parent.dates.get(day)
+    is_late = bool(only and entry and only.delivery.snapshot_id <= entry.max_update_id)
+    policy = MergePolicy.LATE if is_late else MergePolicy.IN_ORDER
+    if request.update_id_mode is UpdateIdMode.LAST_CHANGED:
+        policy = MergePolicy.BY_VALUE
+    keeps_files = policy is MergePolicy.LATE and request.plan is not Plan.REWRITE
+    has_own_ids = request.takes_over is not None
+    return replace(plan, task=RewriteTask(day, policy, only, has_own_ids, parent.on_date(day), keeps_files))
 
 
 def unchanged_plans(request: DedupRequest, parent: Parent) -> dict[date, DatePlan] | None:
@@ -134,9 +144,9 @@ def _not_adopted_reason(
     if request.update_id_mode is not UpdateIdMode.LAST_SEEN:
         return f"update_id mode [{request.update_id_mode}] compares values"
     newest = deliveries[-1].delivery
-    if not overrules_parent(newest, parent_entry):
-        highest = parent_entry.max_update_id if parent_entry else None
-        return f"snapshot id [{newest.snapshot_id}] is below [{highest}], the date's highest"
+    # The newest delivery must win against all rows of the parent's date.
+    if parent_entry and newest.snapshot_id < parent_entry.max_update_id:
+        return f"snapshot id [{newest.snapshot_id}] is below [{parent_entry.max_update_id}], the date's highest"
     return _several_dates_reason(day, deliveries)
 
 

@@ -14,7 +14,7 @@ from dedup_spark.execution import part_tasks
 from dedup_spark.fingerprints import buckets
 from dedup_spark.output import data_file, sorted_files
 from dedup_spark.plans import date_tasks
-from dedup_spark.plans.adopt import adopt_date, adopt_task_builder, differences
+from dedup_spark.plans.adopt import adopt_date, differences
 from dedup_spark.plans.rewrite import date_merge
 
 
@@ -33,7 +33,7 @@ def lower_limits(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(sorted_files, "_MAX_RUN_ROWS", 3)
     patch.setattr(date_merge, "ROWS_PER_RANGE", 7)
     patch.setattr(date_merge, "_HASHES_PER_RANGE", 11)
-    patch.setattr(adopt_task_builder, "_threads", lambda task, usual_bytes: 3)
+    patch.setattr(date_tasks, "threads_for", lambda task, median_bytes: 3)
 
 
 def split_every_date(patch: pytest.MonkeyPatch, part_count: int) -> None:

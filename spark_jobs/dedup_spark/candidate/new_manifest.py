@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime
 
 from dedup_clone.contract.delivery import Delivery
@@ -12,7 +12,6 @@ from dedup_clone.contract.manifest import (
     DataFile,
     DateEntry,
     DateOutcome,
-    KeyExample,
     Manifest,
     newest_snapshot,
 )
@@ -21,31 +20,7 @@ from dedup_clone.contract.request import DedupRequest
 from dedup_clone.contract.table import UpdateIdMode
 from dedup_spark.parent import Parent
 from dedup_spark.plan_selection import DatePlan
-from dedup_spark.plans.adopt.adopt_task import AdoptedDate
-from dedup_spark.plans.rewrite.rewrite_task import RewrittenDate
-from dedup_spark.plans.written_date import DeclinedDate, WrittenDate
-
-
-@dataclass
-class PlanResults:
-    """The dates that plans wrote, and the dates that a plan declined before plan window wrote them."""
-
-    written: dict[date, WrittenDate] = field(default_factory=dict)
-    declined: dict[date, DeclinedDate] = field(default_factory=dict)
-
-    def add(self, outcome: WrittenDate | DeclinedDate) -> None:
-        """Record what a plan did with a date."""
-        if isinstance(outcome, WrittenDate):
-            self.written[outcome.day] = outcome
-            return
-        self.declined[outcome.day] = outcome
-
-    def surplus_rows(self, snapshot_id: int) -> int:
-        """The number of surplus rows in the applied delivery of this snapshot."""
-        return sum(written.surplus_rows.get(snapshot_id, 0) for written in self.written.values())
-
-    def examples(self) -> list[KeyExample]:
-        return [example for written in self.written.values() for example in written.examples]
+from dedup_spark.plans.written_date import WrittenDate, WrittenDates
 
 
 @dataclass(frozen=True)
@@ -74,7 +49,7 @@ def assemble_generation(
     mode: UpdateIdMode,
     plans: Mapping[date, DatePlan],
     delivered: Mapping[date, Sequence[int]],
-    results: PlanResults,
+    written_dates: WrittenDates,
     parent: Parent,
 ) -> NewGeneration:
     """Return the new generation that the plans have made. `delivered`: by date, the snapshot ids that are applied.
@@ -91,7 +66,7 @@ def assemble_generation(
             written, files_of_date = None, None
             entry = _copied_entry(parent.dates[day], plan)
         else:
-            written = results.written[day]
+            written = written_dates[day]
             files_of_date = written.files
             entry = _written_entry(written, plan, parent_entry)
             if parent_entry and day not in delivered:  # the check for missing dates reports dates with this outcome
@@ -101,10 +76,10 @@ def assemble_generation(
         _require_parent_complete(entry, parent_entry)
         # With several deliveries a value may change and change back. Then the row has its old values, but a new
         # update_id, which the parent's files lack. So only a date with one delivery can keep these files. Plan rewrite
-        # decides this itself where it streams a date.
+        # decides this itself.
         is_unchanged = len(snapshot_ids) == 1 and not entry.new_keys and not entry.changed
         keeps_files = is_unchanged and mode is UpdateIdMode.LAST_CHANGED
-        if parent_entry and keeps_files and files_of_date and not isinstance(written, RewrittenDate):
+        if parent_entry and keeps_files and files_of_date and plan.outcome is DateOutcome.WINDOW:
             reason = f"{plan.reason}; no row changed, so the parent's files are kept"
             entry = replace(entry, plan_reason=reason, cluster_overlap=parent_entry.cluster_overlap)
             files_of_date = None
@@ -115,14 +90,9 @@ def assemble_generation(
         files += files_of_date
         fingerprint = parent_entry.key_fingerprint if parent_entry else None
         is_same = fingerprint is not None and fingerprint == entry.key_fingerprint
-        if is_same and not _wrote_fingerprints(written):
+        if is_same and not (written and written.wrote_fingerprints):
             same_fingerprints.add(day)
     return NewGeneration(tuple(entries), tuple(files), frozenset(copied), frozenset(same_fingerprints))
-
-
-def _wrote_fingerprints(written: WrittenDate | None) -> bool:
-    """Whether the plan stored the date's fingerprints in the data folder."""
-    return isinstance(written, AdoptedDate) or (isinstance(written, RewrittenDate) and written.wrote_fingerprints)
 
 
 def _copied_entry(parent_entry: DateEntry, plan: DatePlan) -> DateEntry:
@@ -157,7 +127,7 @@ def _written_entry(written: WrittenDate, plan: DatePlan, parent_entry: DateEntry
         plan_reason=plan.reason,
         min_update_id=min(ids),
         max_update_id=max(ids),
-        adopted_delivery=written.delivery if isinstance(written, AdoptedDate) else None,
+        adopted_delivery=written.adopted_delivery,
         key_fingerprint=written.key_fingerprint,
         content_fingerprint=written.content_fingerprint,
         files_digest="",

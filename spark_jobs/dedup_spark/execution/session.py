@@ -18,9 +18,6 @@ import dedup_spark
 SESSION_CONF = {
     # The job sizes its only shuffle itself, and one task must get all rows of an output file: AQE must not change this.
     "spark.sql.adaptive.enabled": "false",
-    # Rows are partitioned by date and output file before a join by key: that suffices, no second shuffle is needed
-    # (Spark's page "Performance Tuning", Storage Partition Join).
-    "spark.sql.requireAllClusterKeysForCoPartition": "false",
     "spark.sql.session.timeZone": "UTC",
     "spark.sql.caseSensitive": "true",
     "spark.sql.execution.arrow.maxRecordsPerBatch": "20000",

@@ -24,9 +24,8 @@ from dedup_clone.contract.table import ColumnMode, TableContract
 from dedup_spark import storage
 from dedup_spark.absent_columns import complete_batch
 from dedup_spark.landing.cast_checks import CastChecks
+from dedup_spark.landing.file_layout import joined_files, unsupported_encodings
 from dedup_spark.landing.footer_schema import Footer, read_footer
-from dedup_spark.landing.joined_files import joined_files
-from dedup_spark.landing.parquet_encodings import unsupported_encodings
 from dedup_spark.landing.value_checks import InvalidValues, count_invalid_values
 from dedup_spark.storage.parquet_files import decoded
 
@@ -204,8 +203,6 @@ class RunningValidation:
 
     def finish(self) -> FileValidation:
         """Return the result, after all rows were added."""
-        # pyarrow crashes when it is asked for the compression of an encrypted column. All rows have been read, so no
-        # column is encrypted.
         metadata = self.file.metadata
         found = unsupported_encodings(metadata) + joined_files(metadata, self.source)
         found += self._problems() + self._lost_rows(metadata.num_rows)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
+from statistics import median
 from typing import Protocol, TypeVar
 
 from dedup_spark import storage
@@ -11,12 +13,16 @@ from dedup_spark.execution.job_log import JobLog
 from dedup_spark.execution.part_tasks import PartTasks
 from dedup_spark.execution.session import SessionSource
 from dedup_spark.plans.adopt.adopt_task import AdoptTask
-from dedup_spark.plans.adopt.adopt_task_builder import with_spare_threads
 from dedup_spark.plans.rewrite.rewrite_task import RewriteTask
 
 Task = AdoptTask | RewriteTask
 Result = TypeVar("Result", covariant=True)
 
+# A date of at least this many times the median size, and of at least _MIN_LARGE_BYTES, is read by several threads. With
+# one thread it would end long after the others.
+_LARGE_FACTOR = 4
+_MIN_LARGE_BYTES = 1 << 30
+_MAX_THREADS = 4
 # A smaller date is not split: splitting takes several Spark jobs, and the driver adds up the sums of all parts.
 _MIN_SPLIT_BYTES = 256 << 20
 # The size, in fair shares, above which `is_split` splits a date grows with the number of cores, up to this limit.
@@ -46,11 +52,12 @@ def run_tasks_of_dates(
     """
     job_log.expect_dates(len(tasks))
     core_count = session().sparkContext.defaultParallelism if tasks else 1
-    total_bytes = sum(task.bytes for task in tasks)
+    total_bytes, median_bytes = sum(task.bytes for task in tasks), median(task.bytes for task in tasks) if tasks else 0
     split = [task for task in tasks if isinstance(task, AdoptTask) and is_split(task.bytes, total_bytes, core_count)]
     unsplit = [task for task in tasks if task not in split]
     with job_log.dates_at_work(len(unsplit)):
-        found = map_dates(session, work, unsplit, description, with_spare_threads)
+        with_threads = [_with_threads(task, threads_for(task, median_bytes)) for task in unsplit]
+        found = map_dates(session, work, with_threads, description, _with_threads)
     results = dict(zip(unsplit, found, strict=True))
     for task in split:
         folder = storage.join(data_uri, "parts", task.day.isoformat())
@@ -62,6 +69,18 @@ def run_tasks_of_dates(
             for name in storage.list_objects(folder):
                 storage.delete(storage.join(folder, name))
     return [results[task] for task in tasks]
+
+
+def threads_for(task: Task, median_bytes: float) -> int:
+    """How many threads read the date. `median_bytes`: the median size of all dates."""
+    return _MAX_THREADS if task.bytes >= max(_MIN_LARGE_BYTES, _LARGE_FACTOR * median_bytes) else 1
+
+
+def _with_threads(task: Task, threads: int) -> Task:
+    """Return a task of plan adopt with `threads` threads, at most 4 and not fewer than before; other tasks as is."""
+    if not isinstance(task, AdoptTask):
+        return task
+    return replace(task, threads=max(task.threads, min(threads, _MAX_THREADS)))
 
 
 def is_split(date_bytes: int, total_bytes: int, core_count: int) -> bool:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import date
 
@@ -94,14 +95,12 @@ def _footer_rows(uri: str) -> int:
         return int(open_parquet(source).metadata.num_rows)
 
 
-def deliveries_by_date(
-    dates: Iterable[date], applied: Sequence[ValidatedDelivery]
-) -> dict[date, tuple[DeliveredDate, ...]]:
-    """Return for each of `dates` the applied deliveries that have it, in ascending precedence."""
-    found: dict[date, tuple[DeliveredDate, ...]] = dict.fromkeys(dates, ())
+def deliveries_by_date(applied: Sequence[ValidatedDelivery]) -> dict[date, tuple[DeliveredDate, ...]]:
+    """Return for each date the applied deliveries that have it, in ascending precedence."""
+    found: defaultdict[date, tuple[DeliveredDate, ...]] = defaultdict(tuple)
     for validated in applied:
         inventory = _inventory(validated.arrival)
-        for day in found.keys() & validated.retained_rows.keys():
+        for day in validated.retained_rows:
             by_uri = {file.file.uri: file for file in validated.files_of(day)}
             files = (_delivered_file(by_uri[uri], inventory[uri], day) for uri in sorted(by_uri))
             found[day] += (DeliveredDate(validated.delivery, tuple(files)),)

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from datetime import date
 from typing import Self
 
+from dedup_clone.contract.delivery import Delivery
 from dedup_clone.contract.manifest import DataFile, KeyExample
 from dedup_spark.comparison.key_reader import KeyReader
 
@@ -27,6 +28,11 @@ class DateCost:
         """Return the cost of work that began at this monotonic time, in seconds."""
         return cls(reader.bytes_read, bytes_written, round(time.monotonic() - began, 3))
 
+    def with_bytes_of(self, other: DateCost) -> DateCost:
+        """This cost, and the bytes of the `other`, but not its seconds."""
+        read, written = self.bytes_read + other.bytes_read, self.bytes_written + other.bytes_written
+        return DateCost(read, written, self.seconds)
+
 
 @dataclass(frozen=True)
 class DeclinedDate:
@@ -46,7 +52,10 @@ class WrittenDate:
     surplus rows by the delivery's snapshot id. `key_fingerprint`, `content_fingerprint`: digests, by which the next
     publish checks the stored fingerprints; None if there are none that it may use. `cluster_overlap`: the share of
     blocks (0 to 1; a block is a row group, or a sorted run of rows) that overlap in the first clustering column; None
-    without clustering, or if it is unknown.
+    without clustering, or if it is unknown. `how`: what was compared and written, as text for the manifest.
+    `adopted_delivery`: the delivery whose rows the date has, beside survivors. `wrote_fingerprints`: whether the date's
+    fingerprints were written below the data folder. If not, and if the parent's entry has the same digest, the parent's
+    stored fingerprints are copied later.
     """
 
     day: date
@@ -60,3 +69,10 @@ class WrittenDate:
     examples: tuple[KeyExample, ...]
     cost: DateCost
     cluster_overlap: float | None = None
+    how: str = ""
+    adopted_delivery: Delivery | None = None
+    wrote_fingerprints: bool = False
+
+
+Outcome = WrittenDate | DeclinedDate
+WrittenDates = dict[date, WrittenDate]

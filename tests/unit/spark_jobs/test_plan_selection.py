@@ -14,7 +14,7 @@ from dedup_clone.contract.delivery import Arrival, Delivery, LandedObject
 from dedup_clone.contract.manifest import DateEntry, DateOutcome
 from dedup_clone.contract.request import Plan
 from dedup_clone.contract.table import UpdateIdMode
-from dedup_spark.candidate.new_manifest import PlanResults, assemble_generation
+from dedup_spark.candidate.new_manifest import assemble_generation
 from dedup_spark.landing.delivery_validation import ValidatedDelivery
 from dedup_spark.landing.file_validation import FileValidation, LandedFile
 from dedup_spark.parent import Parent
@@ -130,5 +130,5 @@ def test_a_date_that_the_parent_copied_forward_is_unchanged_in_a_replay_of_what_
     parent = Parent("", entries, (), 7, 0, deliveries=frozenset([arrival.delivery]), complete_since=BOTH)
     plans = unchanged_plans(request, parent)
     assert plans is not None
-    generation = assemble_generation(UpdateIdMode.LAST_SEEN, plans, {}, PlanResults(), parent)
+    generation = assemble_generation(UpdateIdMode.LAST_SEEN, plans, {}, {}, parent)
     assert [e.plan for e in generation.dates] == [DateOutcome.UNCHANGED, DateOutcome.REWRITE]

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Self
 
-from dedup_clone.contract.manifest import Difference, KeyExample
+from dedup_clone.contract.manifest import EXAMPLES_PER_DATE, Difference, KeyExample
 from dedup_clone.contract.request import DedupRequest
 from dedup_clone.contract.table import TableContract
 from dedup_spark import storage
@@ -20,15 +20,15 @@ from dedup_spark.comparison.validating_reader import ValidatingReader
 from dedup_spark.execution.part_tasks import PartTasks
 from dedup_spark.fingerprints import stored
 from dedup_spark.fingerprints.seed import Seed
-from dedup_spark.plans.adopt.adopt_task import AdoptedDate, AdoptOutcome, AdoptTask
+from dedup_spark.plans.adopt.adopt_task import AdoptTask
 from dedup_spark.plans.adopt.adopted_files import copy_adopted
 from dedup_spark.plans.adopt.comparison_inputs import ComparisonInputs, DeliveredFingerprints, open_inputs
-from dedup_spark.plans.adopt.diff_result import MAX_EXAMPLES, DiffResult
+from dedup_spark.plans.adopt.diff_result import DiffResult
 from dedup_spark.plans.adopt.differences import DEFAULT_LIMITS, Limits, find_differences
 from dedup_spark.plans.adopt.normalized_files import NormalizedFiles, write_normalized
 from dedup_spark.plans.adopt.survivor_files import write_survivors
 from dedup_spark.plans.delivered_date import expected_rows
-from dedup_spark.plans.written_date import DateCost, DeclinedDate
+from dedup_spark.plans.written_date import DateCost, DeclinedDate, Outcome, WrittenDate
 
 
 @dataclass(frozen=True)
@@ -62,7 +62,7 @@ class AdoptDate:
             DEFAULT_LIMITS,
         )
 
-    def __call__(self, task: AdoptTask, reader: ValidatingReader) -> tuple[AdoptTask, AdoptOutcome] | None:
+    def __call__(self, task: AdoptTask, reader: ValidatingReader) -> tuple[AdoptTask, Outcome] | None:
         """Write the date's files and fingerprints below the data folder, or write nothing and decline the date.
 
         Return the task with the counted rows of each file, and the outcome; None if the newest delivery has no row.
@@ -90,7 +90,7 @@ class AdoptDate:
         delivered: DeliveredFingerprints,
         reader: KeyReader,
         began: float,
-    ) -> AdoptOutcome:
+    ) -> Outcome:
         """Compare the inputs, and write or decline the date.
 
         `delivered`: the fingerprints of the deliveries. `began`: the monotonic time, in seconds, at which the work on
@@ -105,9 +105,8 @@ class AdoptDate:
         normalized = write_normalized(task, diff, reader, self.data_uri, self.parts)
         adopted = copy_adopted(task, normalized.uris, self.data_uri, self.table, self.parts)
         new_files = (*normalized.files, *survivors.written)
-        return AdoptedDate(
+        return WrittenDate(
             day=task.day,
-            delivery=task.newest.delivery,
             files=(*adopted, *survivors.copied, *new_files),
             new_keys=diff.new_keys,
             changed=diff.changed if task.parent else 0,
@@ -116,12 +115,14 @@ class AdoptDate:
                 **{task.older[n - 1].delivery.snapshot_id: count for n, count in diff.older_surplus_rows.items()},
                 task.newest.delivery.snapshot_id: diff.surplus_rows,
             },
-            reason=_reason(task, inputs, diff, self.exact) + _normalized_reason(normalized, diff),
+            how=_how(task, inputs, diff, self.exact) + _normalized_reason(normalized, diff),
             key_fingerprint=diff.fingerprints.digest(),
             content_fingerprint=diff.fingerprints.values_digest(),
             examples=tuple(self._examples(task, diff)),
             cost=DateCost.since(began, reader, written + sum(file.size for file in new_files)),
             cluster_overlap=reader.cluster_overlap(file.uri for file in task.newest.files),
+            adopted_delivery=task.newest.delivery,
+            wrote_fingerprints=True,
         )
 
     def _write_fingerprints(self, task: AdoptTask, inputs: ComparisonInputs, diff: DiffResult) -> int:
@@ -136,7 +137,7 @@ class AdoptDate:
             (Difference.SURVIVOR, diff.survivor_examples),
         ):
             # Without duplicates: `samples` may have a new key once for each delivery that has it.
-            for text in list(dict.fromkeys(_key_texts(self.table, samples)))[:MAX_EXAMPLES]:
+            for text in list(dict.fromkeys(_key_texts(self.table, samples)))[:EXAMPLES_PER_DATE]:
                 yield KeyExample(task.day, difference, text)
 
 
@@ -144,7 +145,7 @@ def _key_texts(table: TableContract, samples: Sequence[Columns]) -> list[str]:
     return [text for values in samples for text in key_texts(table, [column.to_pylist() for column in values])]
 
 
-def _reason(task: AdoptTask, inputs: ComparisonInputs, diff: DiffResult, exact: bool) -> str:
+def _how(task: AdoptTask, inputs: ComparisonInputs, diff: DiffResult, exact: bool) -> str:
     """Return what was compared, for the manifest."""
     if task.parent is None:
         return "the parent has no row of this date"

@@ -1,15 +1,12 @@
-"""Records the task of one date for plan adopt, and its outcome; driver and Spark tasks exchange these small records."""
+"""Records the task of one date for plan adopt."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
 from datetime import date
 
-from dedup_clone.contract.delivery import Delivery
-from dedup_clone.contract.manifest import DataFile
 from dedup_spark.parent import ParentDate
 from dedup_spark.plans.delivered_date import DeliveredDate
-from dedup_spark.plans.written_date import DeclinedDate, WrittenDate
 
 
 @dataclass(frozen=True)
@@ -34,18 +31,3 @@ class AdoptTask:
     def bytes(self) -> int:
         """The stored bytes of deliveries and parent."""
         return sum(delivered.bytes for delivered in self.deliveries) + (self.parent.bytes if self.parent else 0)
-
-
-@dataclass(frozen=True, kw_only=True)
-class AdoptedDate(WrittenDate):
-    """A date that has the rows of its newest delivery, `delivery`, and survivors. `files`: copied and written files.
-
-    `reason`: what was compared and written anew, as text for the manifest.
-    """
-
-    files: tuple[DataFile, ...]
-    delivery: Delivery
-    reason: str
-
-
-AdoptOutcome = AdoptedDate | DeclinedDate

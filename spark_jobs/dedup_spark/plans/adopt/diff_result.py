@@ -12,8 +12,6 @@ from dedup_spark.comparison.duplicate_keys import ResolvedDuplicates, require_fe
 from dedup_spark.comparison.selected_rows import Columns, SelectedRows
 from dedup_spark.fingerprints.buckets import BucketFingerprints
 
-# The most examples of keys for each kind of difference on a date.
-MAX_EXAMPLES = 3
 # The fields of DiffResult that `add` merges: by file, and as lists.
 _FIELDS_BY_FILE = ("surviving", "decoded", "removed")
 _LIST_FIELDS = ("same_id_survivors", "surplus", "new_examples", "changed_examples", "survivor_examples")

@@ -16,6 +16,7 @@ from operator import or_
 import numpy as np
 import numpy.typing as npt
 
+from dedup_clone.contract.manifest import EXAMPLES_PER_DATE
 from dedup_spark.arrays import EMPTY_U64, NO_INDICES, BoolArray, Indices, U64Array
 from dedup_spark.comparison.bucket_ranges import split_buckets
 from dedup_spark.comparison.bucket_selection import (
@@ -35,7 +36,7 @@ from dedup_spark.fingerprints.buckets import BucketFingerprints
 from dedup_spark.fingerprints.sub_buckets import SubBuckets, SubBucketSums, sub_bucket_bits
 from dedup_spark.parent import PARENT_SOURCE
 from dedup_spark.plans.adopt.comparison_inputs import ComparisonInputs, DeliveredFingerprints
-from dedup_spark.plans.adopt.diff_result import MAX_EXAMPLES, DiffResult
+from dedup_spark.plans.adopt.diff_result import DiffResult
 from dedup_spark.plans.adopt.row_selection import SelectedInputs
 from dedup_spark.plans.adopt.surviving_rows import find_survivors
 
@@ -236,16 +237,16 @@ def _compare_selected(
     packed = pack_keys(inputs.columns, [newest.key_columns, *(rows.key_columns for _, rows in others)])
     keys, *other_keys = packed.lists
     diff.has_ranks |= packed.has_ranks
-    compared = diff_keys(keys, np.concatenate([EMPTY_U64, *other_keys]), MAX_EXAMPLES)
+    compared = diff_keys(keys, np.concatenate([EMPTY_U64, *other_keys]), EXAMPLES_PER_DATE)
     if find_duplicates_of_newest and len(compared.surplus):
         resolved = resolve_duplicates(inputs.newest, newest, keys, np.unique(compared.surplus))
         diff.add_duplicates(resolved)
         newest, keys = resolved.retained, resolved.keys
     if diff.changed is not None:
         missing = diff_keys(keys, other_keys[0], 0).missing if inputs.older else compared.missing
-        count, indices = find_changed_rows(newest, others[0][1], other_keys[0], missing, MAX_EXAMPLES)
+        count, indices = find_changed_rows(newest, others[0][1], other_keys[0], missing, EXAMPLES_PER_DATE)
         diff.changed += count
-        if len(indices) and len(diff.changed_examples) < MAX_EXAMPLES:
+        if len(indices) and len(diff.changed_examples) < EXAMPLES_PER_DATE:
             diff.changed_examples.append(take_rows(others[0][1].key_columns, indices))
     if inputs.older:
         _count_new(inputs, [newest, *(rows for _, rows in others)], [keys, *other_keys], diff)
@@ -268,13 +269,13 @@ def _count_new(
     counted_keys = np.concatenate(
         [keys[number] for number in (delivered if inputs.parent else delivered[1:])] or [EMPTY_U64]
     )
-    compared = diff_keys(counted_keys, excluded_keys, MAX_EXAMPLES)
+    compared = diff_keys(counted_keys, excluded_keys, EXAMPLES_PER_DATE)
     diff.new_keys += compared.added_count
     for number in delivered:
         _add_new_examples(selected[number], keys[number], compared.added_sample, diff)
 
 
 def _add_new_examples(rows: SelectedRows, keys: U64Array, new_keys: U64Array, diff: DiffResult) -> None:
-    indices = indices_of(keys, new_keys)[:MAX_EXAMPLES]
-    if len(indices) and len(diff.new_examples) < MAX_EXAMPLES:
+    indices = indices_of(keys, new_keys)[:EXAMPLES_PER_DATE]
+    if len(indices) and len(diff.new_examples) < EXAMPLES_PER_DATE:
         diff.new_examples.append(take_rows(rows.key_columns, indices))

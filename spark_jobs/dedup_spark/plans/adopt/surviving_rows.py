@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from dedup_clone.contract.manifest import EXAMPLES_PER_DATE
 from dedup_spark.arrays import EMPTY_I64, EMPTY_U64, Indices, U64Array
 from dedup_spark.comparison.changed_rows import count_overruled_rows
 from dedup_spark.comparison.duplicate_keys import resolve_duplicates
@@ -14,7 +15,7 @@ from dedup_spark.comparison.key_comparison import indices_of, repeated_in
 from dedup_spark.comparison.selected_rows import SelectedRows, take_rows
 from dedup_spark.parent import PARENT_SOURCE
 from dedup_spark.plans.adopt.comparison_inputs import ComparisonInputs
-from dedup_spark.plans.adopt.diff_result import MAX_EXAMPLES, DecodedSurvivors, DiffResult
+from dedup_spark.plans.adopt.diff_result import DecodedSurvivors, DiffResult
 
 
 def find_survivors(
@@ -110,5 +111,5 @@ def _add_survivors(source: int, rows: SelectedRows, indices: Indices, diff: Diff
         if rows.value_columns is not None:
             keys, values = take_rows(rows.key_columns, of_file), take_rows(rows.value_columns, of_file)
             diff.decoded[source, int(file)].append(DecodedSurvivors(keys, rows.update_ids[of_file], values))
-    if len(indices) and len(diff.survivor_examples) < MAX_EXAMPLES:
-        diff.survivor_examples.append(take_rows(rows.key_columns, indices[:MAX_EXAMPLES]))
+    if len(indices) and len(diff.survivor_examples) < EXAMPLES_PER_DATE:
+        diff.survivor_examples.append(take_rows(rows.key_columns, indices[:EXAMPLES_PER_DATE]))

@@ -25,8 +25,8 @@ from dedup_spark.output.file_sizes import are_fragmented
 from dedup_spark.output.sorted_files import SortedFilesWriter
 from dedup_spark.plans.delivered_date import DeliveredDate, expected_rows
 from dedup_spark.plans.rewrite.date_merge import DateMerge, merge_date
-from dedup_spark.plans.rewrite.rewrite_task import MergePolicy, RewriteOutcome, RewriteTask, RewrittenDate
-from dedup_spark.plans.written_date import DateCost, DeclinedDate
+from dedup_spark.plans.rewrite.rewrite_task import MergePolicy, RewriteTask
+from dedup_spark.plans.written_date import DateCost, DeclinedDate, Outcome, WrittenDate
 
 
 @dataclass(frozen=True)
@@ -48,7 +48,7 @@ class RewriteDate:
     def from_request(cls, request: DedupRequest, seed: Seed, file_bytes: int, key_cache_bytes: int) -> Self:
         return cls(request.table, seed, request.data_uri, request.exact, file_bytes, key_cache_bytes)
 
-    def __call__(self, task: RewriteTask, reader: ValidatingReader) -> tuple[RewriteTask, RewriteOutcome] | None:
+    def __call__(self, task: RewriteTask, reader: ValidatingReader) -> tuple[RewriteTask, Outcome] | None:
         """Write the date's files and fingerprints below the data folder, or decline the date.
 
         No files are written if those of the parent are kept (see `_is_unchanged`). No fingerprints are written if those
@@ -66,7 +66,7 @@ class RewriteDate:
         delivered = task.delivered.with_validations(task.day, reader.validations).without_empty_files()
         return replace(task, delivered=delivered), outcome
 
-    def _merge(self, task: RewriteTask, delivered: DeliveredDate, reader: KeyReader) -> RewriteOutcome | None:
+    def _merge(self, task: RewriteTask, delivered: DeliveredDate, reader: KeyReader) -> Outcome | None:
         """Compare the delivery with the parent, and write or decline the date; None if the delivery has no row."""
         began, rows = time.monotonic(), expected_rows(delivered, task.parent)
         newest, parent = self._key_sources(task, delivered, reader)
@@ -86,7 +86,7 @@ class RewriteDate:
             uri = storage.join(self.data_uri, stored.path_of(task.day))
             written = stored.write(uri, next_fingerprints.to_write, newest.key_hasher)
         rows_of_date = task.parent.entry.rows if is_unchanged and task.parent else sum(f.rows for f in files or ())
-        return RewrittenDate(
+        return WrittenDate(
             day=task.day,
             files=files,
             new_keys=merge.new_keys,
@@ -122,12 +122,12 @@ class RewriteDate:
             return False
         return not are_fragmented(task.parent.files, self.file_bytes)
 
-    def _rewrite_parent(self, task: RewriteTask, reader: KeyReader) -> RewrittenDate:
+    def _rewrite_parent(self, task: RewriteTask, reader: KeyReader) -> WrittenDate:
         """Write the parent's rows of a date that no delivery has, sorted, into new files."""
         assert task.parent
         began, entry = time.monotonic(), task.parent.entry
         files, overlap = self._write(task, None, reader)
-        return RewrittenDate(
+        return WrittenDate(
             day=task.day,
             files=files,
             new_keys=0,
@@ -137,7 +137,6 @@ class RewriteDate:
             how="rows sorted into new files",
             key_fingerprint=entry.key_fingerprint,
             content_fingerprint=entry.content_fingerprint,
-            wrote_fingerprints=False,
             examples=(),
             cost=DateCost.since(began, reader, sum(file.size for file in files)),
             cluster_overlap=overlap,

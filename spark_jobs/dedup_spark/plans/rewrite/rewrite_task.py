@@ -1,4 +1,4 @@
-"""Records the task of one date for plan rewrite, and its outcome; driver and Spark tasks exchange these records."""
+"""Records the task of one date for plan rewrite."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ from enum import StrEnum
 
 from dedup_spark.parent import ParentDate
 from dedup_spark.plans.delivered_date import DeliveredDate
-from dedup_spark.plans.written_date import DeclinedDate, WrittenDate
 
 
 class MergePolicy(StrEnum):
@@ -47,18 +46,3 @@ class RewriteTask:
     def bytes(self) -> int:
         """The stored bytes of delivery and parent."""
         return sum(dated.bytes for dated in (*self.deliveries, self.parent) if dated)
-
-
-@dataclass(frozen=True, kw_only=True)
-class RewrittenDate(WrittenDate):
-    """A date that was rewritten. `how`: what was compared; it is appended to the reason for the plan.
-
-    `wrote_fingerprints`: whether the date's fingerprints were written below the data folder. If not, and if the
-    parent's entry has the same digest, the parent's stored fingerprints are copied later.
-    """
-
-    how: str
-    wrote_fingerprints: bool
-
-
-RewriteOutcome = RewrittenDate | DeclinedDate

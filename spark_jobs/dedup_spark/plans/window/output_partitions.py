@@ -12,7 +12,7 @@ from pyspark.sql import functions as f
 
 from dedup_clone.contract.table import TableContract
 from dedup_spark.execution.fan_out import TASKS_PER_CORE
-from dedup_spark.plans.window.helper_columns import DESTINATION_FILE
+from dedup_spark.plans.window.ranking import DESTINATION_FILE
 
 
 @dataclass(frozen=True)

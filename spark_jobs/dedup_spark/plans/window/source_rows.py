@@ -20,7 +20,7 @@ from dedup_spark.comparison.key_reader import group_rows_per_batch
 from dedup_spark.execution.fan_out import TASKS_PER_CORE
 from dedup_spark.landing.delivery_validation import ValidatedDelivery
 from dedup_spark.parent import PARENT_SOURCE, Parent
-from dedup_spark.plans.window.helper_columns import SOURCE
+from dedup_spark.plans.window.ranking import SOURCE
 from dedup_spark.storage.parquet_files import open_parquet
 
 

@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
+import pickle
+from collections import Counter, defaultdict
 from datetime import date
 
-from pyspark.sql import Row, SparkSession
+from pyspark.sql import SparkSession
 
-from dedup_clone.contract.manifest import DataFile, Difference, KeyExample
+from dedup_clone.contract.manifest import Difference
 from dedup_clone.contract.request import DedupRequest
 from dedup_spark.landing.delivery_validation import ValidatedDelivery
 from dedup_spark.parent import PARENT_SOURCE, Parent
 from dedup_spark.plans.window.output_partitions import partition_dates, repartition
-from dedup_spark.plans.window.partition_writer import RECORD_SCHEMA, PartitionWriter, examples_column
-from dedup_spark.plans.window.row_ranking import in_written_order, rank
-from dedup_spark.plans.window.sources import read_sources
+from dedup_spark.plans.window.ranking import in_written_order, rank
+from dedup_spark.plans.window.source_rows import read_sources
+from dedup_spark.plans.window.writing import RECORD_SCHEMA, FileRecord, RowWriter
 from dedup_spark.plans.written_date import DateCost, WrittenDate
 
 
@@ -33,40 +34,36 @@ def run_window_plan(
     context, table = session.sparkContext, request.table
     partitions = partition_dates(bytes_by_date(dates, applied, parent), file_bytes, context.defaultParallelism)
     rows = repartition(read_sources(session, table, applied, parent, dates), table, partitions)
-    writer = PartitionWriter(table, request.data_uri, {day: newest_source(day, applied) for day in dates}, len(applied))
+    writer = RowWriter(table, request.data_uri, {day: newest_source(day, applied) for day in dates})
     context.setJobDescription(f"{request.feed} generation {request.generation}: window over {len(dates)} dates, write")
     ranked = in_written_order(rank(rows, table, request.update_id_mode), table)
-    records = ranked.mapInArrow(writer.write, RECORD_SCHEMA)
-    by_date: defaultdict[date, list[Row]] = defaultdict(list)
-    for record in records.collect():
-        by_date[record.date].append(record)
+    by_date: defaultdict[date, list[FileRecord]] = defaultdict(list)
+    for row in ranked.mapInArrow(writer.write, RECORD_SCHEMA).collect():
+        record: FileRecord = pickle.loads(row.record)
+        by_date[record.file.date].append(record)
     parent_bytes = parent.bytes_by_date()
-    snapshot_ids = [validated.delivery.snapshot_id for validated in applied]
-    return [_written_date(day, files, snapshot_ids, parent_bytes.get(day, 0)) for day, files in by_date.items()]
+    return [_written_date(day, records, applied, parent_bytes.get(day, 0)) for day, records in by_date.items()]
 
 
-def _written_date(day: date, records: list[Row], snapshot_ids: list[int], parent_bytes: int) -> WrittenDate:
-    """Return what was written for the date.
-
-    `records`: one for each file. `snapshot_ids`: of the applied deliveries. `parent_bytes`: the parent's stored bytes.
-    """
-    _, *surplus_rows = map(sum, zip(*(r.surplus_rows for r in records), strict=True))  # the parent has none
+def _written_date(
+    day: date, records: list[FileRecord], applied: tuple[ValidatedDelivery, ...], parent_bytes: int
+) -> WrittenDate:
+    """Return what was written for the date. `records`: one for each file. `parent_bytes`: the parent's stored bytes."""
+    differing, surplus = Counter[Difference](), Counter[int]()
+    for record in records:
+        differing += record.differing
+        surplus += record.surplus
     return WrittenDate(
         day=day,
-        files=tuple(DataFile(r.path, day, r.rows, r.size, r.min_update_id, r.max_update_id) for r in records),
-        new_keys=sum(r.new_keys for r in records),
-        changed=sum(r.changed for r in records),
-        survivors=sum(r.survivors for r in records),
-        surplus_rows=dict(zip(snapshot_ids, surplus_rows, strict=True)),
+        files=tuple(record.file for record in records),
+        new_keys=differing[Difference.NEW],
+        changed=differing[Difference.CHANGED],
+        survivors=differing[Difference.SURVIVOR],
+        surplus_rows={v.delivery.snapshot_id: surplus[n] for n, v in enumerate(applied, start=PARENT_SOURCE + 1)},
         key_fingerprint=None,
         content_fingerprint=None,
-        examples=tuple(
-            KeyExample(day, difference, key)
-            for r in records
-            for difference in Difference
-            for key in r[examples_column(difference)]
-        ),
-        cost=DateCost(parent_bytes, sum(r.size for r in records), seconds=None),
+        examples=tuple(example for record in records for example in record.examples),
+        cost=DateCost(parent_bytes, sum(record.file.size for record in records), seconds=None),
     )
 
 

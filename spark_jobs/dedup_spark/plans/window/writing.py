@@ -1,0 +1,139 @@
+"""Writes the ranked rows of plan `window` as Parquet files, and counts them. Runs in Spark's Python workers.
+
+The rows are sorted by date, output file and clustering columns. The result is one record for each file. Each attempt of
+a Spark task writes files with unique names, and only records of attempts that Spark accepts reach the driver, so the
+files of lost or repeated attempts are in no manifest.
+"""
+
+from __future__ import annotations
+
+import pickle
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from datetime import date
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from dedup_clone.contract.manifest import EXAMPLES_PER_DATE, DataFile, Difference, KeyExample
+from dedup_clone.contract.table import TableContract
+from dedup_spark.arrow_cast import cast_table
+from dedup_spark.column_types import arrow_schema
+from dedup_spark.comparison.key_examples import key_texts
+from dedup_spark.fingerprints.key_columns import key_columns
+from dedup_spark.output.data_file import DataFileWriter
+from dedup_spark.plans.window.ranking import CHANGED, DESTINATION_FILE, IN_PARENT, NEWEST, SOURCE, SURPLUS
+
+# Large row groups compress better and are read with fewer requests; a task has one in memory.
+_ROW_GROUP_ROWS = 1 << 20
+_ROW_GROUP_BYTES = 128 << 20
+
+# A pickled FileRecord.
+RECORD_SCHEMA = "record binary"
+_RECORD_ARROW = pa.schema([("record", pa.binary())])
+
+
+@dataclass(frozen=True)
+class FileRecord:
+    """A written file. `differing`: how many of its rows have each difference. `surplus`: surplus rows by source."""
+
+    file: DataFile
+    differing: Counter[Difference]
+    surplus: Counter[int]
+    examples: list[KeyExample]
+
+
+@dataclass(frozen=True)
+class RowWriter:
+    """Writes the rows of Spark tasks. `newest_source`: for each date the highest number of a source that has it.
+
+    A row whose key that source lacks is a survivor.
+    """
+
+    table: TableContract
+    data_uri: str
+    newest_source: dict[date, int]
+
+    def write(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Write the rows of one task. Yield the records of its files."""
+        current: tuple[date, int] | None = None
+        file: _OutputFile | None = None
+        for batch in batches:
+            for output_file, rows in _split(batch, self.table.partition_column):
+                if file is None or output_file != current:
+                    if file:
+                        yield _as_batch(file.close())
+                    current, file = output_file, self._open(output_file[0])
+                file.add(rows)
+        if file:
+            yield _as_batch(file.close())
+
+    def _open(self, day: date) -> _OutputFile:
+        parquet = DataFileWriter(self.table, self.data_uri, day, "window")
+        return _OutputFile(self.table, day, self.newest_source[day], parquet)
+
+
+@dataclass
+class _OutputFile:
+    """One output file. Call `add` with its rows, in batches with the helper columns, and then `close`."""
+
+    table: TableContract
+    day: date
+    newest_source: int
+    parquet: DataFileWriter
+    differing: Counter[Difference] = field(default_factory=Counter)
+    surplus: Counter[int] = field(default_factory=Counter)
+    examples: list[KeyExample] = field(default_factory=list)
+    _pending: list[pa.RecordBatch] = field(default_factory=list)
+
+    def add(self, rows: pa.RecordBatch) -> None:
+        """Count the rows, and write all except surplus rows."""
+        surplus = rows.column(SURPLUS)
+        if surplus.true_count:
+            self.surplus.update(rows.filter(surplus).column(SOURCE).to_pylist())
+            rows = rows.filter(pc.invert(surplus))
+        if rows.num_rows:
+            self._count(Difference.NEW, pc.invert(rows.column(IN_PARENT)), rows)
+            self._count(Difference.CHANGED, rows.column(CHANGED), rows)
+            self._count(Difference.SURVIVOR, pc.less(rows.column(NEWEST), self.newest_source), rows)
+            self._pending.append(rows.select([column.name for column in self.table.columns]))
+        # `nbytes` would crash the process: it reads the offsets of arrays, which Spark's empty arrays lack.
+        size = sum(batch.get_total_buffer_size() for batch in self._pending)
+        if size >= _ROW_GROUP_BYTES or sum(batch.num_rows for batch in self._pending) >= _ROW_GROUP_ROWS:
+            self._write_row_group()
+
+    def _count(self, difference: Difference, differs: pa.BooleanArray, rows: pa.RecordBatch) -> None:
+        needed_examples = EXAMPLES_PER_DATE - self.differing[difference]
+        self.differing[difference] += differs.true_count
+        if differs.true_count and needed_examples > 0:
+            some = rows.take(pc.indices_nonzero(differs)[:needed_examples])
+            keys = key_texts(self.table, [some.column(column.name).to_pylist() for column in key_columns(self.table)])
+            self.examples += [KeyExample(self.day, difference, key) for key in keys]
+
+    def _write_row_group(self) -> None:
+        self.parquet.write(cast_table(pa.Table.from_batches(self._pending), arrow_schema(self.table.columns)))
+        self._pending = []
+
+    def close(self) -> FileRecord:
+        """Finish the file."""
+        if self._pending:
+            self._write_row_group()
+        return FileRecord(self.parquet.close(), self.differing, self.surplus, self.examples)
+
+
+def _as_batch(record: FileRecord) -> pa.RecordBatch:
+    return pa.RecordBatch.from_arrays([pa.array([pickle.dumps(record)], pa.binary())], schema=_RECORD_ARROW)
+
+
+def _split(batch: pa.RecordBatch, partition_column: str) -> Iterator[tuple[tuple[date, int], pa.RecordBatch]]:
+    """Yield, for each output file in the batch, its date and number, and its rows."""
+    if not batch.num_rows:
+        return
+    days = batch.column(partition_column)
+    day_numbers = days.cast(pa.int32()).to_numpy()
+    files = batch.column(DESTINATION_FILE).to_numpy()
+    cuts = np.flatnonzero((np.diff(day_numbers) != 0) | (np.diff(files) != 0)) + 1
+    for start, end in zip([0, *cuts], [*cuts, batch.num_rows], strict=True):
+        yield (days[start].as_py(), int(files[start])), batch.slice(start, end - start)
