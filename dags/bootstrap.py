@@ -3,11 +3,11 @@
 
 It is for a table that another process, such as a MERGE job, has maintained until now. A feed without such a table needs
 no bootstrap: land its first snapshot. **Stop whatever writes the table**, then trigger this DAG by hand.
-`show_existing` shows what would be exported, loaded, left out and billed, and what prevents the bootstrap; a **dry
-run** ends there. `approve_bootstrap` waits for your approval (Required Actions) and meanwhile blocks no other run. Then
-the rows are exported (free), checked and written by the dedup job, loaded (free), compared with the table, and swapped
-in by one statement. Until that statement, and after a failure, readers see the table as it is. Trigger a failed
-bootstrap again: it starts from the beginning.
+`show_existing` shows what would be exported, loaded, left out and billed, and fails if something prevents the
+bootstrap. `approve_bootstrap` waits for your approval (Required Actions) and meanwhile blocks no other run. Then the
+rows are exported (free), checked and written by the dedup job, loaded (free), compared with the table, and swapped in
+by one statement. Until that statement, and after a failure, readers see the table as it is. Trigger a failed bootstrap
+again: it starts from the beginning.
 
 In a good run the task `reconcile_failure` is skipped: it runs after a failure only.
 """
@@ -41,8 +41,10 @@ def bootstrap(setup: FeedSetup) -> DAG:
         params=bootstrap_params(),
         **feed_dag_arguments(setup, task_timeout=timedelta(hours=12)),  # a whole table is written
     ) as dag:
-        # -- 1 show ------- in: the form           runs: worker    out: what would happen; ends a dry run
-        show = bootstrap_tasks.ShowExistingOperator(task_id=bootstrap_tasks.SHOW_TASK, setup=setup)
+        # -- 1 show ------- in: the form           runs: worker    out: what would happen
+        @task
+        def show_existing(**context: Any) -> dict[str, str]:
+            return bootstrap_tasks.show_existing(setup, Context(**context))
 
         # -- 2 approve ---- in: what was shown     runs: a person  out: approved, or every later task is skipped
         approve_bootstrap = AskOnceOperator(
@@ -76,7 +78,7 @@ def bootstrap(setup: FeedSetup) -> DAG:
             return bootstrap_tasks.delete_export(setup, Context(**context))
 
         resolve, export = resolve_bootstrap(), export_existing()
-        show >> approve_bootstrap >> resolve >> export >> dedup >> steps.load
+        show_existing() >> approve_bootstrap >> resolve >> export >> dedup >> steps.load
         steps.commit >> delete_export()
         [resolve, export, dedup] >> steps.on_failure
     return dag

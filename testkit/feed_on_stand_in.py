@@ -34,10 +34,10 @@ from dedup_clone.publish.load import (
     table_load_configuration,
 )
 from dedup_clone.publish.planning.reused_candidate import is_reused
-from dedup_clone.publish.previews.rollback_preview import RollbackPreview, preview_rollback
 from dedup_clone.publish.records.reporting_tables import WATCHDOG, write_reporting_tables
 from dedup_clone.publish.records.status_table import STATUS_TABLE
 from dedup_clone.publish.resolve import resolve
+from dedup_clone.publish.rollback.preview_rollback import preview_rollback
 from dedup_clone.publish.rollback.resolve_rollback import RollbackRequest, resolve_rollback
 from dedup_clone.publish.services import Services, open_services
 from dedup_clone.publish.step_specs import PublishRequest, PublishSpec, SwapSpec
@@ -291,7 +291,7 @@ class FeedOnStandIn(ControlledStandIn):
 
     def roll_back(self, generation: int, *, run_id: str = "rollback", reason: str = "bad snapshot") -> LedgerRecord:
         """Make the content of an earlier generation live again, as the rollback DAG does."""
-        live = self.preview(generation, run_id=run_id).live_generation
+        live, _ = self.preview(generation, run_id=run_id)
         request = RollbackRequest(ROLLBACK_DAG, run_id, generation, live, reason)
         spec = resolve_rollback(self.services, request)
         if spec.restored_at is None:
@@ -299,8 +299,8 @@ class FeedOnStandIn(ControlledStandIn):
         self.swap(spec, self.check(spec))
         return self.commit(spec)
 
-    def preview(self, generation: int, *, run_id: str = "rollback") -> RollbackPreview:
-        """What the rollback DAG shows for approval."""
+    def preview(self, generation: int, *, run_id: str = "rollback") -> tuple[int, str]:
+        """The live generation, and the text that the rollback DAG shows for approval."""
         return preview_rollback(self.services, generation, dag_id=ROLLBACK_DAG, run_id=run_id)
 
     def overwrite(self, snapshot_id: int, path: str, content: bytes) -> None:

@@ -22,8 +22,6 @@ from dedup_clone.orchestration import content_audit
 from dedup_clone.publish.erasure.key_hashes import key_text
 from dedup_clone.publish.lost_records.recovery_plan import carry_out, plan_recovery
 from dedup_clone.publish.planning.staging_table import approve_retention
-from dedup_clone.publish.previews.dry_run import DryRun
-from dedup_clone.publish.previews.dry_run_text import dry_run_text
 from dedup_clone.publish.previews.feed_plan import FeedPlan
 from dedup_clone.warehouse import append_rows
 from dedup_clone.warehouse.append_rows import RowAppender
@@ -85,11 +83,6 @@ def recover_after(world: FeedOnStandIn, change: Callable[[], Any]) -> None:
 def approve_shorter_retention(world: FeedOnStandIn) -> None:
     """Approve that readers lose old dates, as `make plan` with APPLY=1 does."""
     approve_retention(world.services)
-
-
-def dry_run_text_of(found: DryRun) -> str:
-    """What the publish DAG shows for a dry run."""
-    return dry_run_text(found)
 
 
 def feed_plan(feed: str, generation: int, *problems: str) -> FeedPlan:

@@ -22,16 +22,15 @@ from dedup_clone.publish import load
 from dedup_clone.publish.approval import approval_text, begin_approval_wait, end_approval_wait
 from dedup_clone.publish.bootstrap.existing_export import drop_export, export_existing
 from dedup_clone.publish.bootstrap.existing_table import read_bootstrap_record, require_unchanged
+from dedup_clone.publish.bootstrap.preview_bootstrap import preview_bootstrap
 from dedup_clone.publish.bootstrap.resolve_bootstrap import BootstrapRequest, resolve_bootstrap
 from dedup_clone.publish.erasure.delete_leftovers import delete_leftovers
 from dedup_clone.publish.erasure.preview_erasure import preview_erasure
 from dedup_clone.publish.erasure.resolve_erasure import ErasureRequest, resolve_erasure
 from dedup_clone.publish.lost_records.recovery_plan import RecoveryPlan, carry_out, plan_recovery
-from dedup_clone.publish.previews.bootstrap_preview import preview_bootstrap
-from dedup_clone.publish.previews.dry_run import DryRun, dry_run
-from dedup_clone.publish.previews.rollback_preview import preview_rollback
+from dedup_clone.publish.preview_publish import preview_publish
 from dedup_clone.publish.prune import prune
-from dedup_clone.publish.rebuild.rebuild_plan import RebuildRequest, plan_rebuild
+from dedup_clone.publish.rebuild.rebuild_plan import RebuildRequest, preview_rebuild
 from dedup_clone.publish.rebuild.resolve_rebuild import (
     delete_copies,
     export_rebuilt,
@@ -200,8 +199,7 @@ def rollback(world: FeedOnStandIn, generation: int, *, run_id: str = "rollback",
     run, shown = Run(world), {}
 
     def preview() -> None:
-        found = preview_rollback(world.services, generation, dag_id=ROLLBACK_DAG, run_id=run_id)
-        shown["live"], run.text = found.live_generation, found.text
+        shown["live"], run.text = world.preview(generation, run_id=run_id)
 
     def resolve() -> PublishSpec:
         return resolve_rollback(
@@ -232,8 +230,7 @@ def bootstrap(world: FeedOnStandIn, *, count_limit: int = NO_LIMIT, **form: Any)
     run, request, shown = Run(world), bootstrap_request(**form), {}
 
     def preview() -> None:
-        found = preview_bootstrap(world.services, request, count_limit)
-        shown["version"], run.text = found.version, found.text
+        shown["version"], run.text = preview_bootstrap(world.services, request, count_limit)
 
     def swap() -> None:
         require_unchanged(world.services, read_bootstrap_record(world.services, run.attempt).existing)
@@ -260,8 +257,7 @@ def rebuild(world: FeedOnStandIn, **form: Any) -> Run:
     request = RebuildRequest(**{**values, "duplicates": Duplicates(form.get("duplicates", "refuse"))})
 
     def preview() -> None:
-        plan = plan_rebuild(world.services, request)
-        shown["live"], run.text = plan.live_generation, plan.text
+        shown["live"], run.text = preview_rebuild(world.services, request)
 
     def swap() -> None:
         prepare_swap(world.services, run.spec)
@@ -288,7 +284,7 @@ def erasure(world: FeedOnStandIn, keys: str | None, *, run_id: str = "erase", re
         world.services.store.put(world.services.layout.keys_to_erase(KEYS_FILE), keys)
 
     def preview() -> None:
-        run.text = preview_erasure(world.services, request, NO_LIMIT).text
+        run.text = preview_erasure(world.services, request, NO_LIMIT)
 
     run.steps["preview"] = preview
     return run.add_steps(
@@ -304,7 +300,7 @@ def delete_rebuilt_copies(world: FeedOnStandIn) -> None:
 
 def retirement_preview(world: FeedOnStandIn, target: str) -> str:
     """What the retire DAG shows for approval."""
-    return preview_retirement(world.services, _retirement_request(target)).text
+    return preview_retirement(world.services, _retirement_request(target))
 
 
 def retire(world: FeedOnStandIn, target: str) -> Retirement:
@@ -316,9 +312,9 @@ def _retirement_request(target: str) -> RetirementRequest:
     return RetirementRequest(RETIRE_DAG, "retire", TargetAction(target), "no longer needed")
 
 
-def dry_run_of(world: FeedOnStandIn, name: str, **changes: Any) -> DryRun:
-    """What a publish of the delivery would do."""
-    return dry_run(world.services, world.publish_request(name, **changes))
+def dry_run_of(world: FeedOnStandIn, name: str, **changes: Any) -> str:
+    """What the publish DAG shows for a dry run of the delivery."""
+    return preview_publish(world.services, world.publish_request(name, **changes))
 
 
 def discard_delivery(world: FeedOnStandIn, name: str, *, reason: str = "garbage") -> None:

@@ -15,11 +15,12 @@ the steps), `lease`, `waiting_deliveries` (the backlog) and `attempt_jobs` (BigQ
 early_refusals, dedup_result                    refusals of deliveries: before the dedup job; by the dedup job
 policy_checks, sql_checks, undeclared_options   checks that call BigQuery; checks without calls: `dedup_clone/checks/`
 streamed_rows                                   whether the task waits for streaming buffers before it calls `check`
+preview_publish                                 what a publish would do (dry run); the other previews are in the
+                                                folders of their operations
 date_ranges                                     dates and ranges of dates, as people write them
 
 planning/      what a publish includes: deliveries, dates, the parent generation
 records/       what is recorded: check results, swap, costs, ledger table, index, status table
-previews/      what a publish, rollback, bootstrap or changed feed file would do; nothing is changed
 bootstrap/, erasure/, rebuild/, retirement/, rollback/   what only the DAGs of these names do
 lost_records/  what `make recover` plans and repairs
 """

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dedup_clone.contract.manifest import Manifest
 from dedup_clone.publish.planning.reused_candidate import kept_folders
 from dedup_clone.publish.records.erasure_records import last_erasure_generation
 from dedup_clone.publish.services import Services
@@ -54,18 +53,6 @@ def data_of_ended_attempts(services: Services, current: Current) -> list[str]:
     ended = names_up_to(folders, current.last_generation)
     kept = {*live, *kept_folders(services, services.manifests.read(current.generation))}
     return [folder for folder in ended if folder not in kept and not folder.endswith("-export/")]
-
-
-def obsolete_after_next_publish(services: Services, live: Manifest | None) -> list[str]:
-    """Return the data folders that the next publish prunes. The folder of `live`, which becomes the parent, stays.
-
-    `live`: None before the first publish, which prunes nothing.
-    """
-    if live is None:
-        return []
-    live_folder = (live.data_folder or "").removeprefix(services.store.uri(""))
-    folders = names_up_to(services.store.folders(services.layout.data), live.generation)
-    return [folder for folder in folders if not live_folder.startswith(folder)]
 
 
 def _obsolete_changes(services: Services, generation: int, erasure_generation: int) -> list[str]:

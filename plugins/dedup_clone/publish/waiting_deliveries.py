@@ -25,6 +25,11 @@ def find_backlog(services: Services, parent: Manifest | None) -> Backlog:
     )
 
 
+def waiting_names(services: Services, parent: Manifest | None) -> str:
+    """The names of the deliveries that the next publish on top of `parent` applies, as text."""
+    return ", ".join(delivery.name for delivery in find_backlog(services, parent).apply) or "none"
+
+
 def find_backlog_with_replay(services: Services, parent: Manifest | None, replayed: Delivery) -> Backlog:
     """The backlog and the `replayed` delivery, even if it was included, held, refused or excluded before."""
     left_out = {*services.arrivals.refused(), *services.arrivals.held()} - {replayed}

@@ -49,7 +49,7 @@ def world(streaming_clients: Clients) -> StreamedFeed:
     return world
 
 
-def test_only_the_changed_rows_are_streamed_and_a_dry_run_counts_them(world: StreamedFeed) -> None:
+def test_only_the_changed_rows_are_streamed(world: StreamedFeed) -> None:
     (first,) = world.state.ledger()
     assert first["cost"]["streamed_bytes"] == 0
     second = world.publish_expected(2, snapshot(2))
@@ -59,11 +59,7 @@ def test_only_the_changed_rows_are_streamed_and_a_dry_run_counts_them(world: Str
     assert second.cost.stream_usd > 0
     assert second.phases["load"] > 0
     assert [job for job in world.bigquery.list_jobs(all_users=True) if "cdc_background" in job.job_id]
-    third = world.land_expected(3, snapshot(3))
-    preview = runs.dry_run_of(world, third)
-    assert preview.cost.streamed_bytes == 2 * 48  # as many rows as in the publish before
-    assert preview.cost.apply_bytes == 10 << 20
-    world.publish(third)
+    world.publish_expected(3, snapshot(3))
     unchanged = world.publish_expected(4, [{**r, "update_id": 4} for r in snapshot(3)])
     assert unchanged.cost
     assert unchanged.cost.streamed_bytes == 0

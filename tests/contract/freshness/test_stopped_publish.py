@@ -83,7 +83,7 @@ def reject_acceptance(world: FeedOnStandIn, name: str) -> None:
 
 
 def fail_a_rollback(world: FeedOnStandIn, name: str) -> None:
-    live = world.preview(1).live_generation
+    live, _ = world.preview(1)
     spec = resolve_rollback(world.services, RollbackRequest(ROLLBACK_DAG, "rollback", 1, live, "bad"))
     assert world.check(spec)
 

@@ -12,8 +12,8 @@ from google.cloud.storage import Client as Storage
 from dedup_clone.contract.engine import Engine
 from dedup_clone.contract.errors import DeliveryRefused
 from dedup_clone.publish import early_refusals
-from dedup_clone.publish.previews.dry_run import dry_run
 from dedup_clone.publish.resolve import resolve
+from testkit import runs
 from testkit.fake_dedup_job import SCHEMA, parquet_bytes
 from testkit.feed_against_oracle import FeedAgainstOracle, feed_with_table
 from testkit.feed_on_stand_in import TODAY, FeedOnStandIn, expected, row
@@ -50,11 +50,11 @@ def test_what_names_sizes_and_footers_show_is_refused_before_spark(clients: tupl
 
 def test_a_refusal_is_recorded_told_once_and_a_corrected_delivery_published(world: FeedOnStandIn) -> None:
     name = world.land_files(8, {f"date={TODAY}/part-1.parquet": GOOD, PART: WITHOUT_VALUE})
-    shown = dry_run(world.services, world.publish_request(name)).landed.problems
+    shown = runs.dry_run_of(world, name)
     message = refuse(world, name)
     place = f"file [gs://landing/{world.feed.landing.prefix}/snapshot_id=8/{PART}] column [attr_value] is missing"
     assert place in message
-    assert any("column [attr_value] is missing" in problem for problem in shown)
+    assert f"**Would be refused**: {place}" in shown
     services = world.services
     (delivery,) = services.arrivals.refused()
     refusal = services.arrivals.refusal(delivery)

@@ -221,7 +221,7 @@ def test_a_run_that_died_is_committed_with_its_record_or_leaves_none(published: 
 
 def test_the_preview_counts_rows_and_tells_bigquery_no_key(published: FeedOnStandIn) -> None:
     text = runs.erasure(published, KEYS).until("preview").text
-    assert "**2 rows** of generation 1 have these keys" in text
+    assert "Rows of generation 1 with these keys: **2**, on: " in text
     jobs = [j for j in published.bigquery.list_jobs() if j.labels.get("dedup_clone_step") == "preview"]
     assert jobs
     assert str(PERSON) not in text + "".join(str(job.to_api_repr()) for job in jobs)

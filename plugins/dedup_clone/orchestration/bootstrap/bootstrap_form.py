@@ -52,13 +52,6 @@ def bootstrap_params() -> dict[str, Param]:
             description="The first task counts duplicate keys with a query, if that query reads no more than this. "
             "Without the count, the Spark job still finds every duplicate key.",
         ),
-        "dry_run": Param(
-            False,
-            type=["null", "boolean"],
-            title="Dry run",
-            description="Only show what would be exported, loaded, left out and billed, and what prevents the "
-            "bootstrap: see the log or the result of show_existing.",
-        ),
         "reason": required_reason("Why the table is taken over; stored in the ledger."),
     }
 

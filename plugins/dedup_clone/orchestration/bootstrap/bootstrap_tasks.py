@@ -6,42 +6,29 @@ from typing import Any
 
 from airflow.sdk import Context
 
-from dedup_clone.contract.errors import BootstrapRefused
 from dedup_clone.contract.records import to_plain
 from dedup_clone.orchestration.bootstrap.bootstrap_form import read_bootstrap_request
 from dedup_clone.orchestration.shared.bigquery_operators import AttemptJobOperator
 from dedup_clone.orchestration.shared.feed_setup import FeedSetup
 from dedup_clone.orchestration.shared.form_fields import count_limit_bytes, with_reason
-from dedup_clone.orchestration.shared.task_runtime import DryRunMixin, fail_without_retry, open_feed_services, pull_spec
+from dedup_clone.orchestration.shared.task_runtime import fail_without_retry, open_feed_services, pull_spec
 from dedup_clone.publish.bootstrap.existing_export import drop_export, export_existing
 from dedup_clone.publish.bootstrap.existing_table import read_bootstrap_record, require_unchanged
+from dedup_clone.publish.bootstrap.preview_bootstrap import preview_bootstrap
 from dedup_clone.publish.bootstrap.resolve_bootstrap import resolve_bootstrap
-from dedup_clone.publish.previews.bootstrap_preview import preview_bootstrap
 from dedup_clone.publish.services import Services
 from dedup_clone.publish.step_specs import PublishSpec
 
 SHOW_TASK = "show_existing"
 
 
-class ShowExistingOperator(DryRunMixin):
-    """Returns what would happen, with a text for the approver. Acquires no lease. A dry run ends with this task.
-
-    Fails if something prevents the bootstrap; a dry run names it in its result instead.
-    """
-
-    def execute(self, context: Context) -> dict[str, Any]:
-        services = open_feed_services(self.setup)
-        with fail_without_retry():
-            preview = preview_bootstrap(services, read_bootstrap_request(context), count_limit_bytes(context))
-            services.log("a bootstrap would do this:\n" + preview.text)
-            result: dict[str, Any] = {**to_plain(preview), "text": with_reason(context, preview.text)}
-            if context["params"]["dry_run"]:
-                self.end_dry_run(context, result)
-            elif preview.refused:
-                raise BootstrapRefused(
-                    "The bootstrap cannot run with this form; nothing was changed:\n" + "\n".join(preview.refused)
-                )
-        return result
+def show_existing(setup: FeedSetup, context: Context) -> dict[str, str]:
+    """Returns what would happen, with a text for the approver. Acquires no lease."""
+    services = open_feed_services(setup)
+    with fail_without_retry():
+        version, text = preview_bootstrap(services, read_bootstrap_request(context), count_limit_bytes(context))
+    services.log("a bootstrap would do this:\n" + text)
+    return {"version": version, "text": with_reason(context, text)}
 
 
 def resolve(setup: FeedSetup, context: Context) -> dict[str, Any]:

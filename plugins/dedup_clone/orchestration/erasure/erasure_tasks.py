@@ -16,13 +16,13 @@ from dedup_clone.publish.erasure.preview_erasure import preview_erasure
 from dedup_clone.publish.erasure.resolve_erasure import resolve_erasure
 
 
-def show_erasure(setup: FeedSetup, context: Context) -> dict[str, Any]:
+def show_erasure(setup: FeedSetup, context: Context) -> dict[str, str]:
     """Returns what would be deleted, with a text for the approver. Acquires no lease."""
     services = open_feed_services(setup)
     with fail_without_retry():
-        preview = preview_erasure(services, read_erasure_request(context), count_limit_bytes(context))
-    services.log("an erasure would do this:\n" + preview.text, generation=preview.live_generation)
-    return {**to_plain(preview), "text": with_reason(context, preview.text)}
+        text = preview_erasure(services, read_erasure_request(context), count_limit_bytes(context))
+    services.log("an erasure would do this:\n" + text)
+    return {"text": with_reason(context, text)}
 
 
 def resolve(setup: FeedSetup, context: Context) -> dict[str, Any]:

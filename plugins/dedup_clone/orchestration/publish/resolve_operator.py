@@ -6,17 +6,18 @@ from datetime import timedelta
 from typing import Any
 
 from airflow.providers.standard.triggers.temporal import TimeDeltaTrigger
-from airflow.sdk import Context
+from airflow.sdk import BaseOperator, Context
+from airflow.sdk.bases.skipmixin import SkipMixin
 from airflow.sdk.exceptions import AirflowSkipException
 from airflow.sdk.execution_time.task_runner import RuntimeTaskInstance
 
 from dedup_clone.contract.errors import ConfigurationError, LeaseHeld
 from dedup_clone.contract.records import to_plain
 from dedup_clone.orchestration.publish.publish_form import read_publish_request
-from dedup_clone.orchestration.shared.task_runtime import DryRunMixin, fail_without_retry, open_feed_services
+from dedup_clone.orchestration.shared.feed_setup import FeedSetup
+from dedup_clone.orchestration.shared.task_runtime import fail_without_retry, open_feed_services, push_result
 from dedup_clone.orchestration.watchdog.feed_check import refresh_verdict
-from dedup_clone.publish.previews.dry_run import dry_run
-from dedup_clone.publish.previews.dry_run_text import dry_run_text
+from dedup_clone.publish.preview_publish import preview_publish
 from dedup_clone.publish.records.held_deliveries import discard_held
 from dedup_clone.publish.records.index_refresh import try_refresh_index
 from dedup_clone.publish.resolve import resolve
@@ -38,11 +39,17 @@ def require_free_slot(dag_id: str) -> None:
         )
 
 
-class ResolvePublishOperator(DryRunMixin):
+class ResolvePublishOperator(BaseOperator, SkipMixin):
     """Returns the publish spec. While another run holds the lease, this task waits, deferred.
 
     The later tasks are skipped after a dry run, and when there is nothing to publish.
     """
+
+    inherits_from_skipmixin = True
+
+    def __init__(self, *, setup: FeedSetup, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.setup = setup
 
     def execute(self, context: Context) -> dict[str, Any]:
         services = open_feed_services(self.setup)
@@ -72,10 +79,9 @@ class ResolvePublishOperator(DryRunMixin):
         return self.execute(context)
 
     def _dry_run(self, services: Services, request: PublishRequest, context: Context) -> dict[str, Any]:
-        """Returns the preview as the task's result; its field `text` is Markdown for the operator."""
-        preview = dry_run(services, request)
-        text = dry_run_text(preview)
+        """Returns what the publish would do, as Markdown, and skips every later task."""
+        text = preview_publish(services, request)
         services.log(f"a publish would do this:\n{text}", snapshot_id=request.delivery.snapshot_id)
-        result = {**to_plain(preview), "text": text}
-        self.end_dry_run(context, result)
-        return result
+        push_result(context, {"text": text})
+        self.skip(context["ti"], self.get_flat_relatives(upstream=False))
+        return {"text": text}

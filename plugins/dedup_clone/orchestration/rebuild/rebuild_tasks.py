@@ -13,7 +13,7 @@ from dedup_clone.orchestration.shared.bigquery_operators import AttemptJobOperat
 from dedup_clone.orchestration.shared.feed_setup import FeedSetup
 from dedup_clone.orchestration.shared.form_fields import given_reason, required_reason, with_reason
 from dedup_clone.orchestration.shared.task_runtime import fail_without_retry, open_feed_services, pull_spec
-from dedup_clone.publish.rebuild.rebuild_plan import RebuildRequest, plan_rebuild
+from dedup_clone.publish.rebuild.rebuild_plan import RebuildRequest, preview_rebuild
 from dedup_clone.publish.rebuild.resolve_rebuild import (
     delete_copies,
     export_rebuilt,
@@ -67,9 +67,9 @@ def show_rebuild(setup: FeedSetup, context: Context) -> dict[str, Any]:
     """Returns what the rebuild would do, with a text for the approver. Acquires no lease."""
     services = open_feed_services(setup)
     with fail_without_retry():
-        plan = plan_rebuild(services, read_rebuild_request(context))
-    services.log("a rebuild would do this:\n" + plan.text, generation=plan.live_generation)
-    return {**to_plain(plan), "text": with_reason(context, plan.text)}
+        live, text = preview_rebuild(services, read_rebuild_request(context))
+    services.log("a rebuild would do this:\n" + text, generation=live)
+    return {"live_generation": live, "text": with_reason(context, text)}
 
 
 def resolve(setup: FeedSetup, context: Context) -> dict[str, Any]:

@@ -30,13 +30,13 @@ def retirement_params() -> dict[str, Param]:
     }
 
 
-def show_retirement(setup: FeedSetup, context: Context) -> dict[str, Any]:
+def show_retirement(setup: FeedSetup, context: Context) -> dict[str, str]:
     """Returns what would be done, with a text for the approver."""
     services = open_feed_services(setup)
     with fail_without_retry():
-        preview = preview_retirement(services, _request(context))
-    services.log("a retirement would do this:\n" + preview.text, generation=preview.generation)
-    return {**to_plain(preview), "text": with_reason(context, preview.text)}
+        text = preview_retirement(services, _request(context))
+    services.log("a retirement would do this:\n" + text)
+    return {"text": with_reason(context, text)}
 
 
 def retire(setup: FeedSetup, context: Context) -> dict[str, Any]:

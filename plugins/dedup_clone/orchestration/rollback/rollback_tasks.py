@@ -16,7 +16,7 @@ from dedup_clone.orchestration.shared.bigquery_operators import LoadStagingOpera
 from dedup_clone.orchestration.shared.feed_setup import FeedSetup
 from dedup_clone.orchestration.shared.form_fields import given_reason, with_reason
 from dedup_clone.orchestration.shared.task_runtime import fail_without_retry, open_feed_services, pull_spec
-from dedup_clone.publish.previews.rollback_preview import preview_rollback
+from dedup_clone.publish.rollback.preview_rollback import preview_rollback
 from dedup_clone.publish.rollback.resolve_rollback import RollbackRequest, resolve_rollback
 
 
@@ -34,13 +34,13 @@ class ShowDifferenceOperator(BaseOperator):
         services, run = open_feed_services(self.setup), context["dag_run"]
         with fail_without_retry():
             try:
-                preview = preview_rollback(
+                live, text = preview_rollback(
                     services, requested_generation(context), dag_id=run.dag_id, run_id=run.run_id
                 )
             except LeaseHeld as error:
                 self._wait(error, services.now() - (run.start_date or services.now()))
-        services.log("a rollback would do this:\n" + preview.text, generation=preview.live_generation)
-        return {**to_plain(preview), "text": with_reason(context, preview.text)}
+        services.log("a rollback would do this:\n" + text, generation=live)
+        return {"live_generation": live, "text": with_reason(context, text)}
 
     def _wait(self, held: LeaseHeld, waited: timedelta) -> NoReturn:
         if waited > timedelta(minutes=2 * self.setup.feed.freshness.sla_minutes):

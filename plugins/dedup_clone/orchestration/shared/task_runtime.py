@@ -13,8 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
-from airflow.sdk import BaseOperator, Context, DagRunState
-from airflow.sdk.bases.skipmixin import SkipMixin
+from airflow.sdk import Context, DagRunState
 from airflow.sdk.exceptions import AirflowException, AirflowFailException
 
 from dedup_clone.contract.errors import ConfigurationError
@@ -177,18 +176,3 @@ def _resolve_task_id(context: Context) -> str:
 def push_result(context: Context, result: dict[str, Any]) -> None:
     """Stores `result` as the task's return value. Airflow itself does not store it when the task skips other tasks."""
     context["ti"].xcom_push(key=RETURN_VALUE, value=result)
-
-
-class DryRunMixin(BaseOperator, SkipMixin):
-    """Base class of a DAG's first task that offers a dry run, in which it returns a preview and skips all others."""
-
-    inherits_from_skipmixin = True
-
-    def __init__(self, *, setup: FeedSetup, **kwargs: Any) -> None:
-        super().__init__(**kwargs)
-        self.setup = setup
-
-    def end_dry_run(self, context: Context, preview: dict[str, Any]) -> None:
-        """Stores the preview as the task's return value, and skips every later task."""
-        push_result(context, preview)
-        self.skip(context["ti"], self.get_flat_relatives(upstream=False))

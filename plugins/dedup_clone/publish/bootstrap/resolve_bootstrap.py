@@ -51,7 +51,7 @@ def resolve_bootstrap(services: Services, bootstrap_request: BootstrapRequest, v
     """Recover a dead run, read the table again, acquire the lease, record which table is taken over. Returns the spec.
 
     `version_shown` is the table's version in the preview. Raises LeaseHeld, LostRace, BootstrapRefused when the table
-    cannot be bootstrapped or was changed since the preview, and for what `form_problems` returns; ConfigurationError
+    cannot be bootstrapped or was changed since the preview, and for what `refuse_unaccepted` names; ConfigurationError
     for a malformed name of the table; and what `require_own_feed` and `recover` raise.
     """
     dag_id, run_id = bootstrap_request.dag_id, bootstrap_request.run_id
@@ -63,9 +63,7 @@ def resolve_bootstrap(services: Services, bootstrap_request: BootstrapRequest, v
             f"Table [{existing.name}] was changed since it was shown, and not by the bootstrap. Stop whatever writes "
             f"it, then trigger the bootstrap again."
         )
-    problems = form_problems(existing, bootstrap_request)
-    if problems:
-        raise BootstrapRefused("The bootstrap cannot run with this form; nothing was changed:\n" + "\n".join(problems))
+    refuse_unaccepted(existing, bootstrap_request)
     intent = acquire_lease(services, Kind.BOOTSTRAP, dag_id=dag_id, run_id=run_id, parent=None)
     prepare_staging(services)
     record = BootstrapRecord(existing, bootstrap_request.duplicates, bootstrap_request.compared_dates)
@@ -87,15 +85,17 @@ def resolve_bootstrap(services: Services, bootstrap_request: BootstrapRequest, v
     )
 
 
-def form_problems(existing: ExistingTable, bootstrap_request: BootstrapRequest) -> list[str]:
-    """What the operator would have to accept in the form and has not accepted."""
-    if not existing.expired or bootstrap_request.drop_expired:
-        return []
-    return [
-        f"Table [{existing.name}] has [{existing.expired_rows}] rows in [{len(existing.expired)}] dates before "
-        f"[{existing.oldest}], which the feed's retention does not keep ({describe_partitions(existing.expired)}): "
-        f"they would not be in target. Accept that with [drop_expired], or raise retention_days in the feed's file."
-    ]
+def refuse_unaccepted(existing: ExistingTable, bootstrap_request: BootstrapRequest, *other_problems: str) -> None:
+    """Raise BootstrapRefused for what the operator has to accept in the form, and for the other problems."""
+    problems = list(other_problems)
+    if existing.expired and not bootstrap_request.drop_expired:
+        problems.append(
+            f"Table [{existing.name}] has [{existing.expired_rows}] rows in [{len(existing.expired)}] dates before "
+            f"[{existing.oldest}], which the feed's retention does not keep ({describe_partitions(existing.expired)}): "
+            f"they would not be in target. Accept that with [drop_expired], or raise retention_days in the feed's file."
+        )
+    if problems:
+        raise BootstrapRefused("The bootstrap cannot run with this form; nothing was changed:\n" + "\n".join(problems))
 
 
 def _ledger_reason(existing: ExistingTable, bootstrap_request: BootstrapRequest) -> str:

@@ -4,18 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from datetime import date
 from typing import Any
 
 from dedup_clone.checks.check_result import Level
 from dedup_clone.checks.option_checks import check_undeclared_options
 from dedup_clone.checks.table_checks import check_layout
-from dedup_clone.contract.billing import GIB
 from dedup_clone.contract.engine import Engine
 from dedup_clone.contract.errors import ConfigurationError
 from dedup_clone.contract.manifest import Manifest
 from dedup_clone.contract.request import Duplicates
 from dedup_clone.contract.schema_change import added_columns, refused_table_changes
+from dedup_clone.contract.table import TableContract
 from dedup_clone.contract.table_rebuild import (
     changes_keys,
     column_sources,
@@ -26,7 +25,7 @@ from dedup_clone.contract.table_rebuild import (
 from dedup_clone.publish.attempt_jobs import query_configuration
 from dedup_clone.publish.bootstrap.bootstrap_checks import evenly_spaced
 from dedup_clone.publish.check import results_before_dedup
-from dedup_clone.publish.date_ranges import DATES_NAMED
+from dedup_clone.publish.date_ranges import format_dates
 from dedup_clone.publish.lease import require_own_feed
 from dedup_clone.publish.partition_comparison import comparison_bytes
 from dedup_clone.publish.planning.declared_changes import shortens_retention
@@ -34,9 +33,9 @@ from dedup_clone.publish.planning.declared_options import staging_options, swap_
 from dedup_clone.publish.planning.parent_generation import changed_target
 from dedup_clone.publish.records.changes_table import change_rows_to_lose
 from dedup_clone.publish.records.erasure_records import erasures_up_to
-from dedup_clone.publish.records.publish_costs import usd_on_demand
+from dedup_clone.publish.records.publish_costs import price_text
 from dedup_clone.publish.services import Services
-from dedup_clone.publish.waiting_deliveries import find_backlog
+from dedup_clone.publish.waiting_deliveries import waiting_names
 from dedup_clone.warehouse.table_options import without_removed_columns
 
 COPY_SQL_FILE = "rebuild/copy_rows.sql"
@@ -58,63 +57,70 @@ class RebuildRequest:
     compared_dates: int = 3
 
 
-@dataclass(frozen=True)
-class RebuildPlan:
-    """What a rebuild would do. `text`: for the operator.
+def preview_rebuild(services: Services, request: RebuildRequest) -> tuple[int, str]:
+    """The live generation, and as Markdown what the rebuild would do.
 
-    `copy_bytes`: what the query that copies the rows would read; 0 if no column changes. `compared_bytes`: an estimate
-    of what the queries that compare dates of the table with staging would read.
+    Raises what `require_rebuildable` and `copy_bytes` raise.
     """
-
-    feed: str
-    live_generation: int
-    copy_bytes: int
-    compared_bytes: int
-    text: str
-
-
-def plan_rebuild(services: Services, request: RebuildRequest) -> RebuildPlan:
-    """Describe the rebuild to whoever approves it. Raises what `require_rebuildable` and `copy_bytes` raise."""
     live = require_rebuildable(services, request)
-    size, feed = copy_bytes(services, live, request), services.feed
-    before, after = live.table, feed.table.to_contract()
-    lost = change_rows_to_lose(services, after) if feed.changes else None
-    days = _compared_days(services, live, request)
-    compared_bytes = comparison_bytes(services, services.names, before.partition_column, days)
-    waiting = ", ".join(d.name for d in find_backlog(services, live).apply) or "none"
+    names, before, after = services.names, live.table, services.feed.table.to_contract()
+    lost = change_rows_to_lose(services, after) if services.feed.changes else None
     lines = [
-        f"**{feed.feed}: rebuild {services.names.target_table} as its feed file declares it**",
+        f"**{services.feed.feed}: rebuild {names.target_table} as its feed file declares it**",
         "",
-        *(f"- {change}" for change in refused_table_changes(before, after)),
-        *(
-            [f"- clustered by [{', '.join(after.cluster_by)}], it was [{', '.join(before.cluster_by)}]"]
-            if before.cluster_by != after.cluster_by
-            else []
-        ),
-        *(f"- column [{former}] becomes [{new}], with its values" for former, new in request.renamed.items()),
-        *(f"- new column [{name}], with NULL in all rows" for name in _empty_columns(services, live, request)),
-        f"- Copy: a query reads all rows, {_price(size)}; {services.names.incoming_table} is stored for some hours."
-        if size
-        else "- Copy: none, because no column changes.",
-        f"- Comparison: all columns of {len(days)} dates ({_first_dates(days)}) with staging, by one query each, "
-        f"together about {_price(compared_bytes)}."
-        if days
-        else "- Comparison: none, because the form has 0 dates to compare.",
+        *(f"- {change}" for change in _changes(before, after, request)),
+        f"- Copy: {_copy_text(services, live, request)}.",
+        f"- Comparison with staging, of all columns: {_comparison_text(services, live, request)}.",
         "- The Spark job reads and writes all rows. Export and load are free.",
         _duplicates_line(services, request),
         "- Readers see the present table until one statement replaces it, under the same name. Queries that name a "
         "dropped or renamed column fail from then on.",
-        *(
-            [f"- {services.names.changes_table} is made anew by later publishes, and loses its {lost} rows."]
-            if lost is not None
-            else []
-        ),
         "- No rollback can restore a generation before the rebuild. The past table can be read by time travel, "
         "for seven days at most.",
         "- Snapshots in the former form are refused from now on, replayed ones too.",
-        f"- Deliveries that wait now: {waiting}. They are published afterwards, if they have the new form.",
+        f"- Deliveries that wait now: {waiting_names(services, live)}. They are published afterwards, if they have the "
+        f"new form.",
     ]
-    return RebuildPlan(feed.feed, live.generation, size, compared_bytes, "\n".join(lines))
+    if lost is not None:
+        lines.append(f"- {names.changes_table} is made anew by later publishes, and loses its {lost} rows.")
+    return live.generation, "\n".join(lines)
+
+
+def _changes(before: TableContract, after: TableContract, request: RebuildRequest) -> Iterator[str]:
+    yield from refused_table_changes(before, after)
+    if before.cluster_by != after.cluster_by:
+        yield f"clustered by [{', '.join(after.cluster_by)}], it was [{', '.join(before.cluster_by)}]"
+    for former, new in request.renamed.items():
+        yield f"column [{former}] becomes [{new}], with its values"
+    for name in added_columns(before.columns, after.columns):
+        if name not in request.renamed.values():
+            yield f"new column [{name}], with NULL in all rows"
+
+
+def _copy_text(services: Services, live: Manifest, request: RebuildRequest) -> str:
+    size = copy_bytes(services, live, request)
+    if not size:
+        return "none, because no column changes"
+    return f"a query reads all rows, {price_text(size)}; {services.names.incoming_table} is stored for some hours"
+
+
+def _comparison_text(services: Services, live: Manifest, request: RebuildRequest) -> str:
+    """Approximately what the check before the swap compares: it leaves out dates with duplicate keys."""
+    oldest, _ = services.retention_window()
+    days = evenly_spaced([e.date for e in live.dates if e.rows and e.date >= oldest], request.compared_dates)
+    if not days:
+        return "none, because the form has 0 dates to compare"
+    size = comparison_bytes(services, services.names, live.table.partition_column, days)
+    return f"{len(days)} dates ({format_dates(days)}), by one query each, together about {price_text(size)}"
+
+
+def _duplicates_line(services: Services, request: RebuildRequest) -> str:
+    if request.duplicates is Duplicates.KEEP_LATEST:
+        return (
+            f"- **Rows may be dropped**: of rows with the same key only the one of the highest "
+            f"{services.feed.table.snapshot_id_column} stays. `ties` in the ledger record counts the others."
+        )
+    return "- If rows have the same key, the run ends, and the error names the key."
 
 
 def require_rebuildable(services: Services, request: RebuildRequest) -> Manifest:
@@ -175,29 +181,6 @@ def _query_of_rows(services: Services, live: Manifest, request: RebuildRequest, 
     return query_configuration(services, "copy", sql, {"retention_day": ("DATE", oldest.isoformat())})
 
 
-def _compared_days(services: Services, live: Manifest, request: RebuildRequest) -> list[date]:
-    """Approximately the dates that the check before the swap compares: it leaves out dates with duplicate keys."""
-    oldest, _ = services.retention_window()
-    return evenly_spaced([e.date for e in live.dates if e.rows and e.date >= oldest], request.compared_dates)
-
-
-def _price(size: int) -> str:
-    return f"{size / GIB:.1f} GiB, {usd_on_demand(size):.2f} USD on demand"
-
-
-def _first_dates(days: list[date]) -> str:
-    return ", ".join([*map(str, days[:DATES_NAMED]), *(["…"] if len(days) > DATES_NAMED else [])])
-
-
-def _duplicates_line(services: Services, request: RebuildRequest) -> str:
-    if request.duplicates is Duplicates.KEEP_LATEST:
-        return (
-            f"- **Rows may be dropped**: of rows with the same key only the one of the highest "
-            f"{services.feed.table.snapshot_id_column} stays. `ties` in the ledger record counts the others."
-        )
-    return "- If rows have the same key, the run ends, and the error names the key."
-
-
 def _problems(services: Services, live: Manifest, request: RebuildRequest) -> Iterator[str]:
     feed, table = services.feed, services.feed.table.to_contract()
     staging, target = services.warehouse.table(feed.staging), services.warehouse.table(feed.target)
@@ -241,13 +224,3 @@ def _unreadable_rows(services: Services, live: Manifest) -> Iterator[str]:
     if services.current.read().intent is None:  # else a recovery may change which rows target has
         reason = changed_target(services, live)
         yield from [reason] if reason else []
-
-
-def _empty_columns(services: Services, live: Manifest, request: RebuildRequest) -> list[str]:
-    """The new columns that get NULL, because no former column is renamed to them."""
-    renamed = set(request.renamed.values())
-    return [
-        name
-        for name in added_columns(live.table.columns, services.feed.table.to_contract().columns)
-        if name not in renamed
-    ]

@@ -165,6 +165,19 @@ def usd_on_demand(bytes_billed: int) -> float:
     return bytes_billed / TIB * USD_PER_TIB
 
 
+def price_text(bytes_billed: int) -> str:
+    """The price of such queries, as text."""
+    return f"{size_text(bytes_billed)}, {usd_on_demand(bytes_billed):.2f} USD on demand"
+
+
+def size_text(size: int) -> str:
+    """A number of bytes, as text."""
+    for unit, name in ((GIB, "GiB"), (MIB, "MiB")):
+        if size >= unit:
+            return f"{size / unit:.1f} {name}"
+    return f"{size} bytes"
+
+
 def _share_of(table: TableContract, row_bytes: float, names: set[str]) -> float:
     """The share of a row's bytes in the named columns. Columns of varying size share equally what the others leave."""
     fixed = {c.name: _VALUE_BYTES[c.type] for c in table.columns if _has_fixed_size(c)}

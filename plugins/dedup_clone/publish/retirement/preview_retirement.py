@@ -2,52 +2,39 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from dedup_clone.publish.lease import require_own_feed
 from dedup_clone.publish.retirement.retire_feed import RetirementRequest, require_exportable
 from dedup_clone.publish.services import Services
-from dedup_clone.publish.waiting_deliveries import find_backlog
+from dedup_clone.publish.waiting_deliveries import waiting_names
 from dedup_clone.state.retired import TargetAction
 
 
-@dataclass(frozen=True)
-class RetirementPreview:
-    """What a retirement would do. `text` is Markdown for the operator.
+def preview_retirement(services: Services, request: RetirementRequest) -> str:
+    """What the retirement would do, as Markdown.
 
-    `generation`, `rows`: of the live generation; None and 0 without one.
+    Raises FeedHeldElsewhere, and ConfigurationError for what cannot be done.
     """
-
-    feed: str
-    generation: int | None
-    rows: int
-    text: str
-
-
-def preview_retirement(services: Services, request: RetirementRequest) -> RetirementPreview:
-    """Describe the retirement. Raises FeedHeldElsewhere, and ConfigurationError for what cannot be done."""
     current = require_own_feed(services)
     live = None if current.generation is None else services.manifests.read(current.generation)
     require_exportable(services, request, live)
-    waiting = ", ".join(d.name for d in find_backlog(services, live).apply) or "none"
     folder = services.store.uri(f"{services.layout.feed}/")
     views = services.warehouse.materialized_views_of(services.feed.target)
-    rows = live.rows if live else 0
+    shown = f"generation {live.generation}, snapshot {live.snapshot_id}, {live.rows} rows" if live else "nothing"
     lines = [
         f"**Retire {services.feed.feed}**",
         "",
-        f"- Live: {f'generation {live.generation}, snapshot {live.snapshot_id}, {rows} rows' if live else 'nothing'}.",
+        f"- Live: {shown}.",
         f"- Target: {_target_text(services, request.target)}",
         f"- Tables [{services.feed.staging}] and, if it exists, [{services.names.changes_table}] are dropped.",
         f"- Deleted in [{folder}]: data files, manifests, arrivals, attempts, the page's index. Kept: the ledger, "
         f"records of erasures with the secret of their hashes, and RETIRED, which says what was done.",
         "- The feed leaves the page, the watchdog's checks and the status table. Its rows in the ledger table stay.",
-        f"- Deliveries that wait and will not be published: {waiting}. Landing stays as it is.",
+        f"- Deliveries that wait and will not be published: {waiting_names(services, live)}. Landing stays as it is.",
         f"- Materialized views over target: {', '.join(views) or 'none'}.",
         *_erasure_line(request.target),
         "- Afterwards delete the feed's file and release that (`make deploy`): until then its DAGs do nothing.",
     ]
-    return RetirementPreview(services.feed.feed, current.generation, rows, "\n".join(lines))
+    return "\n".join(lines)
 
 
 def _erasure_line(action: TargetAction) -> list[str]:
