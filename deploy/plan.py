@@ -8,10 +8,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 from dedup_clone.contract.errors import ConfigurationError, ContractViolation, JobFailed
+from dedup_clone.publish.feed_plan import FeedPlan, plan_feed
 from dedup_clone.publish.planning.staging_table import approve_retention
-from dedup_clone.publish.previews.feed_plan import FeedPlan, plan_feed
-from dedup_clone.publish.previews.feed_plan_text import PROBLEMS, exit_status, plans_as_markdown, plans_as_text
-from dedup_clone.publish.previews.planned_change import PlannedChange
 from dedup_clone.settings.deployment import read_deployment
 from dedup_clone.settings.feed import read_feed
 from dedup_clone.state.current import CurrentFile
@@ -21,13 +19,13 @@ from deploy.live_services import LiveClients, open_live_clients
 
 DAGS = REPOSITORY / "dags"
 FEEDS = DAGS / "feeds"
+NOTHING, PROBLEMS, CHANGES = 0, 1, 2  # exit statuses
 
 
 def main(arguments: list[str], dags: Path = DAGS) -> int:
     """Returns the exit status: 0 if nothing changes, 2 if something does, 1 for problems and errors."""
     parser = argparse.ArgumentParser(prog="python -m deploy.plan", description=__doc__)
     parser.add_argument("--feed", help="only this feed")
-    parser.add_argument("--markdown", action="store_true", help="write Markdown, for a comment on a pull request")
     parser.add_argument("--apply", action="store_true", help="approve the shorter retention of the feed")
     options = parser.parse_args(arguments)
     return run_command_line("plan", lambda: _plan(options, dags))
@@ -39,16 +37,14 @@ def _plan(options: argparse.Namespace, dags: Path) -> int:
         return PROBLEMS
     files = [dags / "feeds" / f"{options.feed}.yaml"] if options.feed else sorted((dags / "feeds").glob("*.yaml"))
     clients = open_live_clients(read_deployment(dags / "profiles"))
+    if options.apply:
+        approve_retention(clients.services(read_feed(files[0])))
+        print("The shorter retention is approved: staging has it from now on, target follows with the next publish.")
     plans = list(plan_feeds(clients, files)) if options.feed else plan_all(clients, files)
-    print(plans_as_markdown(plans) if options.markdown else plans_as_text(plans))
-    if not options.apply:
-        return exit_status(plans)
-    if not plans[0].approvable:
-        print("There is no shorter retention to approve. Nothing was changed.")
-        return exit_status(plans)
-    approve_retention(clients.services(read_feed(files[0])))
-    print("The shorter retention is approved: staging has it from now on, target follows with the next publish.")
-    return exit_status(plan_feeds(clients, files))
+    print("\n".join(map(str, plans)))
+    if any(plan.problems for plan in plans):
+        return PROBLEMS
+    return CHANGES if any(plan.changes for plan in plans) else NOTHING
 
 
 def plan_all(clients: LiveClients, files: Sequence[Path]) -> list[FeedPlan]:
@@ -63,7 +59,7 @@ def plan_feeds(clients: LiveClients, files: Iterable[Path]) -> Iterator[FeedPlan
         try:
             yield plan_feed(clients.services(read_feed(file)))
         except (ConfigurationError, ContractViolation, JobFailed) as error:
-            yield FeedPlan(file.stem, None, problems=(str(error),), is_compared=False)
+            yield FeedPlan(file.stem, "not compared", problems=(str(error),))
 
 
 def plan_removed_feeds(clients: LiveClients, files: Iterable[Path]) -> Iterator[FeedPlan]:
@@ -74,16 +70,14 @@ def plan_removed_feeds(clients: LiveClients, files: Iterable[Path]) -> Iterator[
         try:
             generation = None if name in declared else CurrentFile(clients.state, name).read().generation
         except ContractViolation as error:
-            yield FeedPlan(name, None, problems=(str(error),), is_compared=False)
+            yield FeedPlan(name, "not compared", problems=(str(error),))
             continue
         if generation is not None:
-            removed = PlannedChange(
-                change="the feed file is gone",
-                effect="no publish follows, because the feed's DAGs are gone too: run FEED_retire before you remove "
-                "the file (docs/retire-a-feed.md)",
-                readers="the table stays as it is, and nobody is told that it gets old",
+            removed = (
+                "the feed file is gone: no publish follows, the table stays as it is, and nobody is told that it gets "
+                "old. Run FEED_retire before you remove the file (docs/retire-a-feed.md)"
             )
-            yield FeedPlan(name, generation, (removed,))
+            yield FeedPlan(name, f"generation {generation} is live", (removed,))
 
 
 if __name__ == "__main__":

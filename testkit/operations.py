@@ -20,9 +20,9 @@ from dedup_clone.freshness.feed_state import FeedState, PendingJob
 from dedup_clone.freshness.read_feed_state import read_feed_state
 from dedup_clone.orchestration import content_audit
 from dedup_clone.publish.erasure.key_hashes import key_text
+from dedup_clone.publish.feed_plan import FeedPlan
 from dedup_clone.publish.lost_records.recovery_plan import carry_out, plan_recovery
 from dedup_clone.publish.planning.staging_table import approve_retention
-from dedup_clone.publish.previews.feed_plan import FeedPlan
 from dedup_clone.warehouse import append_rows
 from dedup_clone.warehouse.append_rows import RowAppender
 from dedup_clone.warehouse.jobs import Jobs
@@ -87,7 +87,7 @@ def approve_shorter_retention(world: FeedOnStandIn) -> None:
 
 def feed_plan(feed: str, generation: int, *problems: str) -> FeedPlan:
     """A plan for a feed, as `make deploy` shows it."""
-    return FeedPlan(feed, generation, problems=problems)
+    return FeedPlan(feed, f"generation {generation} is live", problems=problems)
 
 
 def key_and_its_sql(keys: str, table: TableContract) -> tuple[str, str]:

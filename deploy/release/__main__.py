@@ -6,7 +6,6 @@ import argparse
 import sys
 
 from dedup_clone.contract.errors import DedupCloneError
-from dedup_clone.publish.previews.feed_plan_text import plans_as_text
 from dedup_clone.settings.deployment import Deployment
 from dedup_clone.state.store import ObjectStore
 from deploy.command_errors import run_command_line
@@ -73,7 +72,7 @@ def _show_table_changes(profile: Deployment) -> list[str]:
     except (DedupCloneError, GoogleAPIError, GoogleAuthError, RequestException) as error:
         print(f"The feed files could not be compared with the tables, `make plan` does that alone: {error}")
         return []
-    print(plans_as_text(plans))
+    print("\n".join(map(str, plans)))
     return [plan.feed for plan in plans if plan.problems]
 
 

@@ -15,8 +15,8 @@ the steps), `lease`, `waiting_deliveries` (the backlog) and `attempt_jobs` (BigQ
 early_refusals, dedup_result                    refusals of deliveries: before the dedup job; by the dedup job
 policy_checks, sql_checks, undeclared_options   checks that call BigQuery; checks without calls: `dedup_clone/checks/`
 streamed_rows                                   whether the task waits for streaming buffers before it calls `check`
-preview_publish                                 what a publish would do (dry run); the other previews are in the
-                                                folders of their operations
+preview_publish, feed_plan                      what a publish would do (dry run); how a feed file differs from its
+                                                table (`make plan`). Other previews are beside their operations
 date_ranges                                     dates and ranges of dates, as people write them
 
 planning/      what a publish includes: deliveries, dates, the parent generation

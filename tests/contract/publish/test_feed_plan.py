@@ -19,6 +19,7 @@ from deploy import plan as command
 from testkit.feed_on_stand_in import REPOSITORY, YESTERDAY, FeedOnStandIn, row
 from tests.contract.publish.existing_tables import column, land_declared, with_columns, with_table
 
+PROBLEM = "- **Problem**: "
 FIRST = [row(7, 1), row(7, 2), row(7, 3, day=YESTERDAY)]
 CDC = {"engine": Engine.CDC, "update_id_mode": UpdateIdMode.LAST_CHANGED}
 
@@ -73,21 +74,22 @@ def strict_limit(feed: Feed) -> Feed:
 
 # Exit status (0: nothing to do, 1: problems, 2: changes), and parts of the text.
 CASES: list[tuple[Callable[[Feed], Feed], int, tuple[str, ...]]] = [
-    (lambda feed: feed, 0, ("nothing to do (generation 2 is live)",)),
-    (of_column("colour", "STRING", since=9), 2, ("new columns colour", "readers: 1 more columns", "bills nothing")),
-    (other(engine=Engine.BIGQUERY), 2, ("engine spark becomes bigquery", "USD on demand for each complete snapshot")),
-    (other(**CDC), 2, ("USD on demand to stream and apply each snapshot's changes",)),
-    (strict_limit, 0, ("note     check new_share fails for a snapshot like the newest published one",)),
+    (lambda feed: feed, 0, ("(generation 2 is live)", "nothing to do")),
+    (of_column("colour", "STRING", since=9), 2, ("column [colour] is [STRING NULLABLE], it was [none]: NULL in the",)),
+    (other(engine=Engine.BIGQUERY), 2, ("engine is [bigquery], it was [spark]: the rows are the same", "0.00 USD")),
+    (other(**CDC), 2, ("engine is [cdc], it was [spark]", "update_id_mode is [last_changed], it was [last_seen]")),
+    (strict_limit, 0, ("Note: the newest published snapshot had new_share ", "checks.max_new_share is 1.00%")),
     (of_column("attr_value", "STRING"), 1, ("_rebuild, which makes these changes after your approval", "0.00 USD")),
-    (of_table(keys=("date", "product_id")), 1, ("problem  keys is [date, product_id]",)),
+    (of_column("attr_value", "NUMERIC"), 2, ("column [attr_value] is [NUMERIC NULLABLE], it was [INT64 NULLABLE]",)),
+    (of_table(keys=("date", "product_id")), 1, ("**Problem**: keys is [date, product_id]",)),
     (of_table(retention_days=400), 1, ("retention_days is [400]",)),
-    (of_table(cluster_by=("store_id",)), 1, ("clustered by",)),
-    (other(changes=True), 2, ("[changes] is true", "_changes, by a free load job")),
+    (of_table(cluster_by=("store_id",)), 1, ("cluster_by is [store_id]", "clustered by")),
+    (other(changes=True), 2, ("changes is [true], it was [false]: ",)),
 ]
 
 
 def test_a_changed_feed_file_is_compared_with_what_is_published(world: FeedOnStandIn, plans: Plans) -> None:
-    plans.expect(2, "is new")
+    plans.expect(2, "(never published)", "is new")
     world.publish(world.land(7, FIRST))
     world.publish(world.land(8, [row(8, 1), row(8, 2), row(8, 4)]))
     former, waiting = world.feed, world.land(9, FIRST)
@@ -97,7 +99,7 @@ def test_a_changed_feed_file_is_compared_with_what_is_published(world: FeedOnSta
         if status == 1:
             # What the plan calls a problem is refused before the dedup, in the same words.
             lines = plans.show()[1].splitlines()
-            problem = next(line.removeprefix("  problem  ") for line in lines if line.startswith("  problem"))
+            problem = next(line.removeprefix(PROBLEM) for line in lines if line.startswith(PROBLEM))
             with pytest.raises((CheckFailed, ConfigurationError)) as refused:
                 world.resolve(waiting)
             assert problem in str(refused.value)
@@ -113,12 +115,10 @@ def test_another_partition_column_is_refused_and_the_plan_says_what_to_do_instea
     plans.expect(1, "partition_column is [sold_on], it was [date]", "publish it as a feed of another name")
 
 
-def test_a_pull_request_gets_a_table_and_all_feeds_are_compared(world: FeedOnStandIn, plans: Plans) -> None:
+def test_all_feeds_are_compared_also_those_without_a_file(world: FeedOnStandIn, plans: Plans) -> None:
     world.publish(world.land(7, FIRST))
     former = world.feed
-    world.feed = with_table(of_column("colour", "STRING", since=9)(former), retention_days=400)
-    table = ("| Change | The next publish | Readers | Costs |", "| new columns colour | adds them", "- **Problem**:")
-    plans.expect(1, *table, options=("--markdown",))
+    plans.show()
     (plans.folder / "feeds" / "broken.yaml").write_text("feed: broken\n")
     world.feed = former.model_copy(update={"feed": "another"})
     (plans.folder / "feeds" / f"{former.feed}.yaml").unlink()
@@ -128,17 +128,18 @@ def test_a_pull_request_gets_a_table_and_all_feeds_are_compared(world: FeedOnSta
     damaged.delete()
     assert status == 1
     for name in ("broken", f"{former.feed}_damaged"):
-        assert f"{name}: 1 problem (not compared)" in shown
-    assert f"{former.feed}: 1 change (generation 1 is live)\n  change   the feed file is gone" in shown
+        assert f"**{name}** (not compared)\n\n{PROBLEM}" in shown
+    assert f"**{former.feed}** (generation 1 is live)\n\n- the feed file is gone" in shown
 
 
 def test_a_shorter_retention_is_approved_by_the_command(world: FeedOnStandIn, plans: Plans) -> None:
     world.publish(world.land(7, FIRST))
-    assert "no shorter retention to approve" in plans.show("--apply")[1]
+    plans.expect(1, "no shorter retention to approve", options=("--apply",))
     world.feed = with_table(world.feed, retention_days=1)
-    plans.expect(1, f"1 dates with 1 rows vanish, {YESTERDAY} to {YESTERDAY}")
-    plans.expect(2, "is approved", options=("--apply",))
-    plans.expect(2, "the retention is approved")
+    vanishes = f"retention_days is [1], it was [730]: 1 dates with 1 rows vanish, {YESTERDAY} to {YESTERDAY}"
+    plans.expect(1, vanishes, PROBLEM)
+    plans.expect(2, vanishes, "is approved", options=("--apply",))
+    plans.expect(2, vanishes)
 
 
 OPTIONS = {
@@ -158,15 +159,16 @@ def test_options_descriptions_and_primary_key_are_compared_with_target(world: Fe
     world.feed = world.feed.model_copy(update={"description": "One row for each attribute."})
     plans.expect(
         2,
-        *("friendly name becomes [Attributes]", "label [team] becomes [stores]", "KMS key becomes [projects/p/"),
-        *("require_partition_filter becomes [true]", "queries without a filter on column [date] fail from the swap on"),
-        *("primary key becomes [date, product_id,", "descriptions of columns attr_value", "description of the table"),
+        *("friendly name is [Attributes], it was [none]", "label [team] is [stores]", "KMS key is [projects/p/"),
+        *("require_partition_filter is [true], it was [none]", "queries without a filter on the partition column fail"),
+        *("primary key is [date, product_id,", "description of column [attr_value] is [What a shop measured.]"),
+        "- description is [One row for each attribute.], it was [",
     )
     world.publish(world.land(8, FIRST))
-    plans.expect(0, "nothing to do (generation 2 is live)")
+    plans.expect(0, "nothing to do")
     world.feed = with_table(world.feed, options=before.options)
-    plans.expect(2, "removes it from target by the swap", "keeps the key, because staging has it")
-    assert plans.show()[1].count("is no longer declared") == 4
+    plans.expect(2, "label [team] is [none], it was [stores]", "KMS key is [none]", "none is taken away from them")
+    assert plans.show()[1].count(" is [none], it was [") == 4
     world.publish(world.land(9, FIRST))
     plans.expect(0)
 
@@ -178,13 +180,11 @@ def test_the_table_of_changes_is_compared_and_what_it_would_lose_is_said(world: 
     plans.expect(0)
     declared = world.feed
     world.feed = of_column("attr_value", "NUMERIC")(declared)
-    plans.expect(2, "because columns get another name or type", "the 1 rows of earlier generations are dropped")
+    plans.expect(2, "_changes is made anew, and loses its 1 rows")
     world.feed = declared.model_copy(update={"changes_days": 30})
-    plans.expect(2, "becomes 30, it was 60", "changes older than 30 days vanish")
-    world.feed = declared.model_copy(update={"changes_days": 90})
-    assert "vanish" not in plans.show()[1]
+    plans.expect(2, "changes_days is [30], it was [60]: older changes expire")
     world.feed = declared.model_copy(update={"changes": False})
-    plans.expect(2, "[changes] is no longer true")
+    plans.expect(2, "changes is [false], it was [true]")
 
 
 def test_settings_of_engine_cdc_are_compared(world: FeedOnStandIn, plans: Plans) -> None:
@@ -196,7 +196,7 @@ def test_settings_of_engine_cdc_are_compared(world: FeedOnStandIn, plans: Plans)
     world.bigquery.update_table(staging, ["max_staleness"])
     cdc = world.feed.cdc.model_copy(update={"max_staleness_minutes": 90})
     world.feed = world.feed.model_copy(update={"cdc": cdc})
-    plans.expect(2, "max_staleness becomes [0-0 0 1:30:0], it was [0-0 0 0:15:0]")
+    plans.expect(2, "max_staleness is [0-0 0 1:30:0], it was [0-0 0 0:15:0]")
 
 
 def test_queries_of_the_feed_are_tried_and_new_ones_shown_with_what_they_read(
@@ -208,9 +208,9 @@ def test_queries_of_the_feed_are_tried_and_new_ones_shown_with_what_they_read(
     query.write_text("SELECT product_id FROM {{ staging }} WHERE attr_valu < 0")
     checks = world.feed.checks.model_copy(update={"sql": (SqlCheck(name="negative"),)})
     world.feed = world.feed.model_copy(update={"checks": checks})
-    plans.expect(1, "problem  FAIL sql_negative: [the query fails: ")
+    plans.expect(1, f"{PROBLEM}FAIL sql_negative: [the query fails: ")
     query.write_text("SELECT product_id FROM {{ staging }} WHERE attr_value < 0")
-    plans.expect(2, "check sql_negative is new", "costs: the query reads 0.00 GiB")
+    plans.expect(2, "checks.sql is [sql_negative], it was []: sql_negative: the query reads 0.00 GiB")
     world.feed.read_queries(query.parent.parent)
     world.publish(world.land(8, FIRST))
     plans.expect(0)

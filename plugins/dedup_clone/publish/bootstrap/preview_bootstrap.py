@@ -97,8 +97,10 @@ def _text(services: Services, existing: ExistingTable, request: BootstrapRequest
 
 def _comparison_text(services: Services, existing: ExistingTable, request: BootstrapRequest) -> str:
     days = evenly_spaced([partition.date for partition in existing.partitions], request.compared_dates)
-    size = comparison_bytes(services, existing_table_names(services, existing), services.feed.table.partition_column, days)
-    return f"{len(days)} dates ({format_dates(days)}), by two queries each, together about {price_text(size)}"
+    size = comparison_bytes(
+        services, existing_table_names(services, existing), services.feed.table.partition_column, days
+    )
+    return f"{len(days)} dates ({format_dates(days)}), by one query each, together about {price_text(size)}"
 
 
 def _left_with_source(services: Services, existing: ExistingTable) -> list[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dedup_clone.contract.errors import ConfigurationError
 from dedup_clone.contract.manifest import Manifest
 from dedup_clone.contract.schema_change import added_columns, relaxed_columns, with_wider_types
 from dedup_clone.contract.table import TableContract
@@ -59,11 +60,17 @@ def add_columns_for_queries(services: Services) -> None:
 
 
 def approve_retention(services: Services) -> None:
-    """Let staging keep its partitions as long as the feed file says, even if that is shorter than now.
+    """Let staging keep its partitions only as long as the feed file says, which is shorter than now.
 
-    The next swap sets it on target. Raises LeaseHeld while a run holds the lease, because that run's checks count
-    staging's rows.
+    The next swap sets it on target. Raises ConfigurationError if it is not shorter, and LeaseHeld while a run holds the
+    lease, because that run's checks count staging's rows.
     """
+    feed, staging = services.feed, services.warehouse.table(services.feed.staging)
+    if staging is None or not shortens_retention(feed.table.retention_days, staging):
+        raise ConfigurationError(
+            f"Feed [{feed.feed}] has no shorter retention to approve: retention_days is [{feed.table.retention_days}], "
+            f"and [{feed.staging}] keeps no date for longer, or does not exist. Nothing was changed."
+        )
     intent = services.current.read().intent
     if intent is not None:
         raise lease_held_error(services.feed.feed, intent)

@@ -127,8 +127,6 @@ def _add_spark_cost(services: Services, intent: Intent, candidate: Candidate, co
     return with_spark(cost, usage, job_seconds=sum(candidate.metrics.seconds.values()))
 
 
-
-
 def _arrival_of_newest(services: Services, manifest: Manifest) -> datetime | None:
     """The arrival of the newest delivery; without deliveries that of the generation from which the rows come."""
     if manifest.deliveries:

@@ -1,1 +1,0 @@
-"""What a publish, rollback, bootstrap or changed feed file would do. Previews change nothing and acquire no lease."""
