@@ -140,12 +140,8 @@ deploy: setup ## Show what a release to Google Cloud would change, ask, and do i
 	@PYTHONPATH=plugins $(PY) -m deploy.release $(if $(PLAN),--plan) $(if $(YES),--yes) $(if $(WITH_PROBLEMS),--with-problems) \
 		$(if $(TAKE_OVER),--take-over)
 
-# The run of the DAG in the deployed environment fails when a notifier fails.
 alert-test: setup ## Send a test alert to everybody who is told of incidents (PROFILE=local: of the local stack)
-	@if test "$$DEDUP_CLONE_PROFILE" = local; then exec $(PY) -m devstack.demo.alert_test; fi; \
-	environment() { sed -n "s/^$$1: *//p" deploy/environment$(if $(filter-out gcp,$(PROFILE)),.$(PROFILE)).yaml; }; \
-	gcloud composer environments run "$$(environment name)" --location "$$(environment region)" dags trigger -- alert_test \
-		|| { echo "This needs Google Cloud. For the local stack: make alert-test PROFILE=local" >&2; exit 1; }
+	@PYTHONPATH=plugins $(PY) -m deploy.alert_test
 
 doctor: setup ## Check the live environment, change nothing, and name the command that fixes each problem
 	@PYTHONPATH=plugins $(PY) -m deploy.doctor
@@ -158,10 +154,10 @@ probe: setup ## Try on BigQuery and Cloud Storage the rules that the product rel
 feed: setup ## Make a feed file from landed sample files, and validate them with it (NAME=, SAMPLE=folder or gs://…, OWNER=)
 	@PYTHONPATH=plugins:spark_jobs $(PY) -m deploy.new_feed $(NAME) $(SAMPLE) $(if $(OWNER),--owner $(OWNER))
 
-plan: setup ## Compare feed files with the published tables: changes, costs, problems (FEED=, MARKDOWN=1; APPLY=1 approves a shorter retention)
+plan: setup ## Compare feed files with the published tables: changes, costs, problems (FEED=; APPLY=1 approves a shorter retention)
 	@# Its status 2 says that something changes. make itself has one status for all failures.
-	@PYTHONPATH=plugins $(PY) -m deploy.plan $(if $(FEED),--feed $(FEED)) $(if $(MARKDOWN),--markdown) $(if $(APPLY),--apply) \
+	@PYTHONPATH=plugins $(PY) -m deploy.plan $(if $(FEED),--feed $(FEED)) $(if $(APPLY),--apply) \
 		|| test $$? -eq 2
 
-recover: setup ## Show how to recover a feed whose records were lost or damaged (FEED=name; APPLY=1 does it; TABLE_IS_GONE=1)
+recover: setup ## Show how to recover a feed whose records were lost (FEED=name; APPLY=1 does it; TABLE_IS_GONE=1)
 	@PYTHONPATH=plugins $(PY) -m deploy.recover $(FEED) $(if $(APPLY),--apply) $(if $(TABLE_IS_GONE),--table-is-gone)

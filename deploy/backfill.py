@@ -17,7 +17,7 @@ from pathlib import Path
 from dedup_clone.contract.billing import GIB
 from dedup_clone.contract.errors import ConfigurationError, ContractViolation
 from dedup_clone.contract.table import UpdateIdMode
-from dedup_clone.publish.environments import require_in_use
+from dedup_clone.publish.lease import require_in_use
 from dedup_clone.publish.services import Services
 from dedup_clone.publish.waiting_deliveries import find_backlog
 from dedup_clone.settings.deployment import read_deployment

@@ -140,12 +140,6 @@ def _live_target(services: Services) -> _LiveTarget:
             f"Target's labels are [{labels}], expected [{expected}] as CURRENT says: a swap is being committed, and "
             f"this task's next try will find it done. If not, somebody changed target: see the runbook, target_drift."
         )
-    staging = services.staging.read()
-    if staging is not None and staging.target_is_mixed(current.generation):
-        raise LostRace(
-            f"Attempt [{staging.attempt}] streams rows into target, or died while it did: this task's next try may "
-            f"find it committed. If not, the next publish replaces target as a whole."
-        )
     return _LiveTarget(current.generation, (current.manifest_digest, table.created_at, table.clone_time))
 
 

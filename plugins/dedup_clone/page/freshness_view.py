@@ -41,7 +41,7 @@ def status_view(
         "status": status,
         "headline": headline,
         "next_step": found[0].next_step if found else "",
-        "incidents": [{**to_plain(one), "title": one.kind.label} for one in found],
+        "incidents": [to_plain(one) for one in found],
         "waiting": None if verdict is None or verdict.is_stale(now) else verdict.waiting,
         "check_age_s": None if verdict is None else (now - verdict.checked_at).total_seconds(),
         "next_expected_at": None if expected is None or expected < now else to_plain(expected),

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from dedup_clone.checks.check_result import CheckResult, Level
 from dedup_clone.contract.engine import Engine
 from dedup_clone.contract.errors import ConfigurationError
+from dedup_clone.contract.kind import Kind
 from dedup_clone.contract.manifest import Manifest
 from dedup_clone.contract.schema_change import added_columns, relaxed_columns, widened_columns
 from dedup_clone.contract.table import Column, TableContract
@@ -193,7 +194,7 @@ def _options(services: Services, live: Manifest, target: TableMetadata) -> Setti
 def _changes_table(services: Services, published: Sequence[LedgerRecord]) -> Settings:
     """Compared with the last publish whose engine could find changes; if there is none, with the table of changes."""
     feed, found = services.feed, services.warehouse.table(services.names.changes_table)
-    finding = [r for r in published if r.is_publish and r.parent is not None and r.engine.runs_spark]
+    finding = [r for r in published if r.kind is Kind.PUBLISH and r.parent is not None and r.engine.runs_spark]
     had_changes = finding[-1].change_rows is not None if finding else found is not None
     yield "changes", str(feed.changes).lower(), str(had_changes).lower()
     if found is not None and feed.changes:
@@ -230,7 +231,7 @@ def _notes(services: Services, live: Manifest, published: Sequence[LedgerRecord]
     lost = change_rows_to_lose(services, table) if feed.changes else None
     if lost is not None:
         yield f"{services.names.changes_table} is made anew, and loses its {lost} rows: copy it first to keep them"
-    records = [record for record in published if record.is_publish]
+    records = [record for record in published if record.kind is Kind.PUBLISH]
     for name, share in records[-1].shares.items() if records else ():
         limit = getattr(feed.checks, f"max_{name}")
         if share > limit:

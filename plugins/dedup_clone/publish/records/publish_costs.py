@@ -6,19 +6,18 @@ BigQuery bills a query for whole megabytes, and for at least 10 MB of each table
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from math import ceil
-from statistics import median
 
 from dedup_clone.contract.billing import GIB, MIB, MIN_BYTES_BILLED, TIB, USD_PER_STREAMED_GIB, USD_PER_TIB
 from dedup_clone.contract.engine import Engine
 from dedup_clone.contract.manifest import DateOutcome, Manifest
 from dedup_clone.contract.spark_usage import SparkUsage
 from dedup_clone.contract.table import Column, ColumnMode, TableContract
-from dedup_clone.state.ledger import PUBLISHES_COMPARED, Cost, LedgerRecord
+from dedup_clone.state.ledger import Cost
 from dedup_clone.state.streamed_changes import StreamedChanges
-from dedup_clone.warehouse.metadata import JobMetadata, TableMetadata
+from dedup_clone.warehouse.metadata import JobMetadata
 
 METADATA_QUERIES = 2  # of a publish: before and after the swap; each is billed for MIN_BYTES_BILLED
 # Bytes of a value by type (BigQuery's page "Data types", data type sizes). The size of other types varies.
@@ -112,19 +111,6 @@ def expected_cost(engine: Engine, table: TableContract, row_bytes: float, *, del
         merge_usd=usd_on_demand(merged.merge_bytes_billed),
         qualify_usd=usd_on_demand(merged.qualify_bytes_billed),
     )
-
-
-def with_expected_stream(
-    cost: Cost, records: Sequence[LedgerRecord], staging: TableMetadata, *, max_rows: float
-) -> Cost:
-    """Add to the `cost` of a future publish what engine `cdc` streams and applies to `staging`, which has rows.
-
-    It streams as many rows as in the last publishes (median), at most `max_rows`. `records`: of published attempts,
-    newest last.
-    """
-    counts = [r.new_rows + r.changed_rows for r in records if r.has_usual_shares and r.changed_rows is not None]
-    streamed = min(median(counts[-PUBLISHES_COMPARED:]), max_rows) if counts else max_rows
-    return with_stream(cost, round(streamed * staging.size / staging.rows), staging.size)
 
 
 def cost_of(
