@@ -406,7 +406,7 @@ LIVE_7 = "snapshot 7 (generation 7), which arrived 2026-06-15 10:00:00 UTC, 2 h 
         (feed_state(waiting=(waits(minutes(1)),)), f"Readers see {LIVE_7}; 1 delivery waits."),
         (feed_state(waiting=(waits(minutes(1)), waits(minutes(2), 9))), f"Readers see {LIVE_7}; 2 deliveries wait."),
         (
-            feed_state(live=record(7, deliveries=())),
+            feed_state(live=record(7, deliveries=(), taken_over=True)),
             "Readers see the table taken over 2026-06-15 10:00:00 UTC, up to update id 7 (generation 7).",
         ),
         (feed_state(live=None), "Readers see generation 7."),
