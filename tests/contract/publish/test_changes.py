@@ -119,7 +119,7 @@ def test_the_watchdog_loads_what_is_missing_although_another_feed_is_damaged(
         fail_loads(one, times=1)
         publish(one, *SECOND)
         one.move_clock(timedelta(minutes=5))
-    damaged.state.damage("CURRENT")
+    damaged.state_of("_reporting").damage(f"changes/{damaged.feed.feed}/")
     load_waiting_rows(world, monkeypatch, damaged)
     assert changes(world) == OF_SECOND
     assert (pending(world), pending(damaged)) == ([], [2])
