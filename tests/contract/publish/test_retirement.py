@@ -68,7 +68,6 @@ def test_a_retired_feed_is_not_published_or_changed_by_any_run(
         )
     for step in (
         lambda: runs.retirement_preview(published, "keep"),
-        lambda: runs.Archive(published).text,
         lambda: runs.erasure(published, "product_id\n1\n").step("resolve"),
     ):
         with pytest.raises(ConfigurationError, match="was retired at"):
