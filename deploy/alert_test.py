@@ -11,7 +11,6 @@ from pathlib import Path
 
 from dedup_clone.contract.errors import AlertNotSent
 from dedup_clone.freshness.incident import Incident, IncidentKind, Severity
-from dedup_clone.freshness.incident_records import IncidentRecord
 from dedup_clone.orchestration.watchdog.notifiers import AlertNotifiers, build_alert
 from dedup_clone.settings.deployment import read_deployment
 from deploy.command_errors import run_command_line
@@ -45,8 +44,7 @@ def _send_test_alerts(dags: Path) -> int:
         dag_id="freshness_watchdog",
     )
     for ended_at in (None, now):
-        record = IncidentRecord(incident, now, ended_at, None, (), ())
-        alert = build_alert(record, feed=NO_FEED, readers_see=incident.readers_see, settings=settings)
+        alert = build_alert(incident, ended_at, feed=NO_FEED, readers_see=incident.readers_see, settings=settings)
         notifiers.send(alert, notifiers.names)
     if notifiers.failures:
         failures = "; ".join(f"[{name}] {why}" for name, why in notifiers.failures.items())

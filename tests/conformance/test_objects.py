@@ -36,18 +36,18 @@ def test_an_object_is_replaced_as_it_was_read(sandbox: Sandbox) -> None:
 
 @rule(
     PAGE,
-    f"{STORE} plugins/dedup_clone/freshness/incident_records.py",
-    "Run the watchdog of a feed in one Airflow environment only.",
+    f"{STORE} plugins/dedup_clone/publish/erasure/delete_leftovers.py",
+    "Upload no file of keys under a name that an erasure still uses.",
     local="fake-gcs-server deletes without looking at the precondition",
 )
 def test_an_object_is_deleted_as_it_was_read(sandbox: Sandbox) -> None:
     """A deletion whose precondition is an old generation of the object is refused."""
-    blob = sandbox.bucket.blob("incident")
+    blob = sandbox.bucket.blob("keys")
     blob.upload_from_string(b"first")
     read = blob.generation
-    sandbox.bucket.blob("incident").upload_from_string(b"second")
+    sandbox.bucket.blob("keys").upload_from_string(b"second")
     with pytest.raises(PreconditionFailed):
-        sandbox.bucket.blob("incident").delete(if_generation_match=read)
+        sandbox.bucket.blob("keys").delete(if_generation_match=read)
 
 
 @rule(PAGE, "plugins/dedup_clone/state/landing.py", "Write the marker some minutes after the last data file.")

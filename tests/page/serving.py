@@ -158,7 +158,7 @@ def before_the_first_delivery(now: datetime) -> MemoryStore:
     )
     checked = page_indexes.verdict("sales", FreshnessStatus.AT_RISK, now, incidents=(paused,))
     store = MemoryStore(verdicts=(replace(checked, is_started=False),))
-    store.report("sales", replace(paused, kind=IncidentKind.FEED_NOT_CHECKED, dag_id="freshness_watchdog"), now)
+    store.report("sales", replace(paused, kind=IncidentKind.FEED_NOT_CHECKED, dag_id="freshness_watchdog"))
     return store
 
 
@@ -202,7 +202,7 @@ def evil(now: datetime) -> MemoryStore:
 
 def broken(now: datetime) -> MemoryStore:
     store = MemoryStore(verdicts=(page_indexes.invalid_feed_file("sales", now),))
-    store.texts["sales/incidents/feed_file_invalid.json"] = StoredText("{}", 1)
+    store.texts["sales/incidents.json"] = StoredText("{}", 1)
     return store
 
 

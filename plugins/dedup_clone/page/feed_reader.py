@@ -1,8 +1,8 @@
 """Reads what the page shows from the state bucket: the index, verdict, open incidents, CURRENT and progress of feeds.
 
-Objects are cached for a few seconds; after that, an object is read again only if it has changed, or is an incident. The
-list of all feeds needs two listings of objects, however many feeds there are, and the records of each feed of which the
-watchdog has seen neither a delivery nor a live generation.
+Objects are cached for a few seconds; after that, an object is read again only if it has changed. The list of all feeds
+needs two listings of objects, however many feeds there are, and the records of each feed of which the watchdog has seen
+neither a delivery nor a live generation.
 """
 
 from __future__ import annotations
@@ -18,7 +18,8 @@ from typing import Generic, TypeVar
 
 from dedup_clone.contract.errors import ContractViolation
 from dedup_clone.contract.records import from_json
-from dedup_clone.freshness.incident_records import NO_FEED, IncidentRecord, open_records
+from dedup_clone.freshness.incident import Incident
+from dedup_clone.freshness.incident_records import NO_FEED, IncidentRecords
 from dedup_clone.freshness.verdict import FreshnessVerdict, VerdictSummary, read_summaries
 from dedup_clone.state.current import Current, Intent
 from dedup_clone.state.index import DeliveryState, Index
@@ -37,7 +38,7 @@ class FeedRecords:
 
     `intent`: the run that holds the lease; None if no run does. `progress`: how far that run's dedup job is; None if
     that is not known.
-    `reported`: the records of open incidents of this feed, and of tables that have rows of all feeds.
+    `reported`: the open incidents of this feed, and of tables that have rows of all feeds.
     """
 
     feed: str
@@ -45,7 +46,7 @@ class FeedRecords:
     verdict: FreshnessVerdict | None
     intent: Intent | None = None
     progress: JobProgress | None = None
-    reported: tuple[IncidentRecord, ...] = ()
+    reported: tuple[Incident, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -109,7 +110,7 @@ class _CachedObject(Generic[T]):
 class _CachedFeed:
     """The objects of one feed. `progress`: of the dedup job of the run with the lease; None without such a run.
 
-    `incidents`: the records of the feed's open incidents. `shared_incidents`: those of incidents of no feed.
+    `shared_incidents`: those that belong to no feed.
     `read_at`: when the objects were last read, by the clock of FeedReader.
     """
 
@@ -117,9 +118,9 @@ class _CachedFeed:
     index: _CachedObject[Index]
     verdict: _CachedObject[FreshnessVerdict]
     current: _CachedObject[Current]
+    incidents: _CachedObject[IncidentRecords]
+    shared_incidents: _CachedObject[IncidentRecords]
     progress: _CachedObject[JobProgress] | None = None
-    incidents: tuple[IncidentRecord, ...] = ()
-    shared_incidents: tuple[IncidentRecord, ...] = ()
     lock: threading.Lock = field(default_factory=threading.Lock)
     read_at: float = float("-inf")
 
@@ -128,36 +129,30 @@ class _CachedFeed:
         return self.current.record.intent if self.current.record else None
 
     def refresh(self, store: ObjectStore) -> None:
-        refreshes = [self.index.refresh, self.verdict.refresh, self.current.refresh, self._refresh_incidents]
-        in_parallel(lambda refresh: refresh(store), refreshes)
+        objects = [self.index, self.verdict, self.current, self.incidents, self.shared_incidents]
+        in_parallel(lambda cached: cached.refresh(store), objects)
         name = self.layout.progress(self.intent.attempt) if self.intent else ""
         if self.progress is None or self.progress.name != name:
             self.progress = _CachedObject(name, JobProgress) if name else None
         if self.progress is not None:
             self.progress.refresh(store)
 
-    def _refresh_incidents(self, store: ObjectStore) -> None:
-        feed = self.layout.feed
-        self.incidents = tuple(open_records(store, feed))
-        # A feed's table of changes is of no interest to other feeds.
-        self.shared_incidents = tuple(
-            record
-            for record in open_records(store, NO_FEED)
-            if not record.incident.subject.endswith("_changes") or record.incident.subject == f"{feed}_changes"
-        )
-
     def records(self) -> FeedRecords | None:
         """The records as last read; None without index, verdict and open incident."""
         index, verdict = self.index.record, self.verdict.record
-        if not (index or verdict or self.incidents):
+        own = self.incidents.record.open if self.incidents.record else ()
+        if not (index or verdict or own):
             return None
+        feed, shared = self.layout.feed, self.shared_incidents.record.open if self.shared_incidents.record else ()
+        # A feed's table of changes is of no interest to other feeds.
+        shared = tuple(i for i in shared if not i.subject.endswith("_changes") or i.subject == f"{feed}_changes")
         return FeedRecords(
-            feed=self.layout.feed,
+            feed=feed,
             index=index,
             verdict=verdict,
             intent=self.intent,
             progress=self.progress.record if self.progress else None,
-            reported=(*self.incidents, *self.shared_incidents),
+            reported=(*own, *shared),
         )
 
 
@@ -220,6 +215,8 @@ class FeedReader:
                     _CachedObject(layout.index, Index),
                     _CachedObject(layout.freshness, FreshnessVerdict),
                     _CachedObject(layout.current, Current),
+                    _CachedObject(layout.incidents, IncidentRecords),
+                    _CachedObject(FeedLayout(NO_FEED).incidents, IncidentRecords),
                 )
             cached = self._cache[feed]
         with cached.lock:

@@ -12,7 +12,7 @@ from dedup_clone.checks.check_result import ACCEPTABLE_CHECKS, may_be_accepted
 from dedup_clone.contract.engine import Engine
 from dedup_clone.contract.records import to_plain
 from dedup_clone.contract.request import REPLAY_PLANS
-from dedup_clone.freshness.incident_records import IncidentRecord
+from dedup_clone.freshness.incident import Incident
 from dedup_clone.freshness.verdict import FreshnessVerdict
 from dedup_clone.page.feed_reader import FeedOverview, FeedRecords
 from dedup_clone.page.freshness_view import arrival_view, status_and_headline, status_view, today_view
@@ -82,7 +82,7 @@ def index_view(
     index: Index,
     verdict: FreshnessVerdict | None,
     now: datetime,
-    reported: tuple[IncidentRecord, ...] = (),
+    reported: tuple[Incident, ...] = (),
 ) -> dict[str, Any]:
     """What the page shows at `now` (UTC) of a feed that has an index. `reported`: see FeedRecords."""
     shown, waiting = index.records[-PUBLISHES_SHOWN:], _waiting(index)

@@ -11,7 +11,6 @@ from dedup_clone.contract.records import to_plain
 from dedup_clone.freshness.arrival_checks import ExpectedTime, expected_times_with_states
 from dedup_clone.freshness.durations import format_duration, format_time
 from dedup_clone.freshness.incident import Incident, IncidentKind
-from dedup_clone.freshness.incident_records import IncidentRecord
 from dedup_clone.freshness.verdict import FreshnessVerdict, VerdictSummary
 from dedup_clone.settings.freshness_settings import ExpectedArrivals
 from dedup_clone.state.index import Index, IndexArrival
@@ -25,13 +24,11 @@ NO_VERDICT = (
 _NEVER_IN_VERDICT = (IncidentKind.FEED_NOT_CHECKED, IncidentKind.ROWS_NOT_LOADED)
 
 
-def status_view(
-    verdict: FreshnessVerdict | None, now: datetime, reported: Iterable[IncidentRecord] = ()
-) -> dict[str, Any]:
+def status_view(verdict: FreshnessVerdict | None, now: datetime, reported: Iterable[Incident] = ()) -> dict[str, Any]:
     """The verdict as of `now`. Its status is `unknown` if there is no verdict, or if it is too old to be trusted.
 
     The view's `waiting` is that of the verdict, as the headline's; None without a verdict that can be trusted.
-    `reported`: the records of open incidents; those that the verdict cannot have are shown after those that it has.
+    `reported`: the open incidents; those that the verdict cannot have are shown after those that it has.
     `next_step`: of the first incident.
     """
     status, headline = status_and_headline(verdict, now)
@@ -49,17 +46,17 @@ def status_view(
     }
 
 
-def _incidents(verdict: FreshnessVerdict | None, reported: Iterable[IncidentRecord]) -> list[Incident]:
+def _incidents(verdict: FreshnessVerdict | None, reported: Iterable[Incident]) -> list[Incident]:
     """The incidents of the verdict, and the reported ones of kinds that no verdict has; without a verdict all reported.
 
-    Other reported ones have ended since, although the watchdog has not closed their records yet.
+    Other reported ones have ended since, although the watchdog has not reported their ends yet.
     """
     found = list(verdict.incidents) if verdict else []
     names = {incident.name for incident in found}
     found += [
-        record.incident
-        for record in reported
-        if record.incident.name not in names and (verdict is None or record.incident.kind in _NEVER_IN_VERDICT)
+        incident
+        for incident in reported
+        if incident.name not in names and (verdict is None or incident.kind in _NEVER_IN_VERDICT)
     ]
     return found
 

@@ -93,7 +93,7 @@ class FeedLayout:
 
     @property
     def incidents(self) -> str:
-        return f"{self.feed}/incidents/"
+        return f"{self.feed}/incidents.json"
 
     @property
     def manifests(self) -> str:
@@ -132,9 +132,6 @@ class FeedLayout:
     def invalid_marker_record(self, marker: str, marker_generation: int) -> str:
         """Only the end of the marker's object name is used, because object names have a maximum length."""
         return f"{self.invalid_markers}{quote(marker, safe='')[-_MARKER_NAME_CHARACTERS:]}-{marker_generation}.json"
-
-    def incident(self, name: str) -> str:
-        return f"{self.incidents}{name}.json"
 
     def manifest(self, generation: int) -> str:
         return f"{self.manifests}{generation:0{GENERATION_DIGITS}d}.json"

@@ -17,7 +17,7 @@ from google.cloud.storage import Client as Storage
 
 from dedup_clone.contract.errors import FeedsNotChecked
 from dedup_clone.contract.kind import Kind
-from dedup_clone.freshness.incident_records import IncidentRecords
+from dedup_clone.freshness.incident_records import read_incident_records
 from dedup_clone.freshness.verdict import FreshnessStatus, FreshnessVerdict
 from dedup_clone.orchestration.shared.feed_setup import DeployedFolders, find_folders
 from dedup_clone.orchestration.shared.task_runtime import Clients
@@ -140,8 +140,8 @@ def test_a_feed_that_cannot_be_checked_for_a_while_is_an_incident_until_it_can(
             check_all_feeds(deployed.folders)
         alerts.append(titles(caplog))
     assert alerts == [[], ["[crowd_2] ALERT: feed_not_checked"], []]
-    ((record, _),) = IncidentRecords(store, "crowd_2", (), Mock())._read_all().values()
-    assert record.incident.dag_id == "freshness_watchdog"  # whose log has the error
+    (incident,) = read_incident_records(store, "crowd_2").open
+    assert incident.dag_id == "freshness_watchdog"  # whose log has the error
     store.delete_prefix(name)
     caplog.clear()
     assert check_all_feeds(deployed.folders) == {}

@@ -1,19 +1,23 @@
-"""Incident records on a real object store: one message when an incident begins and one when it ends, whoever dies."""
+"""The watchdog's alerts: one when an incident begins and one when it ends, to each notifier, at least once."""
 
 from __future__ import annotations
 
-import dataclasses
-import threading
-from collections.abc import Iterator
+from collections.abc import Collection
+from contextlib import nullcontext
 from datetime import timedelta
+from unittest.mock import Mock
 
 import pytest
 
-from dedup_clone.freshness.incident import Incident, IncidentKind
-from dedup_clone.freshness.incident_records import IncidentRecord, IncidentRecords
+from dedup_clone.contract.errors import AlertNotSent
+from dedup_clone.freshness.incident import Alert, Incident, IncidentKind
+from dedup_clone.freshness.incident_records import read_incident_records
+from dedup_clone.orchestration.watchdog import notifiers
+from dedup_clone.orchestration.watchdog.notifiers import report_incidents
+from dedup_clone.settings.alert_settings import AlertSettings
+from dedup_clone.state.layout import FeedLayout
 from dedup_clone.state.store import ObjectStore
 from testkit.feed_on_stand_in import FeedOnStandIn
-from testkit.lost_answers import losing_answers
 from tests.shared.freshness_states import NOW, incident
 
 OVERDUE, AT_RISK, MISSED = incident(), incident(IncidentKind.SLA_AT_RISK), incident(IncidentKind.SLA_MISSED)
@@ -22,37 +26,40 @@ FIRST, SECOND = (incident(IncidentKind.DELIVERY_REFUSED, name) for name in ("8-1
 
 
 class Bench:
-    """Two notifiers; `sent` is what they sent, `broken` are those that fail."""
+    """Two notifiers; `sent` is what they sent, `broken` are those that fail. It takes the place of AlertNotifiers."""
+
+    names = ("log", "mail")
 
     def __init__(self, world: FeedOnStandIn) -> None:
         self.store = ObjectStore(world.storage, "state")
         self.feed = world.feed.feed
         self.sent: list[str] = []
         self.broken: set[str] = set()
-        self.records_of_feed = self.checker()
 
-    def checker(self) -> IncidentRecords:
-        return IncidentRecords(self.store, self.feed, ("log", "mail"), self.notify)
+    @property
+    def failures(self) -> dict[str, str]:
+        return dict.fromkeys(self.broken, "no route")
 
-    def notify(self, record: IncidentRecord, names: tuple[str, ...]) -> tuple[str, ...]:
+    def send(self, alert: Alert, names: tuple[str, ...]) -> tuple[str, ...]:
         reached = tuple(name for name in names if name not in self.broken)
-        moment = "began" if record.ended_at is None else "ended"
-        self.sent += [f"{name}: {record.incident.name} {moment}" for name in reached]
+        self.sent += [f"{name}: {alert.incident} {alert.moment}" for name in reached]
         return reached
 
-    def update(self, *incidents: Incident, minute: float = 0) -> list[str]:
+    def check(self, *found: Incident, minute: float = 0, unchecked: Collection[IncidentKind] = ()) -> list[str]:
         """What a check sends that finds these incidents."""
-        before = len(self.sent)
-        self.records_of_feed.update(incidents, NOW + timedelta(minutes=minute))
+        before, now = len(self.sent), NOW + timedelta(minutes=minute)
+        with pytest.raises(AlertNotSent, match="mail") if self.broken else nullcontext():
+            report_incidents(
+                self.store, self.feed, found, now, AlertSettings(), readers_see="snapshot 7", unchecked=unchecked
+            )
         return self.sent[before:]
-
-    def records(self) -> list[str]:
-        return [info.name.rsplit("/", 1)[1] for info in self.store.objects(f"{self.feed}/incidents/")]
 
 
 @pytest.fixture
-def bench(world: FeedOnStandIn) -> Bench:
-    return Bench(world)
+def bench(world: FeedOnStandIn, monkeypatch: pytest.MonkeyPatch) -> Bench:
+    made = Bench(world)
+    monkeypatch.setattr(notifiers, "AlertNotifiers", lambda settings: made)
+    return made
 
 
 def both(event: str) -> list[str]:
@@ -98,19 +105,12 @@ HISTORIES: dict[str, list[Check]] = {
         (62, [], False, []),
         (63, [], True, []),
     ],
-    "it returns while its end is retried": [
+    "it returns before a notifier knows of its end": [
         (0, [OVERDUE], True, both(BEGAN)),
         (1, [], False, [f"log: {ENDED}"]),
-        (2, [OVERDUE], True, [f"mail: {ENDED}"]),
-        (3, [OVERDUE], True, both(BEGAN)),
+        (2, [OVERDUE], True, [f"log: {BEGAN}"]),
+        (3, [OVERDUE], True, []),
         (5, [], True, both(ENDED)),
-    ],
-    "a broken notifier does not hold back the next alert to the others": [
-        (0, [OVERDUE], True, both(BEGAN)),
-        (5, [], False, [f"log: {ENDED}"]),
-        (10, [OVERDUE], False, []),
-        (15, [OVERDUE], False, [f"log: {BEGAN}"]),
-        (20, [], True, [f"log: {ENDED}"]),
     ],
     "the retried end of a miss does not swallow the end of a later warning": [
         (0, [MISSED], True, both("sla_missed began")),
@@ -121,78 +121,47 @@ HISTORIES: dict[str, list[Check]] = {
 }
 
 
-@pytest.fixture(params=[False, True], ids=["", "answers to writes are lost"])
-def any_bench(world: FeedOnStandIn, request: pytest.FixtureRequest) -> Iterator[Bench]:
-    if not request.param:
-        yield Bench(world)
-        return
-    with losing_answers(world.storage) as world.storage:
-        yield Bench(world)
-
-
 @pytest.mark.parametrize("name", HISTORIES)
-def test_who_is_told_of_what(any_bench: Bench, name: str) -> None:
+def test_who_is_told_of_what(bench: Bench, name: str) -> None:
     for minute, found, mail_works, expected in HISTORIES[name]:
-        any_bench.broken = set() if mail_works else {"mail"}
-        assert any_bench.update(*found, minute=minute) == expected, minute
-    assert any_bench.records() == [] or not HISTORIES[name][-1][2]
+        bench.broken = set() if mail_works else {"mail"}
+        assert bench.check(*found, minute=minute) == expected, minute
+    assert read_incident_records(bench.store, bench.feed).open == ()
 
 
-def test_an_incident_that_is_checked_alone_is_sent_again_to_those_that_were_not_reached(bench: Bench) -> None:
-    bench.update(incident(IncidentKind.WATCH_PAUSED))
-    bench.sent.clear()
-    for broken, sent in (({"mail"}, 1), (set(), 2), (set(), 2)):
-        bench.broken = broken
-        bench.records_of_feed.open_or_retry(UNCHECKED, NOW)
-        assert bench.sent == both("feed_not_checked began")[:sent]
-    assert len(bench.records()) == 2
+def test_what_was_not_looked_for_stays_open_and_is_sent_again_to_those_that_were_not_reached(bench: Bench) -> None:
+    others = set(IncidentKind) - {IncidentKind.FEED_NOT_CHECKED}
+    bench.broken = {"mail"}
+    assert bench.check(OVERDUE) == [f"log: {BEGAN}"]
+    assert bench.check(UNCHECKED, unchecked=others) == ["log: feed_not_checked began"]
+    bench.broken = set()
+    assert bench.check(UNCHECKED, unchecked=others) == [f"mail: {BEGAN}", "mail: feed_not_checked began"]
+    assert bench.check(UNCHECKED, unchecked=others) == []
+    assert read_incident_records(bench.store, bench.feed).open == (OVERDUE, UNCHECKED)
+    assert bench.check(OVERDUE) == both("feed_not_checked ended")
 
 
-def test_the_claim_of_a_process_that_died_expires_after_ten_minutes(bench: Bench) -> None:
-    class Died(Exception):
+def test_a_check_that_is_killed_before_it_stores_what_it_sent_sends_it_again(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Killed(BaseException):
         pass
 
-    def die(record: IncidentRecord, names: tuple[str, ...]) -> tuple[str, ...]:
-        raise Died
+    def killed_check(*found: Incident) -> None:
+        with monkeypatch.context() as kill:
+            kill.setattr(notifiers, "write_incident_records", Mock(side_effect=Killed))
+            with pytest.raises(Killed):
+                bench.check(*found)
 
-    dying = IncidentRecords(bench.store, bench.feed, ("log", "mail"), die)
-    with pytest.raises(Died):
-        dying.update([OVERDUE], NOW)
-    assert bench.update(OVERDUE, minute=5) == []
-    assert bench.update(OVERDUE, minute=10) == both(BEGAN)
-    # Another one dies while it sends the end.
-    record, generation = bench.records_of_feed._read_all()["arrival_overdue"]
-    at = NOW + timedelta(minutes=20)
-    assert bench.records_of_feed._write(dataclasses.replace(record, ended_at=at, claimed_at=at), generation) is not None
-    assert bench.update(minute=30) == both(ENDED)
-    assert bench.records() == []
+    killed_check(OVERDUE)
+    assert bench.check(OVERDUE) == both(BEGAN)
+    killed_check()
+    assert bench.check() == both(ENDED)
+    assert bench.check() == []
 
 
-def test_an_incident_that_is_being_notified_is_not_ended(bench: Bench) -> None:
-    def other_check(record: IncidentRecord, names: tuple[str, ...]) -> tuple[str, ...]:
-        assert bench.update(minute=5) == []
-        return names
-
-    IncidentRecords(bench.store, bench.feed, ("log", "mail"), other_check).update([OVERDUE], NOW)
-    assert bench.update(minute=6) == both(ENDED)
-
-
-def test_several_checks_at_once_notify_once(bench: Bench) -> None:
-    def race(*incidents: Incident, minute: float) -> list[str]:
-        before, barrier = len(bench.sent), threading.Barrier(6)
-
-        def check() -> None:
-            barrier.wait()
-            bench.checker().update(incidents, NOW + timedelta(minutes=minute))
-
-        threads = [threading.Thread(target=check) for _ in range(6)]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
-        return sorted(bench.sent[before:])
-
-    assert race(OVERDUE, minute=0) == both(BEGAN)
-    assert race(OVERDUE, minute=1) == []
-    assert race(minute=5) == both(ENDED)
-    assert bench.records() == []
+def test_after_the_object_was_damaged_what_is_open_is_reported_again(bench: Bench) -> None:
+    bench.check(OVERDUE)
+    bench.store.put(FeedLayout(bench.feed).incidents, "{")
+    assert bench.check(OVERDUE) == both(BEGAN)
+    assert bench.check(OVERDUE) == []

@@ -12,7 +12,7 @@ import pytest
 from dedup_clone.contract.errors import AlertNotSent, ConfigurationError
 from dedup_clone.freshness import feed_state, read_feed_state
 from dedup_clone.freshness.incident import IncidentKind
-from dedup_clone.freshness.incident_records import IncidentRecords
+from dedup_clone.freshness.incident_records import IncidentRecord, IncidentRecords, write_incident_records
 from dedup_clone.freshness.verdict import FreshnessStatus, FreshnessVerdict, read_summaries
 from dedup_clone.orchestration.watchdog import feed_check as watchdog
 from dedup_clone.orchestration.watchdog.feed_check import check_feed, refresh_verdict
@@ -195,8 +195,8 @@ def test_a_run_that_gives_the_lease_back_during_the_check_is_not_reported(
 @pytest.mark.parametrize("kind", ["target_drift", "target_materialized_view", "job_pending"])
 def test_what_only_bigquery_tells_stays_open_while_bigquery_does_not_answer(dog: Watchdog, kind: str) -> None:
     services = dog.world.services
-    records = IncidentRecords(services.store, services.feed.feed, ("log",), lambda record, names: names)
-    assert records.open(incident(IncidentKind(kind)), datetime.now(UTC))
+    records = IncidentRecords((IncidentRecord(incident(IncidentKind(kind)), told=("log",)),))
+    write_incident_records(services.store, services.feed.feed, records)
     dog.later = 5 * MINUTE
     check_feed(dog.setup, Mock(bigquery_answers=False))
     assert dog.titles() == []

@@ -16,7 +16,6 @@ import pytest
 from airflow.sdk import BaseNotifier
 
 from dedup_clone.freshness.incident import IncidentKind
-from dedup_clone.freshness.incident_records import IncidentRecord
 from dedup_clone.orchestration.watchdog.notifiers import AlertNotifiers, build_alert
 from dedup_clone.settings.alert_settings import AlertSettings, NotifierSettings
 from deploy import alert_test
@@ -228,8 +227,8 @@ def test_a_webhook_error_does_not_show_the_path_which_may_be_a_secret(
 
 def test_an_alert_names_its_heading_in_the_runbook_and_its_run(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("AIRFLOW__API__BASE_URL", "https://airflow.example.org/")
-    record = IncidentRecord(replace(incident(), run_id="publish__7__1"), NOW, None, NOW, (), ())
+    found = replace(incident(), run_id="publish__7__1")
     where = AlertSettings(runbook="https://host/runbook.md")
-    alert = build_alert(record, feed="sales", readers_see="x", settings=where)
+    alert = build_alert(found, None, feed="sales", readers_see="x", settings=where)
     assert alert.runbook == "https://host/runbook.md#arrival_overdue"
     assert alert.link == "https://airflow.example.org/dags/sales_publish/runs/publish__7__1"

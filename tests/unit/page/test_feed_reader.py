@@ -32,7 +32,13 @@ class Clock:
 def test_a_request_reads_each_object_once_and_soon_after_not_at_all() -> None:
     store, clock = MemoryStore(make_index(1000), late()), Clock()
     reader = FeedReader(lambda: store, clock)
-    objects = ["_freshness/product_attributes.json", "product_attributes/CURRENT", "product_attributes/index.json"]
+    objects = [
+        "_freshness/product_attributes.json",
+        "_reporting/incidents.json",
+        "product_attributes/CURRENT",
+        "product_attributes/incidents.json",
+        "product_attributes/index.json",
+    ]
     for count in (1, 2):
         assert reader.read("product_attributes") is not None
         assert reader.read("product_attributes") is not None
@@ -79,8 +85,8 @@ def incident(kind: IncidentKind, subject: str = "") -> Incident:
 
 def test_a_feed_that_could_never_be_checked_is_listed_with_the_incident_that_says_why() -> None:
     store = MemoryStore()
-    store.report("sales", incident(IncidentKind.FEED_NOT_CHECKED), NOW)
-    store.report("visits", incident(IncidentKind.FEED_NOT_CHECKED), NOW, ended_at=NOW)
+    store.report("sales", incident(IncidentKind.FEED_NOT_CHECKED))
+    store.report("visits", incident(IncidentKind.FEED_NOT_CHECKED), ended_at=NOW)
     reader = FeedReader(lambda: store, Clock())
     assert [o.feed for o in reader.overview()] == ["sales"]
     assert reader.read("visits") is None
@@ -101,8 +107,7 @@ def test_open_incidents_that_no_verdict_has_are_shown() -> None:
         IncidentKind.PUBLISH_FAILED,  # ended since, as the verdict tells
         IncidentKind.FEED_NOT_CHECKED,
     ):
-        store.report("product_attributes", incident(kind), NOW)
-    store.texts["product_attributes/incidents/damaged.json"] = StoredText("{}", 1)
+        store.report("product_attributes", incident(kind))
     assert shown_incidents(FeedReader(lambda: store, Clock()), "product_attributes") == [
         "watch_paused", "feed_not_checked",
     ]  # fmt: skip
@@ -111,7 +116,7 @@ def test_open_incidents_that_no_verdict_has_are_shown() -> None:
 def test_missing_rows_of_a_table_that_all_feeds_share_are_shown_with_each_feed() -> None:
     store = MemoryStore(fresh(), late())
     for table in ("dedup_clone_ledger", "store_visits_changes"):
-        store.report("_reporting", incident(IncidentKind.ROWS_NOT_LOADED, table), NOW)
+        store.report("_reporting", incident(IncidentKind.ROWS_NOT_LOADED, table))
     reader = FeedReader(lambda: store, Clock())
     assert shown_incidents(reader, "product_attributes") == ["rows_not_loaded"]
     assert shown_incidents(reader, "store_visits") == ["rows_not_loaded"] * 2
@@ -139,6 +144,7 @@ def test_a_damaged_index_or_verdict_hides_nothing_else() -> None:
     stored, clock = verdict("product_attributes"), Clock()
     store = MemoryStore(fresh(), verdicts=(stored,))
     store.texts["damaged/index.json"] = StoredText("{}", 1)
+    store.texts["product_attributes/incidents.json"] = StoredText("{}", 1)
     reader = FeedReader(lambda: store, clock)
     assert [overview.feed for overview in reader.overview()] == ["product_attributes"]
     for expected in (stored, None):

@@ -7,17 +7,17 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 from dedup_clone.contract.delivery import Delivery
-from dedup_clone.contract.errors import AlertNotSent, ConfigurationError
+from dedup_clone.contract.errors import ConfigurationError
 from dedup_clone.freshness.evaluation import evaluate, unchecked_kinds
 from dedup_clone.freshness.feed_state import DagActivity, FailedRun, FeedState
-from dedup_clone.freshness.incident_records import IncidentRecord, IncidentRecords, open_incidents
+from dedup_clone.freshness.incident_records import read_incident_records
 from dedup_clone.freshness.metrics import feed_metrics, gauges_line
 from dedup_clone.freshness.read_feed_state import read_feed_state
 from dedup_clone.freshness.verdict import FreshnessVerdict, read_verdict, write_verdict
 from dedup_clone.orchestration.shared.feed_setup import FeedSetup
 from dedup_clone.orchestration.shared.task_runtime import Clients, is_not_found, open_feed_services
 from dedup_clone.orchestration.watch.publish_runs import find_failed_publish
-from dedup_clone.orchestration.watchdog.notifiers import AlertNotifiers, build_alert
+from dedup_clone.orchestration.watchdog.notifiers import report_incidents
 from dedup_clone.publish.records.index_refresh import try_refresh_index
 from dedup_clone.publish.services import Services
 from dedup_clone.settings.alert_settings import AlertSettings
@@ -43,7 +43,7 @@ def check_feed(setup: FeedSetup, clients: Clients | None = None) -> list[str]:
 
     Raises AlertNotSent when a notifier failed; the next check sends that alert again.
     """
-    services, notifiers = open_feed_services(setup, clients), AlertNotifiers(setup.deployment.alerts)
+    services = open_feed_services(setup, clients)
     if services.retired.read() is not None:
         services.log("the feed is retired: not checked")
         return []
@@ -51,13 +51,25 @@ def check_feed(setup: FeedSetup, clients: Clients | None = None) -> list[str]:
         services.log(f"not checked: {refusal}", level=logging.WARNING)
         return []
     state, verdict = _evaluate(setup, services, reads_bigquery=clients is None or clients.bigquery_answers)
-    _update_incidents(services, state, verdict, notifiers, setup.deployment.alerts)
-    write_verdict(services.store, verdict)
-    if _index_is_behind(services, state):
-        try_refresh_index(services)
-    _emit_metrics(state, verdict)
-    require_sent(notifiers)
-    return [incident.name for incident in verdict.incidents]
+    names = [incident.name for incident in verdict.incidents]
+    found = f"incidents: {', '.join(names) or 'none'}"
+    services.log(f"freshness is {verdict.status}, {found}; readers see {verdict.readers_see}")
+    try:
+        report_incidents(
+            services.store,
+            state.feed,
+            verdict.incidents,
+            verdict.checked_at,
+            setup.deployment.alerts,
+            readers_see=verdict.readers_see,
+            unchecked=unchecked_kinds(state),
+        )
+    finally:
+        write_verdict(services.store, verdict)
+        if _index_is_behind(services, state):
+            try_refresh_index(services)
+        _emit_metrics(state, verdict)
+    return names
 
 
 def _index_is_behind(services: Services, state: FeedState) -> bool:
@@ -67,15 +79,6 @@ def _index_is_behind(services: Services, state: FeedState) -> bool:
         return True
     waiting = {waiting.delivery for waiting in state.waiting if waiting.is_registered}
     return waiting != {arrival.delivery for arrival in index.arrivals if arrival.state is DeliveryState.WAITING}
-
-
-def require_sent(notifiers: AlertNotifiers) -> None:
-    """Raise AlertNotSent when a notifier failed."""
-    if notifiers.failures:
-        failures = "; ".join(f"[{name}] {why}" for name, why in notifiers.failures.items())
-        raise AlertNotSent(
-            f"Notifier(s) failed: {failures}. Check their connections; a later check sends the alerts again."
-        )
 
 
 def refresh_verdict(setup: FeedSetup, *, reads_bigquery: bool = True) -> None:
@@ -101,7 +104,7 @@ def _evaluate(
     """The feed's state and the verdict on it. Without `reads_bigquery`, the state lacks what BigQuery knows."""
     now = services.now()  # taken before the state is read: write_verdict keeps the verdict with the later time
     previous = read_verdict(services.store, services.feed.feed)
-    reported = open_incidents(services.store, services.feed.feed)
+    reported = read_incident_records(services.store, services.feed.feed).open
     state = read_feed_state(
         services,
         watch_dag=dag_activity(setup.dag_id("watch")),
@@ -121,25 +124,6 @@ def _failed_run(services: Services, dag_id: str, waiting: tuple[Delivery, ...]) 
     return FailedRun(
         failed.run_id, failed.delivery, failed.ended_at, failed.reported_because, failed.repeat_at, failed.is_repeated
     )
-
-
-def _update_incidents(
-    services: Services,
-    state: FeedState,
-    verdict: FreshnessVerdict,
-    notifiers: AlertNotifiers,
-    settings: AlertSettings,
-) -> None:
-    """Opens and ends incident records, and sends an alert for each change."""
-    readers_see = state.readers_see(verdict.checked_at)
-
-    def send(record: IncidentRecord, names: tuple[str, ...]) -> tuple[str, ...]:
-        return notifiers.send(build_alert(record, feed=state.feed, readers_see=readers_see, settings=settings), names)
-
-    records = IncidentRecords(services.store, state.feed, notifiers.names, send)
-    records.update(verdict.incidents, verdict.checked_at, unchecked_kinds(state))
-    names = ", ".join(incident.name for incident in verdict.incidents)
-    services.log(f"freshness is {verdict.status}, incidents: {names or 'none'}; readers see {readers_see}")
 
 
 def _emit_metrics(state: FeedState, verdict: FreshnessVerdict) -> None:

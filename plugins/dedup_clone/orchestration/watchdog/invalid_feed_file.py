@@ -6,7 +6,7 @@ from dedup_clone.contract.errors import ConfigurationError
 from dedup_clone.freshness.evaluation import keep_first_seen
 from dedup_clone.freshness.feed_state import describe_live
 from dedup_clone.freshness.incident import Incident, IncidentKind, Severity
-from dedup_clone.freshness.incident_records import IncidentRecord, IncidentRecords, open_incidents
+from dedup_clone.freshness.incident_records import read_incident_records
 from dedup_clone.freshness.verdict import (
     FreshnessStatus,
     FreshnessVerdict,
@@ -14,8 +14,7 @@ from dedup_clone.freshness.verdict import (
     write_verdict,
 )
 from dedup_clone.orchestration.shared.task_runtime import environment_name
-from dedup_clone.orchestration.watchdog.feed_check import require_sent
-from dedup_clone.orchestration.watchdog.notifiers import AlertNotifiers, build_alert
+from dedup_clone.orchestration.watchdog.notifiers import report_incidents
 from dedup_clone.publish.services import utc_now
 from dedup_clone.settings.alert_settings import AlertSettings
 from dedup_clone.state.current import CurrentFile
@@ -49,17 +48,12 @@ def report_invalid_feed_file(
         next_step="correct the file and deploy it; deliveries that have landed meanwhile are found.",
     )
     (incident,) = keep_first_seen([found], now, previous)
-    notifiers = AlertNotifiers(settings)
-
-    def send(record: IncidentRecord, names: tuple[str, ...]) -> tuple[str, ...]:
-        return notifiers.send(build_alert(record, feed=feed, readers_see=readers_see, settings=settings), names)
-
-    IncidentRecords(store, feed, notifiers.names, send).open_or_retry(incident, now)
+    others = (other for other in read_incident_records(store, feed).open if other.name != incident.name)
     verdict = FreshnessVerdict(
         feed=feed,
         status=FreshnessStatus.STOPPED,
         readers_see=readers_see,
-        incidents=(incident, *(other for other in open_incidents(store, feed) if other.name != incident.name)),
+        incidents=(incident, *others),
         checked_at=now,
         check_interval_s=check_interval_s,
         next_expected_at=None,
@@ -67,5 +61,6 @@ def report_invalid_feed_file(
         runbook=settings.runbook,
     )
     write_verdict(store, verdict)
-    require_sent(notifiers)
+    unchecked = set(IncidentKind) - {IncidentKind.FEED_FILE_INVALID}
+    report_incidents(store, feed, [incident], now, settings, readers_see=readers_see, unchecked=unchecked)
     return [incident.name for incident in verdict.incidents]

@@ -3,22 +3,32 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Iterable
+from dataclasses import replace
+from datetime import datetime, timedelta
 from functools import partial
 from typing import Any
 from urllib.parse import quote
 
 from airflow.sdk import BaseNotifier
 
+from dedup_clone.contract.errors import AlertNotSent
 from dedup_clone.contract.records import to_plain
-from dedup_clone.freshness.incident import Alert, Moment, Severity
-from dedup_clone.freshness.incident_records import IncidentRecord
+from dedup_clone.freshness.incident import Alert, Incident, IncidentKind, Moment, Severity
+from dedup_clone.freshness.incident_records import (
+    IncidentRecord,
+    IncidentRecords,
+    read_incident_records,
+    write_incident_records,
+)
 from dedup_clone.settings.alert_settings import AlertSettings
+from dedup_clone.state.store import ObjectStore
 
 log = logging.getLogger("dedup_clone.alerts")
 
 LOG = "log"  # the name of the log among the notifiers
 WEBHOOK_TIMEOUT_S = 15
+RECOVERY_RETRIED_FOR = timedelta(hours=1)  # after that, a notifier that keeps failing gets no recovery message
 
 
 class WebhookNotifier(BaseNotifier):
@@ -143,12 +153,52 @@ def _notifier(class_path: str, arguments: dict[str, Any]) -> BaseNotifier:
     return notifier
 
 
-def build_alert(record: IncidentRecord, *, feed: str, readers_see: str, settings: AlertSettings) -> Alert:
-    """The alert for the record: that the incident ended if `ended_at` is set, else that it began.
+def report_incidents(
+    store: ObjectStore,
+    feed: str,
+    found: Iterable[Incident],
+    now: datetime,
+    settings: AlertSettings,
+    *,
+    readers_see: str,
+    unchecked: Collection[IncidentKind] = (),
+) -> None:
+    """Send an alert for each incident that has begun or ended since the last check, and store what was sent.
+
+    Incidents of the kinds in `unchecked` stay open. `readers_see`: see `build_alert`. Raises AlertNotSent when a
+    notifier failed: the next check sends it that alert again.
+    """
+    before, notifiers = read_incident_records(store, feed), AlertNotifiers(settings)
+
+    def tell(record: IncidentRecord) -> IncidentRecord | None:
+        alert = build_alert(record.incident, record.ended_at, feed=feed, readers_see=readers_see, settings=settings)
+        if record.ended_at is None:
+            missing = tuple(name for name in notifiers.names if name not in record.told)
+            return replace(record, told=(*record.told, *notifiers.send(alert, missing)))
+        missing = tuple(name for name in notifiers.names if name in record.told)
+        reached = notifiers.send(alert, missing)
+        missing = tuple(name for name in missing if name not in reached)
+        return replace(record, told=missing) if missing and now - record.ended_at <= RECOVERY_RETRIED_FOR else None
+
+    told = [tell(record) for record in before.compare(found, now, unchecked)]
+    after = IncidentRecords(tuple(record for record in told if record is not None))
+    if after != before:
+        write_incident_records(store, feed, after)
+    if notifiers.failures:
+        failures = "; ".join(f"[{name}] {why}" for name, why in notifiers.failures.items())
+        raise AlertNotSent(
+            f"Notifier(s) failed: {failures}. Check their connections; a later check sends the alerts again."
+        )
+
+
+def build_alert(
+    incident: Incident, ended_at: datetime | None, *, feed: str, readers_see: str, settings: AlertSettings
+) -> Alert:
+    """The alert that the incident began, or that it ended if `ended_at` is set.
 
     `readers_see`: what readers see at the end of the incident; not used at its beginning.
     """
-    incident, ended = record.incident, record.ended_at is not None
+    ended = ended_at is not None
     return Alert(
         feed=feed,
         incident=incident.name,
@@ -157,7 +207,7 @@ def build_alert(record: IncidentRecord, *, feed: str, readers_see: str, settings
         moment=Moment.ENDED if ended else Moment.BEGAN,
         what=incident.what,
         since=incident.since,
-        ended_at=record.ended_at,
+        ended_at=ended_at,
         readers_see=readers_see if ended else incident.readers_see,
         next_step=incident.next_step,
         runbook=f"{settings.runbook}#{incident.kind}",

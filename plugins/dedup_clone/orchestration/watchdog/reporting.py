@@ -7,11 +7,10 @@ import logging
 from dedup_clone.contract.errors import AlertNotSent
 from dedup_clone.freshness.durations import format_time
 from dedup_clone.freshness.incident import Incident, IncidentKind, Severity
-from dedup_clone.freshness.incident_records import NO_FEED, IncidentRecord, IncidentRecords
+from dedup_clone.freshness.incident_records import NO_FEED
 from dedup_clone.orchestration.shared.feed_setup import FeedSetup, read_feed_setup
 from dedup_clone.orchestration.shared.task_runtime import open_feed_services
-from dedup_clone.orchestration.watchdog.feed_check import require_sent
-from dedup_clone.orchestration.watchdog.notifiers import AlertNotifiers, build_alert
+from dedup_clone.orchestration.watchdog.notifiers import report_incidents
 from dedup_clone.publish.records.changes_table import try_load_changes
 from dedup_clone.publish.records.late_rows import find_late_rows
 from dedup_clone.publish.records.reporting_tables import WATCHDOG, write_reporting_tables
@@ -60,12 +59,6 @@ def report_late_rows(services: Services, settings: AlertSettings) -> None:
     The incidents belong to no feed: one cause keeps the rows of all feeds from being loaded. Raises AlertNotSent if a
     notifier failed.
     """
-    notifiers = AlertNotifiers(settings)
-
-    def send(record: IncidentRecord, names: tuple[str, ...]) -> tuple[str, ...]:
-        alert = build_alert(record, feed=NO_FEED, readers_see=record.incident.readers_see, settings=settings)
-        return notifiers.send(alert, names)
-
     incidents = [
         Incident(
             IncidentKind.ROWS_NOT_LOADED,
@@ -81,5 +74,5 @@ def report_late_rows(services: Services, settings: AlertSettings) -> None:
         )
         for late in find_late_rows(services)
     ]
-    IncidentRecords(services.store, NO_FEED, notifiers.names, send).update(incidents, services.now())
-    require_sent(notifiers)
+    readers_see = "all tables with all their rows"
+    report_incidents(services.store, NO_FEED, incidents, services.now(), settings, readers_see=readers_see)

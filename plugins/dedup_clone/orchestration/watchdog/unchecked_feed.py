@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 from dedup_clone.freshness.incident import Incident, IncidentKind, Severity
-from dedup_clone.freshness.incident_records import IncidentRecord, IncidentRecords
 from dedup_clone.freshness.verdict import read_verdict
-from dedup_clone.orchestration.watchdog.notifiers import AlertNotifiers, build_alert
+from dedup_clone.orchestration.watchdog.notifiers import report_incidents
 from dedup_clone.publish.services import utc_now
 from dedup_clone.settings.alert_settings import AlertSettings
 from dedup_clone.state.store import ObjectStore
 
 
 def report_unchecked_feed(feed: str, error: Exception, store: ObjectStore, settings: AlertSettings) -> None:
-    """Open the incident if the last verdict is stale, or if there is none. The next check that succeeds ends it.
+    """Report the incident if the last verdict is stale, or if there is none. The next check that succeeds ends it.
 
-    One failed check after a good one is not reported, because the next check follows soon.
+    One failed check after a good one is not reported, because the next check follows soon. Raises AlertNotSent.
     """
     now, last = utc_now(), read_verdict(store, feed)
     if last is not None and not last.is_stale(now):
@@ -28,10 +27,5 @@ def report_unchecked_feed(feed: str, error: Exception, store: ObjectStore, setti
         next_step="correct what the error names; the next check then finds whatever else is wrong.",
         dag_id="freshness_watchdog",
     )
-    notifiers = AlertNotifiers(settings)
-
-    def send(record: IncidentRecord, names: tuple[str, ...]) -> tuple[str, ...]:
-        alert = build_alert(record, feed=feed, readers_see=record.incident.readers_see, settings=settings)
-        return notifiers.send(alert, names)
-
-    IncidentRecords(store, feed, notifiers.names, send).open_or_retry(found, now)
+    unchecked = set(IncidentKind) - {IncidentKind.FEED_NOT_CHECKED}
+    report_incidents(store, feed, [found], now, settings, readers_see=found.readers_see, unchecked=unchecked)
