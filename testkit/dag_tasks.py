@@ -25,6 +25,7 @@ from google.cloud.bigquery import Client
 
 from dedup_clone.contract.delivery import Delivery
 from dedup_clone.contract.records import from_plain, to_plain
+from dedup_clone.freshness.feed_state import FailedRun
 from dedup_clone.orchestration.runners import engine_dispatch, remote_operator
 from dedup_clone.orchestration.runners.local import LocalSparkOperator
 from dedup_clone.orchestration.shared import bigquery_operators, task_runtime
@@ -32,7 +33,7 @@ from dedup_clone.orchestration.shared.feed_setup import FeedSetup, find_folders
 from dedup_clone.orchestration.shared.publish_run import publish_run_id
 from dedup_clone.orchestration.watch import delivery_sensor
 from dedup_clone.orchestration.watch.delivery_sensor import DeliverySensor
-from dedup_clone.orchestration.watch.publish_runs import FailedPublish, find_failed_publish
+from dedup_clone.orchestration.watch.publish_runs import find_failed_publish
 from dedup_clone.orchestration.watchdog import reporting
 from dedup_clone.orchestration.watchdog.feed_check import check_feed
 from dedup_clone.publish.step_specs import PublishSpec
@@ -231,7 +232,7 @@ class Watch(_Later):
         """The id of the `number`-th run for the newest delivery that waits."""
         return publish_run_id(self.waiting[-1], number)
 
-    def failed(self, deliveries: tuple[Delivery, ...] | None = None) -> FailedPublish | None:
+    def failed(self, deliveries: tuple[Delivery, ...] | None = None) -> FailedRun | None:
         """The failed publish that the watchdog finds for these deliveries, by default those that wait."""
         return find_failed_publish(self.world.services, self.dag_id, deliveries or self.waiting)
 

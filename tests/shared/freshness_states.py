@@ -17,13 +17,13 @@ from dedup_clone.freshness.feed_state import (
     DagActivity,
     FailedRun,
     FeedState,
-    OpenRefusal,
     TargetState,
     WaitingDelivery,
 )
 from dedup_clone.freshness.incident import Alert, Incident, IncidentKind, Moment, Severity
 from dedup_clone.publish.records.held_deliveries import HeldDelivery
 from dedup_clone.settings.freshness_settings import ExpectedArrivals, FreshnessSettings
+from dedup_clone.state.arrivals import Refusal
 from dedup_clone.state.audits import AuditOutcome, AuditRecord, Audits, PartitionComparison
 from dedup_clone.state.current import Current, Intent
 from dedup_clone.state.ledger import Cost, LedgerRecord, Outcome, Stage
@@ -164,8 +164,8 @@ def held(snapshot_id: int) -> HeldDelivery:
     return HeldDelivery(delivery, "00000008-abc", 7, "sales_publish", "held", NOW, (delivery,), (MANY_NEW,))
 
 
-def refused(snapshot_id: int, marker: int = 1) -> OpenRefusal:
-    return OpenRefusal(Delivery(snapshot_id, marker), "NULL keys", NOW)
+def refused(snapshot_id: int, marker: int = 1) -> Refusal:
+    return Refusal(Delivery(snapshot_id, marker), "NULL keys", "publish__8__1", NOW)
 
 
 DAILY = ExpectedArrivals(times=("11:00",), zone="UTC", grace_minutes=30)
@@ -176,8 +176,8 @@ MANY_NEW = CheckResult(
     "at most 20.00% as configured",
     "accept it.",
 )
-REPEATED = FailedRun("publish__8__1", Delivery(8, 1), NOW, "", repeat_at=NOW + minutes(10))
-GIVEN_UP = FailedRun("publish__8__1__4", Delivery(8, 1), NOW, "all runs failed")
+REPEATED = FailedRun("publish__8__1", Delivery(8, 1), 1, NOW, "", repeat_at=NOW + minutes(10))
+GIVEN_UP = FailedRun("publish__8__1__4", Delivery(8, 1), 4, NOW, "all runs failed")
 
 
 BEGAN = Alert(

@@ -9,7 +9,6 @@ from datetime import datetime
 from dedup_clone.freshness.arrival_checks import check_arrivals, next_expected
 from dedup_clone.freshness.feed_state import REFUSALS_READ, FeedState
 from dedup_clone.freshness.incident import Incident, IncidentKind
-from dedup_clone.freshness.newer_deliveries import newer
 from dedup_clone.freshness.operation_checks import (
     check_dags,
     check_deliveries,
@@ -58,17 +57,14 @@ def evaluate(
     now: datetime,
     state: FeedState,
     *,
-    previous: FreshnessVerdict | None = None,
-    reported: Iterable[Incident] = (),
+    reported: tuple[Incident, ...] = (),
     runbook: str = "",
 ) -> FreshnessVerdict:
-    """The verdict at `now` (UTC). `previous`: the verdict before it; `reported`: see `keep_first_seen`.
+    """The verdict at `now` (UTC). `reported`: the open incidents; those that could not be looked for stay in it.
 
-    A reported incident of a kind that could not be looked for is still in the verdict.
     `runbook`: the runbook's address, which the verdict repeats.
     """
-    reported = tuple(reported)
-    incidents = keep_first_seen(find_incidents(now, state), now, previous, reported)
+    incidents = keep_first_seen(find_incidents(now, state), now, reported)
     names, unchecked = {incident.name for incident in incidents}, unchecked_kinds(state)
     incidents += [i for i in reported if i.kind in unchecked and i.name not in names]
     return FreshnessVerdict(
@@ -85,30 +81,23 @@ def evaluate(
     )
 
 
-def keep_first_seen(
-    incidents: Iterable[Incident],
-    now: datetime,
-    previous: FreshnessVerdict | None,
-    reported: Iterable[Incident] = (),
-) -> list[Incident]:
+def keep_first_seen(incidents: Iterable[Incident], now: datetime, reported: Iterable[Incident]) -> list[Incident]:
     """Return the incidents, each with the time at which it began as far as that is known.
 
-    A check that cannot tell when its incident began sets `since` to `now`. If the incident is in the previous verdict,
-    or among the `reported` ones, which have not ended, the `since` found there is used instead; that of a reported one
-    takes precedence. The previous verdict alone is not enough: it may be that of another version, which is not read.
+    A check that cannot tell when its incident began sets `since` to `now`. If the incident is among the `reported`
+    ones, which have not ended, the `since` found there is used instead.
     """
-    before = [*(previous.incidents if previous else ()), *reported]
-    first_seen = {incident.name: incident.since for incident in before}
+    first_seen = {incident.name: incident.since for incident in reported}
     return [replace(i, since=first_seen.get(i.name, now)) if i.since == now else i for i in incidents]
 
 
 def _status(state: FeedState, incidents: list[Incident]) -> FreshnessStatus:
     if any(incident.kind in LATE_KINDS for incident in incidents):
         return FreshnessStatus.LATE
-    if state.failed_checks or newer(state, [held.delivery for held in state.held]):
+    if state.failed_checks or state.newer(held.delivery for held in state.held):
         return FreshnessStatus.STOPPED
     if incidents:
         return FreshnessStatus.AT_RISK
     if state.current.generation is None:
         return FreshnessStatus.EMPTY
-    return FreshnessStatus.ROLLED_BACK if newer(state, state.excluded) else FreshnessStatus.FRESH
+    return FreshnessStatus.ROLLED_BACK if state.newer(state.excluded) else FreshnessStatus.FRESH

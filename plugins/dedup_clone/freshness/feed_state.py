@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from dedup_clone.checks.check_result import CheckResult
 from dedup_clone.checks.table_checks import GENERATION_LABEL
-from dedup_clone.contract.delivery import Delivery
+from dedup_clone.contract.delivery import INT64_MAX, Delivery
 from dedup_clone.freshness.durations import format_duration, format_time
 from dedup_clone.publish.records.held_deliveries import HeldDelivery
 from dedup_clone.settings.freshness_settings import FreshnessSettings
+from dedup_clone.state.arrivals import Refusal
 from dedup_clone.state.audits import Audits
 from dedup_clone.state.current import Current, Intent
+from dedup_clone.state.landing import InvalidMarker
 from dedup_clone.state.ledger import LedgerRecord
 from dedup_clone.warehouse.metadata import TableMetadata
 
@@ -26,27 +29,6 @@ class WaitingDelivery:
     delivery: Delivery
     arrived_at: datetime
     is_registered: bool
-
-
-@dataclass(frozen=True)
-class OpenRefusal:
-    """A refused delivery about which a person must still be told; `_refused` in read_feed_state.py says how long."""
-
-    delivery: Delivery
-    reason: str
-    refused_at: datetime
-
-
-@dataclass(frozen=True)
-class ReportedMarker:
-    """A marker in landing that identifies no delivery.
-
-    `object_generation`: of the marker. `text`: why it identifies none, and what to do.
-    """
-
-    object_generation: int
-    text: str
-    created_at: datetime
 
 
 @dataclass(frozen=True)
@@ -96,14 +78,16 @@ class PendingJob:
 
 @dataclass(frozen=True)
 class FailedRun:
-    """A publish run that ended, usually by a failure, and whose delivery still waits.
+    """The last run of the newest waiting delivery, which did not publish it, and what becomes of the delivery.
 
-    `reason`: why an incident reports the run; empty if none does yet. `is_repeated`: whether a further run is at work.
-    `repeat_at`: when the next run is started; None if none will be, or if one is at work.
+    `number`: the run's number among the delivery's runs, from 1. `reason`: why an incident reports the run; empty if
+    none does yet. `is_repeated`: whether a run of a waiting delivery is at work. `repeat_at`: when the next run is
+    started; None if none will be, or if one is at work.
     """
 
     run_id: str
     delivery: Delivery
+    number: int
     ended_at: datetime
     reason: str
     repeat_at: datetime | None = None
@@ -120,9 +104,10 @@ class FeedState:
     `failed_after_swap` are the live generation's checks after its swap that failed. `held` are the newest held
     deliveries, `included` those in the live generation, `excluded` those that a rollback took out. `arrivals` are the
     times at which deliveries arrived, `check_interval` is the time until the next check. `lease_holder_running` is
-    False if no run holds the lease. `target` is None if it was not read, `watch_dag` and `publish_dag` if Airflow
-    does not know the DAG, `pending_job` if BigQuery was not asked or no job waits. `lost_record`: the name of CURRENT,
-    or of the live generation's ledger record, if the object was deleted.
+    False if no run holds the lease. `refused` are the newest refusals about which a person must still be told. `target`
+    is None if it was not read, `watch_dag` and `publish_dag` if Airflow does not know the DAG, `pending_job` if
+    BigQuery was not asked or no job waits. `lost_record`: the name of CURRENT, or of the live generation's ledger
+    record, if the object was deleted.
     """
 
     feed: str
@@ -135,9 +120,9 @@ class FeedState:
     failed_checks: tuple[CheckResult, ...]
     arrivals: tuple[datetime, ...]
     waiting: tuple[WaitingDelivery, ...]
-    refused: tuple[OpenRefusal, ...]
+    refused: tuple[Refusal, ...]
     excluded: tuple[Delivery, ...]
-    invalid_markers: tuple[ReportedMarker, ...]
+    invalid_markers: tuple[InvalidMarker, ...]
     target: TargetState | None
     watch_dag: DagActivity | None
     publish_dag: DagActivity | None
@@ -181,12 +166,35 @@ class FeedState:
         is_swapped = intent and table and table.labels.get(GENERATION_LABEL) == str(intent.generation)
         return intent if is_swapped else None
 
+    def newer(self, deliveries: Iterable[Delivery]) -> list[Delivery]:
+        """Those of these deliveries that are newer than the live ones; of each snapshot only the latest not live one.
+
+        Newer is a delivery of a later snapshot, or a correction of the newest live one.
+        """
+        refused, held = (refusal.delivery for refusal in self.refused), (held.delivery for held in self.held)
+        latest = latest_of_each_snapshot([*refused, *held, *self.excluded, *(w.delivery for w in self.waiting)])
+        newest = newest_live(self.live, self.included)
+        return [d for d in latest.intersection(deliveries) if newest is None or d > newest]
+
     def readers_see(self, now: datetime) -> str:
         if self.current_is_lost:
             return "the table that was published last"
         if self.uncommitted is not None:
             return describe_uncommitted(self.uncommitted)
         return describe_live(self.live, self.current.generation, now)
+
+
+def newest_live(live: LedgerRecord | None, included: Iterable[Delivery]) -> Delivery | None:
+    """The newest of the deliveries that the live generation includes; None if nothing is live.
+
+    A generation may include no delivery, as after a bootstrap. Then its highest update id counts as a snapshot id.
+    """
+    bootstrap = None if live is None else Delivery(live.snapshot_id, INT64_MAX)
+    return max(included, default=bootstrap)
+
+
+def latest_of_each_snapshot(deliveries: Iterable[Delivery]) -> set[Delivery]:
+    return set({delivery.snapshot_id: delivery for delivery in sorted(deliveries)}.values())
 
 
 def describe_uncommitted(intent: Intent) -> str:

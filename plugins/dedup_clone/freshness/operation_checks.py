@@ -187,15 +187,15 @@ def check_deliveries(now: datetime, state: FeedState) -> Iterator[Incident]:
             dag_id=held.dag_id,
             run_id=held.run_id,
         )
-    for delivery in state.refused:
+    for refusal in state.refused:
         yield Incident(
             IncidentKind.DELIVERY_REFUSED,
             Severity.ALERT,
-            since=delivery.refused_at,
-            what=delivery.reason,  # it names the delivery
+            since=refusal.refused_at,
+            what=refusal.reason,  # it names the delivery
             readers_see=state.readers_see(now),
             next_step="tell the producer; a corrected delivery of the snapshot, or the next one, is published.",
-            subject=delivery.delivery.name,
+            subject=refusal.delivery.name,
         )
     for marker in state.invalid_markers:
         yield Incident(
@@ -205,5 +205,5 @@ def check_deliveries(now: datetime, state: FeedState) -> Iterator[Incident]:
             what=marker.text,
             readers_see=state.readers_see(now),
             next_step="tell the producer; land the snapshot in a folder of the right name, delete the marker.",
-            subject=str(marker.object_generation),
+            subject=str(marker.generation),
         )

@@ -21,13 +21,12 @@ from dedup_clone.freshness.feed_state import (
     DagActivity,
     FailedRun,
     FeedState,
-    OpenRefusal,
     PendingJob,
-    ReportedMarker,
     TargetState,
     WaitingDelivery,
+    latest_of_each_snapshot,
+    newest_live,
 )
-from dedup_clone.freshness.newer_deliveries import latest_of_each_snapshot, newest_live
 from dedup_clone.publish.records.attempt_records import failed_checks, find_swap
 from dedup_clone.publish.records.held_deliveries import find_held
 from dedup_clone.publish.records.stopped_publish import find_stopped_publish
@@ -93,7 +92,7 @@ def read_feed_state(
         held=tuple(find_held(services, manifest)[-REFUSALS_READ:]),
         excluded=() if manifest is None else manifest.excluded,
         included=() if manifest is None else manifest.deliveries,
-        invalid_markers=tuple(ReportedMarker(m.generation, m.text, m.created_at) for m in listing.invalid),
+        invalid_markers=tuple(listing.invalid),
         target=_target_state(services, table, manifest) if reads_bigquery else None,
         watch_dag=watch_dag,
         publish_dag=publish_dag,
@@ -160,7 +159,7 @@ def _waiting(
         yield WaitingDelivery(delivery, marked_at[delivery], is_registered=False)
 
 
-def _refused(services: Services, live: LedgerRecord | None, manifest: Manifest | None) -> Iterable[OpenRefusal]:
+def _refused(services: Services, live: LedgerRecord | None, manifest: Manifest | None) -> Iterable[Refusal]:
     """The newest open refusals, at most REFUSALS_READ. `manifest`: of the live generation.
 
     A refusal is open if it was recorded since the last swap, or if its delivery is newer than the live ones: a replay,
@@ -182,9 +181,8 @@ def _refused(services: Services, live: LedgerRecord | None, manifest: Manifest |
     infos = [info for delivery, info in refusals if is_open(delivery, info.created_at)]
     newest_names = [info.name for info in sorted(infos, key=lambda i: i.created_at)[-REFUSALS_READ:]]
     for refusal in services.store.read_records(Refusal, newest_names):
-        if refusal.is_discarded:
-            continue
-        yield OpenRefusal(refusal.delivery, refusal.reason, refusal.refused_at)
+        if not refusal.is_discarded:
+            yield refusal
 
 
 def _target_state(services: Services, table: TableMetadata | None, manifest: Manifest | None) -> TargetState:

@@ -14,7 +14,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 from dedup_clone.contract.errors import ContractViolation
 from dedup_clone.contract.records import from_json
@@ -129,7 +129,13 @@ class _CachedFeed:
         return self.current.record.intent if self.current.record else None
 
     def refresh(self, store: ObjectStore) -> None:
-        objects = [self.index, self.verdict, self.current, self.incidents, self.shared_incidents]
+        objects: list[_CachedObject[Any]] = [
+            self.index,
+            self.verdict,
+            self.current,
+            self.incidents,
+            self.shared_incidents,
+        ]
         in_parallel(lambda cached: cached.refresh(store), objects)
         name = self.layout.progress(self.intent.attempt) if self.intent else ""
         if self.progress is None or self.progress.name != name:

@@ -135,7 +135,7 @@ def test_a_check_before_dedup_is_told_with_its_evidence_until_a_publish_passes_i
     (at_risk,) = [i for i in find_incidents(NOW, state) if i.kind is IncidentKind.SLA_AT_RISK]
     assert "stopped by check [target_is_parent]: generation 9, expected generation 1" in at_risk.what
     repeated = replace(
-        state, failed_run=FailedRun("early", Delivery(8, 1), NOW, "a check", NOW + timedelta(minutes=10))
+        state, failed_run=FailedRun("early", Delivery(8, 1), 1, NOW, "a check", NOW + timedelta(minutes=10))
     )
     incidents = {incident.kind: incident for incident in find_incidents(NOW, repeated)}
     assert "target_is_parent: " in incidents[IncidentKind.PUBLISH_FAILED].what

@@ -29,7 +29,7 @@ def ids(run_ids: list[str]) -> list[str]:
 def reason(watch: Watch) -> str:
     failed = watch.failed()
     assert failed
-    return failed.reported_because
+    return failed.reason
 
 
 def test_each_delivery_gets_its_run_once_even_if_airflow_lost_it_but_not_if_it_is_published(watch: Watch) -> None:
@@ -82,7 +82,7 @@ def test_a_failed_run_is_repeated_after_a_while_and_not_for_ever(watch: Watch) -
     failed = watch.failed()
     assert failed
     assert (failed.run_id, failed.repeat_at) == (f"{first}__28", None)
-    assert failed.reported_because == "all of its 28 automatic runs failed"
+    assert failed.reason == "all of its 28 automatic runs failed"
 
 
 def test_a_delivery_that_waits_although_its_runs_succeeded_gets_further_runs_and_is_reported(watch: Watch) -> None:
@@ -198,7 +198,7 @@ def test_a_run_that_a_check_ended_before_dedup_is_reported_and_repeated(watch: W
     watch.end(run_id)
     failed = watch.failed(watch.waiting[-1:])
     assert failed
-    assert (failed.reported_because, failed.repeat_at is None) == ("a check before the swap failed", False)
+    assert (failed.reason, failed.repeat_at is None) == ("a check before the swap failed", False)
     watch.later = HOUR
     assert watch.register() == [f"{run_id}__2"]
     repeated = watch.failed(watch.waiting[-1:])

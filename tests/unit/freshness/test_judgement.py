@@ -12,11 +12,12 @@ from dedup_clone.checks.check_result import CheckResult, Level
 from dedup_clone.contract.delivery import Delivery
 from dedup_clone.contract.kind import Kind
 from dedup_clone.freshness.evaluation import evaluate, find_incidents
-from dedup_clone.freshness.feed_state import FeedState, PendingJob, ReportedMarker
+from dedup_clone.freshness.feed_state import FeedState, PendingJob
 from dedup_clone.freshness.incident import STOPPED_BY_CHECK, IncidentKind
 from dedup_clone.freshness.verdict import FreshnessStatus
 from dedup_clone.settings.freshness_settings import ExpectedArrivals
 from dedup_clone.state.audits import AuditOutcome
+from dedup_clone.state.landing import InvalidMarker
 from tests.shared.freshness_states import (
     DAILY,
     GIVEN_UP,
@@ -247,7 +248,7 @@ CASES: dict[str, tuple[FeedState, list[str]]] = {
     "a delivery is held": (feed_state(held=(held(8),)), ["delivery_held-8-1"]),
     "a check after the swap failed": (feed_state(failed_after_swap=(MANY_NEW,)), ["checks_failed_after_swap-7"]),
     "a marker names no delivery": (
-        feed_state(invalid_markers=(ReportedMarker(4711, "no id", NOW),)),
+        feed_state(invalid_markers=(InvalidMarker("x/_SUCCESS", "gs://landing/x/_SUCCESS", 4711, NOW, "no id"),)),
         ["invalid_marker-4711"],
     ),
 }
@@ -430,8 +431,8 @@ def test_the_verdict_names_the_next_expected_arrival_and_when_the_next_check_is_
 def test_an_incident_without_a_date_of_its_own_began_when_a_check_first_found_it() -> None:
     paused = feed_state(watch_dag=activity(is_paused=True))
     first = evaluate(NOW, paused)
-    second = evaluate(NOW + minutes(20), paused, previous=first)
+    second = evaluate(NOW + minutes(20), paused, reported=first.incidents)
     assert [i.since for i in second.incidents] == [NOW]
-    well = evaluate(NOW + minutes(25), feed_state(), previous=second)
-    again = evaluate(NOW + minutes(30), paused, previous=well)
+    well = evaluate(NOW + minutes(25), feed_state(), reported=second.incidents)
+    again = evaluate(NOW + minutes(30), paused, reported=well.incidents)
     assert [i.since for i in again.incidents] == [NOW + minutes(30)]

@@ -10,11 +10,11 @@ import pytest
 
 from dedup_clone.contract.kind import Kind
 from dedup_clone.freshness.arrival_checks import expected_times, overdue_times, to_utc
-from dedup_clone.freshness.baseline import compute_baseline, describe_over_budget, remaining_time
 from dedup_clone.freshness.durations import format_duration
 from dedup_clone.freshness.evaluation import find_incidents
 from dedup_clone.freshness.incident import STOPPED_BY_CHECK, Moment
 from dedup_clone.freshness.metrics import feed_metrics
+from dedup_clone.freshness.sla_checks import compute_baseline, describe_over_budget, remaining_time
 from dedup_clone.settings.freshness_settings import ExpectedArrivals
 from dedup_clone.state.audits import AuditOutcome
 from dedup_clone.state.current import Intent

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
@@ -12,6 +11,7 @@ from airflow.sdk.execution_time.task_runner import RuntimeTaskInstance
 
 from dedup_clone.checks.check_result import CheckResult
 from dedup_clone.contract.delivery import Delivery
+from dedup_clone.freshness.feed_state import FailedRun
 from dedup_clone.orchestration.shared.publish_run import MAX_RUNS, RUNS_BEFORE_REPORT, publish_run_id
 from dedup_clone.orchestration.shared.task_runtime import is_not_found
 from dedup_clone.publish.records.attempt_records import failed_checks
@@ -30,24 +30,6 @@ FAILED_CHECK = "a check before the swap failed"
 ENDED = (DagRunState.FAILED, DagRunState.SUCCESS)
 
 
-@dataclass(frozen=True)
-class FailedPublish:
-    """The last run of the newest waiting delivery, which did not publish it, and what becomes of the delivery.
-
-    `number`: the run's number among the delivery's runs, from 1. `is_repeated`: whether a run of a waiting delivery is
-    active. `repeat_at`: when the next run is due; None if none will be started, or if one is active.
-    `reported_because`: why the watchdog reports the failure; empty while it does not.
-    """
-
-    delivery: Delivery
-    run_id: str
-    number: int
-    ended_at: datetime
-    repeat_at: datetime | None
-    reported_because: str = ""
-    is_repeated: bool = False
-
-
 def deliveries_without_run(dag_id: str, deliveries: Sequence[Delivery]) -> list[Delivery]:
     """The deliveries for which no run was started.
 
@@ -62,7 +44,7 @@ def deliveries_without_run(dag_id: str, deliveries: Sequence[Delivery]) -> list[
     return without
 
 
-def find_failed_publish(services: Services, dag_id: str, waiting: Sequence[Delivery]) -> FailedPublish | None:
+def find_failed_publish(services: Services, dag_id: str, waiting: Sequence[Delivery]) -> FailedRun | None:
     """The last run of the newest waiting delivery, if that run ended. None while a run of a waiting delivery is active.
 
     One run publishes all waiting deliveries, so only the runs of the newest one are examined. The last run may even
@@ -102,7 +84,7 @@ def find_failed_publish(services: Services, dag_id: str, waiting: Sequence[Deliv
         reason = f"all of its {number} automatic runs " + ("failed" if failed else "ended, and it still waits")
         no_repeat = no_repeat or number == MAX_RUNS or _read_rows(services, last.run_id)
     repeat_at = None if no_repeat else ended_at + pause
-    return FailedPublish(newest, last.run_id, number, ended_at, repeat_at, reason, is_active)
+    return FailedRun(last.run_id, newest, number, ended_at, reason, repeat_at, is_repeated=is_active)
 
 
 def _automatic_runs(dag_id: str, delivery: Delivery) -> list[DagRunResult]:

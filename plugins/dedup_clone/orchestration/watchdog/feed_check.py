@@ -6,14 +6,13 @@ import logging
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
-from dedup_clone.contract.delivery import Delivery
 from dedup_clone.contract.errors import ConfigurationError
 from dedup_clone.freshness.evaluation import evaluate, unchecked_kinds
-from dedup_clone.freshness.feed_state import DagActivity, FailedRun, FeedState
+from dedup_clone.freshness.feed_state import DagActivity, FeedState
 from dedup_clone.freshness.incident_records import read_incident_records
 from dedup_clone.freshness.metrics import feed_metrics, gauges_line
 from dedup_clone.freshness.read_feed_state import read_feed_state
-from dedup_clone.freshness.verdict import FreshnessVerdict, read_verdict, write_verdict
+from dedup_clone.freshness.verdict import FreshnessVerdict, write_verdict
 from dedup_clone.orchestration.shared.feed_setup import FeedSetup
 from dedup_clone.orchestration.shared.task_runtime import Clients, is_not_found, open_feed_services
 from dedup_clone.orchestration.watch.publish_runs import find_failed_publish
@@ -103,27 +102,16 @@ def _evaluate(
 ) -> tuple[FeedState, FreshnessVerdict]:
     """The feed's state and the verdict on it. Without `reads_bigquery`, the state lacks what BigQuery knows."""
     now = services.now()  # taken before the state is read: write_verdict keeps the verdict with the later time
-    previous = read_verdict(services.store, services.feed.feed)
     reported = read_incident_records(services.store, services.feed.feed).open
     state = read_feed_state(
         services,
         watch_dag=dag_activity(setup.dag_id("watch")),
         publish_dag=dag_activity(setup.dag_id("publish"), with_runs=False),
-        find_failed_run=lambda waiting: _failed_run(services, setup.dag_id("publish"), waiting),
+        find_failed_run=lambda waiting: find_failed_publish(services, setup.dag_id("publish"), waiting),
         check_interval=check_interval(setup.folders.profiles),
         reads_bigquery=reads_bigquery,
     )
-    return state, evaluate(now, state, previous=previous, reported=reported, runbook=setup.deployment.alerts.runbook)
-
-
-def _failed_run(services: Services, dag_id: str, waiting: tuple[Delivery, ...]) -> FailedRun | None:
-    """The result of `find_failed_publish`, as the record that the evaluation reads."""
-    failed = find_failed_publish(services, dag_id, waiting)
-    if failed is None:
-        return None
-    return FailedRun(
-        failed.run_id, failed.delivery, failed.ended_at, failed.reported_because, failed.repeat_at, failed.is_repeated
-    )
+    return state, evaluate(now, state, reported=reported, runbook=setup.deployment.alerts.runbook)
 
 
 def _emit_metrics(state: FeedState, verdict: FreshnessVerdict) -> None:

@@ -47,8 +47,9 @@ def report_invalid_feed_file(
         readers_see=readers_see,
         next_step="correct the file and deploy it; deliveries that have landed meanwhile are found.",
     )
-    (incident,) = keep_first_seen([found], now, previous)
-    others = (other for other in read_incident_records(store, feed).open if other.name != incident.name)
+    reported = read_incident_records(store, feed).open
+    (incident,) = keep_first_seen([found], now, reported)
+    others = (other for other in reported if other.name != incident.name)
     verdict = FreshnessVerdict(
         feed=feed,
         status=FreshnessStatus.STOPPED,
