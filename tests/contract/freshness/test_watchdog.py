@@ -118,7 +118,7 @@ def test_a_run_that_failed_often_is_reported_once_until_one_succeeds(dog: Watchd
     dog.airflow.add_run(dag_id, f"{first}__5")
     assert dog.check(later=8 * MINUTE) == []
     dog.world.publish(name)
-    assert dog.check(later=10 * MINUTE) == ["RECOVERED: publish_failed", f"RECOVERED: {AT_RISK}"]
+    assert dog.check(later=10 * MINUTE) == [f"RECOVERED: {AT_RISK}", "RECOVERED: publish_failed"]
 
 
 def test_a_publish_that_fails_before_it_has_the_lease_is_told_at_once(dog: Watchdog) -> None:
