@@ -17,7 +17,6 @@ from pathlib import Path
 from dedup_clone.contract.billing import GIB
 from dedup_clone.contract.errors import ConfigurationError, ContractViolation
 from dedup_clone.contract.table import UpdateIdMode
-from dedup_clone.publish.lease import require_in_use
 from dedup_clone.publish.services import Services
 from dedup_clone.publish.waiting_deliveries import find_backlog
 from dedup_clone.settings.deployment import read_deployment
@@ -113,9 +112,9 @@ class Backfill:
         ones, and if the feed is retired.
         """
         services, requested = self.services, self._requested()
-        require_in_use(services)
-        generation = services.current.read().generation
-        published = [] if generation is None else services.manifests.read(generation).deliveries
+        current = services.current.read()
+        current.require_in_use()
+        published = [] if current.generation is None else services.manifests.read(current.generation).deliveries
         landed = {delivery.snapshot_id for delivery in (*published, *services.arrivals.deliveries())}
         to_land = [requested[snapshot_id] for snapshot_id in sorted(requested.keys() - landed)]
         if services.feed.update_id_mode is UpdateIdMode.LAST_CHANGED and published:

@@ -53,8 +53,8 @@ from dedup_clone.publish.step_specs import PublishSpec, SwapSpec
 from dedup_clone.publish.waiting_deliveries import find_backlog
 from dedup_clone.settings.spark_settings import Runner, SparkSize
 from dedup_clone.state.arrivals import InvalidMarkers, LandingWatch
+from dedup_clone.state.current import Retirement, TargetAction
 from dedup_clone.state.ledger import LedgerRecord
-from dedup_clone.state.retired import Retirement, TargetAction
 from dedup_clone.state.store import ObjectStore
 from dedup_clone.warehouse.bigquery import Warehouse
 from dedup_clone.warehouse.jobs import Jobs

@@ -78,8 +78,8 @@ def test_a_retired_feed_leaves_its_export_and_publishes_nothing(own_stack: Stack
     assert not {name for name in tables if name.startswith(ARCHIVED)}
     assert ARCHIVED not in {shown["feed"] for shown in stack.ask("GET", "dedup-clone/api/feeds").json()["feeds"]}
     names = [name.removeprefix(f"{ARCHIVED}/") for name in stack.state_names(f"{ARCHIVED}/")]
-    assert "RETIRED" in names
-    files = [name for name in names if not name.startswith(("RETIRED", "ledger/", "fingerprint_seed"))]
+    assert stack.current(ARCHIVED)["retired"]["target"] == "export"
+    files = [name for name in names if not name.startswith(("CURRENT", "ledger/", "fingerprint_seed"))]
     assert all("-export/" in name for name in files)
     bucket = stack.storage.bucket("state")
     contents = [bucket.blob(f"{ARCHIVED}/{name}").download_as_bytes() for name in files]

@@ -9,7 +9,7 @@ from dedup_clone.checks.check_result import listed, next_step_after_checks, stop
 from dedup_clone.freshness.durations import format_duration, format_time
 from dedup_clone.freshness.feed_state import DagActivity, FeedState
 from dedup_clone.freshness.incident import Incident, IncidentKind, Severity
-from dedup_clone.publish.lease import restore_records
+from dedup_clone.state.current import restore_records
 
 # A job may be PENDING for this share of the SLA: ten minutes of an hour, which is about the reserve in the latency
 # budget (docs/hour.md).

@@ -79,8 +79,9 @@ def plan_feed(services: Services) -> FeedPlan:
 
     Raises ContractViolation for a damaged or lost record, and what `results_before_dedup` raises.
     """
-    feed, generation = services.feed, services.current.read().generation
-    if services.retired.read() is not None:
+    feed, current = services.feed, services.current.read()
+    generation = current.generation
+    if current.retired is not None:
         return FeedPlan(feed.feed, "retired", notes=("delete the feed's file",))
     live = None if generation is None else services.manifests.read(generation)
     results = results_before_dedup(services, generation)

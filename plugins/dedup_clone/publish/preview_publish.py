@@ -18,7 +18,6 @@ from dedup_clone.contract.request import Plan
 from dedup_clone.publish.check import check_before_dedup
 from dedup_clone.publish.date_ranges import format_dates
 from dedup_clone.publish.early_refusals import footer_problems
-from dedup_clone.publish.lease import require_own_feed
 from dedup_clone.publish.planning.decision import Decision, decide, engine_of
 from dedup_clone.publish.planning.landing_changes import changes_since_arrival
 from dedup_clone.publish.planning.parent_generation import require_readable_parent
@@ -34,10 +33,10 @@ PROBLEMS_NAMED = 5
 def preview_publish(services: Services, publish_request: PublishRequest) -> str:
     """What the publish would do, as Markdown.
 
-    Raises what `require_own_feed`, `decide`, `check_before_dedup` and `require_readable_parent` raise, as the publish
-    itself would, and errors of Cloud Storage.
+    Raises what `CurrentFile.read_for`, `decide`, `check_before_dedup` and `require_readable_parent` raise, as the
+    publish itself would, and errors of Cloud Storage.
     """
-    require_own_feed(services)
+    services.current.read_for(services.environment)
     decision, engine = decide(services, publish_request), engine_of(services, publish_request)
     if not decision.skip_reason:
         accepted, reason = publish_request.accepted_checks, publish_request.reason

@@ -12,7 +12,6 @@ from dedup_clone.contract.request import DedupRequest, Plan, RequestedDelivery
 from dedup_clone.publish.check import check_before_dedup
 from dedup_clone.publish.date_ranges import format_dates
 from dedup_clone.publish.early_refusals import without_refused_deliveries
-from dedup_clone.publish.lease import acquire_lease, require_own_feed
 from dedup_clone.publish.planning.decision import Decision, decide, engine_of
 from dedup_clone.publish.planning.dedup_request import build_dedup_request
 from dedup_clone.publish.planning.parent_generation import parent_reference, require_readable_parent
@@ -31,11 +30,11 @@ def resolve(services: Services, publish_request: PublishRequest) -> PublishSpec 
     """Return the spec for the following tasks, or the reason why there is nothing to publish.
 
     Raises LeaseHeld while another run works on the feed, LostRace, DeliveryRefused if every delivery is refused by the
-    names, sizes or footers of its files, and what `require_own_feed`, `recover`, `decide`, `check_before_dedup`,
+    names, sizes or footers of its files, and what `CurrentFile.read_for`, `recover`, `decide`, `check_before_dedup`,
     `require_readable_parent` and `parent_reference` raise.
     """
     dag_id, run_id = publish_request.dag_id, publish_request.run_id
-    require_own_feed(services)
+    services.current.read_for(services.environment)
     if publish_request.replay:
         decide(services, publish_request)  # a replay that is refused must end no attempt
     recover(services, dag_id=dag_id, run_id=run_id, is_replay=publish_request.replay)
@@ -50,7 +49,9 @@ def resolve(services: Services, publish_request: PublishRequest) -> PublishSpec 
 
     check_before_dedup(services, decision.parent_generation, accepted=accepted, reason=reason, note=note)
     require_readable_parent(services, decision.parent, engine_of(services, publish_request))
-    intent = acquire_lease(services, Kind.PUBLISH, dag_id=dag_id, run_id=run_id, parent=decision.parent_generation)
+    intent = services.current.acquire_lease(
+        services.environment, decision.parent_generation, Kind.PUBLISH, dag_id=dag_id, run_id=run_id, now=services.now()
+    )
     request, parent = _dedup_request(services, publish_request, intent, decision), decision.parent
     if request.engine.runs_spark:
         request = without_refused_deliveries(services, request)

@@ -14,7 +14,6 @@ from dedup_clone.state.landing import Landing
 from dedup_clone.state.layout import FeedLayout
 from dedup_clone.state.ledger import Ledger
 from dedup_clone.state.manifests import Manifests
-from dedup_clone.state.retired import RetiredFile
 from dedup_clone.state.staging import StagingFile
 from dedup_clone.state.store import ObjectStore
 from dedup_clone.state.streamed_changes import StreamedChangesFile
@@ -44,7 +43,6 @@ class Services:
     arrivals: Arrivals
     current: CurrentFile
     staging: StagingFile
-    retired: RetiredFile
     manifests: Manifests
     ledger: Ledger
     streamed_changes: StreamedChangesFile
@@ -91,7 +89,6 @@ def open_services(
         arrivals=Arrivals(state, feed.feed),
         current=CurrentFile(state, feed.feed),
         staging=StagingFile(state, feed.feed),
-        retired=RetiredFile(state, feed.feed),
         manifests=Manifests(state, feed.feed),
         ledger=Ledger(state, feed.feed),
         streamed_changes=StreamedChangesFile(state, feed.feed),

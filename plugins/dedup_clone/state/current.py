@@ -1,4 +1,4 @@
-"""CURRENT: the committed generation, and the lease of the run that works on the next one.
+"""CURRENT: the committed generation, the lease of the run that works on the next one, and whether the feed is retired.
 
 A run holds the lease while its intent is in CURRENT. The term "take over" is used for two things:
 
@@ -13,8 +13,16 @@ import secrets
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from datetime import datetime
+from enum import StrEnum
 
-from dedup_clone.contract.errors import ConfigurationError, FeedHeldElsewhere, LeaseHeld, LeaseLost, LostRace
+from dedup_clone.contract.errors import (
+    ConfigurationError,
+    ContractViolation,
+    FeedHeldElsewhere,
+    LeaseHeld,
+    LeaseLost,
+    LostRace,
+)
 from dedup_clone.contract.kind import Kind
 from dedup_clone.contract.records import from_json, to_json
 from dedup_clone.state.layout import FeedLayout, generation_of
@@ -39,24 +47,34 @@ class Intent:
     jobs: tuple[str, ...]
     waits_for_approval: bool = False
 
-    @classmethod
-    def begin(
-        cls,
-        kind: Kind,
-        *,
-        dag_id: str,
-        run_id: str,
-        parent: int | None,
-        generation: int,
-        now: datetime,
-    ) -> Intent:
-        """The intent of a new attempt. The attempt's name is unique, even among attempts at the same generation."""
-        attempt = f"{generation:08d}-{secrets.token_hex(3)}"
-        return cls(kind, dag_id, run_id, attempt, parent, generation, now, ())
-
     def is_of(self, *, dag_id: str, run_id: str) -> bool:
         """Whether this run made the intent, or took over its lease."""
         return (self.dag_id, self.run_id) == (dag_id, run_id)
+
+
+class TargetAction(StrEnum):
+    """What becomes of a retired feed's target. EXPORT writes its rows to Parquet files, then drops it."""
+
+    KEEP = "keep"
+    EXPORT = "export"
+    DROP = "drop"
+
+
+@dataclass(frozen=True)
+class Retirement:
+    """The record of one retirement.
+
+    `attempt` is part of the name of the folder with the exported files, if files were exported. `generation`: the
+    last live generation; None if nothing was published. `rows`: the number of its rows.
+    """
+
+    retired_at: datetime
+    run_id: str
+    reason: str
+    target: TargetAction
+    attempt: str
+    generation: int | None
+    rows: int
 
 
 @dataclass(frozen=True)
@@ -66,7 +84,8 @@ class Current:
     `last_generation` is the highest number given to an attempt so far; numbers are never reused. `environment` names
     the Airflow environment that publishes the feed: the one that acquired the first lease, or to which the feed was
     moved. It is empty before the first lease. Two environments must not publish one feed: neither can ask the other's
-    Airflow whether a run is alive, and both give their runs the same ids.
+    Airflow whether a run is alive, and both give their runs the same ids. While `retired` is there, no DAG changes or
+    checks the feed.
     """
 
     feed: str
@@ -75,6 +94,7 @@ class Current:
     last_generation: int
     intent: Intent | None
     environment: str = ""
+    retired: Retirement | None = None
 
     def refusal(self, environment: str) -> str:
         """Why the feed is not for `environment`: another one publishes it. Empty if there is no reason."""
@@ -85,6 +105,26 @@ class Current:
             f"[{environment}]: nothing was changed. To publish the feed from here, pause its DAGs there, then run "
             f"`python -m deploy.move_feed {self.feed} --from {self.environment} --to {environment}`."
         )
+
+    def require_in_use(self) -> None:
+        """Raise ConfigurationError if the feed is retired."""
+        if self.retired is not None:
+            raise ConfigurationError(
+                f"Feed [{self.feed}] was retired at {self.retired.retired_at:%Y-%m-%d %H:%M} UTC by run "
+                f"[{self.retired.run_id}]: nothing was done. To use it again from its beginning, delete the object "
+                f"[{FeedLayout(self.feed).current}] of the state bucket."
+            )
+
+    def require_own(self, environment: str) -> None:
+        """Raise FeedHeldElsewhere if another environment publishes the feed, ConfigurationError if it is retired."""
+        if refusal := self.refusal(environment):
+            raise FeedHeldElsewhere(refusal)
+        self.require_in_use()
+
+
+def restore_records(feed: str) -> str:
+    """The next step when CURRENT is lost."""
+    return f"Run `make recover FEED={feed} APPLY=1` (docs/runbook.md, lost records)."
 
 
 def lease_held_error(feed: str, intent: Intent) -> LeaseHeld:
@@ -114,10 +154,18 @@ class CurrentFile:
         return self._read()[0]
 
     def read_for(self, environment: str) -> Current:
-        """The content of CURRENT. Raises FeedHeldElsewhere if another environment than this publishes the feed."""
+        """The content of CURRENT, for a run of `environment`.
+
+        Raises FeedHeldElsewhere if another environment publishes the feed, ConfigurationError if it is retired,
+        ContractViolation if CURRENT was deleted.
+        """
         current = self.read()
-        if refusal := current.refusal(environment):
-            raise FeedHeldElsewhere(refusal)
+        current.require_own(environment)
+        if self.is_lost(current):
+            raise ContractViolation(
+                f"[{self._store.uri(self._name)}] is gone, so nobody knows what is published: records of feed "
+                f"[{self._feed}] are lost. {restore_records(self._feed)}"
+            )
         return current
 
     def _read(self) -> tuple[Current, int]:
@@ -127,33 +175,35 @@ class CurrentFile:
         current = from_json(Current, stored.text, where=self._store.uri(self._name))
         return current, stored.object_generation
 
-    def _change(self, change: Callable[[Current], Current]) -> Current:
-        """Replace the content of CURRENT by the result of `change`, and return it. Write nothing if both are equal."""
+    def _change(self, change: Callable[[Current], Current]) -> None:
+        """Replace the content of CURRENT by the result of `change`, unless both are equal."""
         current, object_generation = self._read()
         changed = change(current)
         if changed != current:
             self._store.replace(self._name, to_json(changed), expected_object_generation=object_generation)
-        return changed
 
-    def acquire_lease(self, environment: str, make_intent: Callable[[int | None, int], Intent]) -> Intent:
-        """Acquire the lease with the intent that `make_intent(parent, generation)` returns, for `environment`.
+    def acquire_lease(
+        self, environment: str, parent: int | None, kind: Kind, *, dag_id: str, run_id: str, now: datetime
+    ) -> Intent:
+        """Acquire the lease for a run of `environment` that builds the next generation on `parent`; return its intent.
 
-        `generation` is the next free number, `parent` the committed generation. Raises LeaseHeld, and FeedHeldElsewhere
-        if another environment publishes the feed.
+        `parent` is the generation that was live when the run decided what to do. The attempt's name is unique, even
+        among attempts at the same generation. Raises LeaseHeld, LostRace if another generation than `parent` is live
+        by now, FeedHeldElsewhere if another environment publishes the feed, and ConfigurationError if it is retired.
         """
-
-        def acquire(current: Current) -> Current:
-            if refusal := current.refusal(environment):
-                raise FeedHeldElsewhere(refusal)
-            if current.intent is not None:
-                raise lease_held_error(self._feed, current.intent)
-            generation = (current.last_generation or self.highest_generation()) + 1
-            intent = make_intent(current.generation, generation)
-            return dataclasses.replace(current, last_generation=generation, intent=intent, environment=environment)
-
-        intent = self._change(acquire).intent
-        if intent is None:
-            raise LostRace(f"The lease of [{self._feed}] vanished while it was acquired: retry the task.")
+        current, object_generation = self._read()
+        current.require_own(environment)
+        if current.intent is not None:
+            raise lease_held_error(self._feed, current.intent)
+        if current.generation != parent:
+            raise LostRace(
+                f"Generation [{current.generation}] was committed meanwhile: this task tries again by itself."
+            )
+        generation = (current.last_generation or self.highest_generation()) + 1
+        attempt = f"{generation:08d}-{secrets.token_hex(3)}"
+        intent = Intent(kind, dag_id, run_id, attempt, parent, generation, now, ())
+        acquired = dataclasses.replace(current, last_generation=generation, intent=intent, environment=environment)
+        self._store.replace(self._name, to_json(acquired), expected_object_generation=object_generation)
         return intent
 
     def highest_generation(self) -> int:
@@ -273,6 +323,25 @@ class CurrentFile:
             )
 
         self._change(commit)
+
+    def retire(self, attempt: str, retirement: Retirement) -> None:
+        """Record that the feed is retired. `attempt` keeps the lease until `end_retirement`, for the export."""
+
+        def retire(current: Current) -> Current:
+            self._require(current, attempt)
+            return dataclasses.replace(current, retired=retirement)
+
+        self._change(retire)
+
+    def end_retirement(self) -> None:
+        """Release the lease of the retirement. From then on no generation is live. A repeated call changes nothing."""
+
+        def end(current: Current) -> Current:
+            if current.retired is None:
+                return current
+            return dataclasses.replace(current, generation=None, manifest_digest=None, intent=None)
+
+        self._change(end)
 
     def release(self, attempt: str) -> None:
         """Release the lease without a commit. Changes nothing when `attempt` does not hold it."""

@@ -55,10 +55,6 @@ class FeedLayout:
         return f"{self.feed}/checks_before_dedup.json"
 
     @property
-    def retired(self) -> str:
-        return f"{self.feed}/RETIRED"
-
-    @property
     def index(self) -> str:
         return f"{self.feed}/index.json"
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 from datetime import UTC, datetime, timedelta
-from functools import partial
 from pathlib import Path
 from typing import Any
 from unittest.mock import Mock
@@ -25,9 +24,8 @@ from dedup_clone.orchestration.watchdog import all_feeds, feed_check, unchecked_
 from dedup_clone.orchestration.watchdog.all_feeds import check_all_feeds
 from dedup_clone.settings.alert_settings import AlertSettings, NotifierSettings
 from dedup_clone.settings.deployment import read_deployment
-from dedup_clone.state.current import CurrentFile, Intent
+from dedup_clone.state.current import CurrentFile, Retirement, TargetAction
 from dedup_clone.state.layout import FeedLayout
-from dedup_clone.state.retired import RetiredFile, Retirement, TargetAction
 from dedup_clone.state.store import ObjectStore
 from dedup_clone.warehouse.bigquery import Warehouse
 from dedup_clone.warehouse.materialized_views import MaterializedView
@@ -169,8 +167,11 @@ def test_the_invalid_file_of_a_retired_feed_is_no_incident(
 ) -> None:
     caplog.set_level(logging.WARNING, logger="dedup_clone.alerts")
     deployed.keep("crowd_8")
-    retirement = Retirement("former_feed", datetime.now(UTC), "run", "a test", TargetAction.KEEP, "", None, 0)
-    RetiredFile(ObjectStore(deployed.storage, "state"), "former_feed").write(retirement)
+    current = CurrentFile(ObjectStore(deployed.storage, "state"), "former_feed")
+    now = datetime.now(UTC)
+    intent = current.acquire_lease("tests", None, Kind.RETIRE, dag_id="retire", run_id="run", now=now)
+    current.retire(intent.attempt, Retirement(now, "run", "a test", TargetAction.KEEP, intent.attempt, None, 0))
+    current.end_retirement()
     (deployed.folders.feeds / "former_feed.yaml").write_text("feed: former_feed\n")
     assert check_all_feeds(deployed.folders) == {}
     assert "feed_file_invalid" not in caplog.text
@@ -235,10 +236,8 @@ def test_a_missing_feed_file_is_an_incident_until_it_is_back(
     path.write_text(valid)
     store = ObjectStore(deployed.storage, "state")
     run: dict[str, Any] = {"dag_id": "crowd_11_publish", "run_id": "publish__7__1"}
-    lease = partial(Intent.begin, Kind.PUBLISH, **run, now=datetime.now(UTC))
-    CurrentFile(store, "crowd_11").acquire_lease(
-        "tests", lambda parent, last: lease(parent=parent, generation=last + 1)
-    )
+    current = CurrentFile(store, "crowd_11")
+    current.acquire_lease("tests", current.read().generation, Kind.PUBLISH, **run, now=datetime.now(UTC))
     deployed.airflow.add_run(**run)
     assert check_all_feeds(deployed.folders) == {}
     path.unlink()

@@ -245,7 +245,7 @@ def test_a_retirement(killed: Worlds, action: str) -> None:
     for world, number in killed(prepare, lambda world: runs.retire(world, action)):
         record = runs.retire(world, action)
         kept = {name.split("/")[0] for name in world.state.names()}
-        assert kept == {"RETIRED", "ledger", *(["data"] if action == "export" else [])}, number
+        assert kept == {"CURRENT", "ledger", *(["data"] if action == "export" else [])}, number
         assert (record.generation, record.rows) == (1, 3)
         if action == "keep":
             assert world.rows() == expected(*ROWS)

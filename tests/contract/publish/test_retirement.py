@@ -45,7 +45,7 @@ def test_target_stays_as_it_is_and_the_rest_goes(published: FeedOnStandIn, clien
     assert published.rows() == expected(*ROWS)
     assert (record.generation, record.rows, record.reason) == (1, 3, "no longer needed")
     assert tables(published) == {"target"}
-    assert left(published) == ["RETIRED", "ledger"]
+    assert left(published) == ["CURRENT", "ledger"]
     published.write_reporting_tables()
     status = {r["feed"] for r in published.bigquery.query_and_wait("SELECT feed FROM warehouse.dedup_clone_status")}
     assert (other.feed.feed in status, published.feed.feed in status) == (True, False)
@@ -55,14 +55,14 @@ def test_an_exported_target_is_complete_before_it_is_dropped(published: FeedOnSt
     record = runs.retire(published, "export")
     assert tables(published) == set()
     assert exported_rows(published, record) == expected(*ROWS)
-    assert left(published) == ["RETIRED", "data", "ledger"]
+    assert left(published) == ["CURRENT", "data", "ledger"]
 
 
 def test_a_retired_feed_is_not_published_or_changed_by_any_run(
     published: FeedOnStandIn, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     runs.retire(published, "keep")
-    with pytest.raises(AirflowFailException, match=r"was retired at .*delete .*RETIRED"):
+    with pytest.raises(AirflowFailException, match=r"was retired at .*delete .*CURRENT"):
         DagTasks(published, TaskApi(monkeypatch), monkeypatch, "publish").execute(
             "resolve_publish", snapshot_id="9", reason="once more"
         )
@@ -83,7 +83,7 @@ def test_a_retirement_that_stopped_half_way_goes_on(published: FeedOnStandIn) ->
     assert published.rows() == expected(*ROWS)
     for _ in range(2):
         runs.retire(published, "export")
-    assert left(published) == ["RETIRED", "data", "ledger"]
+    assert left(published) == ["CURRENT", "data", "ledger"]
 
 
 def test_a_feed_at_work_is_not_retired(published: FeedOnStandIn) -> None:
@@ -91,7 +91,7 @@ def test_a_feed_at_work_is_not_retired(published: FeedOnStandIn) -> None:
     published.running = {"busy"}
     with pytest.raises(LeaseHeld):
         runs.retire(published, "drop")
-    assert published.state.find("RETIRED") is None
+    assert published.state.read("CURRENT")["retired"] is None
 
 
 def test_a_feed_that_never_published_can_be_retired_unless_its_table_is_of_somebody_else(world: FeedOnStandIn) -> None:
@@ -99,10 +99,10 @@ def test_a_feed_that_never_published_can_be_retired_unless_its_table_is_of_someb
     for step in (runs.retirement_preview, runs.retire):
         with pytest.raises(ConfigurationError, match="no live generation"):
             step(world, "export")
-    assert (tables(world), world.state.find("RETIRED")) == ({"target"}, None)
+    assert (tables(world), world.state.find("CURRENT")) == ({"target"}, None)
     world.bigquery.delete_table(f"warehouse.{world.feed.target}")
     assert runs.retire(world, "export").generation is None
-    assert left(world) == ["RETIRED"]
+    assert left(world) == ["CURRENT"]
 
 
 def test_rows_that_somebody_added_on_another_date_are_not_dropped_with_the_table(published: FeedOnStandIn) -> None:
@@ -115,7 +115,7 @@ def test_rows_that_somebody_added_on_another_date_are_not_dropped_with_the_table
 def test_a_feed_whose_target_was_dropped_can_be_used_again_from_its_beginning(published: FeedOnStandIn) -> None:
     runs.retire(published, "drop")
     assert tables(published) == set()
-    published.state.lose("RETIRED")
+    published.state.lose("CURRENT")
     published.publish(published.land(9, [row(9, 4)]))
     assert published.rows() == expected(row(9, 4))
 

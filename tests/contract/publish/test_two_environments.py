@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 from contextlib import suppress
+from datetime import UTC, datetime
 from typing import Any
 from unittest.mock import patch
 
@@ -13,7 +14,6 @@ from google.api_core.exceptions import Forbidden
 
 from dedup_clone.contract.errors import ConfigurationError, DedupCloneError, FeedHeldElsewhere
 from dedup_clone.contract.kind import Kind
-from dedup_clone.publish.lease import acquire_lease
 from dedup_clone.state.current import Current
 from deploy.move_feed import main
 from testkit import runs
@@ -89,7 +89,9 @@ def test_runs_that_begin_at_the_same_time_in_both_environments_do_not_meet(
         other.resolve(name)
     lease = world.state.lease
     with pytest.raises(FeedHeldElsewhere, match=HELD):
-        acquire_lease(other.services, Kind.PUBLISH, dag_id="publish", run_id="second", parent=None)
+        other.services.current.acquire_lease(
+            other.services.environment, None, Kind.PUBLISH, dag_id="publish", run_id="second", now=datetime.now(UTC)
+        )
     assert lease is not None
     assert world.state.lease == lease
 

@@ -14,7 +14,6 @@ from dedup_clone.contract.request import REPLAY_PLANS
 from dedup_clone.orchestration.shared.form_fields import given_reason, required_reason
 from dedup_clone.orchestration.shared.publish_run import is_automatic_run
 from dedup_clone.publish.date_ranges import parse_dates
-from dedup_clone.publish.lease import require_in_use
 from dedup_clone.publish.services import Services
 from dedup_clone.publish.step_specs import PublishRequest
 from dedup_clone.settings.feed import Feed
@@ -96,7 +95,7 @@ def read_publish_request(services: Services, context: Context) -> PublishRequest
     Raises ConfigurationError when the feed is retired, when the form names no snapshot or a delivery that is not
     registered (the message names the registered ones), and when a date is malformed.
     """
-    require_in_use(services)
+    services.current.read().require_in_use()
     params, run = context["params"], context["dag_run"]
     delivery = _find_delivery(services, params["snapshot_id"], params["marker_generation"])
     dates = parse_dates(params["dates"]) if params["dates"] else None

@@ -12,7 +12,7 @@ from dedup_clone.orchestration.shared.form_fields import given_reason, required_
 from dedup_clone.orchestration.shared.task_runtime import fail_without_retry, open_feed_services
 from dedup_clone.publish.retirement.preview_retirement import preview_retirement
 from dedup_clone.publish.retirement.retire_feed import RetirementRequest, retire_feed
-from dedup_clone.state.retired import TargetAction
+from dedup_clone.state.current import TargetAction
 
 
 def retirement_params() -> dict[str, Param]:

@@ -66,7 +66,8 @@ class DeliverySensor(BaseOperator):
         publishes it, registers nothing and defers for NOT_IN_USE_INTERVAL.
         """
         services = open_feed_services(self.setup)
-        if services.retired.read() is not None or services.current.read().refusal(services.environment):
+        current = services.current.read()
+        if current.retired or current.refusal(services.environment):
             self.log.info("feed=%s is retired or another environment's: registers nothing", self.setup.feed.feed)
             self.defer(trigger=TimeDeltaTrigger(NOT_IN_USE_INTERVAL), method_name="resume_after_interval")
         runs_to_start = self._register(services)
@@ -103,9 +104,10 @@ class DeliverySensor(BaseOperator):
         publishes the feed, the run fails, so that people see it; a delivery that this one registered would not be new
         to the other, whose trigger would wait on.
         """
-        if services.retired.read() is not None:
+        current = services.current.read()
+        if current.retired:
             return []
-        if refusal := services.current.read().refusal(services.environment):
+        if refusal := current.refusal(services.environment):
             raise AirflowFailException(refusal)
         listing = services.landing.list_markers()
         for invalid in InvalidMarkers(services.store, self.setup.feed.feed).record_new(listing.invalid):

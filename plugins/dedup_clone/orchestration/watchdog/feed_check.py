@@ -43,10 +43,11 @@ def check_feed(setup: FeedSetup, clients: Clients | None = None) -> list[str]:
     Raises AlertNotSent when a notifier failed; the next check sends that alert again.
     """
     services = open_feed_services(setup, clients)
-    if services.retired.read() is not None:
+    current = services.current.read()
+    if current.retired:
         services.log("the feed is retired: not checked")
         return []
-    if refusal := services.current.read().refusal(services.environment):
+    if refusal := current.refusal(services.environment):
         services.log(f"not checked: {refusal}", level=logging.WARNING)
         return []
     state, verdict = _evaluate(setup, services, reads_bigquery=clients is None or clients.bigquery_answers)
@@ -90,7 +91,8 @@ def refresh_verdict(setup: FeedSetup, *, reads_bigquery: bool = True) -> None:
     """
     try:
         services = open_feed_services(setup)
-        if services.retired.read() is not None or services.current.read().refusal(services.environment):
+        current = services.current.read()
+        if current.retired or current.refusal(services.environment):
             return
         write_verdict(services.store, _evaluate(setup, services, reads_bigquery=reads_bigquery)[1])
     except Exception:

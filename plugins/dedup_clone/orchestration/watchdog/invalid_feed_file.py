@@ -19,7 +19,6 @@ from dedup_clone.publish.services import utc_now
 from dedup_clone.settings.alert_settings import AlertSettings
 from dedup_clone.state.current import CurrentFile
 from dedup_clone.state.index import published_records
-from dedup_clone.state.retired import RetiredFile
 from dedup_clone.state.store import ObjectStore
 
 
@@ -33,7 +32,7 @@ def report_invalid_feed_file(
     publishes it. Raises AlertNotSent when a notifier failed; the next check sends the alert again.
     """
     now, current, previous = utc_now(), CurrentFile(store, feed).read(), read_verdict(store, feed)
-    if current.refusal(environment_name()) or RetiredFile(store, feed).read() is not None:
+    if current.retired or current.refusal(environment_name()):
         return []
     live = next((r for r in reversed(published_records(store, feed)) if r.generation == current.generation), None)
     readers_see = describe_live(live, current.generation, now)

@@ -49,7 +49,7 @@ def load_waiting_rows(setup: FeedSetup) -> None:
 
 def _load_changes(feed: str, setup: FeedSetup) -> None:
     services = open_feed_services(read_feed_setup(setup.folders.feeds / f"{feed}.yaml", setup.folders))
-    if services.retired.read() is None:
+    if services.current.read().retired is None:
         try_load_changes(services)
 
 

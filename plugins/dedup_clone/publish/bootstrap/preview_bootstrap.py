@@ -20,7 +20,6 @@ from dedup_clone.publish.bootstrap.existing_table_problems import (
 )
 from dedup_clone.publish.bootstrap.resolve_bootstrap import BootstrapRequest, refuse_unaccepted
 from dedup_clone.publish.date_ranges import DATES_NAMED, MAX_RANGE_DAYS, format_dates
-from dedup_clone.publish.lease import require_own_feed
 from dedup_clone.publish.partition_comparison import comparison_bytes
 from dedup_clone.publish.records.publish_costs import price_text, size_text
 from dedup_clone.publish.services import Services
@@ -37,7 +36,7 @@ def preview_bootstrap(services: Services, request: BootstrapRequest, count_limit
     does not fit the feed, and for what the form must accept or resolve; ConfigurationError, FeedHeldElsewhere,
     JobFailed.
     """
-    require_own_feed(services)
+    services.current.read_for(services.environment)
     existing = read_existing_table(services, request.source_table)
     duplicates, surplus_rows = _count_duplicates(services, existing, count_limit_bytes)
     refused = []

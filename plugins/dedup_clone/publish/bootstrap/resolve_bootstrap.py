@@ -19,7 +19,6 @@ from dedup_clone.publish.bootstrap.existing_table import (
     read_existing_table,
     save_bootstrap_record,
 )
-from dedup_clone.publish.lease import acquire_lease, require_own_feed
 from dedup_clone.publish.planning.staging_table import prepare_staging
 from dedup_clone.publish.recovery import recover
 from dedup_clone.publish.services import Services
@@ -52,10 +51,10 @@ def resolve_bootstrap(services: Services, bootstrap_request: BootstrapRequest, v
 
     `version_shown` is the table's version in the preview. Raises LeaseHeld, LostRace, BootstrapRefused when the table
     cannot be bootstrapped or was changed since the preview, and for what `refuse_unaccepted` names; ConfigurationError
-    for a malformed name of the table; and what `require_own_feed` and `recover` raise.
+    for a malformed name of the table; and what `CurrentFile.read_for` and `recover` raise.
     """
     dag_id, run_id = bootstrap_request.dag_id, bootstrap_request.run_id
-    require_own_feed(services)
+    services.current.read_for(services.environment)
     recover(services, dag_id=dag_id, run_id=run_id)
     existing = read_existing_table(services, bootstrap_request.source_table)
     if existing.version != version_shown:
@@ -64,7 +63,9 @@ def resolve_bootstrap(services: Services, bootstrap_request: BootstrapRequest, v
             f"it, then trigger the bootstrap again."
         )
     refuse_unaccepted(existing, bootstrap_request)
-    intent = acquire_lease(services, Kind.BOOTSTRAP, dag_id=dag_id, run_id=run_id, parent=None)
+    intent = services.current.acquire_lease(
+        services.environment, None, Kind.BOOTSTRAP, dag_id=dag_id, run_id=run_id, now=services.now()
+    )
     prepare_staging(services)
     record = BootstrapRecord(existing, bootstrap_request.duplicates, bootstrap_request.compared_dates)
     save_bootstrap_record(services, intent.attempt, record)

@@ -9,7 +9,6 @@ from dedup_clone.publish.attempt_jobs import query_configuration
 from dedup_clone.publish.date_ranges import MAX_RANGE_DAYS, format_dates
 from dedup_clone.publish.erasure.key_hashes import key_parameters
 from dedup_clone.publish.erasure.resolve_erasure import ErasureRequest, read_keys, require_erasable
-from dedup_clone.publish.lease import require_own_feed
 from dedup_clone.publish.records.publish_costs import size_text
 from dedup_clone.publish.services import Services
 from dedup_clone.publish.waiting_deliveries import waiting_names
@@ -20,9 +19,9 @@ COUNT_SQL_FILE = "erasure/count_rows.sql"
 def preview_erasure(services: Services, erasure_request: ErasureRequest, count_limit_bytes: int) -> str:
     """What the erasure would do, as Markdown. A query counts the rows if it would read at most `count_limit_bytes`.
 
-    Raises what `require_own_feed`, `require_erasable` and `read_keys` raise, and JobFailed.
+    Raises what `CurrentFile.read_for`, `require_erasable` and `read_keys` raise, and JobFailed.
     """
-    require_own_feed(services)
+    services.current.read_for(services.environment)
     live, keys = require_erasable(services), read_keys(services, erasure_request.keys_file)
     readable_until = services.now() + services.warehouse.time_travel_window()
     lines = [

@@ -15,7 +15,6 @@ from dedup_clone.contract.kind import Kind
 from dedup_clone.contract.manifest import Manifest
 from dedup_clone.contract.request import Plan
 from dedup_clone.publish.check import check_before_dedup
-from dedup_clone.publish.lease import acquire_lease, require_own_feed
 from dedup_clone.publish.planning.declared_changes import refuse_impossible_changes
 from dedup_clone.publish.planning.dedup_request import build_dedup_request
 from dedup_clone.publish.planning.parent_generation import parent_reference, require_readable_parent
@@ -39,15 +38,17 @@ class ErasureRequest:
 def resolve_erasure(services: Services, erasure_request: ErasureRequest) -> PublishSpec:
     """Recover a dead run, acquire the lease, prepare staging, write the dedup request. Returns the spec.
 
-    Raises what `require_own_feed`, `read_keys`, `recover`, `require_erasable` and `parent_reference` raise, LeaseHeld,
-    LostRace.
+    Raises LeaseHeld, LostRace, and what `CurrentFile.read_for`, `read_keys`, `recover`, `require_erasable` and
+    `parent_reference` raise.
     """
     dag_id, run_id = erasure_request.dag_id, erasure_request.run_id
-    require_own_feed(services)
+    services.current.read_for(services.environment)
     read_keys(services, erasure_request.keys_file)
     recover(services, dag_id=dag_id, run_id=run_id)
     live = require_erasable(services)
-    intent = acquire_lease(services, Kind.ERASE, dag_id=dag_id, run_id=run_id, parent=live.generation)
+    intent = services.current.acquire_lease(
+        services.environment, live.generation, Kind.ERASE, dag_id=dag_id, run_id=run_id, now=services.now()
+    )
     prepare_staging(services)  # the new generation has the columns that the feed file declares by now
     oldest, latest = services.retention_window()
     request = build_dedup_request(

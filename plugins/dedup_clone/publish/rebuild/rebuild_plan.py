@@ -26,7 +26,6 @@ from dedup_clone.publish.attempt_jobs import query_configuration
 from dedup_clone.publish.bootstrap.bootstrap_checks import evenly_spaced
 from dedup_clone.publish.check import results_before_dedup
 from dedup_clone.publish.date_ranges import format_dates
-from dedup_clone.publish.lease import require_own_feed
 from dedup_clone.publish.partition_comparison import comparison_bytes
 from dedup_clone.publish.planning.declared_changes import shortens_retention
 from dedup_clone.publish.planning.declared_options import staging_options, swap_options
@@ -128,7 +127,7 @@ def require_rebuildable(services: Services, request: RebuildRequest) -> Manifest
 
     Raises ConfigurationError with everything that prevents the rebuild, FeedHeldElsewhere.
     """
-    generation = require_own_feed(services).generation
+    generation = services.current.read_for(services.environment).generation
     if generation is None:
         raise ConfigurationError(
             f"Feed [{services.feed.feed}] has no live generation: land its first snapshot instead."

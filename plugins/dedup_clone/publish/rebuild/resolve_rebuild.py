@@ -19,7 +19,6 @@ from dedup_clone.publish.bootstrap.existing_table import (
     require_unchanged,
     save_bootstrap_record,
 )
-from dedup_clone.publish.lease import acquire_lease, require_own_feed
 from dedup_clone.publish.load import read_candidate
 from dedup_clone.publish.planning.staging_table import set_clustering_of_target, set_layout_of_staging
 from dedup_clone.publish.rebuild.rebuild_plan import RebuildRequest, copy_configuration, require_rebuildable
@@ -36,7 +35,7 @@ def resolve_rebuild(services: Services, request: RebuildRequest, live_shown: int
     `live_shown`: the generation that was live in the preview. Raises ConfigurationError when another is live by now or
     the rebuild is not possible; FeedHeldElsewhere, LeaseHeld, LostRace; and what `recover` raises.
     """
-    require_own_feed(services)
+    services.current.read_for(services.environment)
     recover(services, dag_id=request.dag_id, run_id=request.run_id)
     live = require_rebuildable(services, request)
     if live.generation != live_shown:
@@ -44,7 +43,14 @@ def resolve_rebuild(services: Services, request: RebuildRequest, live_shown: int
             f"Generation [{live.generation}] of [{services.feed.feed}] is live by now, expected [{live_shown}], for "
             f"which the rebuild was approved. Nothing was changed: trigger it again."
         )
-    intent = acquire_lease(services, Kind.REBUILD, dag_id=request.dag_id, run_id=request.run_id, parent=live.generation)
+    intent = services.current.acquire_lease(
+        services.environment,
+        live.generation,
+        Kind.REBUILD,
+        dag_id=request.dag_id,
+        run_id=request.run_id,
+        now=services.now(),
+    )
     services.log(f"acquired the lease for attempt [{intent.attempt}]: rebuild", generation=intent.generation)
     return PublishSpec(
         feed=services.feed.feed,

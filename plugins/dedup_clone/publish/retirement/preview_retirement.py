@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from dedup_clone.publish.lease import require_own_feed
 from dedup_clone.publish.retirement.retire_feed import RetirementRequest, require_exportable
 from dedup_clone.publish.services import Services
 from dedup_clone.publish.waiting_deliveries import waiting_names
-from dedup_clone.state.retired import TargetAction
+from dedup_clone.state.current import TargetAction
 
 
 def preview_retirement(services: Services, request: RetirementRequest) -> str:
@@ -14,7 +13,7 @@ def preview_retirement(services: Services, request: RetirementRequest) -> str:
 
     Raises FeedHeldElsewhere, and ConfigurationError for what cannot be done.
     """
-    current = require_own_feed(services)
+    current = services.current.read_for(services.environment)
     live = None if current.generation is None else services.manifests.read(current.generation)
     require_exportable(services, request, live)
     folder = services.store.uri(f"{services.layout.feed}/")
@@ -27,7 +26,7 @@ def preview_retirement(services: Services, request: RetirementRequest) -> str:
         f"- Target: {_target_text(services, request.target)}",
         f"- Tables [{services.feed.staging}] and, if it exists, [{services.names.changes_table}] are dropped.",
         f"- Deleted in [{folder}]: data files, manifests, arrivals, attempts, the page's index. Kept: the ledger, "
-        f"records of erasures with the secret of their hashes, and RETIRED, which says what was done.",
+        f"records of erasures with the secret of their hashes, and CURRENT, which says what was done.",
         "- The feed leaves the page, the watchdog's checks and the status table. Its rows in the ledger table stay.",
         f"- Deliveries that wait and will not be published: {waiting_names(services, live)}. Landing stays as it is.",
         f"- Materialized views over target: {', '.join(views) or 'none'}.",

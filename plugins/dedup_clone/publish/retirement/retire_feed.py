@@ -1,7 +1,7 @@
 """Takes a feed out of use, so that nothing watches or publishes it any more.
 
-Its state and tables are deleted, target only on request. The record RETIRED is written first. From then on no other run
-works on the feed, so that all later steps can be repeated until they succeed.
+Its state and tables are deleted, target only on request. CURRENT says first that the feed is retired. From then on no
+other run works on the feed, so that all later steps can be repeated until they succeed.
 """
 
 from __future__ import annotations
@@ -14,7 +14,6 @@ from dedup_clone.contract.manifest import Manifest
 from dedup_clone.contract.table import float64_columns
 from dedup_clone.publish.attempt_jobs import table_reference
 from dedup_clone.publish.erasure.erase_changes import drop_pending_changes
-from dedup_clone.publish.lease import acquire_lease, require_own_feed
 from dedup_clone.publish.planning.parent_generation import changed_target
 from dedup_clone.publish.planning.partition_export import (
     export_folder,
@@ -23,8 +22,8 @@ from dedup_clone.publish.planning.partition_export import (
 )
 from dedup_clone.publish.recovery import recover
 from dedup_clone.publish.services import Services
+from dedup_clone.state.current import Retirement, TargetAction
 from dedup_clone.state.feed_status import StatusRows
-from dedup_clone.state.retired import Retirement, TargetAction
 
 
 @dataclass(frozen=True)
@@ -44,7 +43,7 @@ def retire_feed(services: Services, request: RetirementRequest) -> Retirement:
     to be exported and cannot be, ContractViolation if target or its export has other rows than the manifest, JobFailed
     if an export fails, and what `recover` raises.
     """
-    record = services.retired.read() or _begin(services, request)
+    record = services.current.read().retired or _begin(services, request)
     live = None if record.generation is None else _live(services, record.generation)
     if record.target is TargetAction.EXPORT and live is not None:
         _export(services, record.attempt, live)
@@ -82,15 +81,16 @@ def require_exportable(services: Services, request: RetirementRequest, live: Man
 
 
 def _begin(services: Services, request: RetirementRequest) -> Retirement:
-    """Acquire the lease, which lasts until CURRENT is deleted, and write the record."""
-    require_own_feed(services)
+    """Acquire the lease, which lasts until the end of the retirement, and write the record."""
+    services.current.read_for(services.environment)
     recover(services, dag_id=request.dag_id, run_id=request.run_id)
     generation = services.current.read().generation
     live = None if generation is None else services.manifests.read(generation)
     require_exportable(services, request, live)
-    intent = acquire_lease(services, Kind.RETIRE, dag_id=request.dag_id, run_id=request.run_id, parent=generation)
+    intent = services.current.acquire_lease(
+        services.environment, generation, Kind.RETIRE, dag_id=request.dag_id, run_id=request.run_id, now=services.now()
+    )
     record = Retirement(
-        feed=services.feed.feed,
         retired_at=services.now(),
         run_id=request.run_id,
         reason=request.reason,
@@ -99,7 +99,7 @@ def _begin(services: Services, request: RetirementRequest) -> Retirement:
         generation=intent.parent,
         rows=live.rows if live else 0,
     )
-    services.retired.write(record)
+    services.current.retire(intent.attempt, record)
     return record
 
 
@@ -129,10 +129,10 @@ def _export(services: Services, attempt: str, live: Manifest) -> None:
 def _delete_state(services: Services, record: Retirement) -> None:
     """Delete the feed's state, except the export, records of what happened, and the seed.
 
-    Without the seed nobody could recognize erased keys. CURRENT, with the lease, is deleted last.
+    Without the seed nobody could recognize erased keys.
     """
     layout, store = services.layout, services.store
-    retained = (layout.retired, layout.ledger, layout.erasures, layout.fingerprint_seed, layout.current)
+    retained = (layout.current, layout.ledger, layout.erasures, layout.fingerprint_seed)
     export = export_folder(services, record.attempt)
     for folder in (*store.folders(layout.data), *store.folders(f"{layout.feed}/")):
         if not folder.startswith((*retained, export)) and folder != layout.data:
@@ -142,4 +142,4 @@ def _delete_state(services: Services, record: Retirement) -> None:
             store.delete(info.name, expected_object_generation=info.object_generation)
     StatusRows(store).delete(layout.feed)
     store.delete_prefix(layout.freshness)
-    store.delete_prefix(layout.current)
+    services.current.end_retirement()

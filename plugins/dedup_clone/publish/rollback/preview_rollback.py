@@ -9,7 +9,6 @@ from dedup_clone.contract.delivery import Delivery
 from dedup_clone.contract.errors import ConfigurationError
 from dedup_clone.contract.manifest import DateEntry, Manifest
 from dedup_clone.publish.check import check_before_dedup
-from dedup_clone.publish.lease import require_own_feed
 from dedup_clone.publish.rollback.resolve_rollback import RestorableGeneration, find_restorable
 from dedup_clone.publish.services import Services
 from dedup_clone.publish.waiting_deliveries import excluded_after, waiting_names
@@ -25,7 +24,7 @@ def preview_rollback(services: Services, generation: int, *, dag_id: str, run_id
     ConfigurationError when the generation cannot be restored; FeedHeldElsewhere; CheckFailed if a check of the tables,
     which run again before the swap, fails.
     """
-    current = require_own_feed(services)
+    current = services.current.read_for(services.environment)
     _require_no_other_run(services, current, dag_id, run_id)
     if current.generation is None:
         raise ConfigurationError(f"[{services.feed.feed}] has no live generation: publish a snapshot first.")

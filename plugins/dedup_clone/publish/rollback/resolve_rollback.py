@@ -16,7 +16,6 @@ from dedup_clone.contract.errors import ConfigurationError, RollbackRefused
 from dedup_clone.contract.kind import Kind
 from dedup_clone.contract.manifest import Candidate, DateOutcome, DedupMetrics, FileList, Manifest
 from dedup_clone.contract.schema_change import added_columns, refused_table_changes, widened_columns
-from dedup_clone.publish.lease import acquire_lease, require_own_feed
 from dedup_clone.publish.records.attempt_records import find_swap
 from dedup_clone.publish.records.erasure_records import last_erasure_generation
 from dedup_clone.publish.records.index_refresh import GENERATIONS_LISTED
@@ -113,11 +112,11 @@ def resolve_rollback(services: Services, rollback_request: RollbackRequest) -> P
     """Recover a dead run, acquire the lease, write the restored generation as candidate. Returns the run's spec.
 
     Raises LeaseHeld while another run is at work, RollbackRefused when another generation has become live since the
-    preview, ConfigurationError when the generation cannot be restored, LostRace, and what `require_own_feed` and
+    preview, ConfigurationError when the generation cannot be restored, LostRace, and what `CurrentFile.read_for` and
     `recover` raise.
     """
     dag_id, run_id = rollback_request.dag_id, rollback_request.run_id
-    require_own_feed(services)
+    services.current.read_for(services.environment)
     recover(services, dag_id=dag_id, run_id=run_id)
     live = services.current.read().generation
     if live != rollback_request.live_shown:
@@ -128,7 +127,9 @@ def resolve_rollback(services: Services, rollback_request: RollbackRequest) -> P
         )
     restorable = find_restorable(services, rollback_request.generation)
     restored_at = restorable.restored_at
-    intent = acquire_lease(services, Kind.ROLLBACK, dag_id=dag_id, run_id=run_id, parent=live)
+    intent = services.current.acquire_lease(
+        services.environment, live, Kind.ROLLBACK, dag_id=dag_id, run_id=run_id, now=services.now()
+    )
     live_manifest = services.manifests.read(rollback_request.live_shown)
     manifest = _restored_manifest(services, restorable.manifest, intent, live_manifest)
     services.manifests.write_candidate(intent.attempt, _candidate(services, restorable.manifest, manifest))
