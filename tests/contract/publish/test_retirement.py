@@ -69,6 +69,7 @@ def test_a_retired_feed_is_not_published_or_changed_by_any_run(
     for step in (
         lambda: runs.retirement_preview(published, "keep"),
         lambda: runs.erasure(published, "product_id\n1\n").step("resolve"),
+        lambda: runs.recover_records(published),
     ):
         with pytest.raises(ConfigurationError, match="was retired at"):
             step()

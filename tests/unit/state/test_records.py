@@ -12,15 +12,23 @@ import pyarrow.parquet as pq
 import pytest
 from google.cloud.storage.bucket import Bucket
 
-from dedup_clone.contract.errors import ContractViolation, LostRace
+from dedup_clone.contract.errors import (
+    ConfigurationError,
+    ContractViolation,
+    FeedHeldElsewhere,
+    LeaseHeld,
+    LostRace,
+)
+from dedup_clone.contract.kind import Kind
 from dedup_clone.contract.records import from_json, to_json
 from dedup_clone.state.audits import AuditOutcome, AuditRecord, Audits, PartitionComparison
+from dedup_clone.state.current import CurrentFile, Retirement, TargetAction
 from dedup_clone.state.feed_status import StatusRow, StatusRows
 from dedup_clone.state.parquet_footers import read_footers
 from dedup_clone.state.reporting_backlog import ReportingBacklog, ReportingLoad, ReportingWriter
 from dedup_clone.state.store import ObjectStore
 from testkit.lost_answers import losing_answers
-from tests.unit.state.conftest import Buckets
+from tests.unit.state.conftest import FEED, Buckets
 
 NOW = datetime(2026, 6, 15, 12, tzinfo=UTC)
 DAY = NOW.date()
@@ -54,6 +62,32 @@ def test_of_two_writers_of_equal_text_only_the_first_believes_that_it_wrote(buck
         first.replace("record", "next", expected_object_generation=created.object_generation)
         with pytest.raises(LostRace, match="another run wrote it"):
             second.replace("record", "next", expected_object_generation=created.object_generation)
+
+
+# -- CURRENT: a run gets the lease only for the generation on which it decided, and never of a retired feed --
+
+
+def test_a_refused_run_changes_nothing(buckets: Buckets) -> None:
+    current = CurrentFile(buckets.state, FEED)
+    run: dict[str, Any] = {"dag_id": "dag", "run_id": "run", "now": NOW}
+    first = current.acquire_lease("here", None, Kind.PUBLISH, **run)
+    assert (first.parent, first.generation) == (None, 1)
+    with pytest.raises(LeaseHeld):
+        current.acquire_lease("here", None, Kind.PUBLISH, **run)
+    current.commit(first.attempt, "digest")
+    before = current.read()
+    with pytest.raises(LostRace, match=r"Generation \[1\] was committed meanwhile"):
+        current.acquire_lease("here", None, Kind.PUBLISH, **run)
+    with pytest.raises(FeedHeldElsewhere):
+        current.acquire_lease("there", 1, Kind.PUBLISH, **run)
+    assert current.read() == before
+    last = current.acquire_lease("here", 1, Kind.RETIRE, **run)
+    current.retire(last.attempt, Retirement(NOW, "run", "a test", TargetAction.DROP, last.attempt, 1, 3))
+    for _ in range(2):
+        current.end_retirement()
+    assert (current.read().generation, current.read().intent, current.read().last_generation) == (None, None, 2)
+    with pytest.raises(ConfigurationError, match="was retired at 2026-06-15 12:00 UTC by run"):
+        current.acquire_lease("here", None, Kind.PUBLISH, **run)
 
 
 # -- The status rows of all feeds, and the reporting tables' backlog --

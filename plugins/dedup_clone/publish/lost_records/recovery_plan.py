@@ -65,8 +65,10 @@ class RecoveryPlan:
 def plan_recovery(services: Services, *, table_is_gone: bool = False) -> RecoveryPlan:
     """Compare the feed's records with target. Changes nothing.
 
-    `table_is_gone`: whether the operator says that target, which does not exist, cannot be restored.
+    `table_is_gone`: whether the operator says that target, which does not exist, cannot be restored. Raises
+    ConfigurationError if the feed is retired.
     """
+    services.current.read().require_in_use()
     target = services.warehouse.table(services.feed.target)
     plan = _plan_current(services, target, table_is_gone=table_is_gone)
     label = labelled_generation(target)
