@@ -10,14 +10,14 @@ recovery    after a failed task or a dead run: commit if the swap happened, else
 discard     end an attempt that did not swap
 
 These modules work with `services` (a feed's settings, its records in state, the warehouse), `step_specs` (inputs of
-the steps), `lease`, `waiting_deliveries` (the backlog) and `attempt_jobs` (BigQuery jobs under ids of the attempt).
+the steps), `waiting_deliveries` (the backlog) and `attempt_jobs` (BigQuery jobs under ids of the attempt).
 
-early_refusals, dedup_result                    refusals of deliveries: before the dedup job; by the dedup job
-policy_checks, sql_checks, undeclared_options   checks that call BigQuery; checks without calls: `dedup_clone/checks/`
-streamed_rows                                   whether the task waits for streaming buffers before it calls `check`
-preview_publish, feed_plan                      what a publish would do (dry run); how a feed file differs from its
-                                                table (`make plan`). Other previews are beside their operations
-date_ranges                                     dates and ranges of dates, as people write them
+early_refusals, dedup_result   refusals of deliveries: before the dedup job; by the dedup job
+policy_checks, sql_checks      checks that call BigQuery; checks without calls: `dedup_clone/checks/`
+streamed_rows                  whether the task waits for streaming buffers before it calls `check`
+preview_publish, feed_plan     what a publish would do (dry run); how a feed file differs from its table (`make plan`).
+                               Other previews are beside their operations
+date_ranges                    dates and ranges of dates, as people write them
 
 planning/      what a publish includes: deliveries, dates, the parent generation
 records/       what is recorded: check results, swap, costs, ledger table, index, status table

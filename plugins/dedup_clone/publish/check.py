@@ -2,30 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from datetime import datetime, timedelta
 
 from dedup_clone.checks import manifest_checks, partition_checks, table_checks
 from dedup_clone.checks.check_result import CheckResult, CheckResults, accept, make_result, require_no_failure
+from dedup_clone.checks.option_checks import check_undeclared_options
 from dedup_clone.checks.share_checks import check_shares
 from dedup_clone.contract.kind import Kind
 from dedup_clone.contract.manifest import Candidate, Manifest
+from dedup_clone.contract.schema_change import added_columns
+from dedup_clone.contract.table import Column
 from dedup_clone.publish.attempt_jobs import LOAD_STEP, REPLACE_STEP, SWAP_STEP, find_step_job
 from dedup_clone.publish.bootstrap.bootstrap_checks import check_existing_table
 from dedup_clone.publish.bootstrap.existing_table import BootstrapRecord, read_bootstrap_record
 from dedup_clone.publish.load import read_candidate
-from dedup_clone.publish.planning.declared_options import swap_options
+from dedup_clone.publish.planning.declared_options import staging_options, swap_options
 from dedup_clone.publish.policy_checks import check_policies
 from dedup_clone.publish.records.attempt_records import find_swap, save_check_results, save_swap
 from dedup_clone.publish.services import Services
 from dedup_clone.publish.sql_checks import dry_run_sql_checks, run_sql_checks
 from dedup_clone.publish.step_specs import PublishSpec, SwapSpec
-from dedup_clone.publish.undeclared_options import check_target_options
 from dedup_clone.state.current import Intent
 from dedup_clone.state.index import ended_attempts
 from dedup_clone.state.ledger import PUBLISHES_COMPARED, LedgerRecord, Stage, count_loads
 from dedup_clone.state.staging import StagingState
-from dedup_clone.warehouse.metadata import Observation
+from dedup_clone.warehouse.metadata import Observation, TableMetadata
+from dedup_clone.warehouse.table_options import column_entry, row_policy_entry, without_removed_columns
 
 
 def check_before_swap(services: Services, spec: PublishSpec) -> SwapSpec:
@@ -110,19 +113,15 @@ def check_before_dedup(
     generation. `accepted`: the checks whose failure the operator accepts; `reason`: why. `with_sql`: dry-run the feed's
     own queries, too. `note` is called with the results, whether or not one failed.
     """
-    items = [*_table_results_before_dedup(services, parent), *(dry_run_sql_checks(services) if with_sql else ())]
+    items = results_before_dedup(services, parent, with_sql=with_sql)
     results = CheckResults("before", accept(items, accepted, reason))
     if note is not None:
         note(results)
     require_no_failure(results, "Nothing was deduplicated, target keeps its old content.")
 
 
-def results_before_dedup(services: Services, parent: int | None) -> list[CheckResult]:
+def results_before_dedup(services: Services, parent: int | None, *, with_sql: bool = True) -> list[CheckResult]:
     """The results of the checks that `check_before_dedup` runs. Raises what `dry_run_sql_checks` raises."""
-    return [*_table_results_before_dedup(services, parent), *dry_run_sql_checks(services)]
-
-
-def _table_results_before_dedup(services: Services, parent: int | None) -> list[CheckResult]:
     feed = services.feed
     staging, target = services.warehouse.table(feed.staging), services.warehouse.table(feed.target)
     results = [table_checks.check_target_is_parent(target, parent, None)]
@@ -132,7 +131,8 @@ def _table_results_before_dedup(services: Services, parent: int | None) -> list[
         results.append(table_checks.check_table_expiration([staging, *([target] if target else [])]))
         results.append(table_checks.check_layout(staging, target, feed.table.to_contract()))
         results += [*check_policies(services, "staging_policies", feed.staging), *_check_access(services)]
-        results += check_target_options(services, target, parent)
+        results += _check_target_options(services, staging, target, parent)
+        results += dry_run_sql_checks(services, staging) if with_sql else []
     return results
 
 
@@ -159,7 +159,7 @@ def _check_tables(
         table_checks.check_materialized_views(services.warehouse.materialized_views_of(services.feed.target)),
         *check_policies(services, "staging_policies", services.feed.staging),
         *_check_access(services),
-        *check_target_options(services, target, spec.parent),
+        *_check_target_options(services, observation.table, target, spec.parent),
     ]
 
 
@@ -171,6 +171,46 @@ def _check_access(services: Services) -> list[CheckResult]:
     if not services.feed.table.policies.row_access:
         return []
     return [table_checks.check_staging_access(services.warehouse.missing_access(services.feed.staging))]
+
+
+def _check_target_options(
+    services: Services, staging: TableMetadata, target: TableMetadata | None, parent: int | None
+) -> list[CheckResult]:
+    """Check that the next swap removes no option, policy or description that others than this project set on target.
+
+    Return one result; none if target is absent. `parent`: the live generation, None without one.
+    """
+    if target is None:
+        return []
+    declared = {**swap_options(services.feed.table), **staging_options(services.feed.table)}
+    retained = {column.name for column in staging.columns}  # target may have columns that a rebuild drops
+    live = None if parent is None else services.manifests.read(parent)
+    swap = None if live is None else find_swap(services, live.attempt)
+    entries = without_removed_columns(_options_and_policies(services, target), retained=retained)
+    if live is not None:
+        feed_file = services.feed.table.to_contract()
+        entries |= _columns_by_hand(target, staging.columns, live.table.columns, feed_file.columns)
+    return [
+        check_undeclared_options(
+            target=entries,
+            staging=_options_and_policies(services, staging),
+            declared=declared,
+            # The next swap may remove what this one set, once it is not declared.
+            last_set=swap.options if swap else {},
+        )
+    ]
+
+
+def _columns_by_hand(target: TableMetadata, *known: Sequence[Column]) -> dict[str, str]:
+    """Entries for the columns of target that are in none of the `known` lists: somebody added them."""
+    added = set.intersection(*(set(added_columns(columns, target.columns)) for columns in known))
+    return {column_entry(path): "added by hand" for path in sorted(added)}
+
+
+def _options_and_policies(services: Services, table: TableMetadata) -> dict[str, str]:
+    """The table's options and row access policies, as entries of `warehouse/table_options.py`."""
+    policies = services.warehouse.row_policies(table.name)
+    return {**table.options, **{row_policy_entry(name): text for name, text in policies.items()}}
 
 
 def _check_loaded(services: Services, manifest: Manifest) -> CheckResult:

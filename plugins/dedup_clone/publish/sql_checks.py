@@ -15,6 +15,7 @@ from dedup_clone.publish.attempt_jobs import query_configuration, with_billing_l
 from dedup_clone.publish.services import Services
 from dedup_clone.settings.check_settings import UNIQUE_ACROSS_DATES, SqlCheck
 from dedup_clone.warehouse.jobs import QueryResult
+from dedup_clone.warehouse.metadata import TableMetadata
 from dedup_clone.warehouse.sql_files import render_query
 
 SQL_FILE = "checks/unique_across_dates.sql"
@@ -35,17 +36,15 @@ def run_sql_checks(services: Services, checked_at: datetime) -> tuple[list[Check
     return results, bytes_billed
 
 
-def dry_run_sql_checks(services: Services) -> list[CheckResult]:
+def dry_run_sql_checks(services: Services, staging: TableMetadata) -> list[CheckResult]:
     """The results of dry runs: whether each query is valid for staging as it is now, and within its `max_bytes_billed`.
 
-    No results if staging does not exist, or does not have the declared columns yet: the queries may name columns that
-    the load adds.
+    No results if staging does not have the declared columns yet: the queries may name columns that the load adds.
 
     Raises ConfigurationError for a query with a wrong placeholder, JobFailed as `run_sql_checks` does.
     """
     feed = services.feed
-    staging = services.warehouse.table(feed.staging) if feed.sql_checks else None
-    if staging is None or staging.columns != feed.table.to_contract().columns:
+    if staging.columns != feed.table.to_contract().columns:
         return []
     return [_dry_run(services, check, _configuration(services, check, None)) for check in feed.sql_checks]
 
