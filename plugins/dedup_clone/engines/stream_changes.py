@@ -17,6 +17,7 @@ from dedup_clone.contract.changes import NEW_ROW
 from dedup_clone.contract.engine import Engine
 from dedup_clone.contract.errors import CheckFailed
 from dedup_clone.contract.manifest import Candidate, FileList, Manifest
+from dedup_clone.contract.records import to_json
 from dedup_clone.engines.staging_job import change_of_staging
 from dedup_clone.publish.load import finish_load
 from dedup_clone.publish.services import Services
@@ -81,7 +82,7 @@ def stream_changes(services: Services, spec: PublishSpec, manifest: Manifest, ch
 
     Does nothing if an earlier try of the task streamed all rows and BigQuery is not overdue with applying them.
     """
-    streamed = services.streamed_changes.read(spec.attempt)
+    streamed = services.store.read_record(StreamedChanges, services.layout.streamed_changes(spec.attempt))
     if streamed is not None and not streamed.is_overdue:
         return
     services.current.require_intent(spec.attempt)
@@ -111,7 +112,7 @@ def stream_changes(services: Services, spec: PublishSpec, manifest: Manifest, ch
         acknowledged_at=watermark.observed_at,  # by BigQuery's clock, like the watermarks that are compared with it
         bytes_billed=watermark.bytes_billed,
     )
-    services.streamed_changes.write(spec.attempt, record)
+    services.store.put(services.layout.streamed_changes(spec.attempt), to_json(record))
     services.log(f"streamed {record.rows} rows, {record.size} bytes", generation=spec.generation)
 
 
@@ -138,7 +139,7 @@ def finish_if_applied(services: Services, spec: PublishSpec, manifest: Manifest)
     If it has, record that staging holds the generation. Raises CheckFailed when BigQuery takes longer than
     APPLY_TIMEOUT_FACTOR times `max_staleness`, and what `finish_load` raises.
     """
-    record = services.streamed_changes.read(spec.attempt)
+    record = services.store.read_record(StreamedChanges, services.layout.streamed_changes(spec.attempt))
     assert record
     if record.applied_at is None:
         watermark = services.warehouse.cdc.watermark(services.names, services.feed.staging)
@@ -152,7 +153,7 @@ def finish_if_applied(services: Services, spec: PublishSpec, manifest: Manifest)
             is_overdue=not is_applied and watermark.observed_at >= overdue_at,
             bytes_billed=record.bytes_billed + watermark.bytes_billed,
         )
-        services.streamed_changes.write(spec.attempt, record)
+        services.store.put(services.layout.streamed_changes(spec.attempt), to_json(record))
         if record.is_overdue:
             raise CheckFailed(
                 f"BigQuery has not applied the changes streamed into [{services.feed.staging}] within [{max_minutes}] "

@@ -16,7 +16,6 @@ from dedup_clone.state.ledger import Ledger
 from dedup_clone.state.manifests import Manifests
 from dedup_clone.state.staging import StagingFile
 from dedup_clone.state.store import ObjectStore
-from dedup_clone.state.streamed_changes import StreamedChangesFile
 from dedup_clone.warehouse.bigquery import Warehouse
 from dedup_clone.warehouse.sql_files import TableNames
 
@@ -45,7 +44,6 @@ class Services:
     staging: StagingFile
     manifests: Manifests
     ledger: Ledger
-    streamed_changes: StreamedChangesFile
     warehouse: Warehouse
     job_poll_s: float
     environment: str
@@ -91,7 +89,6 @@ def open_services(
         staging=StagingFile(state, feed.feed),
         manifests=Manifests(state, feed.feed),
         ledger=Ledger(state, feed.feed),
-        streamed_changes=StreamedChangesFile(state, feed.feed),
         warehouse=warehouse,
         job_poll_s=job_poll_s,
         environment=environment,

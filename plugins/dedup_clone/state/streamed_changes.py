@@ -1,13 +1,9 @@
-"""The record of the rows that an attempt of engine `cdc` streamed."""
+"""The record of the rows that an attempt of engine `cdc` streamed; absent until it streamed all rows."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import datetime
-
-from dedup_clone.contract.records import to_json
-from dedup_clone.state.layout import FeedLayout
-from dedup_clone.state.store import ObjectStore
 
 
 @dataclass(frozen=True)
@@ -28,19 +24,3 @@ class StreamedChanges:
     applied_at: datetime | None = None
     is_overdue: bool = False
     bytes_billed: int = 0
-
-
-class StreamedChangesFile:
-    """Reads and writes the records of one feed."""
-
-    def __init__(self, store: ObjectStore, feed: str) -> None:
-        self._store = store
-        self._layout = FeedLayout(feed)
-
-    def read(self, attempt: str) -> StreamedChanges | None:
-        """The attempt's record; None if the attempt streamed nothing, or did not stream all rows."""
-        return self._store.read_record(StreamedChanges, self._layout.streamed_changes(attempt))
-
-    def write(self, attempt: str, changes: StreamedChanges) -> None:
-        """Write or replace the attempt's record."""
-        self._store.put(self._layout.streamed_changes(attempt), to_json(changes))

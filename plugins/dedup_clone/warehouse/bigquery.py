@@ -5,16 +5,15 @@ from __future__ import annotations
 import contextlib
 import math
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable
 from datetime import timedelta
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from dedup_clone.contract.engine import SqlForm
 from dedup_clone.contract.table import Column, TableContract
 from dedup_clone.contract.target_options import NO_OPTIONS, TargetOptions
 from dedup_clone.warehouse.change_data_capture import ChangeDataCapture
-from dedup_clone.warehouse.descriptions import describe_table
 from dedup_clone.warehouse.jobs import Jobs, poll_intervals
 from dedup_clone.warehouse.materialized_views import (
     MaterializedView,
@@ -63,6 +62,7 @@ class Warehouse:
         self._dataset = dataset
         self._location = location
         self._sql_folder = sql_folder
+        self.render = partial(render, sql_folder)
         self._organization_views = organization_views
         self._cached_views: list[MaterializedView] | None = None
         self.jobs = Jobs(client, project=project, location=location)
@@ -99,39 +99,12 @@ class Warehouse:
 
     def create_staging(self, names: TableNames, table: TableContract, options: TargetOptions = NO_OPTIONS) -> None:
         """Create staging with the feed's schema, unless it exists."""
-        self._run(render(self._sql_folder, "ddl/create_staging.sql", names=names, table=table, options=options), [])
+        self._run(self.render("ddl/create_staging.sql", names=names, table=table, options=options), [])
 
     def widen_columns(self, names: TableNames, columns: Iterable[Column]) -> None:
         """Give columns of staging their declared, wider types: one free statement for each."""
         for column in columns:
-            self._run(render(self._sql_folder, "ddl/widen_column.sql", names=names, column=column), [])
-
-    def render(
-        self,
-        name: str,
-        *,
-        names: TableNames,
-        table: TableContract,
-        has_parent: bool = True,
-        form: SqlForm = SqlForm.QUALIFY,
-        options: TargetOptions = NO_OPTIONS,
-        sources: Sequence[tuple[Column, Column | None]] = (),
-        is_now: bool = False,
-        expected: str = "",
-    ) -> str:
-        """The statement `sql/<name>` for one feed. The parameters are those of `sql_files.render`."""
-        return render(
-            self._sql_folder,
-            name,
-            names=names,
-            table=table,
-            has_parent=has_parent,
-            form=form,
-            options=options,
-            sources=sources,
-            is_now=is_now,
-            expected=expected,
-        )
+            self._run(self.render("ddl/widen_column.sql", names=names, column=column), [])
 
     def observe(self, names: TableNames, table_name: str) -> Observation:
         """The table's metadata and its partitions. One metadata query: 10 MB billed, no table data read.
@@ -147,7 +120,7 @@ class Warehouse:
                 "(docs/runbook.md, the dataset or a table is deleted), then clear the run from its first task."
             )
         job = self._run(
-            render(self._sql_folder, "checks/partitions.sql", names=names),
+            self.render("checks/partitions.sql", names=names),
             [ScalarQueryParameter("table_name", "STRING", table_name)],
         )
         rows = list(job.result())
@@ -276,10 +249,6 @@ class Warehouse:
             self._client.load_table_from_json(
                 rows, destination, job_id=job_id, job_config=config, location=self._location, project=self._project
             )
-
-    def describe_table(self, name: str, description: str, columns: Mapping[str, str]) -> bool:
-        """Set the descriptions of a table and its columns. Returns False if it has them already."""
-        return describe_table(self._client, f"{self._project}.{self._dataset}.{name}", description, columns)
 
     def _reference(self, table_name: str) -> TableReference:
         from google.cloud.bigquery import TableReference

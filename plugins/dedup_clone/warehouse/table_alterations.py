@@ -15,6 +15,10 @@ from dedup_clone.warehouse.table_options import with_values
 if TYPE_CHECKING:
     from google.cloud.bigquery import Client, Table
 
+# Seconds in which a refused description is repeated. BigQuery limits how often a table changes in ten seconds. If other
+# changes of the table use up this limit, the caller must try again later.
+REPEATED_FOR_S = 12.0
+
 
 class TableAlterations:
     """Changes of the tables of one dataset."""
@@ -50,6 +54,22 @@ class TableAlterations:
             foreign_keys = table.table_constraints.foreign_keys if table.table_constraints else None
             table.table_constraints = TableConstraints(PrimaryKey(list(primary_key)), foreign_keys)
         self._client.update_table(table, ["schema", *(["table_constraints"] if primary_key else [])])
+
+    def describe_table(self, table_name: str, description: str, columns: Mapping[str, str]) -> None:
+        """Set the descriptions of the table and of `columns`, by column path, unless it has them already.
+
+        Descriptions of other columns stay. A refused change is repeated for REPEATED_FOR_S.
+        """
+        from google.cloud.bigquery import DEFAULT_RETRY
+
+        table = self._table(table_name)
+        found, fields = table.description, table.schema
+        table.description = description
+        _set_in_schema(table, "description", columns)
+        if (table.description, table.schema) != (found, fields):
+            self._client.update_table(
+                table, ["description", "schema"], retry=DEFAULT_RETRY.with_timeout(REPEATED_FOR_S)
+            )
 
     def add_columns(self, table_name: str, columns: Sequence[Column]) -> None:
         """Add columns after all others; present rows have NULL there."""

@@ -208,7 +208,7 @@ def prepare_changes_table(services: Services, feed_table: TableContract) -> None
         as_staging = services.warehouse.table_names(name, names.target_table)
         services.warehouse.create_staging(as_staging, declared, services.feed.table.options.to_contract())
         description = f"Rows by which each publish of {names.target_table} differs from the one before."
-        services.warehouse.describe_table(name, description, _COLUMNS)
+        services.warehouse.alterations.describe_table(name, description, _COLUMNS)
         return
     if found.expiration_days != days:
         services.warehouse.alterations.set_partition_expiration(name, days)

@@ -10,6 +10,7 @@ from dedup_clone.publish.records.publish_costs import cost_of, with_spark
 from dedup_clone.publish.services import Services
 from dedup_clone.state.current import Intent
 from dedup_clone.state.ledger import Cost
+from dedup_clone.state.streamed_changes import StreamedChanges
 
 
 def failed_attempt_cost(services: Services, intent: Intent, candidate: Candidate | None) -> Cost | None:
@@ -20,7 +21,8 @@ def failed_attempt_cost(services: Services, intent: Intent, candidate: Candidate
 
     def read() -> Cost:
         found = [services.warehouse.job(job_id) for job_id in intent.jobs]
-        swap, streamed = find_swap(services, intent.attempt), services.streamed_changes.read(intent.attempt)
+        swap = find_swap(services, intent.attempt)
+        streamed = services.store.read_record(StreamedChanges, services.layout.streamed_changes(intent.attempt))
         staging = services.warehouse.table(services.feed.staging) if streamed else None
         cost = cost_of(
             [job for job in found if job is not None],

@@ -117,7 +117,7 @@ def published_record(
 def _read_jobs_and_stream(services: Services, intent: Intent) -> tuple[list[JobMetadata], StreamedChanges | None]:
     """The attempt's BigQuery jobs, and what it streamed."""
     jobs = services.warehouse.wait_for_jobs(intent.jobs, poll_s=services.job_poll_s)
-    return list(jobs), services.streamed_changes.read(intent.attempt)
+    return list(jobs), services.store.read_record(StreamedChanges, services.layout.streamed_changes(intent.attempt))
 
 
 def _add_spark_cost(services: Services, intent: Intent, candidate: Candidate, cost: Cost) -> Cost:

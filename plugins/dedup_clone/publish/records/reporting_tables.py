@@ -176,7 +176,7 @@ def _reconcile_load(services: Services, backlog: ReportingBacklog, stored: Store
 def _describe(services: Services, table: str, description: str, columns: dict[str, str]) -> None:
     """Describe a table. A failure does not affect the table's rows."""
     with best_effort(services, f"table [{table}] is not described until its next load"):
-        services.warehouse.describe_table(table, description, columns)
+        services.warehouse.alterations.describe_table(table, description, columns)
 
 
 def _succeeded(services: Services, job_id: str) -> bool:
