@@ -7,7 +7,7 @@ is sent when an incident begins and one when it has ended; docs/runbook.md lists
 Metrics: docs/metrics.md.
 
 A second task loads what publishes, rollbacks and the other runs that change a table could not load: rows of the tables
-`dedup_clone_status`, `dedup_clone_ledger` and `FEED_changes`.
+`dedup_clone_ledger` and `FEED_changes`.
 
 **Do not** pause it: while it is paused there are no alerts.
 """
@@ -49,7 +49,7 @@ with DAG(
     check_feeds()
 
     if setup:
-        # -- 2 report -- in: rows that runs left in state   runs: worker   out: status, ledger and changes tables
+        # -- 2 report -- in: rows that runs left in state   runs: worker   out: ledger and changes tables
         @task(owner=setup.feed.owner)
         def write_reporting_tables() -> None:
             load_waiting_rows(setup)

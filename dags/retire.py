@@ -4,7 +4,7 @@
 Trigger it by hand and choose what becomes of target: keep, export, or drop. `show_retirement` shows what would be
 done; `approve_retirement` waits for your approval (Required Actions). Then nothing watches or publishes the feed any
 more, its staging table and the files and records of its generations are deleted, and it leaves the page, the watchdog
-and the status table. Afterwards delete the feed's file and deploy. If `retire_feed` fails, clear it: it goes on
+and the status view. Afterwards delete the feed's file and deploy. If `retire_feed` fails, clear it: it goes on
 where it stopped.
 """
 

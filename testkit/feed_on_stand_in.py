@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -16,7 +15,6 @@ from google.cloud.bigquery import LoadJob, QueryJob
 from google.cloud.storage import Client as Storage
 
 from dedup_clone.contract.engine import Engine
-from dedup_clone.contract.records import digest, to_json
 from dedup_clone.engines.dedup_in_bigquery import dedup_in_bigquery
 from dedup_clone.engines.staging_job import finish_staging, staging_configuration
 from dedup_clone.engines.stream_changes import changes_to_stream, finish_if_applied, stream_changes
@@ -34,15 +32,13 @@ from dedup_clone.publish.load import (
     table_load_configuration,
 )
 from dedup_clone.publish.planning.reused_candidate import is_reused
-from dedup_clone.publish.records.reporting_tables import WATCHDOG, write_reporting_tables
-from dedup_clone.publish.records.status_table import STATUS_TABLE
+from dedup_clone.publish.records.reporting_tables import LONGEST_PAUSE, load_ledger_rows
 from dedup_clone.publish.resolve import resolve
 from dedup_clone.publish.rollback.preview_rollback import preview_rollback
 from dedup_clone.publish.rollback.resolve_rollback import RollbackRequest, resolve_rollback
 from dedup_clone.publish.services import Services, open_services
 from dedup_clone.publish.step_specs import PublishRequest, PublishSpec, SwapSpec
 from dedup_clone.settings.feed import Feed
-from dedup_clone.state.feed_status import StatusRows
 from dedup_clone.state.ledger import LedgerRecord
 from dedup_clone.state.reporting_backlog import ReportingBacklog
 from dedup_clone.state.store import ObjectStore
@@ -278,16 +274,10 @@ class FeedOnStandIn(ControlledStandIn):
         return spec, self.check(spec)
 
     def write_reporting_tables(self) -> None:
-        """Write all rows that the reporting tables lack, as the watchdog does. Waits if BigQuery's limits demand it."""
-        backlog = ReportingBacklog(self.services.store)
-        while True:
-            write_reporting_tables(self.services, holder=WATCHDOG)
-            writer = backlog.read_writer().writer
-            rows = StatusRows(self.services.store).read()
-            has_status = writer.status_digest == digest(to_json(rows)) and self.services.warehouse.table(STATUS_TABLE)
-            if not backlog.rows(backlog.names()) and (has_status or not rows):
-                return
-            time.sleep(0.25)
+        """Load all rows that the ledger table lacks, as later runs of the watchdog do, whose loads keep apart."""
+        later = replace(self.services, now=lambda: self.services.now() + LONGEST_PAUSE)
+        while ReportingBacklog(self.services.store).waiting():
+            load_ledger_rows(later)
 
     def roll_back(self, generation: int, *, run_id: str = "rollback", reason: str = "bad snapshot") -> LedgerRecord:
         """Make the content of an earlier generation live again, as the rollback DAG does."""

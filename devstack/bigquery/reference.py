@@ -41,7 +41,8 @@ STATEMENTS: dict[type, str] = {
     "WHEN [NOT] MATCHED [BY TARGET | BY SOURCE] [AND …] THEN …`",
     statements.TruncateTable: "`TRUNCATE TABLE`",
     statements.CreateTable: "`CREATE [OR REPLACE] TABLE [IF NOT EXISTS] … [(…, PRIMARY KEY (…) NOT ENFORCED)] "
-    "[PARTITION BY day] [CLUSTER BY …] [OPTIONS] [AS query]`",
+    "[PARTITION BY day] [CLUSTER BY …] [OPTIONS] [AS query]`, "
+    "`CREATE [OR REPLACE] VIEW [IF NOT EXISTS] … [OPTIONS] AS query` (read by SELECT statements only)",
     statements.CreateClone: "`CREATE [OR REPLACE] TABLE … CLONE … [FOR SYSTEM_TIME AS OF …] [OPTIONS]`",
     statements.AlterTableSetOptions: "`ALTER TABLE [IF EXISTS] … SET OPTIONS`",
     statements.AlterTablePrimaryKey: "`ALTER TABLE [IF EXISTS] … ADD PRIMARY KEY (…) NOT ENFORCED`, "

@@ -344,7 +344,7 @@ def test_a_replaced_table_keeps_its_access(sandbox: Sandbox) -> None:
     "Authorized views (replaced tables: not said)",
     SWAP,
     "Authorize the views anew after each publish, or grant their readers access to target.",
-    local="the stand-in has no views",
+    local="the stand-in has no authorized views",
 )
 def test_a_replaced_table_keeps_its_authorized_views(sandbox: Sandbox) -> None:
     """A dataset authorizes its views as before when a table that they read is replaced."""

@@ -76,10 +76,6 @@ def queries_partitions(feed: str, request: ProxiedRequest) -> bool:
     return request.inserts_job and "INFORMATION_SCHEMA" in request.text and "PARTITIONS" in request.text
 
 
-def loads_status(feed: str, request: ProxiedRequest) -> bool:
-    return request.method == "POST" and "dedup_clone_status" in request.text
-
-
 STORAGE, BIGQUERY = Service.STORAGE, Service.BIGQUERY
 ARRIVAL = writes(r"arrivals/.*\.json")
 LEASE = writes("CURRENT", '"intent": {', '"jobs": []')
@@ -116,7 +112,7 @@ MOMENTS = {
     "commit.ledger": Moment(STORAGE, BEFORE, writes(r"ledger/.*\.json")),
     "commit.current": Moment(STORAGE, BEFORE, COMMIT),
     "commit.committed": Moment(STORAGE, AFTER, COMMIT),
-    "commit.status": Moment(BIGQUERY, BEFORE, loads_status),
+    "commit.ledger_row": Moment(BIGQUERY, BEFORE, inserts("ledger")),
     "prune.deleting": Moment(STORAGE, BEFORE, deletes("data/")),
     "prune.deleted": Moment(STORAGE, AFTER, deletes("data/")),
 }
@@ -139,7 +135,7 @@ VICTIMS = {
     "api_server": "resolve.leased swap.committed",
     "dag_processor": "dedup.writing_candidate",
     "bigquery": "notice.registering resolve.leased dedup.writing_candidate load.running load.ended check.observing"
-    " swap.running swap.committed commit.status prune.deleting",
+    " swap.running swap.committed commit.ledger_row prune.deleting",
     "fake_gcs": "notice.registering resolve.leasing resolve.leased dedup.writing dedup.candidate_written load.running"
     " load.recording check.writing_result swap.committed commit.ledger commit.current commit.committed prune.deleting",
     "database": "resolve.leased dedup.writing load.deferred swap.committed commit.ledger",

@@ -216,6 +216,13 @@ def create_operation(exists: bool, or_replace: bool, if_not_exists: bool, object
     raise Duplicate(f"Already Exists: {object_name}")
 
 
+def creation_kind(statement: CreateTable) -> str:
+    """The job's statement type."""
+    if statement.view is not None:
+        return "CREATE_VIEW"
+    return "CREATE_TABLE" if statement.query is None else "CREATE_TABLE_AS_SELECT"
+
+
 def create_settings(
     statement: CreateTable, query_columns: tuple[TableField, ...], evaluator: SqlEvaluator
 ) -> TableSettings:
@@ -225,6 +232,7 @@ def create_settings(
         partition_column=statement.partition_by,
         clustering=statement.cluster_by,
         primary_key=statement.primary_key,
+        view=statement.view,
     )
     settings = with_options(settings, evaluate_options(statement.options, evaluator.python_value))
     settings = with_schema_spelling(settings)
@@ -246,6 +254,8 @@ def create_change(
     table: TableId, current: TableVersion | None, settings: TableSettings, partitions: dict[str, Partition]
 ) -> Change:
     if current is not None:
+        if (current.settings.view is None) != (settings.view is None):
+            raise Invalid(f"{table} is a {'table' if current.settings.view is None else 'view'}: drop it first.")
         check_replacement(table, current.settings, settings)
     return Change("create", settings, partitions, recreates=True, modified_partitions=len(partitions))
 

@@ -152,6 +152,8 @@ def check_dispositions(
         if create_disposition == "CREATE_NEVER":
             raise NotFound(f"Not found: Table {table}")
         return
+    if current.settings.view is not None:
+        raise Invalid(f"Cannot write into {table}: it is a view.")
     if write_disposition == "WRITE_EMPTY" and any(segment.rows for segment in current.segments(partition)):
         name = table if partition is None else f"{table}${partition}"
         raise Duplicate(f"Already Exists: Table {name}")

@@ -34,13 +34,15 @@ def dry_run_statistics(script: Script, state: ScriptState) -> dict[str, Any]:
             _, _, columns = insert_target(statement, evaluator)
             evaluator.assignable_sql(statement.source, columns)
         if isinstance(statement, Query | Insert | Assert):
-            return _reading_statistics(*_type_and_tree(statement), evaluator)
-        if isinstance(statement, CreateTable) and statement.query is not None:
+            kind, tree = _type_and_tree(statement)
+            return _reading_statistics(kind, evaluator.without_views(tree), evaluator)
+        if isinstance(statement, CreateTable) and statement.query is not None and statement.view is None:
             return _reading_statistics(
                 "CREATE_TABLE_AS_SELECT", statement.query, evaluator, _ddl_operation(statement, state)
             )
         if isinstance(statement, CreateTable):
-            return _statistics(Outcome("CREATE_TABLE", ddl_operation=_ddl_operation(statement, state)))
+            kind = ddl_statements.creation_kind(statement)
+            return _statistics(Outcome(kind, ddl_operation=_ddl_operation(statement, state)))
         if isinstance(statement, CreateClone):
             source, _ = ddl_statements.clone_source(statement, evaluator)
             return _statistics(

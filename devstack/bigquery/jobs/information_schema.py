@@ -64,7 +64,7 @@ def _yes_no(value: bool) -> str:
 def _table_rows(table: TableId, version: TableVersion) -> Iterator[Row]:
     clone, watermark_us = version.clone, version.change_log.watermark_us if version.change_log else None
     yield {
-        "table_type": "CLONE" if clone else "BASE TABLE",
+        "table_type": "CLONE" if clone else "VIEW" if version.settings.view else "BASE TABLE",
         "managed_table_type": "NATIVE",
         "is_insertable_into": "YES",
         "is_typed": "NO",

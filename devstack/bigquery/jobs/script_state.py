@@ -21,7 +21,9 @@ from devstack.bigquery.jobs.scanned_bytes import NAME_COLUMN, ScannedBytes, coun
 from devstack.bigquery.jobs.table_reader import TableReader, check_location, is_information_schema_view
 from devstack.bigquery.sql.field_types import QueryValue, TableField, quote_identifier, to_duckdb_type
 from devstack.bigquery.sql.referenced_tables import referenced_tables
-from devstack.bigquery.sql.statements import TableName
+from devstack.bigquery.sql.script_parser import parse_script
+from devstack.bigquery.sql.statements import Query, TableName
+from devstack.bigquery.sql.table_names import table_name_of
 from devstack.bigquery.sql.transpile import to_duckdb
 from devstack.bigquery.storage.arrow_schema import arrow_type
 from devstack.bigquery.storage.callers import Caller
@@ -87,6 +89,28 @@ class SqlEvaluator:
     state: ScriptState
     reader: TableReader
     now: datetime
+
+    def without_views(self, query: exp.Expression) -> exp.Expression:
+        """The query, or a copy of it in which subqueries replace the views that it reads."""
+        if not any(self._view_of(source) for source in query.find_all(exp.Table)):
+            return query
+        expanded = query.copy()
+        for source in list(expanded.find_all(exp.Table)):
+            view = self._view_of(source)
+            if view is not None:
+                (statement,) = parse_script(view).statements
+                assert isinstance(statement, Query)  # a view has no other text
+                alias = source.args.get("alias") or exp.TableAlias(this=exp.to_identifier(table_name_of(source).table))
+                source.replace(exp.Subquery(this=self.without_views(statement.tree), alias=alias.copy()))
+        return expanded
+
+    def _view_of(self, source: exp.Table) -> str | None:
+        """The query of the view that the source names with its dataset; None if it names another table or none."""
+        if not isinstance(source.this, exp.Identifier):
+            return None
+        name = table_name_of(source)
+        version = None if name.dataset is None else self.state.catalog.find(self.state.defaults.table(name))
+        return None if version is None else version.settings.view
 
     def duckdb_sql(self, tree: exp.Expr, columns: Collection[str] = ()) -> str:
         """DuckDB SQL of a query, an expression or a part of a query.

@@ -91,7 +91,7 @@ class StatementRunner:
             if isinstance(statement, statements.CreateProcedure):
                 return create_procedure(statement, evaluator)
             if isinstance(statement, statements.Query):
-                return self._query(statement.tree, evaluator, commit_info_of, result, started)
+                return self._query(evaluator.without_views(statement.tree), evaluator, commit_info_of, result, started)
             if isinstance(statement, Insert):
                 return self._insert(statement, evaluator, commit_info_of, started)
             if isinstance(statement, CreateTable):
@@ -169,14 +169,16 @@ class StatementRunner:
         self, statement: CreateTable, evaluator: SqlEvaluator, commit_info_of: CommitInfoOf, started: float
     ) -> Outcome:
         table = self.state.target(statement.name)
-        kind = "CREATE_TABLE" if statement.query is None else "CREATE_TABLE_AS_SELECT"
+        kind = ddl_statements.creation_kind(statement)
         current = self.state.catalog.find(table)
         operation = ddl_statements.table_operation(current, statement.replace, statement.if_not_exists, table)
         if operation == "SKIP":
             return Outcome(kind, ddl_operation=operation, ddl_table=table)
         scanned, rows = NOTHING_SCANNED, None
         columns: tuple[TableField, ...] = ()
-        if statement.query is not None:
+        if statement.view is not None and statement.query is not None:
+            columns = self.state.session.schema(evaluator.duckdb_sql(evaluator.without_views(statement.query)))
+        elif statement.query is not None:
             scanned = self._scan_within_limit(statement.query, evaluator)
             if statement.columns:
                 columns = fields_of_columns(statement.columns)

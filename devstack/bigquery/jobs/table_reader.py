@@ -9,7 +9,7 @@ from datetime import datetime
 import pyarrow as pa
 from sqlglot import exp
 
-from devstack.bigquery.bigquery_errors import InvalidQuery, NotFound
+from devstack.bigquery.bigquery_errors import InvalidQuery, NotFound, NotImplementedConstruct
 from devstack.bigquery.clock import from_datetime
 from devstack.bigquery.jobs.change_merge import merged_version
 from devstack.bigquery.jobs.duckdb_session import DuckDbSession
@@ -172,6 +172,8 @@ class TableReader:
             read_us = self._now_us if moment_us is None else moment_us
             if needs_runtime_merge(self._versions_read[key], read_us):
                 self._merging[table, self._versions_read[key].number] = read_us
+            if self._versions_read[key].settings.view is not None:
+                raise NotImplementedConstruct(f"view {table} in anything but a SELECT statement")
             if moment_us is not None:
                 check_time_travel(self.caller, self.catalog, table, self._versions_read[key])
         return table, self._versions_read[key]

@@ -62,7 +62,7 @@ def _list_entry(table: TableId, version: TableVersion) -> dict[str, Any]:
         "kind": "bigquery#table",
         "id": str(table),
         "tableReference": table.to_api(),
-        "type": "TABLE",
+        "type": "VIEW" if version.settings.view else "TABLE",
         "creationTime": str(version.table_created_us // 1000),
     }
     settings = version.settings

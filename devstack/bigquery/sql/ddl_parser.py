@@ -72,6 +72,22 @@ def _create_table(cursor: TokenCursor, name: TableName, replace: bool, if_not_ex
     return table
 
 
+def _create_view(cursor: TokenCursor, replace: bool) -> CreateTable:
+    """Parses what follows CREATE [OR REPLACE] VIEW."""
+    if_not_exists = cursor.accept("IF", "NOT", "EXISTS")
+    if replace and if_not_exists:
+        raise InvalidQuery("CREATE VIEW cannot have both OR REPLACE and IF NOT EXISTS")
+    name = parse_table_name(cursor)
+    if cursor.at("("):
+        raise NotImplementedConstruct("CREATE VIEW with a column list")
+    options = parse_options(cursor, "table")
+    cursor.expect("AS")
+    first = cursor.position
+    query = parse_query(cursor)
+    text = cursor.text[cursor.tokens[first].start : cursor.tokens[cursor.position - 1].end + 1]
+    return CreateTable(name, None, replace, if_not_exists, options=options, query=query, view=text)
+
+
 def _check_layout(table: CreateTable) -> None:
     if table.columns is None:
         return
@@ -241,6 +257,7 @@ def _drop_row_policies(cursor: TokenCursor) -> DropRowPolicy:
 
 _OBJECTS_OTHER_THAN_TABLES: dict[tuple[str, ...], Callable[[TokenCursor, bool], Statement]] = {
     ("SCHEMA",): _create_schema,
+    ("VIEW",): _create_view,
     ("ROW", "ACCESS", "POLICY"): _create_row_policy,
     ("PROCEDURE",): parse_create_procedure,
 }

@@ -65,7 +65,10 @@ class Assert:
 
 @dataclass(frozen=True)
 class CreateTable:
-    """CREATE [OR REPLACE] TABLE [IF NOT EXISTS] with columns, or AS a query, or both."""
+    """CREATE [OR REPLACE] TABLE [IF NOT EXISTS] with columns, AS a query, or both; or a VIEW, which has only a query.
+
+    `view`: the text of a view's query; None for a table.
+    """
 
     name: TableName
     columns: tuple[ColumnSpec, ...] | None  # None without a column list
@@ -76,6 +79,7 @@ class CreateTable:
     options: Options = ()
     query: exp.Expression | None = None
     primary_key: tuple[str, ...] = ()
+    view: str | None = None
 
 
 @dataclass(frozen=True)

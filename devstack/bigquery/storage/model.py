@@ -150,6 +150,7 @@ class TableSettings:
     max_staleness: str | None = None  # an INTERVAL as BigQuery prints it, such as `0-0 0 0:10:0`
     kms_key_name: str | None = None
     has_altered_types: bool = False  # segments may have narrower types than the schema
+    view: str | None = None  # the query of a view, which has no rows of its own; None for a table
 
     def column(self, name: str) -> TableField | None:
         return next((column for column in self.schema if column.name.lower() == name.lower()), None)

@@ -4,7 +4,7 @@ resolve     decide what the publish includes, acquire the lease, write the dedup
 load        load the new generation's files into the staging table (the dedup job wrote them)
 check       check staging and the manifest before the swap
 approval    wait for an operator's approval if the run accepts failed checks; the DAG then swaps by one SQL statement
-commit      check target after the swap, commit the generation, write ledger, index and status table
+commit      check target after the swap, commit the generation, write ledger and index
 prune       delete the data folders that are no longer needed
 recovery    after a failed task or a dead run: commit if the swap happened, else discard
 discard     end an attempt that did not swap
@@ -20,7 +20,7 @@ preview_publish, feed_plan     what a publish would do (dry run); how a feed fil
 date_ranges                    dates and ranges of dates, as people write them
 
 planning/      what a publish includes: deliveries, dates, the parent generation
-records/       what is recorded: check results, swap, costs, ledger table, index, status table
+records/       what is recorded: check results, swap, costs, ledger table, index
 bootstrap/, erasure/, rebuild/, retirement/, rollback/   what only the DAGs of these names do
 lost_records/  what `make recover` plans and repairs
 """

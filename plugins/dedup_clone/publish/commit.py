@@ -1,6 +1,6 @@
 """Commit task: checks target after the swap, writes the generation's records, and commits the generation by CURRENT.
 
-Then it updates page and reporting tables, and loads changes into `FEED_changes`. All inputs are read from state, so
+Then it updates page and ledger table, and loads changes into `FEED_changes`. All inputs are read from state, so
 that the recovery of a dead run can use the same code.
 """
 
@@ -24,7 +24,7 @@ from dedup_clone.publish.records.changes_table import record_changes, try_load_c
 from dedup_clone.publish.records.erasure_records import record_erasure
 from dedup_clone.publish.records.index_refresh import try_refresh_index
 from dedup_clone.publish.records.published_record import published_record
-from dedup_clone.publish.records.reporting_tables import record_attempt, try_write_reporting_tables
+from dedup_clone.publish.records.reporting_tables import record_attempt, try_report
 from dedup_clone.publish.services import Services
 from dedup_clone.publish.step_specs import SwapSpec
 from dedup_clone.state.current import Intent
@@ -33,7 +33,7 @@ from dedup_clone.warehouse.metadata import Observation
 
 
 def commit_attempt(services: Services, attempt: str) -> tuple[LedgerRecord, CheckResults]:
-    """Commit the attempt, then update page and reporting tables, and load waiting changes into `FEED_changes`.
+    """Commit the attempt, then update page and ledger table, and load waiting changes into `FEED_changes`.
 
     Returns the attempt's ledger record and the results of the checks after the swap. An attempt that is committed
     already (the task was retried) is not committed again. When page or tables cannot be updated, a warning is logged
@@ -47,7 +47,7 @@ def commit_attempt(services: Services, attempt: str) -> tuple[LedgerRecord, Chec
     else:
         record, results = commit_generation(services, services.current.require_intent(attempt))
     try_refresh_index(services)
-    try_write_reporting_tables(services, holder=attempt)
+    try_report(services, attempt)
     try_load_changes(services)
     return record, results
 

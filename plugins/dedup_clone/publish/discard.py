@@ -26,7 +26,7 @@ from dedup_clone.publish.records.best_effort import best_effort, try_read
 from dedup_clone.publish.records.failed_attempt_cost import failed_attempt_cost
 from dedup_clone.publish.records.held_deliveries import hold_stopped
 from dedup_clone.publish.records.index_refresh import try_refresh_index
-from dedup_clone.publish.records.reporting_tables import record_attempt, try_write_reporting_tables
+from dedup_clone.publish.records.reporting_tables import record_attempt, try_report
 from dedup_clone.publish.services import Services
 from dedup_clone.state.current import Intent
 from dedup_clone.state.ledger import LedgerRecord, Outcome, Stage, count_loads
@@ -48,7 +48,7 @@ def discard(services: Services, intent: Intent) -> None:
     services.current.release(intent.attempt)
     if planned is not None:
         try_refresh_index(services)
-        try_write_reporting_tables(services, holder=intent.attempt)
+        try_report(services, intent.attempt)
     if intent.kind is not Kind.RETIRE:  # its export may be all that is left of target
         _delete_data(services, intent)
 

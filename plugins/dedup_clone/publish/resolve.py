@@ -88,7 +88,7 @@ def resolve(services: Services, publish_request: PublishRequest) -> PublishSpec 
 
 
 def _snapshot_shown(request: DedupRequest, parent: Manifest | None) -> int:
-    """Return the snapshot that status table and page will name: the parent's if only some dates are replayed."""
+    """Return the snapshot that status view and page will name: the parent's if only some dates are replayed."""
     if request.dates is not None and parent is not None:
         return parent.snapshot_id
     return request.deliveries[-1].delivery.snapshot_id

@@ -101,6 +101,10 @@ class Warehouse:
         """Create staging with the feed's schema, unless it exists."""
         self._run(self.render("ddl/create_staging.sql", names=names, table=table, options=options), [])
 
+    def create_status_view(self, names: TableNames) -> None:
+        """Create the view of what readers see of each feed, unless it exists. Free of charge."""
+        self._run(render(self._sql_folder, "reporting/create_status.sql", names=names), [])
+
     def widen_columns(self, names: TableNames, columns: Iterable[Column]) -> None:
         """Give columns of staging their declared, wider types: one free statement for each."""
         for column in columns:
@@ -220,10 +224,8 @@ class Warehouse:
                 ended.append(job)
         return ended
 
-    def start_load(
-        self, job_id: str, table: str, schema: list[dict[str, Any]], rows: list[dict[str, Any]], *, append: bool
-    ) -> None:
-        """Start a load job, free of charge. It appends the rows to the table, or replaces the table's rows by them.
+    def start_load(self, job_id: str, table: str, schema: list[dict[str, Any]], rows: list[dict[str, Any]]) -> None:
+        """Start a load job, free of charge, that appends the rows to the table.
 
         The table is created if it is absent, and gets columns of `schema` that it lacks. If the job id is in use,
         nothing is started.
@@ -239,8 +241,7 @@ class Warehouse:
 
         config = LoadJobConfig(
             schema=[SchemaField.from_api_repr(field) for field in schema],
-            # WRITE_TRUNCATE would remove the table's description.
-            write_disposition=WriteDisposition.WRITE_APPEND if append else WriteDisposition.WRITE_TRUNCATE_DATA,
+            write_disposition=WriteDisposition.WRITE_APPEND,
             schema_update_options=[SchemaUpdateOption.ALLOW_FIELD_ADDITION],
             create_disposition=CreateDisposition.CREATE_IF_NEEDED,
         )

@@ -17,7 +17,7 @@ DATES: dict[str, Any] = {**BY_HAND, "reason": "yesterday was wrong"}
 
 
 def live_snapshot(world: FeedOnStandIn) -> tuple[str, int]:
-    """The snapshot that readers see: by target's label, by the status table."""
+    """The snapshot that readers see: by target's label, by the status view."""
     world.write_reporting_tables()
     labels = world.bigquery.get_table(f"warehouse.{world.feed.target}").labels
     ((reported,),) = world.reported("snapshot_id", "status")

@@ -23,9 +23,8 @@ from dedup_clone.contract.kind import Kind
 from dedup_clone.contract.records import from_json, to_json
 from dedup_clone.state.audits import AuditOutcome, AuditRecord, Audits, PartitionComparison
 from dedup_clone.state.current import CurrentFile, Retirement, TargetAction
-from dedup_clone.state.feed_status import StatusRow, StatusRows
 from dedup_clone.state.parquet_footers import read_footers
-from dedup_clone.state.reporting_backlog import ReportingBacklog, ReportingLoad, ReportingWriter
+from dedup_clone.state.reporting_backlog import ReportingBacklog
 from dedup_clone.state.store import ObjectStore
 from testkit.lost_answers import losing_answers
 from tests.unit.state.conftest import FEED, Buckets
@@ -90,49 +89,21 @@ def test_a_refused_run_changes_nothing(buckets: Buckets) -> None:
         current.acquire_lease("here", None, Kind.PUBLISH, **run)
 
 
-# -- The status rows of all feeds, and the reporting tables' backlog --
-
-
-def test_status_rows_are_those_of_the_latest_generation_whoever_wrote_them(buckets: Buckets) -> None:
-    def row(feed: str, generation: int = 1) -> StatusRow:
-        return StatusRow(feed, generation, 7, NOW - timedelta(minutes=9), NOW)
-
-    status, other = StatusRows(buckets.state), StatusRows(buckets.state)
-    many = [row(f"feed_{number:02}") for number in range(25)]
-    for one in (*reversed(many), row("a"), row("b"), row("b", 3)):
-        status.write(one)
-    assert status.read() == [row("a"), row("b", 3), *many]
-    other.write(row("b", 2))
-    other.write(row("c"))
-    buckets.state.delete_prefix("_status/a.json")
-    buckets.state.put("_status/d.json", "{")
-    other.write(row("d"))
-    assert status.read() == [row("b", 3), row("c"), row("d"), *many]
-
-
-def test_a_writer_that_is_always_asked_keeps_to_the_limit_of_a_table_in_a_day() -> None:
-    """1500 load jobs of a table (docs/bigquery/quotas)."""
-    writer, loads = ReportingWriter(None, None, 250, None), []
-    for second in range(0, 2 * 86_400, 3):
-        now = NOW + timedelta(seconds=second)
-        if writer.loads_allowed(now) >= 1:
-            writer = writer.begin(ReportingLoad(str(second), "h", now, None, ()))
-            loads.append(second)
-    busiest = max(sum(start <= other < start + 86_400 for other in loads) for start in loads[::100])
-    assert 1200 < busiest <= 1500
-    ahead = ReportingWriter(None, NOW + timedelta(hours=1), 5.0, None)  # another worker's clock
-    assert ahead.loads_allowed(NOW) == 5
+# -- The rows that the ledger table lacks --
 
 
 @pytest.mark.parametrize("text", ['{"reason": "\udcff"}', '{"reason', "[1]"], ids=["not_utf8", "cut_off", "no_object"])
 def test_a_row_that_no_load_can_read_is_named(buckets: Buckets, text: str) -> None:
     backlog = ReportingBacklog(buckets.state)
     backlog.add("feed", "whole", {"reason": "Größe"})
-    whole = backlog.name("feed", "whole")
-    assert backlog.rows([whole, backlog.name("feed", "gone")]) == {whole: {"reason": "Größe"}}
-    buckets.state.put(backlog.name("feed", "damaged"), text)
+    backlog.add("feed2", "other", {})
+    assert backlog.read("feed", "whole") == {"reason": "Größe"}
+    assert backlog.read("feed", "gone") is None
+    assert [row.attempt for row in backlog.waiting("feed")] == ["whole"]
+    assert [(row.feed, row.attempt) for row in backlog.waiting()] == [("feed", "whole"), ("feed2", "other")]
+    buckets.state.put("_reporting/ledger/feed/damaged.json", text)
     with pytest.raises(ContractViolation, match=r"ledger/feed/damaged\.json.*restore a former version"):
-        backlog.rows(backlog.names())
+        backlog.read("feed", "damaged")
 
 
 # -- The record of content audits --

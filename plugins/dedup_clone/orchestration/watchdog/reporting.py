@@ -1,4 +1,4 @@
-"""Takes the rows that runs of all feeds left in state, and loads them into status table, ledger table, FEED_changes."""
+"""Takes the rows that runs of all feeds left in state, and loads them into the ledger table and FEED_changes."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from dedup_clone.orchestration.shared.task_runtime import open_feed_services
 from dedup_clone.orchestration.watchdog.notifiers import report_incidents
 from dedup_clone.publish.records.changes_table import try_load_changes
 from dedup_clone.publish.records.late_rows import find_late_rows
-from dedup_clone.publish.records.reporting_tables import WATCHDOG, write_reporting_tables
+from dedup_clone.publish.records.reporting_tables import load_ledger_rows
 from dedup_clone.publish.services import Services
 from dedup_clone.settings.alert_settings import AlertSettings
 from dedup_clone.state.pending_changes import feeds_with_pending_changes
@@ -24,14 +24,14 @@ log = logging.getLogger(__name__)
 def load_waiting_rows(setup: FeedSetup) -> None:
     """Load the waiting rows of all feeds, and report tables that have lacked rows for long. `setup`: that of any feed.
 
-    Raises what `write_reporting_tables` raises; else AlertNotSent if a notifier failed.
+    Raises what `load_ledger_rows` raises; else AlertNotSent if a notifier failed.
     An error in the load of one feed's changes is only logged, and the changes of the other feeds are loaded.
     """
     services = open_feed_services(setup)
     feeds = feeds_with_pending_changes(services.store)
     is_loaded = False
     try:
-        write_reporting_tables(services, holder=WATCHDOG)
+        load_ledger_rows(services)
         is_loaded = True
     finally:
         for feed in feeds:

@@ -1,7 +1,7 @@
 """Checks whether some dates of a delivery can be replayed without its other dates.
 
 Such a replay changes only rows: the delivery stays included, waiting, refused or excluded as before. If it waits, its
-own publish still applies all dates. Status table and page name the same snapshot as before.
+own publish still applies all dates. Status view and page name the same snapshot as before.
 """
 
 from __future__ import annotations

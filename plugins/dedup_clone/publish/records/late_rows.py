@@ -1,4 +1,4 @@
-"""Finds the reporting tables and tables of changes that have lacked rows for long, although runs try to load them."""
+"""Finds the ledger table and tables of changes that have lacked rows for long, although runs try to load them."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from dedup_clone.publish.records.ledger_table import LEDGER_TABLE
-from dedup_clone.publish.records.status_table import STATUS_TABLE
 from dedup_clone.publish.services import Services
 from dedup_clone.state.pending_changes import feeds_with_pending_changes, oldest_pending_changes
 from dedup_clone.state.reporting_backlog import ReportingBacklog
@@ -24,11 +23,8 @@ class LateRows:
 
 def find_late_rows(services: Services) -> list[LateRows]:
     """The tables of all feeds that have lacked rows for longer than LATE_AFTER."""
-    backlog = ReportingBacklog(services.store)
-    waiting = {
-        STATUS_TABLE: backlog.read_writer().writer.status_fails_since,
-        LEDGER_TABLE: min((info.created_at for info in backlog.objects()), default=None),
-    }
+    rows = ReportingBacklog(services.store).waiting()
+    waiting = {LEDGER_TABLE: min((row.since for row in rows), default=None)}
     for feed in feeds_with_pending_changes(services.store):
         waiting[f"{feed}_changes"] = oldest_pending_changes(services.store, feed)
     late = services.now() - LATE_AFTER

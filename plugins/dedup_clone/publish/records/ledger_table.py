@@ -1,32 +1,40 @@
-"""Defines the ledger table for analysts: one row for each attempt, made from the attempt's ledger record in state."""
+"""Defines the ledger table for analysts and the status view for readers.
+
+The table has a row for each attempt, made from the attempt's ledger record in state. Of each feed the view has the row
+of the live generation.
+"""
 
 from __future__ import annotations
 
 from typing import Any
 
 from dedup_clone.checks.check_result import CheckResults
+from dedup_clone.contract.kind import Kind
 from dedup_clone.contract.records import to_plain
 from dedup_clone.publish.records.publish_phases import phases_in_order
 from dedup_clone.state.ledger import LedgerRecord
+from dedup_clone.state.retired import Retirement
 
 LEDGER_TABLE = "dedup_clone_ledger"
 
 LEDGER_DESCRIPTION = "Every attempt to publish, roll back, take over or erase: its result, its duration, its cost."
 LEDGER_COLUMNS = {
     "feed": "name of the feed, and of its table",
-    "outcome": "published; refused: every delivery was refused; failed: it ended otherwise, and committed nothing",
+    "outcome": "published; refused: every delivery was refused; failed: it ended otherwise, and committed nothing; "
+    "retired: it took the feed out of use",
     "reason": "why it failed or was refused; of a run by hand, the reason that was given",
     "snapshot_id": "id of the newest snapshot in the generation, or in a failed attempt",
     "generation": "number of the generation; numbers are never reused",
     "parent": "the generation that it builds on; NULL if there was none",
-    "kind": "publish, rollback, bootstrap, rebuild or erase",
+    "kind": "publish, rollback, bootstrap, rebuild, erase or retire",
     "restores": "the generation that a rollback made live again; NULL for every other attempt",
+    "replay": "whether its deliveries, or the replayed dates, had been live before",
     "attempt": "unique name of the attempt, and of its folder in the state bucket",
     "dag_id": "the DAG of the Airflow run",
     "run_id": "the Airflow run",
     "engine": "what deduplicated: spark, bigquery (QUALIFY), merge or cdc",
     "arrived_at": "when the marker of snapshot_id was written",
-    "swapped_at": "when readers began to see it; NULL if they never did",
+    "swapped_at": "when readers began to see it; NULL if they never did; of a retirement: its time",
     "lag_s": "seconds from the arrival of the newest of deliveries that was never live before to the swap; else NULL",
     "total_rows": "rows of the table",
     "new_rows": "rows whose key the parent lacks",
@@ -66,6 +74,19 @@ LEDGER_COLUMNS = {
     "verdicts.expected": "what it expected",
 }
 
+STATUS_VIEW = "dedup_clone_status"
+
+STATUS_DESCRIPTION = "Which generation of each feed's table readers see: one row for each feed, read from the ledger."
+STATUS_COLUMNS = {
+    "feed": "name of the feed, and of its table",
+    "generation": "number of the committed table; each publish and each rollback makes one",
+    "snapshot_id": "id of the newest snapshot in the generation, which is what readers see",
+    "arrived_at": "when that snapshot's marker was written",
+    "swapped_at": "since when readers see the generation",
+    "replay": "whether a replay made the generation: its deliveries, or the replayed dates, had been live before",
+    "restores": "the generation that a rollback made live again; NULL if no rollback did",
+}
+
 _COST_COLUMNS = (
     *("query_bytes_billed", "table_bytes_read", "slot_ms", "query_usd", "merge_usd", "qualify_usd"),
     *("streamed_bytes", "apply_bytes", "stream_usd", "spark_usd", "dcu_hours"),
@@ -79,6 +100,7 @@ _COLUMN_TYPES = {
     "generation": "INTEGER",
     "parent": "INTEGER",
     "restores": "INTEGER",
+    "replay": "BOOLEAN",
     "attempt": "STRING",
     "dag_id": "STRING",
     "run_id": "STRING",
@@ -118,6 +140,7 @@ def ledger_row(record: LedgerRecord, results: tuple[CheckResults, ...]) -> dict[
     plain = to_plain(record)
     costs = plain["cost"] or {}
     plain["total_rows"] = record.rows  # ROWS is a reserved word
+    plain["replay"] = record.is_replay
     return {
         **{name: costs.get(name) if name in _COST_COLUMNS else plain[name] for name in _COLUMN_TYPES},
         "deliveries": [d.name for d in record.deliveries],
@@ -130,6 +153,13 @@ def ledger_row(record: LedgerRecord, results: tuple[CheckResults, ...]) -> dict[
             for i in r.items
         ],
     }
+
+
+def retired_row(record: Retirement) -> dict[str, Any]:
+    """The row of a retirement, by which the feed leaves the status view."""
+    plain = to_plain(record)
+    row = {name: plain[name] for name in ("feed", "reason", "generation", "attempt", "run_id")}
+    return {**row, "kind": Kind.RETIRE, "outcome": "retired", "swapped_at": plain["retired_at"]}
 
 
 def _repeated(column: str, /, **fields: str) -> dict[str, Any]:

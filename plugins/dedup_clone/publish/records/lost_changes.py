@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from dedup_clone.publish.attempt_jobs import find_step_job, query_configuration
 from dedup_clone.publish.records.ledger_table import LEDGER_TABLE
+from dedup_clone.publish.records.reporting_tables import stop_load
 from dedup_clone.publish.services import Services
+from dedup_clone.state.layout import generation_of
 from dedup_clone.state.reporting_backlog import ReportingBacklog
-from dedup_clone.warehouse.jobs import BRIEF_POLL_S, BRIEF_TIMEOUT_S
 
 _SQL_FILE = "reporting/forget_changes.sql"
 
@@ -18,10 +19,10 @@ def forget_change_rows(services: Services, attempt: str, *, last: int) -> None:
     JobFailed, TimeoutError when a load of the ledger table does not end, and OutcomeUnknown as `find_step_job` does.
     """
     backlog = ReportingBacklog(services.store)
-    backlog.forget_change_rows(services.feed.feed, last)
-    load = backlog.read_writer().writer.load
-    if load is not None:  # it may append rows that were read before the correction
-        services.warehouse.wait_for_jobs([load.ledger_job], poll_s=BRIEF_POLL_S, timeout_s=BRIEF_TIMEOUT_S)
+    for waiting in backlog.waiting(services.feed.feed):
+        if (generation_of(waiting.attempt) or 0) <= last:
+            backlog.forget_change_rows(waiting.feed, waiting.attempt)
+            stop_load(services, waiting.feed, waiting.attempt)
     if services.warehouse.table(LEDGER_TABLE) is None:
         return
     step = f"lost_changes_{last}"

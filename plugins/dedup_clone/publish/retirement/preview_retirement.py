@@ -27,7 +27,7 @@ def preview_retirement(services: Services, request: RetirementRequest) -> str:
         f"- Tables [{services.feed.staging}] and, if it exists, [{services.names.changes_table}] are dropped.",
         f"- Deleted in [{folder}]: data files, manifests, arrivals, attempts, the page's index. Kept: the ledger, "
         f"records of erasures with the secret of their hashes, and CURRENT, which says what was done.",
-        "- The feed leaves the page, the watchdog's checks and the status table. Its rows in the ledger table stay.",
+        "- The feed leaves the page, the watchdog's checks and the status view. Its rows in the ledger table stay.",
         f"- Deliveries that wait and will not be published: {waiting_names(services, live)}. Landing stays as it is.",
         f"- Materialized views over target: {', '.join(views) or 'none'}.",
         *_erasure_line(request.target),

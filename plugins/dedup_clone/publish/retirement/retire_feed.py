@@ -20,10 +20,11 @@ from dedup_clone.publish.planning.partition_export import (
     export_partitions,
     wrong_row_counts,
 )
+from dedup_clone.publish.records.ledger_table import retired_row
 from dedup_clone.publish.recovery import recover
 from dedup_clone.publish.services import Services
 from dedup_clone.state.current import Retirement, TargetAction
-from dedup_clone.state.feed_status import StatusRows
+from dedup_clone.state.reporting_backlog import ReportingBacklog
 
 
 @dataclass(frozen=True)
@@ -140,6 +141,6 @@ def _delete_state(services: Services, record: Retirement) -> None:
     for info in list(store.objects(f"{layout.feed}/")):
         if not info.name.startswith((*retained, export)):
             store.delete(info.name, expected_object_generation=info.object_generation)
-    StatusRows(store).delete(layout.feed)
+    ReportingBacklog(store).add(layout.feed, record.attempt, retired_row(record))  # the watchdog loads it
     store.delete_prefix(layout.freshness)
     services.current.end_retirement()

@@ -46,7 +46,7 @@ class RollbackRequest:
 class RestorableGeneration:
     """A generation that can be restored: by a clone of staging as of `restored_at`, or from files if that is None.
 
-    `snapshot_id`: the snapshot that the status table named for it. `swapped_at`: when it became live.
+    `snapshot_id`: the snapshot that the status view named for it. `swapped_at`: when it became live.
     """
 
     manifest: Manifest

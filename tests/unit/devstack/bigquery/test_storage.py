@@ -248,3 +248,27 @@ def test_a_column_that_bigquery_has_not_is_refused(shared: Warehouse, field: dic
 @pytest.mark.parametrize("name", ["a b", "a/b", "x" * 201])
 def test_impossible_table_names_are_refused(shared: Warehouse, name: str) -> None:
     assert shared.refusal(f"CREATE TABLE d.`{name}` (n INT64)")[0] in ("invalid", "invalidQuery")
+
+
+def test_a_view_is_its_query_at_the_time_of_the_select(warehouse: Warehouse) -> None:
+    warehouse.job("CREATE TABLE d.t (feed STRING, n INT64)")
+    newest = "SELECT feed, n FROM d.t WHERE TRUE QUALIFY ROW_NUMBER() OVER (PARTITION BY feed ORDER BY n DESC) = 1"
+    assert warehouse.job(f"CREATE VIEW IF NOT EXISTS d.v AS {newest};").statement_type == "CREATE_VIEW"
+    warehouse.job("CREATE VIEW IF NOT EXISTS d.v AS SELECT 1 AS other")
+    warehouse.job("CREATE VIEW d.w AS SELECT SUM(n) AS total FROM d.v")
+    warehouse.job("INSERT d.t VALUES ('a', 1), ('a', 2), ('b', 5)")
+    warehouse.restart()
+    assert warehouse.rows("SELECT feed, v.n FROM d.v WHERE n > 1 ORDER BY feed") == [("a", 2), ("b", 5)]
+    assert warehouse.rows("SELECT x.total FROM `d.w` AS x CROSS JOIN d.v AS y") == [(7,), (7,)]
+    found = warehouse.client.get_table("d.v")
+    assert (found.table_type, found.view_query, [f.name for f in found.schema]) == ("VIEW", newest, ["feed", "n"])
+    assert {t.table_id: t.table_type for t in warehouse.client.list_tables("d")} == {
+        "t": "TABLE",
+        "v": "VIEW",
+        "w": "VIEW",
+    }
+    assert warehouse.refusal("CREATE OR REPLACE TABLE d.v (n INT64)")[0] == "invalid"
+    assert warehouse.refusal("CREATE VIEW d.v AS SELECT 1 AS a")[0] == "duplicate"
+    assert warehouse.refusal("INSERT d.v VALUES ('a', 1)")[0] == "notImplemented"
+    warehouse.client.delete_table("d.v")
+    assert warehouse.refusal("SELECT * FROM d.v")[0] == "notFound"
