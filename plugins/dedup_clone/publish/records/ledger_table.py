@@ -12,8 +12,8 @@ from dedup_clone.checks.check_result import CheckResults
 from dedup_clone.contract.kind import Kind
 from dedup_clone.contract.records import to_plain
 from dedup_clone.publish.records.publish_phases import phases_in_order
+from dedup_clone.state.current import Retirement
 from dedup_clone.state.ledger import LedgerRecord
-from dedup_clone.state.retired import Retirement
 
 LEDGER_TABLE = "dedup_clone_ledger"
 
