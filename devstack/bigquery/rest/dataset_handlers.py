@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from devstack.bigquery.bigquery_errors import Invalid
+from devstack.bigquery.bigquery_errors import Invalid, NotImplementedConstruct
 from devstack.bigquery.rest.request_response import ApiRequest, ApiResponse, paginate
 from devstack.bigquery.rest.table_resource import check_etag, dataset_resource
 from devstack.bigquery.stand_in import StandIn
@@ -73,6 +73,8 @@ def _dataset_id(request: ApiRequest) -> DatasetId:
 
 def _with_changes(dataset: Dataset, body: Mapping[str, Any]) -> Dataset:
     changes: dict[str, Any] = {}
+    if any("view" in entry for entry in body.get("access") or ()):
+        raise NotImplementedConstruct("authorized view in the access of a dataset")
     if "location" in body and normalize_location(body["location"]) != dataset.location:
         raise Invalid(
             f"Location of dataset {dataset.id} is [{dataset.location}] and cannot become [{body['location']}]."
