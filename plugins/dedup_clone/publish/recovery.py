@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from dedup_clone.checks.table_checks import labelled_generation
-from dedup_clone.contract.errors import ConfigurationError
+from dedup_clone.contract.errors import ConfigurationError, FeedHeldElsewhere
 from dedup_clone.publish.commit import commit_attempt
 from dedup_clone.publish.discard import discard
 from dedup_clone.publish.services import Services
@@ -20,7 +20,10 @@ def recover(services: Services, *, dag_id: str, run_id: str, is_replay: bool = F
     LostRace when the swap of the waiting run was just approved, and what `commit_or_discard` raises. A replay ends no
     run that waits for approval, because nothing is urgent about it: ConfigurationError is raised instead.
     """
-    intent = services.current.read_for(services.environment).intent
+    current = services.current.read()
+    if refusal := current.refusal(services.environment):
+        raise FeedHeldElsewhere(refusal)
+    intent = current.intent
     if intent is None:
         return
     if not intent.is_of(dag_id=dag_id, run_id=run_id) and services.is_running(intent.dag_id, intent.run_id):

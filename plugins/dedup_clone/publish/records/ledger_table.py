@@ -155,11 +155,11 @@ def ledger_row(record: LedgerRecord, results: tuple[CheckResults, ...]) -> dict[
     }
 
 
-def retired_row(record: Retirement) -> dict[str, Any]:
+def retired_row(feed: str, record: Retirement) -> dict[str, Any]:
     """The row of a retirement, by which the feed leaves the status view."""
     plain = to_plain(record)
-    row = {name: plain[name] for name in ("feed", "reason", "generation", "attempt", "run_id")}
-    return {**row, "kind": Kind.RETIRE, "outcome": "retired", "swapped_at": plain["retired_at"]}
+    row = {name: plain[name] for name in ("reason", "generation", "attempt", "run_id")}
+    return {"feed": feed, **row, "kind": Kind.RETIRE, "outcome": "retired", "swapped_at": plain["retired_at"]}
 
 
 def _repeated(column: str, /, **fields: str) -> dict[str, Any]:
