@@ -154,7 +154,7 @@ def test_page_and_alert_say_what_is_held_until_a_person_discards_it(
     feed.publish(clean)
     titles = dog.check()
     assert [title for title in titles if "held" in title]
-    incidents = [feed.state.read(name) for name in feed.state.names("incidents/")]
+    incidents = feed.state.read("incidents.json")["records"]
     (incident,) = [found["incident"] for found in incidents if found["incident"]["kind"] == "delivery_held"]
     assert (incident["subject"], incident["run_id"]) == (garbage, "both")
     assert f"delivery [{garbage}] of snapshot 4 is held" in incident["what"]
@@ -176,7 +176,7 @@ def test_page_and_alert_say_what_is_held_until_a_person_discards_it(
     with pytest.raises(ConfigurationError, match="not held"):
         runs.discard_delivery(feed, garbage)
     dog.check(later=timedelta(hours=1))
-    assert not [name for name in feed.state.names("incidents/") if feed.state.read(name)["ended_at"] is None]
+    assert [found for found in feed.state.read("incidents.json")["records"] if found["ended_at"] is None] == []
 
 
 # -- Approval --
