@@ -96,16 +96,16 @@ def test_the_list_of_feeds_has_the_verdict_of_each(client: TestClient) -> None:
     assert [(f["feed"], f["status"]) for f in feeds] == expected
 
 
-def test_a_thousand_publishes_and_730_partitions_cost_three_reads_and_a_small_answer() -> None:
+def test_a_thousand_publishes_and_730_partitions_cost_five_reads_and_a_small_answer() -> None:
     store = MemoryStore(make_index(1000))
     client = TestClient(application(store, now=lambda: NOW))
     answer = client.get("/api/feeds/product_attributes")
     assert len(answer.json()["publishes"]) == 100
     assert len(answer.json()["dates"]) == 730
     assert len(answer.content) < 200_000
-    read = ["_freshness/product_attributes.json", "product_attributes/CURRENT", "product_attributes/index.json"]
-    assert sorted(store.reads) == read
-    assert store.listings == 4  # feeds and their summaries, open incidents of this feed and of no feed
+    feed = [f"product_attributes/{name}" for name in ("CURRENT", "incidents.json", "index.json")]
+    assert sorted(store.reads) == ["_freshness/product_attributes.json", "_reporting/incidents.json", *feed]
+    assert store.listings == 2  # feeds and their summaries
 
 
 def test_the_page_loads_nothing_from_elsewhere_and_runs_nothing_inline(client: TestClient) -> None:
