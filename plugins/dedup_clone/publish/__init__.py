@@ -17,6 +17,7 @@ policy_checks, sql_checks      checks that call BigQuery; checks without calls: 
 streamed_rows                  whether the task waits for streaming buffers before it calls `check`
 preview_publish, feed_plan     what a publish would do (dry run); how a feed file differs from its table (`make plan`).
                                Other previews are beside their operations
+partition_comparison           a partition of target compared with its files: content audit, bootstrap, rebuild
 date_ranges                    dates and ranges of dates, as people write them
 
 planning/      what a publish includes: deliveries, dates, the parent generation
