@@ -33,12 +33,13 @@ from dedup_clone.warehouse.metadata import (
 )
 from dedup_clone.warehouse.policies import missing_access, read_policies, read_row_policies
 from dedup_clone.warehouse.sql_files import TableNames, render
-from dedup_clone.warehouse.table_alterations import TableAlterations
+from dedup_clone.warehouse.table_alterations import REPEATED_FOR_S, TableAlterations
 
 if TYPE_CHECKING:
     from google.cloud.bigquery import Client, TableReference
 
 DEFAULT_TIME_TRAVEL_HOURS = 7 * 24
+REQUEST_REPEATED_FOR_S = 20.0  # a refused request for a statement's result
 
 
 class Warehouse:
@@ -102,8 +103,11 @@ class Warehouse:
         self._run(self.render("ddl/create_staging.sql", names=names, table=table, options=options), [])
 
     def create_status_view(self, names: TableNames) -> None:
-        """Create the view of what readers see of each feed, unless it exists. Free of charge."""
-        self._run(render(self._sql_folder, "reporting/create_status.sql", names=names), [])
+        """Create the view of what readers see of each feed, unless it exists. Free of charge.
+
+        A refused statement is repeated for REPEATED_FOR_S.
+        """
+        self._run(self.render("reporting/create_status.sql", names=names), [], repeated_for_s=REPEATED_FOR_S)
 
     def widen_columns(self, names: TableNames, columns: Iterable[Column]) -> None:
         """Give columns of staging their declared, wider types: one free statement for each."""
@@ -256,14 +260,24 @@ class Warehouse:
 
         return TableReference.from_string(f"{self._project}.{self._dataset}.{table_name}")
 
-    def _run(self, sql: str, parameters: list[Any]) -> Any:
-        from google.cloud.bigquery import QueryJobConfig
+    def _run(self, sql: str, parameters: list[Any], *, repeated_for_s: float = 1200.0) -> Any:
+        """Run a statement, again for `repeated_for_s` while BigQuery refuses it for a passing reason. Returns the job.
 
+        A job that failed for a rate limit looks to the client like a refused request for its result. By default the
+        client repeats that request for ten minutes before it runs the statement again.
+        """
+        from google.cloud.bigquery import DEFAULT_RETRY, QueryJobConfig
+        from google.cloud.bigquery.retry import DEFAULT_JOB_RETRY
+
+        job_retry = DEFAULT_JOB_RETRY.with_timeout(repeated_for_s)
         job = self._client.query(
             sql,
             job_config=QueryJobConfig(query_parameters=parameters, use_query_cache=False),
             location=self._location,
             project=self._project,
+            job_retry=job_retry,
         )
-        job.result()
+        job.result(
+            retry=DEFAULT_RETRY.with_timeout(min(REQUEST_REPEATED_FOR_S, repeated_for_s / 2)), job_retry=job_retry
+        )
         return job

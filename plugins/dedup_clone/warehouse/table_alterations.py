@@ -15,8 +15,8 @@ from dedup_clone.warehouse.table_options import with_values
 if TYPE_CHECKING:
     from google.cloud.bigquery import Client, Table
 
-# Seconds in which a refused description is repeated. BigQuery limits how often a table changes in ten seconds. If other
-# changes of the table use up this limit, the caller must try again later.
+# Seconds in which a refused change of a reporting table is repeated. BigQuery limits how often a table changes in ten
+# seconds. If other changes of the table use up this limit, the caller must try again later.
 REPEATED_FOR_S = 12.0
 
 
