@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 # Seconds in which a refused change of a reporting table is repeated. BigQuery limits how often a table changes in ten
 # seconds. If other changes of the table use up this limit, the caller must try again later.
-REPEATED_FOR_S = 12.0
+REPEATED_FOR_S = 30.0
 
 
 class TableAlterations:
