@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from dedup_clone.contract.table import Column, TableContract
 from dedup_clone.contract.target_options import NO_OPTIONS, TargetOptions
 from dedup_clone.warehouse.change_data_capture import ChangeDataCapture
-from dedup_clone.warehouse.jobs import Jobs, poll_intervals
+from dedup_clone.warehouse.jobs import Jobs, poll_intervals, result_retry
 from dedup_clone.warehouse.materialized_views import (
     MaterializedView,
     read_materialized_views,
@@ -39,7 +39,6 @@ if TYPE_CHECKING:
     from google.cloud.bigquery import Client, TableReference
 
 DEFAULT_TIME_TRAVEL_HOURS = 7 * 24
-REQUEST_REPEATED_FOR_S = 20.0  # a refused request for a statement's result
 
 
 class Warehouse:
@@ -261,12 +260,8 @@ class Warehouse:
         return TableReference.from_string(f"{self._project}.{self._dataset}.{table_name}")
 
     def _run(self, sql: str, parameters: list[Any], *, repeated_for_s: float = 1200.0) -> Any:
-        """Run a statement, again for `repeated_for_s` while BigQuery refuses it for a passing reason. Returns the job.
-
-        A job that failed for a rate limit looks to the client like a refused request for its result. By default the
-        client repeats that request for ten minutes before it runs the statement again.
-        """
-        from google.cloud.bigquery import DEFAULT_RETRY, QueryJobConfig
+        """Run a statement, and repeat it for `repeated_for_s` while BigQuery refuses it for a passing reason."""
+        from google.cloud.bigquery import QueryJobConfig
         from google.cloud.bigquery.retry import DEFAULT_JOB_RETRY
 
         job_retry = DEFAULT_JOB_RETRY.with_timeout(repeated_for_s)
@@ -277,7 +272,5 @@ class Warehouse:
             project=self._project,
             job_retry=job_retry,
         )
-        job.result(
-            retry=DEFAULT_RETRY.with_timeout(min(REQUEST_REPEATED_FOR_S, repeated_for_s / 2)), job_retry=job_retry
-        )
+        job.result(retry=result_retry(), job_retry=job_retry)
         return job

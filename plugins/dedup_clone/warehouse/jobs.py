@@ -13,11 +13,13 @@ from dedup_clone.warehouse.metadata import contract_column
 
 if TYPE_CHECKING:
     from google.api_core.exceptions import GoogleAPICallError
+    from google.api_core.retry import Retry
     from google.cloud.bigquery import Client
 
 FIRST_POLL_S = 0.05
 BRIEF_POLL_S = 0.4  # for jobs that take seconds; the client library polls once a second
 BRIEF_TIMEOUT_S = 60.0  # for loads of small tables: no publish waits longer for them
+RESULT_REPEATED_FOR_S = 15.0  # a refused request for a query's result
 
 
 def poll_intervals(poll_s: float) -> Iterator[float]:
@@ -26,6 +28,17 @@ def poll_intervals(poll_s: float) -> Iterator[float]:
     while True:
         yield interval
         interval = min(2 * interval, poll_s)
+
+
+def result_retry() -> Retry:
+    """How the client repeats a refused request for the result of a query: pass it to `QueryJob.result`.
+
+    A job that failed for a rate limit looks to the client like such a request. By default the client repeats it for ten
+    minutes before it runs the statement again.
+    """
+    from google.cloud.bigquery import DEFAULT_RETRY
+
+    return DEFAULT_RETRY.with_timeout(RESULT_REPEATED_FOR_S)
 
 
 @dataclass(frozen=True)
@@ -105,7 +118,7 @@ class Jobs:
 
         try:
             job = self._query(configuration)
-            found = job.result(max_results=max_rows)
+            found = job.result(max_results=max_rows, retry=result_retry())
         except GoogleAPICallError as error:
             raise _job_failed(error) from error
         return QueryResult(int(found.total_rows), tuple(dict(row) for row in found), job.total_bytes_billed or 0)

@@ -9,6 +9,8 @@ import contextlib
 import re
 from typing import TYPE_CHECKING, NamedTuple
 
+from dedup_clone.warehouse.jobs import result_retry
+
 if TYPE_CHECKING:
     from google.cloud.bigquery import Client
 
@@ -72,7 +74,7 @@ def read_views_of_other_projects(client: Client, project: str, location: str) ->
         project=project,
     )
     views = []
-    for row in job.result():
+    for row in job.result(retry=result_retry()):
         name = f"{row.project_id}.{row.table_schema}.{row.table_name}"
         with contextlib.suppress(NotFound):  # dropped meanwhile
             views.append(MaterializedView(row.project_id, name, client.get_table(name).mview_query or ""))

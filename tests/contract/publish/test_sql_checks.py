@@ -187,6 +187,17 @@ def test_an_id_whose_date_changed_stops_the_publish_and_is_named(world: FeedOnSt
     world.publish(world.land(9, [row(9, 1, day=YESTERDAY), row(9, 2)]), engine=engine)
 
 
+@pytest.mark.timeout(100)  # the client alone would ask for a refused query's result for ten minutes
+def test_a_query_that_is_refused_for_its_rate_runs_again_after_seconds(world: FeedOnStandIn, declare: Declare) -> None:
+    declare(POSITIVE)
+    run = loaded(world, 5, 3)
+    match = {"job_type": "query"}
+    world.add_fault({"match": match, "effect": "error", "reason": "rateLimitExceeded", "nth": 2, "times": 1})
+    run.step("check")
+    world.clear_faults()
+    assert result(run)["found"] == "0 rows"
+
+
 def test_a_table_too_large_for_the_check_is_refused_before_the_dedup(
     world: FeedOnStandIn, monkeypatch: pytest.MonkeyPatch
 ) -> None:
