@@ -20,14 +20,12 @@ from typing import Any
 
 from airflow.sdk import DAG, Context, task
 
-from dedup_clone.orchestration.bootstrap import bootstrap_tasks
-from dedup_clone.orchestration.bootstrap.bootstrap_form import bootstrap_params
-from dedup_clone.orchestration.publish.publish_steps import feed_dag_arguments, load_to_commit
+from dedup_clone.orchestration import bootstrap as operation
+from dedup_clone.orchestration.forms import AskOnceOperator
 from dedup_clone.orchestration.runners import dedup_operator
-from dedup_clone.orchestration.shared.approval_operator import AskOnceOperator
-from dedup_clone.orchestration.shared.dag_factory import TAG, build_dags
-from dedup_clone.orchestration.shared.feed_setup import FeedSetup
-from dedup_clone.orchestration.shared.task_runtime import RESOLVE_BOOTSTRAP, spec_field
+from dedup_clone.orchestration.setup import TAG, FeedSetup, build_dags
+from dedup_clone.orchestration.steps import feed_dag_arguments, load_to_commit
+from dedup_clone.orchestration.task_runtime import RESOLVE_BOOTSTRAP, spec_field
 
 
 def bootstrap(setup: FeedSetup) -> DAG:
@@ -38,13 +36,13 @@ def bootstrap(setup: FeedSetup) -> DAG:
         max_active_runs=2,  # one run may wait for approval while another one works; only one run holds the lease
         doc_md=__doc__,
         tags=[TAG, setup.feed.feed, "bootstrap"],
-        params=bootstrap_params(),
+        params=operation.params(),
         **feed_dag_arguments(setup, task_timeout=timedelta(hours=12)),  # a whole table is written
     ) as dag:
         # -- 1 show ------- in: the form           runs: worker    out: what would happen
         @task
         def show_existing(**context: Any) -> dict[str, str]:
-            return bootstrap_tasks.show_existing(setup, Context(**context))
+            return operation.show(setup, Context(**context))
 
         # -- 2 approve ---- in: what was shown     runs: a person  out: approved, or every later task is skipped
         approve_bootstrap = AskOnceOperator(
@@ -57,12 +55,12 @@ def bootstrap(setup: FeedSetup) -> DAG:
         # -- 3 resolve ---- in: the form           runs: worker    out: publish spec (lease acquired)
         @task
         def resolve_bootstrap(**context: Any) -> dict[str, Any]:
-            return bootstrap_tasks.resolve(setup, Context(**context))
+            return operation.resolve(setup, Context(**context))
 
         # -- 4 export ----- in: the table          runs: BigQuery  out: its files in state, the request
         @task
         def export_existing(**context: Any) -> None:
-            bootstrap_tasks.export(setup, Context(**context))
+            operation.export(setup, Context(**context))
 
         # -- 5 dedup ------ in: request            runs: Spark     out: data folder, candidate manifest
         dedup = dedup_operator(
@@ -70,12 +68,12 @@ def bootstrap(setup: FeedSetup) -> DAG:
         )
 
         # -- 6 load, 7 check, 8 swap, 9 commit, and reconcile_failure: see load_to_commit
-        steps = load_to_commit(setup, swap_operator=bootstrap_tasks.SwapExistingOperator, spark_task=dedup)
+        steps = load_to_commit(setup, swap_operator=operation.SwapExistingOperator, spark_task=dedup)
 
         # -- 10 clean ----- in: exported files     runs: worker    out: how many were deleted
         @task
         def delete_export(**context: Any) -> int:
-            return bootstrap_tasks.delete_export(setup, Context(**context))
+            return operation.delete_export(setup, Context(**context))
 
         resolve, export = resolve_bootstrap(), export_existing()
         show_existing() >> approve_bootstrap >> resolve >> export >> dedup >> steps.load

@@ -20,9 +20,8 @@ from typing import Any
 
 from airflow.sdk import DAG, Context, task
 
-from dedup_clone.orchestration.content_audit import audit, audit_params
-from dedup_clone.orchestration.shared.dag_factory import TAG, build_dags
-from dedup_clone.orchestration.shared.feed_setup import FeedSetup
+from dedup_clone.orchestration import content_audit as operation
+from dedup_clone.orchestration.setup import TAG, FeedSetup, build_dags
 
 EVERY_DAY = "15 4 * * *"  # UTC; any time will do
 
@@ -39,7 +38,7 @@ def content_audit(setup: FeedSetup) -> DAG:
         doc_md=__doc__,
         auto_register=False,  # see build_dags
         tags=[TAG, setup.feed.feed, "audit"],
-        params=audit_params(),
+        params=operation.params(),
         default_args={
             "owner": setup.feed.owner,
             "retries": 5,
@@ -50,7 +49,7 @@ def content_audit(setup: FeedSetup) -> DAG:
 
         @task
         def compare_partitions(**context: Any) -> list[dict[str, Any]]:
-            return audit(setup, Context(**context))
+            return operation.audit(setup, Context(**context))
 
         compare_partitions()
     return dag

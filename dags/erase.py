@@ -18,14 +18,12 @@ from typing import Any
 
 from airflow.sdk import DAG, Context, task
 
-from dedup_clone.orchestration.erasure import erasure_tasks
-from dedup_clone.orchestration.erasure.erasure_form import erasure_params
-from dedup_clone.orchestration.publish.publish_steps import feed_dag_arguments, load_to_commit
+from dedup_clone.orchestration import erase as operation
+from dedup_clone.orchestration.forms import AskOnceOperator
 from dedup_clone.orchestration.runners import dedup_operator
-from dedup_clone.orchestration.shared.approval_operator import AskOnceOperator
-from dedup_clone.orchestration.shared.dag_factory import TAG, build_dags
-from dedup_clone.orchestration.shared.feed_setup import FeedSetup
-from dedup_clone.orchestration.shared.task_runtime import RESOLVE_ERASURE, spec_field
+from dedup_clone.orchestration.setup import TAG, FeedSetup, build_dags
+from dedup_clone.orchestration.steps import feed_dag_arguments, load_to_commit
+from dedup_clone.orchestration.task_runtime import RESOLVE_ERASURE, spec_field
 
 
 def erase(setup: FeedSetup) -> DAG:
@@ -36,13 +34,13 @@ def erase(setup: FeedSetup) -> DAG:
         max_active_runs=4,  # some runs may wait for approval while another one works; only one run holds the lease
         doc_md=__doc__,
         tags=[TAG, setup.feed.feed, "erase"],
-        params=erasure_params(),
+        params=operation.params(),
         **feed_dag_arguments(setup, task_timeout=timedelta(hours=12)),  # the keys of a whole table are read
     ) as dag:
         # -- 1 show ------- in: the form, the keys runs: worker    out: what would be deleted
         @task
         def show_erasure(**context: Any) -> dict[str, Any]:
-            return erasure_tasks.show_erasure(setup, Context(**context))
+            return operation.show(setup, Context(**context))
 
         # -- 2 approve ---- in: what was shown     runs: a person  out: approved, or every later task is skipped
         approve_erasure = AskOnceOperator(
@@ -55,7 +53,7 @@ def erase(setup: FeedSetup) -> DAG:
         # -- 3 resolve ---- in: the form           runs: worker    out: publish spec (lease acquired, request written)
         @task
         def resolve_erasure(**context: Any) -> dict[str, Any]:
-            return erasure_tasks.resolve(setup, Context(**context))
+            return operation.resolve(setup, Context(**context))
 
         # -- 4 dedup ------ in: request            runs: Spark     out: data folder, candidate manifest
         dedup = dedup_operator(
@@ -68,7 +66,7 @@ def erase(setup: FeedSetup) -> DAG:
         # -- 9 delete ----- in: state              runs: worker    out: the deleted folders (the file of keys goes too)
         @task
         def delete_leftovers(**context: Any) -> list[str]:
-            return erasure_tasks.clean(setup, Context(**context))
+            return operation.clean(setup, Context(**context))
 
         resolve = resolve_erasure()
         show_erasure() >> approve_erasure >> resolve >> dedup >> steps.load

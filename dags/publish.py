@@ -21,13 +21,11 @@ from pathlib import Path
 
 from airflow.sdk import DAG, task
 
-from dedup_clone.orchestration.publish.publish_form import publish_params
-from dedup_clone.orchestration.publish.publish_steps import delete_unneeded_data, feed_dag_arguments, load_to_commit
-from dedup_clone.orchestration.publish.resolve_operator import MAX_ACTIVE_RUNS, ResolvePublishOperator
+from dedup_clone.orchestration import publish as operation
 from dedup_clone.orchestration.runners import dedup_operator
-from dedup_clone.orchestration.shared.dag_factory import TAG, build_dags
-from dedup_clone.orchestration.shared.feed_setup import FeedSetup
-from dedup_clone.orchestration.shared.task_runtime import RESOLVE_PUBLISH, spec_field
+from dedup_clone.orchestration.setup import TAG, FeedSetup, build_dags
+from dedup_clone.orchestration.steps import delete_unneeded_data, feed_dag_arguments, load_to_commit
+from dedup_clone.orchestration.task_runtime import RESOLVE_PUBLISH, spec_field
 
 
 def publish(setup: FeedSetup) -> DAG:
@@ -35,14 +33,14 @@ def publish(setup: FeedSetup) -> DAG:
         setup.dag_id("publish"),
         description=f"Publishes {setup.feed.feed}: {setup.feed.description}",
         schedule=None,
-        max_active_runs=MAX_ACTIVE_RUNS,
+        max_active_runs=operation.MAX_ACTIVE_RUNS,
         doc_md=__doc__,
         tags=[TAG, setup.feed.feed, "publish"],
-        params=publish_params(setup.feed),
+        params=operation.params(setup.feed),
         **feed_dag_arguments(setup),
     ) as dag:
         # -- 1 resolve --- in: parameters, state   runs: worker    out: publish spec (lease acquired, request written)
-        resolve = ResolvePublishOperator(task_id=RESOLVE_PUBLISH, setup=setup)
+        resolve = operation.ResolvePublishOperator(task_id=RESOLVE_PUBLISH, setup=setup)
 
         # -- 2 dedup ----- in: request             runs: Spark     out: data folder, candidate manifest
         dedup = dedup_operator(setup, task_id="dedup_snapshot", request_uri=spec_field("request_uri"))

@@ -20,13 +20,12 @@ from typing import Any
 
 from airflow.sdk import DAG, Context, task
 
-from dedup_clone.orchestration.publish.publish_steps import feed_dag_arguments, load_to_commit
-from dedup_clone.orchestration.rebuild import rebuild_tasks
+from dedup_clone.orchestration import rebuild as operation
+from dedup_clone.orchestration.forms import AskOnceOperator
 from dedup_clone.orchestration.runners import dedup_operator
-from dedup_clone.orchestration.shared.approval_operator import AskOnceOperator
-from dedup_clone.orchestration.shared.dag_factory import TAG, build_dags
-from dedup_clone.orchestration.shared.feed_setup import FeedSetup
-from dedup_clone.orchestration.shared.task_runtime import RESOLVE_REBUILD, spec_field
+from dedup_clone.orchestration.setup import TAG, FeedSetup, build_dags
+from dedup_clone.orchestration.steps import feed_dag_arguments, load_to_commit
+from dedup_clone.orchestration.task_runtime import RESOLVE_REBUILD, spec_field
 
 
 def rebuild(setup: FeedSetup) -> DAG:
@@ -37,13 +36,13 @@ def rebuild(setup: FeedSetup) -> DAG:
         max_active_runs=2,  # one run may wait for approval while another one works; only one run holds the lease
         doc_md=__doc__,
         tags=[TAG, setup.feed.feed, "rebuild"],
-        params=rebuild_tasks.rebuild_params(),
+        params=operation.params(),
         **feed_dag_arguments(setup, task_timeout=timedelta(hours=12)),  # a whole table is written
     ) as dag:
         # -- 1 show ------- in: the form, feed file runs: worker   out: what would change; the cost
         @task
         def show_rebuild(**context: Any) -> dict[str, Any]:
-            return rebuild_tasks.show_rebuild(setup, Context(**context))
+            return operation.show(setup, Context(**context))
 
         # -- 2 approve ---- in: what was shown     runs: a person  out: approved, or every later task is skipped
         approve_rebuild = AskOnceOperator(
@@ -56,12 +55,12 @@ def rebuild(setup: FeedSetup) -> DAG:
         # -- 3 resolve ---- in: the form           runs: worker    out: publish spec (lease acquired)
         @task
         def resolve_rebuild(**context: Any) -> dict[str, Any]:
-            return rebuild_tasks.resolve(setup, Context(**context))
+            return operation.resolve(setup, Context(**context))
 
         # -- 4 export ----- in: target             runs: BigQuery  out: copied rows, their files in state, the request
         @task
         def export_rebuilt(**context: Any) -> None:
-            rebuild_tasks.export(setup, Context(**context))
+            operation.export(setup, Context(**context))
 
         # -- 5 dedup ------ in: request            runs: Spark     out: data folder, candidate manifest
         dedup = dedup_operator(
@@ -71,15 +70,15 @@ def rebuild(setup: FeedSetup) -> DAG:
         # -- 6 prepare ---- in: candidate          runs: BigQuery  out: staging with the declared columns
         @task
         def prepare_staging(**context: Any) -> None:
-            rebuild_tasks.prepare(setup, Context(**context))
+            operation.prepare(setup, Context(**context))
 
         # -- 7 load, 8 check, 9 swap, 10 commit, and reconcile_failure: see load_to_commit
-        steps = load_to_commit(setup, swap_operator=rebuild_tasks.SwapRebuiltOperator, spark_task=dedup)
+        steps = load_to_commit(setup, swap_operator=operation.SwapRebuiltOperator, spark_task=dedup)
 
         # -- 11 clean ----- in: copy, exported files runs: worker  out: how many were deleted
         @task
         def delete_copies(**context: Any) -> int:
-            return rebuild_tasks.clean(setup, Context(**context))
+            return operation.clean(setup, Context(**context))
 
         resolve, export, prepare = resolve_rebuild(), export_rebuilt(), prepare_staging()
         show_rebuild() >> approve_rebuild >> resolve >> export >> dedup >> prepare >> steps.load

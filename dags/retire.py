@@ -16,11 +16,10 @@ from typing import Any
 
 from airflow.sdk import DAG, Context, task
 
-from dedup_clone.orchestration.publish.publish_steps import feed_dag_arguments
-from dedup_clone.orchestration.retirement import retirement_tasks
-from dedup_clone.orchestration.shared.approval_operator import AskOnceOperator
-from dedup_clone.orchestration.shared.dag_factory import TAG, build_dags
-from dedup_clone.orchestration.shared.feed_setup import FeedSetup
+from dedup_clone.orchestration import retire as operation
+from dedup_clone.orchestration.forms import AskOnceOperator
+from dedup_clone.orchestration.setup import TAG, FeedSetup, build_dags
+from dedup_clone.orchestration.steps import feed_dag_arguments
 
 
 def retire(setup: FeedSetup) -> DAG:
@@ -31,13 +30,13 @@ def retire(setup: FeedSetup) -> DAG:
         max_active_runs=1,
         doc_md=__doc__,
         tags=[TAG, setup.feed.feed, "retire"],
-        params=retirement_tasks.retirement_params(),
+        params=operation.params(),
         **feed_dag_arguments(setup, task_timeout=timedelta(hours=12)),  # target may be exported
     ) as dag:
         # -- 1 show ------- in: the form, state    runs: worker    out: what would be done
         @task
         def show_retirement(**context: Any) -> dict[str, Any]:
-            return retirement_tasks.show_retirement(setup, Context(**context))
+            return operation.show(setup, Context(**context))
 
         # -- 2 approve ---- in: what was shown     runs: a person  out: approved, or the later task is skipped
         approve_retirement = AskOnceOperator(
@@ -50,7 +49,7 @@ def retire(setup: FeedSetup) -> DAG:
         # -- 3 retire ----- in: the form           runs: worker    out: the record of the retirement
         @task
         def retire_feed(**context: Any) -> dict[str, Any]:
-            return retirement_tasks.retire(setup, Context(**context))
+            return operation.retire(setup, Context(**context))
 
         show_retirement() >> approve_retirement >> retire_feed()
     return dag

@@ -19,12 +19,10 @@ from typing import Any
 from airflow.providers.standard.operators.empty import EmptyOperator
 from airflow.sdk import DAG, Context, task
 
-from dedup_clone.orchestration.publish.publish_steps import feed_dag_arguments, load_to_commit
-from dedup_clone.orchestration.rollback import rollback_tasks
-from dedup_clone.orchestration.rollback.rollback_form import rollback_params
-from dedup_clone.orchestration.shared.approval_operator import AskOnceOperator
-from dedup_clone.orchestration.shared.dag_factory import TAG, build_dags
-from dedup_clone.orchestration.shared.feed_setup import FeedSetup
+from dedup_clone.orchestration import rollback as operation
+from dedup_clone.orchestration.forms import AskOnceOperator
+from dedup_clone.orchestration.setup import TAG, FeedSetup, build_dags
+from dedup_clone.orchestration.steps import feed_dag_arguments, load_to_commit
 
 
 def rollback(setup: FeedSetup) -> DAG:
@@ -35,11 +33,11 @@ def rollback(setup: FeedSetup) -> DAG:
         max_active_runs=4,  # some runs may wait for approval while another one works; only one run holds the lease
         doc_md=__doc__,
         tags=[TAG, setup.feed.feed, "rollback"],
-        params=rollback_params(),
+        params=operation.params(),
         **feed_dag_arguments(setup),
     ) as dag:
         # -- 1 difference - in: the form           runs: worker    out: what would change
-        show_difference = rollback_tasks.ShowDifferenceOperator(task_id="show_difference", setup=setup)
+        show_difference = operation.ShowDifferenceOperator(task_id="show_difference", setup=setup)
 
         # -- 2 approve ---- in: the difference     runs: a person  out: approved, or every later task is skipped
         approve_rollback = AskOnceOperator(
@@ -52,10 +50,10 @@ def rollback(setup: FeedSetup) -> DAG:
         # -- 3 resolve ---- in: the form           runs: worker    out: publish spec (lease acquired, candidate written)
         @task
         def resolve_rollback(**context: Any) -> dict[str, Any]:
-            return rollback_tasks.resolve(setup, Context(**context))
+            return operation.resolve(setup, Context(**context))
 
         # -- 4 load, 5 check, 6 swap, 7 commit, and reconcile_failure: see load_to_commit
-        steps = load_to_commit(setup, load_operator=rollback_tasks.RestoreStagingOperator)
+        steps = load_to_commit(setup, load_operator=operation.RestoreStagingOperator)
 
         # -- 8 end -------- in: the commit         runs: nowhere   out: the run's state
         # Airflow derives the state of a run from its last tasks. If reconcile_failure were the only last task, a failed

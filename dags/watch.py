@@ -20,8 +20,7 @@ from pathlib import Path
 from airflow.providers.standard.operators.trigger_dagrun import TriggerDagRunOperator
 from airflow.sdk import DAG
 
-from dedup_clone.orchestration.shared.dag_factory import TAG, build_dags
-from dedup_clone.orchestration.shared.feed_setup import FeedSetup
+from dedup_clone.orchestration.setup import TAG, FeedSetup, build_dags
 from dedup_clone.orchestration.watch.delivery_sensor import DeliverySensor
 
 

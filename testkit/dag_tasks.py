@@ -26,14 +26,13 @@ from google.cloud.bigquery import Client
 from dedup_clone.contract.delivery import Delivery
 from dedup_clone.contract.records import from_plain, to_plain
 from dedup_clone.freshness.feed_state import FailedRun
+from dedup_clone.orchestration import jobs, task_runtime
 from dedup_clone.orchestration.runners import engine_dispatch, remote_operator
 from dedup_clone.orchestration.runners.local import LocalSparkOperator
-from dedup_clone.orchestration.shared import bigquery_operators, task_runtime
-from dedup_clone.orchestration.shared.feed_setup import FeedSetup, find_folders
-from dedup_clone.orchestration.shared.publish_run import publish_run_id
+from dedup_clone.orchestration.setup import FeedSetup, find_folders
 from dedup_clone.orchestration.watch import delivery_sensor
 from dedup_clone.orchestration.watch.delivery_sensor import DeliverySensor
-from dedup_clone.orchestration.watch.publish_runs import find_failed_publish
+from dedup_clone.orchestration.watch.publish_runs import find_failed_publish, publish_run_id
 from dedup_clone.orchestration.watchdog import reporting
 from dedup_clone.orchestration.watchdog.feed_check import check_feed
 from dedup_clone.publish.step_specs import PublishSpec
@@ -138,7 +137,7 @@ class DagTasks:
         monkeypatch.setattr(
             LocalSparkOperator, "run_spark", lambda task, context: world.dedup.run(self.spec.request_uri)
         )
-        monkeypatch.setattr(bigquery_operators, "BigQueryHook", lambda **_: self.hook)
+        monkeypatch.setattr(jobs, "BigQueryHook", lambda **_: self.hook)
 
     def context(self, task_id: str) -> Any:
         """The context of a task instance, whose task is a copy to be executed, as in Airflow."""

@@ -18,7 +18,7 @@ from dedup_clone.contract.engine import Engine
 from dedup_clone.engines.dedup_in_bigquery import dedup_in_bigquery
 from dedup_clone.engines.staging_job import finish_staging, staging_configuration
 from dedup_clone.engines.stream_changes import changes_to_stream, finish_if_applied, stream_changes
-from dedup_clone.orchestration.shared.swap_job import swap_configuration
+from dedup_clone.orchestration.jobs import swap_configuration
 from dedup_clone.publish.attempt_jobs import attempt_job_id
 from dedup_clone.publish.check import check_before_swap
 from dedup_clone.publish.commit import commit_attempt

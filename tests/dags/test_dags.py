@@ -27,7 +27,7 @@ from airflow.serialization.serialized_objects import DagSerialization
 from jsonschema import Draft202012Validator, FormatChecker
 
 from dedup_clone import page
-from dedup_clone.orchestration.shared.feed_setup import find_folders, read_feed_setup
+from dedup_clone.orchestration.setup import find_folders, read_feed_setup
 from dedup_clone.settings.feed import ContentAuditSettings
 from tests.dags.conftest import DAGS, change_yaml
 from tests.golden_files import assert_golden, assert_no_other_golden
@@ -84,7 +84,7 @@ def test_parsing_the_tree_that_is_deployed_uses_no_network_and_no_heavy_module(t
     done = parse(copy_dags(tmp_path))
     assert done.returncode == 0, done.stderr
     imported = done.stdout.split()
-    assert "dedup_clone.orchestration.shared.dag_factory" in imported
+    assert "dedup_clone.orchestration.setup" in imported
     heavy = [m for m in imported if m.split(".")[0] in {"pyspark", "pandas", "numpy", "pyarrow", "duckdb", "sqlglot"}]
     assert heavy == []
 

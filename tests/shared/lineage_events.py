@@ -13,10 +13,10 @@ from airflow.sdk.api.datamodels._generated import TIRunContext
 from airflow.sdk.execution_time.task_runner import RuntimeTaskInstance
 
 from dedup_clone.contract.engine import Engine
-from dedup_clone.orchestration.publish.publish_steps import feed_dag_arguments, load_to_commit
 from dedup_clone.orchestration.runners import dedup_operator
-from dedup_clone.orchestration.shared.feed_setup import FeedSetup
-from dedup_clone.orchestration.shared.task_runtime import RESOLVE_PUBLISH
+from dedup_clone.orchestration.setup import FeedSetup
+from dedup_clone.orchestration.steps import feed_dag_arguments, load_to_commit
+from dedup_clone.orchestration.task_runtime import RESOLVE_PUBLISH
 from testkit.airflow import LineageListener, dag_run
 
 NOW = datetime.now(UTC)

@@ -11,11 +11,11 @@ from airflow.sdk.exceptions import AirflowSkipException
 from dedup_clone.audit.choose_partitions import choose_partitions
 from dedup_clone.audit.compare_partitions import compare_partitions
 from dedup_clone.contract.errors import ConfigurationError
-from dedup_clone.orchestration.shared.feed_setup import FeedSetup
-from dedup_clone.orchestration.shared.task_runtime import fail_without_retry, open_feed_services
+from dedup_clone.orchestration.setup import FeedSetup
+from dedup_clone.orchestration.task_runtime import fail_without_retry, open_feed_services
 
 
-def audit_params() -> dict[str, Param]:
+def params() -> dict[str, Param]:
     """The trigger form."""
     return {
         "date": Param(

@@ -13,7 +13,7 @@ from dedup_clone.contract.engine import Engine
 from dedup_clone.contract.records import from_json
 from dedup_clone.orchestration.runners import dedup_operator, engine_dispatch, remote_operator
 from dedup_clone.orchestration.runners.workload import Workload
-from dedup_clone.orchestration.shared.feed_setup import FeedSetup, find_folders
+from dedup_clone.orchestration.setup import FeedSetup, find_folders
 from dedup_clone.settings.deployment import Deployment, read_deployment
 from dedup_clone.settings.feed import Feed, read_feed
 from dedup_clone.settings.spark_settings import ClusterSettings, Runner, SparkSettings, SparkSize

@@ -18,7 +18,7 @@ from dedup_clone.contract.request import Plan
 from dedup_clone.contract.table import UpdateIdMode
 from dedup_clone.orchestration.runners import engine_dispatch, remote_operator
 from dedup_clone.orchestration.runners.workload import Method, Workload, read_workload
-from dedup_clone.orchestration.shared.task_runtime import pull_spec
+from dedup_clone.orchestration.task_runtime import pull_spec
 from dedup_clone.publish.services import Services
 from dedup_clone.publish.step_specs import PublishSpec
 from testkit.airflow import dag_run

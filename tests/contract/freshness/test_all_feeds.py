@@ -18,8 +18,8 @@ from dedup_clone.contract.errors import FeedsNotChecked
 from dedup_clone.contract.kind import Kind
 from dedup_clone.freshness.incident_records import read_incident_records
 from dedup_clone.freshness.verdict import FreshnessStatus, FreshnessVerdict
-from dedup_clone.orchestration.shared.feed_setup import DeployedFolders, find_folders
-from dedup_clone.orchestration.shared.task_runtime import Clients
+from dedup_clone.orchestration.setup import DeployedFolders, find_folders
+from dedup_clone.orchestration.task_runtime import Clients
 from dedup_clone.orchestration.watchdog import all_feeds, feed_check, unchecked_feed
 from dedup_clone.orchestration.watchdog.all_feeds import check_all_feeds
 from dedup_clone.settings.alert_settings import AlertSettings, NotifierSettings

@@ -16,7 +16,7 @@ import json, sys
 from pathlib import Path
 from airflow.dag_processing.dagbag import DagBag
 import dedup_clone
-from dedup_clone.orchestration.shared.feed_setup import find_folders
+from dedup_clone.orchestration.setup import find_folders
 from dedup_clone.settings.feed import read_feed
 from dedup_clone.warehouse.sql_files import TableNames, render
 

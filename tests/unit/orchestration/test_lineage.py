@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from dedup_clone.contract.engine import Engine
-from dedup_clone.orchestration.shared.feed_setup import find_folders, read_feed_setup
+from dedup_clone.orchestration.setup import find_folders, read_feed_setup
 from testkit.feed_on_stand_in import REPOSITORY
 from tests.shared.lineage_events import TASKS, Listener, dag_of, expected, task_instance
 from tests.shared.lineage_events import listener as listener

@@ -22,8 +22,8 @@ from dedup_clone.contract.errors import (
     OutcomeUnknown,
     SparkUnavailable,
 )
-from dedup_clone.orchestration.shared.retries import is_permanent, retry_arguments
-from dedup_clone.orchestration.shared.task_runtime import fail_without_retry
+from dedup_clone.orchestration.retries import is_permanent, retry_arguments
+from dedup_clone.orchestration.task_runtime import fail_without_retry
 
 HOUR = timedelta(hours=1)
 

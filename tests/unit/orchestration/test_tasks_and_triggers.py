@@ -14,11 +14,8 @@ from airflow.sdk.exceptions import AirflowFailException, AirflowRuntimeError
 
 from dedup_clone.contract.errors import ConfigurationError, ContractViolation, LeaseLost, LostRace
 from dedup_clone.freshness.feed_state import DagActivity
-from dedup_clone.orchestration.bootstrap import bootstrap_tasks
-from dedup_clone.orchestration.erasure import erasure_tasks
-from dedup_clone.orchestration.publish import publish_steps
-from dedup_clone.orchestration.rebuild import rebuild_tasks
-from dedup_clone.orchestration.shared.task_runtime import dag_run_is_running, environment_name
+from dedup_clone.orchestration import bootstrap, erase, rebuild, steps
+from dedup_clone.orchestration.task_runtime import dag_run_is_running, environment_name
 from dedup_clone.orchestration.watch import delivery_sensor
 from dedup_clone.orchestration.watch.delivery_sensor import DeliveryTrigger
 from dedup_clone.orchestration.watchdog.feed_check import dag_activity
@@ -76,11 +73,11 @@ def test_an_environment_without_a_name_of_its_own_does_nothing(monkeypatch: pyte
 @pytest.mark.parametrize(
     ("module", "task"),
     [
-        (publish_steps, lambda: publish_steps._commit_generation(None, {}, None)),  # type: ignore[arg-type]
-        (publish_steps, lambda: publish_steps._reconcile_failure(None, {"dag_run": None}, None)),  # type: ignore[arg-type]
-        (bootstrap_tasks, lambda: bootstrap_tasks.delete_export(None, {})),  # type: ignore[arg-type, typeddict-item]
-        (rebuild_tasks, lambda: rebuild_tasks.clean(None, {})),  # type: ignore[arg-type, typeddict-item]
-        (erasure_tasks, lambda: erasure_tasks.clean(None, {})),  # type: ignore[arg-type, typeddict-item]
+        (steps, lambda: steps._commit_generation(None, {}, None)),  # type: ignore[arg-type]
+        (steps, lambda: steps._reconcile_failure(None, {"dag_run": None}, None)),  # type: ignore[arg-type]
+        (bootstrap, lambda: bootstrap.delete_export(None, {})),  # type: ignore[arg-type, typeddict-item]
+        (rebuild, lambda: rebuild.clean(None, {})),  # type: ignore[arg-type, typeddict-item]
+        (erase, lambda: erase.clean(None, {})),  # type: ignore[arg-type, typeddict-item]
     ],
 )
 @pytest.mark.parametrize("permanent", [LeaseLost("another run has it"), ContractViolation("it is damaged")])

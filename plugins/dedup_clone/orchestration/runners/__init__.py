@@ -7,7 +7,7 @@ from typing import Any
 from airflow.sdk import BaseOperator
 
 from dedup_clone.orchestration.runners.runner_config import runner_of
-from dedup_clone.orchestration.shared.feed_setup import FeedSetup
+from dedup_clone.orchestration.setup import FeedSetup
 from dedup_clone.settings.spark_settings import Runner
 
 

@@ -10,9 +10,9 @@ from typing import Any
 from airflow.sdk import BaseOperator, Context
 
 from dedup_clone.engines.dedup_in_bigquery import dedup_in_bigquery
-from dedup_clone.orchestration.shared.feed_setup import FeedSetup
-from dedup_clone.orchestration.shared.lineage import landing_dataset, operator_lineage, state_dataset, table_dataset
-from dedup_clone.orchestration.shared.task_runtime import (
+from dedup_clone.orchestration.lineage import landing_dataset, operator_lineage, state_dataset, table_dataset
+from dedup_clone.orchestration.setup import FeedSetup
+from dedup_clone.orchestration.task_runtime import (
     RESOLVE_PUBLISH,
     fail_without_retry,
     open_feed_services,

@@ -9,7 +9,7 @@ from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOpe
 
 from dedup_clone.orchestration.runners.engine_dispatch import EngineDispatchMixin
 from dedup_clone.orchestration.runners.local_spark_conf import emulator_spark_conf, event_log_conf, local_spark_conf
-from dedup_clone.orchestration.shared.feed_setup import FeedSetup
+from dedup_clone.orchestration.setup import FeedSetup
 
 EVENTS_VARIABLE = "DEDUP_CLONE_SPARK_EVENTS"  # the URI of the folder for event logs
 

@@ -33,7 +33,7 @@ from dedup_clone.orchestration.runners.sizing import size_run, spark_properties
 from dedup_clone.orchestration.runners.spark_run import SparkJobSpec, SparkRun, SparkRunner, SparkRunState, run_name
 from dedup_clone.orchestration.runners.spark_run_trigger import SparkRunTrigger
 from dedup_clone.orchestration.runners.workload import read_workload
-from dedup_clone.orchestration.shared.task_runtime import (
+from dedup_clone.orchestration.task_runtime import (
     fail_without_retry,
     has_spec,
     open_feed_services,

@@ -13,7 +13,7 @@ from dedup_clone.orchestration.runners.cluster import ClusterRunner
 from dedup_clone.orchestration.runners.procedure import ProcedureRunner
 from dedup_clone.orchestration.runners.serverless import ServerlessRunner
 from dedup_clone.orchestration.runners.spark_run import SparkRunner
-from dedup_clone.orchestration.shared.feed_setup import FeedSetup
+from dedup_clone.orchestration.setup import FeedSetup
 from dedup_clone.settings.spark_settings import Runner, SparkSettings
 
 if TYPE_CHECKING:

@@ -21,10 +21,14 @@ from airflow.sdk.exceptions import AirflowFailException
 from airflow.triggers.base import BaseTrigger, TriggerEvent
 
 from dedup_clone.contract.delivery import Delivery
-from dedup_clone.orchestration.shared.feed_setup import FeedSetup
-from dedup_clone.orchestration.shared.publish_run import MAX_RUNS, publish_run_id
-from dedup_clone.orchestration.shared.task_runtime import open_feed_services, open_gcs_bucket
-from dedup_clone.orchestration.watch.publish_runs import deliveries_without_run, find_failed_publish
+from dedup_clone.orchestration.setup import FeedSetup
+from dedup_clone.orchestration.task_runtime import open_feed_services, open_gcs_bucket
+from dedup_clone.orchestration.watch.publish_runs import (
+    MAX_RUNS,
+    deliveries_without_run,
+    find_failed_publish,
+    publish_run_id,
+)
 from dedup_clone.publish.records.index_refresh import try_refresh_index
 from dedup_clone.publish.services import Services
 from dedup_clone.publish.waiting_deliveries import find_backlog

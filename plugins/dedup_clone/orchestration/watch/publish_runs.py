@@ -1,4 +1,4 @@
-"""Finds a delivery's publish runs in Airflow, and decides when the watch DAG repeats one that did not publish it."""
+"""Names and finds a delivery's publish runs, and decides when the watch DAG repeats one that did not publish it."""
 
 from __future__ import annotations
 
@@ -12,8 +12,7 @@ from airflow.sdk.execution_time.task_runner import RuntimeTaskInstance
 from dedup_clone.checks.check_result import CheckResult
 from dedup_clone.contract.delivery import Delivery
 from dedup_clone.freshness.feed_state import FailedRun
-from dedup_clone.orchestration.shared.publish_run import MAX_RUNS, RUNS_BEFORE_REPORT, publish_run_id
-from dedup_clone.orchestration.shared.task_runtime import is_not_found
+from dedup_clone.orchestration.task_runtime import is_not_found
 from dedup_clone.publish.records.attempt_records import failed_checks
 from dedup_clone.publish.records.stopped_publish import find_stopped_before_dedup
 from dedup_clone.publish.services import Services
@@ -22,12 +21,28 @@ from dedup_clone.state.index import ended_attempts
 if TYPE_CHECKING:
     from airflow.sdk.execution_time.comms import DagRunResult
 
+AUTOMATIC = "publish__"  # how the ids of runs begin that the watch DAG starts
+# After this many runs that did not publish their delivery, the watchdog reports the delivery. A further run is then
+# started only if the last one failed before it read rows, because only such runs are cheap.
+RUNS_BEFORE_REPORT = 4
+MAX_RUNS = RUNS_BEFORE_REPORT + 24  # the 24: one run an hour for a day, because an outage can last long
 REPEAT_AFTER = timedelta(minutes=10)  # from a failure to the first repeat; doubles for each further repeat
 LONGEST_PAUSE = timedelta(hours=1)  # between a failure and the repeat
 RUN_IDS_PER_CALL = 100
 FAILED_CHECK = "a check before the swap failed"
 # Compared with `==`: the text of Airflow's enum is "DagRunState.FAILED", not "failed".
 ENDED = (DagRunState.FAILED, DagRunState.SUCCESS)
+
+
+def publish_run_id(delivery: Delivery, number: int = 1) -> str:
+    """The id of the delivery's `number`-th run. It is not random, so that no run is started twice."""
+    first = f"{AUTOMATIC}{delivery.snapshot_id}__{delivery.marker_generation}"
+    return first if number == 1 else f"{first}__{number}"
+
+
+def is_automatic_run(run_id: str, delivery: Delivery) -> bool:
+    """Whether the watch DAG started the run, and not a person."""
+    return run_id in [publish_run_id(delivery, number) for number in range(1, MAX_RUNS + 1)]
 
 
 def deliveries_without_run(dag_id: str, deliveries: Sequence[Delivery]) -> list[Delivery]:

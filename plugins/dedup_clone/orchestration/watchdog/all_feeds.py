@@ -12,9 +12,9 @@ from pathlib import Path
 from dedup_clone.contract.errors import AlertNotSent, ConfigurationError, ContractViolation, FeedsNotChecked
 from dedup_clone.freshness.metrics import gauges_line
 from dedup_clone.freshness.verdict import read_summaries
-from dedup_clone.orchestration.shared.feed_setup import DeployedFolders, FeedSetup, read_feed_setup
-from dedup_clone.orchestration.shared.retries import is_permanent
-from dedup_clone.orchestration.shared.task_runtime import Clients, environment_name, open_clients
+from dedup_clone.orchestration.retries import is_permanent
+from dedup_clone.orchestration.setup import DeployedFolders, FeedSetup, read_feed_setup
+from dedup_clone.orchestration.task_runtime import Clients, environment_name, open_clients
 from dedup_clone.orchestration.watchdog.feed_check import check_feed
 from dedup_clone.orchestration.watchdog.invalid_feed_file import report_invalid_feed_file
 from dedup_clone.orchestration.watchdog.unchecked_feed import report_unchecked_feed

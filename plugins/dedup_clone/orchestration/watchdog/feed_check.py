@@ -13,8 +13,8 @@ from dedup_clone.freshness.incident_records import read_incident_records
 from dedup_clone.freshness.metrics import feed_metrics, gauges_line
 from dedup_clone.freshness.read_feed_state import read_feed_state
 from dedup_clone.freshness.verdict import FreshnessVerdict, write_verdict
-from dedup_clone.orchestration.shared.feed_setup import FeedSetup
-from dedup_clone.orchestration.shared.task_runtime import Clients, is_not_found, open_feed_services
+from dedup_clone.orchestration.setup import FeedSetup
+from dedup_clone.orchestration.task_runtime import Clients, is_not_found, open_feed_services
 from dedup_clone.orchestration.watch.publish_runs import find_failed_publish
 from dedup_clone.orchestration.watchdog.notifiers import report_incidents
 from dedup_clone.publish.records.index_refresh import try_refresh_index

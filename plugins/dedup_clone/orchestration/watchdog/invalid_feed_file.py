@@ -13,7 +13,7 @@ from dedup_clone.freshness.verdict import (
     read_verdict,
     write_verdict,
 )
-from dedup_clone.orchestration.shared.task_runtime import environment_name
+from dedup_clone.orchestration.task_runtime import environment_name
 from dedup_clone.orchestration.watchdog.notifiers import report_incidents
 from dedup_clone.publish.services import utc_now
 from dedup_clone.settings.alert_settings import AlertSettings

@@ -8,8 +8,8 @@ from dedup_clone.contract.errors import AlertNotSent
 from dedup_clone.freshness.durations import format_time
 from dedup_clone.freshness.incident import Incident, IncidentKind, Severity
 from dedup_clone.freshness.incident_records import NO_FEED
-from dedup_clone.orchestration.shared.feed_setup import FeedSetup, read_feed_setup
-from dedup_clone.orchestration.shared.task_runtime import open_feed_services
+from dedup_clone.orchestration.setup import FeedSetup, read_feed_setup
+from dedup_clone.orchestration.task_runtime import open_feed_services
 from dedup_clone.orchestration.watchdog.notifiers import report_incidents
 from dedup_clone.publish.records.changes_table import try_load_changes
 from dedup_clone.publish.records.late_rows import find_late_rows

@@ -7,15 +7,15 @@ from typing import Any
 from airflow.sdk import Context, Param
 
 from dedup_clone.contract.records import to_plain
-from dedup_clone.orchestration.shared.feed_setup import FeedSetup
-from dedup_clone.orchestration.shared.form_fields import given_reason, required_reason, with_reason
-from dedup_clone.orchestration.shared.task_runtime import fail_without_retry, open_feed_services
+from dedup_clone.orchestration.forms import given_reason, required_reason, with_reason
+from dedup_clone.orchestration.setup import FeedSetup
+from dedup_clone.orchestration.task_runtime import fail_without_retry, open_feed_services
 from dedup_clone.publish.retirement.preview_retirement import preview_retirement
 from dedup_clone.publish.retirement.retire_feed import RetirementRequest, retire_feed
 from dedup_clone.state.current import TargetAction
 
 
-def retirement_params() -> dict[str, Param]:
+def params() -> dict[str, Param]:
     """The form's fields. By default readers keep target."""
     return {
         "target": Param(
@@ -30,7 +30,7 @@ def retirement_params() -> dict[str, Param]:
     }
 
 
-def show_retirement(setup: FeedSetup, context: Context) -> dict[str, str]:
+def show(setup: FeedSetup, context: Context) -> dict[str, str]:
     """Returns what would be done, with a text for the approver."""
     services = open_feed_services(setup)
     with fail_without_retry():

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from dedup_clone.orchestration.shared.feed_setup import FeedSetup
+from dedup_clone.orchestration.setup import FeedSetup
 from dedup_clone.state.layout import FeedLayout
 
 

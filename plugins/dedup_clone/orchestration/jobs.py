@@ -21,19 +21,19 @@ from airflow.sdk.exceptions import AirflowException, AirflowFailException
 from dedup_clone.contract.engine import Engine
 from dedup_clone.engines.staging_job import finish_staging, staging_configuration
 from dedup_clone.engines.stream_changes import changes_to_stream, finish_if_applied, stream_changes
-from dedup_clone.orchestration.shared.feed_setup import FeedSetup
-from dedup_clone.orchestration.shared.lineage import (
+from dedup_clone.orchestration.lineage import (
     LineageDataset,
     operator_lineage,
     state_dataset,
     table_dataset,
 )
-from dedup_clone.orchestration.shared.retries import is_permanent_reason
-from dedup_clone.orchestration.shared.task_runtime import fail_without_retry, open_feed_services, pull_spec
+from dedup_clone.orchestration.retries import is_permanent_reason
+from dedup_clone.orchestration.setup import FeedSetup
+from dedup_clone.orchestration.task_runtime import fail_without_retry, open_feed_services, pull_spec
 from dedup_clone.publish.attempt_jobs import find_step_job, last_failed_job
 from dedup_clone.publish.load import begin_load, dates_to_load, load_dates, read_candidate
 from dedup_clone.publish.services import Services
-from dedup_clone.publish.step_specs import PublishSpec
+from dedup_clone.publish.step_specs import SWAP_PARAMETERS, PublishSpec
 from dedup_clone.warehouse.jobs import BRIEF_POLL_S, poll_intervals
 
 APPLY_INTERVAL = timedelta(seconds=30)  # how often the task asks whether BigQuery has applied the streamed changes
@@ -185,3 +185,26 @@ class LoadStagingOperator(AttemptJobOperator):
         tables = [table_dataset(self.setup, name) for name in (names.target_table, names.incoming_table)]
         inputs = [state_dataset(self.setup)] if engine.runs_spark else tables
         return inputs, [table_dataset(self.setup, names.staging_table)]
+
+
+def swap_configuration(feed: str, target: str) -> dict[str, Any]:
+    """The configuration, which Airflow renders with the DAG's macros `names` and `options`. `target`: a table name."""
+    return {
+        "query": {
+            "query": "{% include 'publish/swap_target.sql' %}",
+            "useLegacySql": False,
+            "queryParameters": [
+                _parameter("target", "STRING", target),
+                *(_parameter(name, kind, _xcom_field(name)) for name, kind in SWAP_PARAMETERS.items()),
+            ],
+        },
+        "labels": {"dedup_clone_feed": feed, "dedup_clone_step": "swap"},
+    }
+
+
+def _xcom_field(name: str) -> str:
+    return "{{ " + f"ti.xcom_pull(task_ids='check_staging')['{name}']" + " }}"
+
+
+def _parameter(name: str, kind: str, value: str) -> dict[str, Any]:
+    return {"name": name, "parameterType": {"type": kind}, "parameterValue": {"value": value}}

@@ -1,4 +1,4 @@
-"""The tasks of the rollback DAG before the steps that it shares with publish, and its load task."""
+"""The form of the rollback DAG, its tasks before the steps that it shares with publish, and its load task."""
 
 from __future__ import annotations
 
@@ -6,18 +6,38 @@ from datetime import timedelta
 from typing import Any, NoReturn
 
 from airflow.providers.standard.triggers.temporal import TimeDeltaTrigger
-from airflow.sdk import BaseOperator, Context
+from airflow.sdk import BaseOperator, Context, Param
 
 from dedup_clone.contract.errors import LeaseHeld, RollbackRefused
 from dedup_clone.contract.records import to_plain
-from dedup_clone.orchestration.publish.resolve_operator import LEASE_RETRY_INTERVAL
-from dedup_clone.orchestration.rollback.rollback_form import requested_generation
-from dedup_clone.orchestration.shared.bigquery_operators import LoadStagingOperator
-from dedup_clone.orchestration.shared.feed_setup import FeedSetup
-from dedup_clone.orchestration.shared.form_fields import given_reason, with_reason
-from dedup_clone.orchestration.shared.task_runtime import fail_without_retry, open_feed_services, pull_spec
+from dedup_clone.orchestration.forms import given_reason, required_reason, with_reason
+from dedup_clone.orchestration.jobs import LoadStagingOperator
+from dedup_clone.orchestration.publish import LEASE_RETRY_INTERVAL
+from dedup_clone.orchestration.setup import FeedSetup
+from dedup_clone.orchestration.task_runtime import fail_without_retry, open_feed_services, pull_spec
 from dedup_clone.publish.rollback.preview_rollback import preview_rollback
 from dedup_clone.publish.rollback.resolve_rollback import RollbackRequest, resolve_rollback
+
+
+def params() -> dict[str, Param]:
+    """The form's fields, both required. The first task refuses a generation that cannot be restored."""
+    return {
+        "generation": Param(
+            None,
+            type="integer",
+            minimum=1,
+            title="Generation",
+            description="The generation whose content readers should see again. The page Snapshots lists the "
+            "generations that can be restored; so does the error of the first task if this one cannot be restored. "
+            "While another run is at work, the first task waits for its end, at most twice the freshness SLA.",
+        ),
+        "reason": required_reason("Why the generation is restored; stored in the ledger."),
+    }
+
+
+def _generation(context: Context) -> int:
+    """The generation in the form."""
+    return int(context["params"]["generation"])
 
 
 class ShowDifferenceOperator(BaseOperator):
@@ -34,9 +54,7 @@ class ShowDifferenceOperator(BaseOperator):
         services, run = open_feed_services(self.setup), context["dag_run"]
         with fail_without_retry():
             try:
-                live, text = preview_rollback(
-                    services, requested_generation(context), dag_id=run.dag_id, run_id=run.run_id
-                )
+                live, text = preview_rollback(services, _generation(context), dag_id=run.dag_id, run_id=run.run_id)
             except LeaseHeld as error:
                 self._wait(error, services.now() - (run.start_date or services.now()))
         services.log("a rollback would do this:\n" + text, generation=live)
@@ -64,9 +82,7 @@ def resolve(setup: FeedSetup, context: Context) -> dict[str, Any]:
     run, reason = context["dag_run"], given_reason(context)
     shown = context["ti"].xcom_pull(task_ids="show_difference")
     with fail_without_retry():
-        request = RollbackRequest(
-            run.dag_id, run.run_id, requested_generation(context), shown["live_generation"], reason
-        )
+        request = RollbackRequest(run.dag_id, run.run_id, _generation(context), shown["live_generation"], reason)
         return to_plain(resolve_rollback(open_feed_services(setup), request))  # type: ignore[no-any-return]
 
 

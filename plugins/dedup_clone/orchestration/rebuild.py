@@ -8,11 +8,11 @@ from airflow.sdk import Context, Param
 
 from dedup_clone.contract.records import to_plain
 from dedup_clone.contract.request import Duplicates
-from dedup_clone.orchestration.bootstrap.bootstrap_form import bootstrap_params
-from dedup_clone.orchestration.shared.bigquery_operators import AttemptJobOperator
-from dedup_clone.orchestration.shared.feed_setup import FeedSetup
-from dedup_clone.orchestration.shared.form_fields import given_reason, required_reason, with_reason
-from dedup_clone.orchestration.shared.task_runtime import fail_without_retry, open_feed_services, pull_spec
+from dedup_clone.orchestration import bootstrap
+from dedup_clone.orchestration.forms import given_reason, required_reason, with_reason
+from dedup_clone.orchestration.jobs import AttemptJobOperator
+from dedup_clone.orchestration.setup import FeedSetup
+from dedup_clone.orchestration.task_runtime import fail_without_retry, open_feed_services, pull_spec
 from dedup_clone.publish.rebuild.rebuild_plan import RebuildRequest, preview_rebuild
 from dedup_clone.publish.rebuild.resolve_rebuild import (
     delete_copies,
@@ -34,8 +34,8 @@ class SwapRebuiltOperator(AttemptJobOperator):
         prepare_swap(services, spec)
 
 
-def rebuild_params() -> dict[str, Param]:
-    shared = bootstrap_params()
+def params() -> dict[str, Param]:
+    shared = bootstrap.params()
     return {
         "renamed": Param(
             {},
@@ -51,7 +51,7 @@ def rebuild_params() -> dict[str, Param]:
     }
 
 
-def read_rebuild_request(context: Context) -> RebuildRequest:
+def _request(context: Context) -> RebuildRequest:
     params, run = context["params"], context["dag_run"]
     return RebuildRequest(
         dag_id=run.dag_id,
@@ -63,11 +63,11 @@ def read_rebuild_request(context: Context) -> RebuildRequest:
     )
 
 
-def show_rebuild(setup: FeedSetup, context: Context) -> dict[str, Any]:
+def show(setup: FeedSetup, context: Context) -> dict[str, Any]:
     """Returns what the rebuild would do, with a text for the approver. Acquires no lease."""
     services = open_feed_services(setup)
     with fail_without_retry():
-        live, text = preview_rebuild(services, read_rebuild_request(context))
+        live, text = preview_rebuild(services, _request(context))
     services.log("a rebuild would do this:\n" + text, generation=live)
     return {"live_generation": live, "text": with_reason(context, text)}
 
@@ -76,7 +76,7 @@ def resolve(setup: FeedSetup, context: Context) -> dict[str, Any]:
     """Acquires the lease and returns the publish spec. Fails if the generation that the plan showed is not live now."""
     shown = context["ti"].xcom_pull(task_ids=SHOW_TASK)
     with fail_without_retry():
-        spec = resolve_rebuild(open_feed_services(setup), read_rebuild_request(context), shown["live_generation"])
+        spec = resolve_rebuild(open_feed_services(setup), _request(context), shown["live_generation"])
         return to_plain(spec)  # type: ignore[no-any-return]
 
 
@@ -86,7 +86,7 @@ def export(setup: FeedSetup, context: Context) -> None:
     If columns change, the rows are first copied into a table with the declared columns, and exported from there.
     """
     with fail_without_retry():
-        export_rebuilt(open_feed_services(setup), read_rebuild_request(context), pull_spec(context))
+        export_rebuilt(open_feed_services(setup), _request(context), pull_spec(context))
 
 
 def prepare(setup: FeedSetup, context: Context) -> None:

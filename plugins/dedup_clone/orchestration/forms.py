@@ -1,8 +1,12 @@
-"""Fields that several trigger forms have, and the values that tasks derive from them."""
+"""What the DAGs that a person starts share: fields of their forms, and the question whether to go on."""
 
 from __future__ import annotations
 
+from typing import Any
+
+from airflow.providers.standard.operators.hitl import ApprovalOperator
 from airflow.sdk import Context, Param
+from airflow.sdk.exceptions import AirflowFailException
 
 from dedup_clone.contract.billing import GIB
 from dedup_clone.publish.approval import reason_as_typed
@@ -27,3 +31,19 @@ def with_reason(context: Context, text: str) -> str:
 def count_limit_bytes(context: Context) -> int:
     """The most bytes that the first task's query may read: the form's field `count_limit_gib`."""
     return int(context["params"]["count_limit_gib"] * GIB)
+
+
+class AskOnceOperator(ApprovalOperator):
+    """Waits until a person approves or rejects. If nobody does in time, fails without a retry.
+
+    The task still has retries: Airflow can lose a worker, or an answer that arrives before the scheduler knows that the
+    task waits. A retry asks again.
+    """
+
+    def process_trigger_event_error(self, event: dict[str, Any]) -> None:
+        if event["error_type"] == "timeout":
+            raise AirflowFailException(
+                "Nobody answered in time. To be asked again, trigger the DAG again, or clear the run from its first "
+                "task."
+            )
+        super().process_trigger_event_error(event)

@@ -18,8 +18,8 @@ from airflow.sdk.exceptions import AirflowException, AirflowFailException
 
 from dedup_clone.contract.errors import ConfigurationError
 from dedup_clone.contract.records import from_plain
-from dedup_clone.orchestration.shared.feed_setup import FeedSetup
-from dedup_clone.orchestration.shared.retries import is_permanent
+from dedup_clone.orchestration.retries import is_permanent
+from dedup_clone.orchestration.setup import FeedSetup
 from dedup_clone.publish.services import Services, open_services
 from dedup_clone.publish.step_specs import PublishSpec
 from dedup_clone.settings.deployment import Deployment

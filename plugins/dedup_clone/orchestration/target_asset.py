@@ -10,7 +10,7 @@ from airflow.sdk import Asset
 from dedup_clone.checks.check_result import CheckResults
 from dedup_clone.contract.records import to_plain
 from dedup_clone.contract.table import Column
-from dedup_clone.orchestration.shared.feed_setup import FeedSetup
+from dedup_clone.orchestration.setup import FeedSetup
 from dedup_clone.orchestration.watchdog.notifiers import dag_url
 from dedup_clone.state.layout import FeedLayout
 from dedup_clone.state.ledger import LedgerRecord

@@ -1,0 +1,118 @@
+"""The form of the bootstrap DAG, and its tasks before and after the steps that it shares with publish."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from airflow.sdk import Context, Param
+
+from dedup_clone.contract.records import to_plain
+from dedup_clone.contract.request import Duplicates
+from dedup_clone.orchestration.forms import count_limit_bytes, given_reason, required_reason, with_reason
+from dedup_clone.orchestration.jobs import AttemptJobOperator
+from dedup_clone.orchestration.setup import FeedSetup
+from dedup_clone.orchestration.task_runtime import fail_without_retry, open_feed_services, pull_spec
+from dedup_clone.publish.bootstrap.existing_export import drop_export, export_existing
+from dedup_clone.publish.bootstrap.existing_table import read_bootstrap_record, require_unchanged
+from dedup_clone.publish.bootstrap.preview_bootstrap import preview_bootstrap
+from dedup_clone.publish.bootstrap.resolve_bootstrap import BootstrapRequest, resolve_bootstrap
+from dedup_clone.publish.services import Services
+from dedup_clone.publish.step_specs import PublishSpec
+
+SHOW_TASK = "show_existing"
+MAX_COMPARED_DATES = 100
+
+
+def params() -> dict[str, Param]:
+    """The form's fields. By default the bootstrap is refused if it would leave out duplicates or expired rows."""
+    return {
+        "source_table": Param(
+            "",
+            type=["null", "string"],
+            title="Existing table",
+            description="TABLE or DATASET.TABLE of this project and location; empty: the feed's target itself, which "
+            "serves readers until it is replaced.",
+        ),
+        "duplicates": Param(
+            str(Duplicates.REFUSE),
+            type="string",
+            enum=[str(policy) for policy in Duplicates],
+            title="Duplicates",
+            description="What to do if several rows have the same key: end the run and name their dates, or keep of "
+            "each key the row with the highest update id (of several such rows the one with the greatest values).",
+        ),
+        "drop_expired": Param(
+            False,
+            type=["null", "boolean"],
+            title="Leave out expired rows",
+            description="Accept that rows older than the feed's retention will not be in target.",
+        ),
+        "compared_dates": Param(
+            3,
+            type="integer",
+            minimum=0,
+            maximum=MAX_COMPARED_DATES,
+            title="Dates to compare",
+            description="Before the swap, BigQuery compares all columns of this many dates with staging. Each date "
+            "takes two scans; the first task shows their price. The rows of every date are counted free of charge.",
+        ),
+        "count_limit_gib": Param(
+            10,
+            type="number",
+            minimum=0,
+            title="Count duplicates first (GiB)",
+            description="The first task counts duplicate keys with a query, if that query reads no more than this. "
+            "Without the count, the Spark job still finds every duplicate key.",
+        ),
+        "reason": required_reason("Why the table is taken over; stored in the ledger."),
+    }
+
+
+def _request(context: Context) -> BootstrapRequest:
+    params, run = context["params"], context["dag_run"]
+    return BootstrapRequest(
+        dag_id=run.dag_id,
+        run_id=run.run_id,
+        source_table=params["source_table"] or "",
+        duplicates=Duplicates(params["duplicates"]),
+        drop_expired=bool(params["drop_expired"]),
+        compared_dates=int(params["compared_dates"]),
+        reason=given_reason(context),
+    )
+
+
+def show(setup: FeedSetup, context: Context) -> dict[str, str]:
+    """Returns what would happen, with a text for the approver. Acquires no lease."""
+    services = open_feed_services(setup)
+    with fail_without_retry():
+        version, text = preview_bootstrap(services, _request(context), count_limit_bytes(context))
+    services.log("a bootstrap would do this:\n" + text)
+    return {"version": version, "text": with_reason(context, text)}
+
+
+def resolve(setup: FeedSetup, context: Context) -> dict[str, Any]:
+    """Acquires the lease and returns the publish spec. Fails if the table was changed since the preview showed it."""
+    shown = context["ti"].xcom_pull(task_ids=SHOW_TASK)
+    with fail_without_retry():
+        request = _request(context)
+        spec = resolve_bootstrap(open_feed_services(setup), request, shown["version"])
+        return to_plain(spec)  # type: ignore[no-any-return]
+
+
+def export(setup: FeedSetup, context: Context) -> None:
+    """Exports the existing table's rows to files in state, and writes the request of the dedup job."""
+    with fail_without_retry():
+        export_existing(open_feed_services(setup), pull_spec(context).attempt)
+
+
+@fail_without_retry()
+def delete_export(setup: FeedSetup, context: Context) -> int:
+    """Deletes the exported files, which the generation does not use. Returns their number."""
+    return drop_export(open_feed_services(setup), pull_spec(context).attempt)
+
+
+class SwapExistingOperator(AttemptJobOperator):
+    """The swap. Fails before anything is swapped if the existing table was changed after its rows were exported."""
+
+    def prepare(self, services: Services, spec: PublishSpec) -> None:
+        require_unchanged(services, read_bootstrap_record(services, spec.attempt).existing)

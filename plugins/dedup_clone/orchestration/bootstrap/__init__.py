@@ -1,1 +1,0 @@
-"""The bootstrap DAG: its trigger form and its own tasks."""

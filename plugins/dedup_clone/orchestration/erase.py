@@ -1,0 +1,69 @@
+"""The form of the erase DAG, and its tasks before and after the steps that it shares with publish.
+
+The form has no field for the keys: Airflow keeps what is typed into a form in its database and in its audit log.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from airflow.sdk import Context, Param
+
+from dedup_clone.contract.records import to_plain
+from dedup_clone.orchestration.forms import count_limit_bytes, given_reason, required_reason, with_reason
+from dedup_clone.orchestration.setup import FeedSetup
+from dedup_clone.orchestration.task_runtime import fail_without_retry, open_feed_services
+from dedup_clone.publish.erasure.delete_leftovers import delete_leftovers
+from dedup_clone.publish.erasure.preview_erasure import preview_erasure
+from dedup_clone.publish.erasure.resolve_erasure import ErasureRequest, resolve_erasure
+
+
+def params() -> dict[str, Param]:
+    return {
+        "keys_file": Param(
+            "",
+            type="string",
+            pattern=r"^[A-Za-z0-9_.-]+$",
+            title="File of keys",
+            description="The name of a CSV file in FEED/to_erase/ of the state bucket: a header with key columns, then "
+            "one key a line. The run deletes it at its end.",
+        ),
+        "count_limit_gib": Param(
+            100,
+            type="number",
+            minimum=0,
+            title="Count rows first (GiB)",
+            description="The first task counts the rows of the keys with a query of target's key columns, if that "
+            "query reads no more than this.",
+        ),
+        "reason": required_reason(
+            "Why the keys are erased, such as the number of a request; stored in the ledger for ever. Name "
+            "no person here."
+        ),
+    }
+
+
+def _request(context: Context) -> ErasureRequest:
+    params, run = context["params"], context["dag_run"]
+    return ErasureRequest(run.dag_id, run.run_id, params["keys_file"], given_reason(context))
+
+
+def show(setup: FeedSetup, context: Context) -> dict[str, str]:
+    """Returns what would be deleted, with a text for the approver. Acquires no lease."""
+    services = open_feed_services(setup)
+    with fail_without_retry():
+        text = preview_erasure(services, _request(context), count_limit_bytes(context))
+    services.log("an erasure would do this:\n" + text)
+    return {"text": with_reason(context, text)}
+
+
+def resolve(setup: FeedSetup, context: Context) -> dict[str, Any]:
+    """Acquires the lease, writes the request of the dedup job, and returns the publish spec."""
+    with fail_without_retry():
+        return to_plain(resolve_erasure(open_feed_services(setup), _request(context)))  # type: ignore[no-any-return]
+
+
+@fail_without_retry()
+def clean(setup: FeedSetup, context: Context) -> list[str]:
+    """Deletes what may still contain the keys, and the file of keys. Returns the deleted folders."""
+    return delete_leftovers(open_feed_services(setup), _request(context))

@@ -1,1 +1,0 @@
-"""The erase DAG: its trigger form and its own tasks."""

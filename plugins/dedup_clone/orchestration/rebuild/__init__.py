@@ -1,1 +1,0 @@
-"""The rebuild DAG: its trigger form and its own tasks."""

@@ -1,1 +1,0 @@
-"""The retire DAG: its trigger form and its own tasks."""

@@ -1,1 +1,0 @@
-"""The rollback DAG: its trigger form and its own tasks."""
