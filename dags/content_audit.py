@@ -21,6 +21,7 @@ from typing import Any
 from airflow.sdk import DAG, Context, task
 
 from dedup_clone.orchestration import content_audit as operation
+from dedup_clone.orchestration.retries import RetryWhatMayHelp
 from dedup_clone.orchestration.setup import TAG, FeedSetup, build_dags
 
 EVERY_DAY = "15 4 * * *"  # UTC; any time will do
@@ -43,6 +44,7 @@ def content_audit(setup: FeedSetup) -> DAG:
             "owner": setup.feed.owner,
             "retries": 5,
             "retry_delay": timedelta(minutes=1),
+            "retry_policy": RetryWhatMayHelp(),
             "execution_timeout": timedelta(hours=2),
         },
     ) as dag:

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import asyncio
 from collections import defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from http import HTTPStatus
@@ -18,6 +19,7 @@ from typing import Any
 import pytest
 from airflow.providers.openlineage.plugins.adapter import OpenLineageAdapter
 from airflow.providers.openlineage.plugins.listener import OpenLineageListener
+from airflow.sdk import RetryAction
 from airflow.sdk.api.datamodels._generated import DagRun, DagRunState, DagRunType
 from airflow.sdk.exceptions import AirflowFailException, AirflowRuntimeError, ErrorType, TaskDeferred
 from airflow.sdk.execution_time import task_runner
@@ -126,6 +128,17 @@ def _raise_not_found(what: str) -> Any:
     raise AirflowRuntimeError(ErrorResponse(error=ErrorType.API_SERVER_ERROR, detail=detail))
 
 
+@contextmanager
+def judged(task: Any) -> Iterator[None]:
+    """Raises AirflowFailException in place of an error after which the task's retry policy lets a worker fail it."""
+    try:
+        yield
+    except Exception as error:
+        if task.retry_policy and task.retry_policy.evaluate(error, 1, 1).action is RetryAction.FAIL:
+            raise AirflowFailException(str(error)) from error
+        raise
+
+
 class ProcessKilled(BaseException):
     """Stands for the end of the process at work. It is no Exception, so that no handler catches it."""
 
@@ -174,16 +187,20 @@ class SimulatedTask:
 
     def run_try(self) -> Any:
         """Run one try, with all its deferrals. Returns the task's result."""
+        operator = self.make_operator()
         try:
-            return self.make_operator().execute(self.context())
+            with judged(operator):
+                return operator.execute(self.context())
         except TaskDeferred as deferred:
             return self.resume(deferred)
 
     def resume(self, deferred: TaskDeferred) -> Any:
         while True:
             event = asyncio.run(self.run_trigger(recreated(deferred.trigger)))
+            operator = self.make_operator()
             try:
-                return getattr(self.make_operator(), deferred.method_name)(self.context(), event.payload)
+                with judged(operator):
+                    return getattr(operator, deferred.method_name)(self.context(), event.payload)
             except TaskDeferred as again:
                 deferred = again
 

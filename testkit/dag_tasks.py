@@ -39,6 +39,7 @@ from dedup_clone.publish.step_specs import PublishSpec
 from dedup_clone.publish.waiting_deliveries import find_backlog
 from dedup_clone.settings.deployment import read_deployment
 from dedup_clone.settings.freshness_settings import ExpectedArrivals
+from testkit.airflow import judged
 from testkit.feed_on_stand_in import REPOSITORY, FeedOnStandIn
 
 DAGS = REPOSITORY / "dags"
@@ -164,12 +165,14 @@ class DagTasks:
         """Execute the task, and keep its result for later tasks."""
         self.form |= form
         context = self.context(task_id)
-        return self._keep(task_id, context["task"].execute(context))
+        with judged(context["task"]):
+            return self._keep(task_id, context["task"].execute(context))
 
     def resume(self, task_id: str, method: str, event: Any = None) -> Any:
         """Let the task, which was deferred, go on with this method."""
         context = self.context(task_id)
-        return self._keep(task_id, getattr(context["task"], method)(context, event))
+        with judged(context["task"]):
+            return self._keep(task_id, getattr(context["task"], method)(context, event))
 
     def _keep(self, task_id: str, result: Any) -> Any:
         self.results[task_id, "return_value"] = result

@@ -33,7 +33,7 @@ from testkit.feed_on_stand_in import FeedOnStandIn
 def audit(world: FeedOnStandIn, day: str | None = None, *, run_id: str = "audit") -> list[tuple[str, int, str]]:
     """Run the task of the content audit DAG. Returns date, generation and outcome of each partition that it took.
 
-    Raises Airflow's exceptions, as the task does.
+    Raises what the task raises.
     """
     setup: Any = None  # the task uses it only to open the services
     context: Any = {"dag_run": SimpleNamespace(run_id=run_id), "params": {"date": day}}

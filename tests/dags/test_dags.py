@@ -269,6 +269,11 @@ def test_an_approval_that_nobody_answers_in_time_fails_without_a_retry_which_a_l
             task.execute_complete({}, {"error": "The timeout has passed", "error_type": "timeout"})
 
 
+def test_no_task_that_changes_or_audits_a_table_repeats_what_no_retry_can_help(bag: DagBag) -> None:
+    without = {dag_id for dag_id, dag in bag.dags.items() for task in dag.tasks if task.retry_policy is None}
+    assert without == {"freshness_watchdog", *(f"{feed}_watch" for feed in FEEDS)}
+
+
 def test_every_task_has_a_time_limit_and_an_owner(bag: DagBag) -> None:
     without = [
         f"{dag.dag_id}.{task.task_id}"

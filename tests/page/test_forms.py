@@ -95,7 +95,10 @@ def test_a_dry_run_needs_no_reason_and_shows_its_result_as_text(browser: Browser
 
 
 def failure(kind: str, text: str) -> list[dict[str, Any]]:
-    return [{"event": "Task failed", "error_detail": [{"exc_type": kind, "exc_value": text}]}]
+    return [{"event": "Task failed with exception", "error_detail": [{"exc_type": kind, "exc_value": text}]}]
+
+
+NO_RETRY = {"event": "Retry policy decision", "action": "fail", "reason": "a retry would fail the same way"}
 
 
 WAITS = "Waits until the run that works on the feed has ended: "
@@ -108,7 +111,7 @@ STOPPED = [
 OUTCOMES: dict[str, tuple[list[str], list[dict[str, Any]], list[dict[str, Any]], list[str]]] = {
     "refused": (
         ["failed"],
-        failure("AirflowFailException", "no <b>"),
+        [*failure("ConfigurationError", "no <b>"), NO_RETRY],
         [],
         ["Refused, and nothing was changed: no <b>"],
     ),

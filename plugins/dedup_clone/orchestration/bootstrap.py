@@ -11,7 +11,7 @@ from dedup_clone.contract.request import Duplicates
 from dedup_clone.orchestration.forms import count_limit_bytes, given_reason, required_reason, with_reason
 from dedup_clone.orchestration.jobs import AttemptJobOperator
 from dedup_clone.orchestration.setup import FeedSetup
-from dedup_clone.orchestration.task_runtime import fail_without_retry, open_feed_services, pull_spec
+from dedup_clone.orchestration.task_runtime import open_feed_services, pull_spec
 from dedup_clone.publish.bootstrap.existing_export import drop_export, export_existing
 from dedup_clone.publish.bootstrap.existing_table import read_bootstrap_record, require_unchanged
 from dedup_clone.publish.bootstrap.preview_bootstrap import preview_bootstrap
@@ -84,8 +84,7 @@ def _request(context: Context) -> BootstrapRequest:
 def show(setup: FeedSetup, context: Context) -> dict[str, str]:
     """Returns what would happen, with a text for the approver. Acquires no lease."""
     services = open_feed_services(setup)
-    with fail_without_retry():
-        version, text = preview_bootstrap(services, _request(context), count_limit_bytes(context))
+    version, text = preview_bootstrap(services, _request(context), count_limit_bytes(context))
     services.log("a bootstrap would do this:\n" + text)
     return {"version": version, "text": with_reason(context, text)}
 
@@ -93,19 +92,16 @@ def show(setup: FeedSetup, context: Context) -> dict[str, str]:
 def resolve(setup: FeedSetup, context: Context) -> dict[str, Any]:
     """Acquires the lease and returns the publish spec. Fails if the table was changed since the preview showed it."""
     shown = context["ti"].xcom_pull(task_ids=SHOW_TASK)
-    with fail_without_retry():
-        request = _request(context)
-        spec = resolve_bootstrap(open_feed_services(setup), request, shown["version"])
-        return to_plain(spec)  # type: ignore[no-any-return]
+    request = _request(context)
+    spec = resolve_bootstrap(open_feed_services(setup), request, shown["version"])
+    return to_plain(spec)  # type: ignore[no-any-return]
 
 
 def export(setup: FeedSetup, context: Context) -> None:
     """Exports the existing table's rows to files in state, and writes the request of the dedup job."""
-    with fail_without_retry():
-        export_existing(open_feed_services(setup), pull_spec(context).attempt)
+    export_existing(open_feed_services(setup), pull_spec(context).attempt)
 
 
-@fail_without_retry()
 def delete_export(setup: FeedSetup, context: Context) -> int:
     """Deletes the exported files, which the generation does not use. Returns their number."""
     return drop_export(open_feed_services(setup), pull_spec(context).attempt)

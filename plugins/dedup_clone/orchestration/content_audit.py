@@ -12,7 +12,7 @@ from dedup_clone.audit.choose_partitions import choose_partitions
 from dedup_clone.audit.compare_partitions import compare_partitions
 from dedup_clone.contract.errors import ConfigurationError
 from dedup_clone.orchestration.setup import FeedSetup
-from dedup_clone.orchestration.task_runtime import fail_without_retry, open_feed_services
+from dedup_clone.orchestration.task_runtime import open_feed_services
 
 
 def params() -> dict[str, Param]:
@@ -34,12 +34,11 @@ def audit(setup: FeedSetup, context: Context) -> list[dict[str, Any]]:
     Fails if a partition differs from its files. Skips the run if there is nothing to compare.
     """
     services = open_feed_services(setup)
-    with fail_without_retry():
-        chosen = choose_partitions(services, _requested_date(context))
-        if not chosen.dates:
-            services.log(f"audit: nothing to compare: {chosen.reason}")
-            raise AirflowSkipException(f"Nothing to compare: {chosen.reason}.")
-        records = compare_partitions(services, chosen.dates, context["dag_run"].run_id)
+    chosen = choose_partitions(services, _requested_date(context))
+    if not chosen.dates:
+        services.log(f"audit: nothing to compare: {chosen.reason}")
+        raise AirflowSkipException(f"Nothing to compare: {chosen.reason}.")
+    records = compare_partitions(services, chosen.dates, context["dag_run"].run_id)
     return [{"date": r.date.isoformat(), "generation": r.generation, "outcome": str(r.outcome)} for r in records]
 
 

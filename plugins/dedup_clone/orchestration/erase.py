@@ -12,7 +12,7 @@ from airflow.sdk import Context, Param
 from dedup_clone.contract.records import to_plain
 from dedup_clone.orchestration.forms import count_limit_bytes, given_reason, required_reason, with_reason
 from dedup_clone.orchestration.setup import FeedSetup
-from dedup_clone.orchestration.task_runtime import fail_without_retry, open_feed_services
+from dedup_clone.orchestration.task_runtime import open_feed_services
 from dedup_clone.publish.erasure.delete_leftovers import delete_leftovers
 from dedup_clone.publish.erasure.preview_erasure import preview_erasure
 from dedup_clone.publish.erasure.resolve_erasure import ErasureRequest, resolve_erasure
@@ -51,19 +51,16 @@ def _request(context: Context) -> ErasureRequest:
 def show(setup: FeedSetup, context: Context) -> dict[str, str]:
     """Returns what would be deleted, with a text for the approver. Acquires no lease."""
     services = open_feed_services(setup)
-    with fail_without_retry():
-        text = preview_erasure(services, _request(context), count_limit_bytes(context))
+    text = preview_erasure(services, _request(context), count_limit_bytes(context))
     services.log("an erasure would do this:\n" + text)
     return {"text": with_reason(context, text)}
 
 
 def resolve(setup: FeedSetup, context: Context) -> dict[str, Any]:
     """Acquires the lease, writes the request of the dedup job, and returns the publish spec."""
-    with fail_without_retry():
-        return to_plain(resolve_erasure(open_feed_services(setup), _request(context)))  # type: ignore[no-any-return]
+    return to_plain(resolve_erasure(open_feed_services(setup), _request(context)))  # type: ignore[no-any-return]
 
 
-@fail_without_retry()
 def clean(setup: FeedSetup, context: Context) -> list[str]:
     """Deletes what may still contain the keys, and the file of keys. Returns the deleted folders."""
     return delete_leftovers(open_feed_services(setup), _request(context))

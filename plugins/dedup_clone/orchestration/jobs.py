@@ -16,9 +16,10 @@ from airflow.providers.google.cloud.hooks.bigquery import BigQueryHook
 from airflow.providers.google.cloud.operators.bigquery import BigQueryInsertJobOperator
 from airflow.providers.standard.triggers.temporal import TimeDeltaTrigger
 from airflow.sdk import Context
-from airflow.sdk.exceptions import AirflowException, AirflowFailException
+from airflow.sdk.exceptions import AirflowException
 
 from dedup_clone.contract.engine import Engine
+from dedup_clone.contract.errors import JobFailed
 from dedup_clone.engines.staging_job import finish_staging, staging_configuration
 from dedup_clone.engines.stream_changes import changes_to_stream, finish_if_applied, stream_changes
 from dedup_clone.orchestration.lineage import (
@@ -27,9 +28,8 @@ from dedup_clone.orchestration.lineage import (
     state_dataset,
     table_dataset,
 )
-from dedup_clone.orchestration.retries import is_permanent_reason
 from dedup_clone.orchestration.setup import FeedSetup
-from dedup_clone.orchestration.task_runtime import fail_without_retry, open_feed_services, pull_spec
+from dedup_clone.orchestration.task_runtime import open_feed_services, pull_spec
 from dedup_clone.publish.attempt_jobs import find_step_job, last_failed_job
 from dedup_clone.publish.load import begin_load, dates_to_load, load_dates, read_candidate
 from dedup_clone.publish.services import Services
@@ -83,39 +83,38 @@ class AttemptJobOperator(BigQueryInsertJobOperator):
         """Returns the job's id, or defers until the job has ended."""
         services, spec = open_feed_services(self.setup), pull_spec(context)
         self.engine = spec.engine
-        with self._fail_without_retry_if_permanent(services, spec):
-            services.current.require_intent(spec.attempt)
+        services.current.require_intent(spec.attempt)
+        with self._with_reason_of_failure(services, spec):
             super().execute(context)
-            self.finish(services, spec)
+        self.finish(services, spec)
         return str(self.job_id)
 
     def execute_complete(self, context: Context, event: dict[str, Any]) -> str:
         services, spec = open_feed_services(self.setup), pull_spec(context)
         self.engine = spec.engine
-        with self._fail_without_retry_if_permanent(services, spec):
+        with self._with_reason_of_failure(services, spec):
             super().execute_complete(context, event)
-            self.finish(services, spec)
+        self.finish(services, spec)
         return str(self.job_id)
 
     @contextmanager
-    def _fail_without_retry_if_permanent(self, services: Services, spec: PublishSpec) -> Iterator[None]:
-        """Turns an error of the `with` block into AirflowFailException if a retry would fail the same way.
+    def _with_reason_of_failure(self, services: Services, spec: PublishSpec) -> Iterator[None]:
+        """Raises JobFailed if the job failed, with BigQuery's reason, which decides about a retry.
 
-        The provider's error is only a text, so BigQuery is asked for the reason of the failed job.
+        The provider's error is only a text, so BigQuery is asked for the reason.
         """
-        with fail_without_retry():
-            try:
-                yield
-            except AirflowFailException:
+        try:
+            yield
+        except AirflowException as error:
+            failed = last_failed_job(services, spec.attempt, self.step)
+            if failed is None:
                 raise
-            except AirflowException as error:
-                failed = last_failed_job(services, spec.attempt, self.step)
-                if failed is None or not is_permanent_reason(failed.reason, failed.error or ""):
-                    raise
-                raise AirflowFailException(
-                    f"BigQuery job [{failed.job_id}] failed: {failed.error}. Correct what it names, then clear the "
-                    f"run from its first task."
-                ) from error
+            raise JobFailed(
+                f"BigQuery job [{failed.job_id}] failed: {failed.error}. If the task is not tried again, correct what "
+                f"it names, then clear the run from its first task.",
+                message=failed.error or "",
+                reason=failed.reason or "",
+            ) from error
 
     def _wait_before_deferral(self) -> None:
         """Waits some seconds for the job, because resuming a deferred task takes longer than a short job."""
@@ -150,21 +149,20 @@ class LoadStagingOperator(AttemptJobOperator):
     def execute(self, context: Context) -> str:
         """Streams the changed rows, or loads the changed partitions. If neither can be done, one job fills staging."""
         services, spec = open_feed_services(self.setup), pull_spec(context)
-        with fail_without_retry():
-            services.current.require_intent(spec.attempt)
-            self.engine = spec.engine
-            candidate, manifest = read_candidate(services, spec)
-            changes = changes_to_stream(services, spec, candidate, manifest)
-            if changes is not None:
-                stream_changes(services, spec, manifest, changes)
-                if not finish_if_applied(services, spec, manifest):
-                    self.log.info("waits until BigQuery has applied the streamed changes")
-                    self.defer(trigger=TimeDeltaTrigger(APPLY_INTERVAL), method_name="resume_after_interval")
-                return f"{changes.row_count} changed rows"
-            dates = dates_to_load(services, candidate, manifest)
-            if dates is not None:
-                load_dates(services, spec, candidate, manifest, dates)
-                return f"{len(dates)} partitions"
+        services.current.require_intent(spec.attempt)
+        self.engine = spec.engine
+        candidate, manifest = read_candidate(services, spec)
+        changes = changes_to_stream(services, spec, candidate, manifest)
+        if changes is not None:
+            stream_changes(services, spec, manifest, changes)
+            if not finish_if_applied(services, spec, manifest):
+                self.log.info("waits until BigQuery has applied the streamed changes")
+                self.defer(trigger=TimeDeltaTrigger(APPLY_INTERVAL), method_name="resume_after_interval")
+            return f"{changes.row_count} changed rows"
+        dates = dates_to_load(services, candidate, manifest)
+        if dates is not None:
+            load_dates(services, spec, candidate, manifest, dates)
+            return f"{len(dates)} partitions"
         return super().execute(context)
 
     def resume_after_interval(self, context: Context, event: object = None) -> str:

@@ -20,7 +20,7 @@ from dedup_clone.contract.records import to_plain
 from dedup_clone.contract.request import REPLAY_PLANS
 from dedup_clone.orchestration.forms import given_reason, required_reason
 from dedup_clone.orchestration.setup import FeedSetup
-from dedup_clone.orchestration.task_runtime import fail_without_retry, open_feed_services, push_result
+from dedup_clone.orchestration.task_runtime import open_feed_services, push_result
 from dedup_clone.orchestration.watch.publish_runs import is_automatic_run
 from dedup_clone.orchestration.watchdog.feed_check import refresh_verdict
 from dedup_clone.publish.date_ranges import parse_dates
@@ -176,22 +176,21 @@ class ResolvePublishOperator(BaseOperator, SkipMixin):
 
     def execute(self, context: Context) -> dict[str, Any]:
         services = open_feed_services(self.setup)
-        with fail_without_retry():
-            request = read_publish_request(services, context)
-            if context["params"]["dry_run"]:
-                return self._dry_run(services, request, context)
-            if context["params"]["discard"]:
-                text = discard_held(services, request.delivery, run_id=request.run_id, reason=request.reason)
-                try_refresh_index(services)
-                refresh_verdict(self.setup)
-                raise AirflowSkipException(text)
-            if request.accepted_checks:
-                require_free_slot(request.dag_id)
-            try:
-                spec_or_reason = resolve(services, request)
-            except LeaseHeld as error:
-                self.log.info("waits for the lease: %s", error)
-                self.defer(trigger=TimeDeltaTrigger(LEASE_RETRY_INTERVAL), method_name="retry_resolve")
+        request = read_publish_request(services, context)
+        if context["params"]["dry_run"]:
+            return self._dry_run(services, request, context)
+        if context["params"]["discard"]:
+            text = discard_held(services, request.delivery, run_id=request.run_id, reason=request.reason)
+            try_refresh_index(services)
+            refresh_verdict(self.setup)
+            raise AirflowSkipException(text)
+        if request.accepted_checks:
+            require_free_slot(request.dag_id)
+        try:
+            spec_or_reason = resolve(services, request)
+        except LeaseHeld as error:
+            self.log.info("waits for the lease: %s", error)
+            self.defer(trigger=TimeDeltaTrigger(LEASE_RETRY_INTERVAL), method_name="retry_resolve")
         if isinstance(spec_or_reason, str):
             raise AirflowSkipException(spec_or_reason)
         refresh_verdict(self.setup, reads_bigquery=False)  # the page counts the deliveries that wait

@@ -12,7 +12,7 @@ from dedup_clone.orchestration import bootstrap
 from dedup_clone.orchestration.forms import given_reason, required_reason, with_reason
 from dedup_clone.orchestration.jobs import AttemptJobOperator
 from dedup_clone.orchestration.setup import FeedSetup
-from dedup_clone.orchestration.task_runtime import fail_without_retry, open_feed_services, pull_spec
+from dedup_clone.orchestration.task_runtime import open_feed_services, pull_spec
 from dedup_clone.publish.rebuild.rebuild_plan import RebuildRequest, preview_rebuild
 from dedup_clone.publish.rebuild.resolve_rebuild import (
     delete_copies,
@@ -66,8 +66,7 @@ def _request(context: Context) -> RebuildRequest:
 def show(setup: FeedSetup, context: Context) -> dict[str, Any]:
     """Returns what the rebuild would do, with a text for the approver. Acquires no lease."""
     services = open_feed_services(setup)
-    with fail_without_retry():
-        live, text = preview_rebuild(services, _request(context))
+    live, text = preview_rebuild(services, _request(context))
     services.log("a rebuild would do this:\n" + text, generation=live)
     return {"live_generation": live, "text": with_reason(context, text)}
 
@@ -75,9 +74,8 @@ def show(setup: FeedSetup, context: Context) -> dict[str, Any]:
 def resolve(setup: FeedSetup, context: Context) -> dict[str, Any]:
     """Acquires the lease and returns the publish spec. Fails if the generation that the plan showed is not live now."""
     shown = context["ti"].xcom_pull(task_ids=SHOW_TASK)
-    with fail_without_retry():
-        spec = resolve_rebuild(open_feed_services(setup), _request(context), shown["live_generation"])
-        return to_plain(spec)  # type: ignore[no-any-return]
+    spec = resolve_rebuild(open_feed_services(setup), _request(context), shown["live_generation"])
+    return to_plain(spec)  # type: ignore[no-any-return]
 
 
 def export(setup: FeedSetup, context: Context) -> None:
@@ -85,17 +83,14 @@ def export(setup: FeedSetup, context: Context) -> None:
 
     If columns change, the rows are first copied into a table with the declared columns, and exported from there.
     """
-    with fail_without_retry():
-        export_rebuilt(open_feed_services(setup), _request(context), pull_spec(context))
+    export_rebuilt(open_feed_services(setup), _request(context), pull_spec(context))
 
 
 def prepare(setup: FeedSetup, context: Context) -> None:
     """Gives staging the declared columns."""
-    with fail_without_retry():
-        prepare_rebuilt_staging(open_feed_services(setup), pull_spec(context))
+    prepare_rebuilt_staging(open_feed_services(setup), pull_spec(context))
 
 
-@fail_without_retry()
 def clean(setup: FeedSetup, context: Context) -> int:
     """Deletes the copy, if there is one, and the exported files. Returns the number of files."""
     return delete_copies(open_feed_services(setup), pull_spec(context))

@@ -9,7 +9,7 @@ from airflow.sdk import Context, Param
 from dedup_clone.contract.records import to_plain
 from dedup_clone.orchestration.forms import given_reason, required_reason, with_reason
 from dedup_clone.orchestration.setup import FeedSetup
-from dedup_clone.orchestration.task_runtime import fail_without_retry, open_feed_services
+from dedup_clone.orchestration.task_runtime import open_feed_services
 from dedup_clone.publish.retirement.preview_retirement import preview_retirement
 from dedup_clone.publish.retirement.retire_feed import RetirementRequest, retire_feed
 from dedup_clone.state.current import TargetAction
@@ -33,16 +33,14 @@ def params() -> dict[str, Param]:
 def show(setup: FeedSetup, context: Context) -> dict[str, str]:
     """Returns what would be done, with a text for the approver."""
     services = open_feed_services(setup)
-    with fail_without_retry():
-        text = preview_retirement(services, _request(context))
+    text = preview_retirement(services, _request(context))
     services.log("a retirement would do this:\n" + text)
     return {"text": with_reason(context, text)}
 
 
 def retire(setup: FeedSetup, context: Context) -> dict[str, Any]:
     """Takes the feed out of use and returns the record of the retirement."""
-    with fail_without_retry():
-        return to_plain(retire_feed(open_feed_services(setup), _request(context)))  # type: ignore[no-any-return]
+    return to_plain(retire_feed(open_feed_services(setup), _request(context)))  # type: ignore[no-any-return]
 
 
 def _request(context: Context) -> RetirementRequest:

@@ -3,13 +3,15 @@
 Exhausted quotas, rate limits, missing capacity, errors of the service and lost connections pass by themselves.
 A task that fails with one of these, or with an error of an unknown kind, is retried with growing, random delays, within
 half of the freshness SLA. After an error that every retry would meet again, such as a failed check, the task fails at
-once.
+once. Tasks need not know: Airflow's worker asks the DAG's retry policy after each error of a task.
 """
 
 from __future__ import annotations
 
 from datetime import timedelta
 from typing import Any
+
+from airflow.sdk import Context, RetryDecision, RetryPolicy
 
 from dedup_clone.contract.errors import (
     ApprovalTooLate,
@@ -72,23 +74,35 @@ def retry_arguments(sla: timedelta) -> dict[str, Any]:
         "retry_delay": first,
         "retry_exponential_backoff": 2.0,
         "max_retry_delay": longest,
+        "retry_policy": RetryWhatMayHelp(),
     }
 
 
-def is_permanent(error: Exception) -> bool:
+class RetryWhatMayHelp(RetryPolicy):
+    """Fails a task at once after an error for which no retry can help."""
+
+    def evaluate(
+        self, exception: BaseException, try_number: int, max_tries: int, context: Context | None = None
+    ) -> RetryDecision:
+        if is_permanent(exception):
+            return RetryDecision.fail("a retry would fail the same way")
+        return RetryDecision.default()
+
+
+def is_permanent(error: BaseException) -> bool:
     """Whether a retry would fail the same way. An error of an unknown kind counts as transient."""
     from google.api_core.exceptions import GoogleAPICallError
 
     if isinstance(error, JobFailed):
-        return is_permanent_reason(error.reason, error.message)
+        return _is_permanent_reason(error.reason, error.message)
     if isinstance(error, GoogleAPICallError):
         reasons = [str(item.get("reason")) for item in error.errors if isinstance(item, dict) and item.get("reason")]
         if reasons:
-            return any(is_permanent_reason(reason, error.message) for reason in reasons)
+            return any(_is_permanent_reason(reason, error.message) for reason in reasons)
         return error.code is not None and 400 <= error.code < 500 and error.code not in _TRANSIENT_STATUS
     return isinstance(error, _PERMANENT_ERRORS)
 
 
-def is_permanent_reason(reason: str | None, message: str) -> bool:
+def _is_permanent_reason(reason: str | None, message: str) -> bool:
     """Whether a retry would fail the same way after an error of a Google API with this reason and message."""
     return reason in _PERMANENT_REASONS and not any(text in message.lower() for text in _CONCURRENT_DML)

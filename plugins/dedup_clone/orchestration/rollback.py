@@ -14,7 +14,7 @@ from dedup_clone.orchestration.forms import given_reason, required_reason, with_
 from dedup_clone.orchestration.jobs import LoadStagingOperator
 from dedup_clone.orchestration.publish import LEASE_RETRY_INTERVAL
 from dedup_clone.orchestration.setup import FeedSetup
-from dedup_clone.orchestration.task_runtime import fail_without_retry, open_feed_services, pull_spec
+from dedup_clone.orchestration.task_runtime import open_feed_services, pull_spec
 from dedup_clone.publish.rollback.preview_rollback import preview_rollback
 from dedup_clone.publish.rollback.resolve_rollback import RollbackRequest, resolve_rollback
 
@@ -52,11 +52,10 @@ class ShowDifferenceOperator(BaseOperator):
 
     def execute(self, context: Context) -> dict[str, Any]:
         services, run = open_feed_services(self.setup), context["dag_run"]
-        with fail_without_retry():
-            try:
-                live, text = preview_rollback(services, _generation(context), dag_id=run.dag_id, run_id=run.run_id)
-            except LeaseHeld as error:
-                self._wait(error, services.now() - (run.start_date or services.now()))
+        try:
+            live, text = preview_rollback(services, _generation(context), dag_id=run.dag_id, run_id=run.run_id)
+        except LeaseHeld as error:
+            self._wait(error, services.now() - (run.start_date or services.now()))
         services.log("a rollback would do this:\n" + text, generation=live)
         return {"live_generation": live, "text": with_reason(context, text)}
 
@@ -81,9 +80,8 @@ def resolve(setup: FeedSetup, context: Context) -> dict[str, Any]:
     """
     run, reason = context["dag_run"], given_reason(context)
     shown = context["ti"].xcom_pull(task_ids="show_difference")
-    with fail_without_retry():
-        request = RollbackRequest(run.dag_id, run.run_id, _generation(context), shown["live_generation"], reason)
-        return to_plain(resolve_rollback(open_feed_services(setup), request))  # type: ignore[no-any-return]
+    request = RollbackRequest(run.dag_id, run.run_id, _generation(context), shown["live_generation"], reason)
+    return to_plain(resolve_rollback(open_feed_services(setup), request))  # type: ignore[no-any-return]
 
 
 class RestoreStagingOperator(LoadStagingOperator):

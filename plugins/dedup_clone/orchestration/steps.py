@@ -24,7 +24,6 @@ from dedup_clone.orchestration.runners.remote_operator import stop_spark_runs
 from dedup_clone.orchestration.setup import FeedSetup
 from dedup_clone.orchestration.target_asset import event_extra, target_asset
 from dedup_clone.orchestration.task_runtime import (
-    fail_without_retry,
     open_feed_services,
     pull_spec,
     push_result,
@@ -142,7 +141,6 @@ def delete_unneeded_data(setup: FeedSetup) -> list[str]:
     return try_read(services, "nothing is pruned until the next publish", lambda: prune(services)) or []
 
 
-@fail_without_retry()
 def _commit_generation(setup: FeedSetup, context: Any, target: Asset) -> dict[str, Any]:
     """Commits the attempt and returns its ledger record, which the Asset event summarizes.
 
@@ -159,7 +157,6 @@ def _commit_generation(setup: FeedSetup, context: Any, target: Asset) -> dict[st
     return to_plain(record)  # type: ignore[no-any-return]
 
 
-@fail_without_retry()
 def _reconcile_failure(setup: FeedSetup, context: Any, spark_task: BaseOperator | None) -> None:
     """Stops Spark. If the run holds the lease, commits its attempt or, if no swap happened, discards it."""
     services, run = open_feed_services(setup), context["dag_run"]
@@ -190,11 +187,10 @@ class CheckStagingOperator(BaseOperator, SkipMixin):
 
     def execute(self, context: Context) -> dict[str, Any]:
         services, spec = open_feed_services(self.setup), pull_spec(context)
-        with fail_without_retry():
-            if reason := reason_to_wait(services, spec):
-                self.log.info("waits until BigQuery has flushed the streaming buffer: %s", reason)
-                self.defer(trigger=TimeDeltaTrigger(STREAMED_ROWS_INTERVAL), method_name="resume_after_interval")
-            swap: dict[str, Any] = to_plain(check_before_swap(services, spec))
+        if reason := reason_to_wait(services, spec):
+            self.log.info("waits until BigQuery has flushed the streaming buffer: %s", reason)
+            self.defer(trigger=TimeDeltaTrigger(STREAMED_ROWS_INTERVAL), method_name="resume_after_interval")
+        swap: dict[str, Any] = to_plain(check_before_swap(services, spec))
         if self.approve_task is not None:
             evidence = approval_text(services, spec)
             if evidence is None:
@@ -225,10 +221,9 @@ class ApproveAcceptedOperator(AskOnceOperator):
 
     def execute(self, context: Context) -> Any:
         services, spec = open_feed_services(self.setup), pull_spec(context)
-        with fail_without_retry():
-            # If an earlier try asked already, another run may have taken the lease over: no further retry helps then.
-            services.current.require_intent(spec.attempt)
-            begin_approval_wait(services, spec)
+        # If an earlier try asked already, another run may have taken the lease over: no further retry helps then.
+        services.current.require_intent(spec.attempt)
+        begin_approval_wait(services, spec)
         refresh_verdict(self.setup)  # which says that the run waits
         return super().execute(context)
 
@@ -237,6 +232,5 @@ class ApproveAcceptedOperator(AskOnceOperator):
             answer = super().execute_complete(context, event)
         except HITLRejectException as error:
             raise AirflowFailException(str(error)) from error
-        with fail_without_retry():
-            end_approval_wait(open_feed_services(self.setup), pull_spec(context))
+        end_approval_wait(open_feed_services(self.setup), pull_spec(context))
         return answer

@@ -1,4 +1,4 @@
-"""What tasks use at run time: the feed's services, the run's publish spec, and errors that must not be retried.
+"""What tasks use at run time: the feed's services, what Airflow knows of runs, and the run's publish spec.
 
 Google's clients are imported when a task runs, not while DAGs are parsed.
 """
@@ -6,19 +6,15 @@ Google's clients are imported when a task runs, not while DAGs are parsed.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from airflow.sdk import Context, DagRunState
-from airflow.sdk.exceptions import AirflowException, AirflowFailException
 
 from dedup_clone.contract.errors import ConfigurationError
 from dedup_clone.contract.records import from_plain
-from dedup_clone.orchestration.retries import is_permanent
 from dedup_clone.orchestration.setup import FeedSetup
 from dedup_clone.publish.services import Services, open_services
 from dedup_clone.publish.step_specs import PublishSpec
@@ -137,19 +133,6 @@ def is_not_found(error: AirflowRuntimeError) -> bool:
     The same exception is also raised for lost connections and for other errors of the API.
     """
     return (error.error.detail or {}).get("status_code") == 404
-
-
-@contextmanager
-def fail_without_retry() -> Iterator[None]:
-    """Turns a permanent error into AirflowFailException, which fails the task without a retry."""
-    try:
-        yield
-    except AirflowException:
-        raise
-    except Exception as error:
-        if is_permanent(error):
-            raise AirflowFailException(str(error)) from error
-        raise
 
 
 def pull_spec(context: Context) -> PublishSpec:

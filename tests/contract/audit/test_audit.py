@@ -7,10 +7,10 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
-from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
+from airflow.sdk.exceptions import AirflowSkipException
 
 from dedup_clone.contract.engine import Engine
-from dedup_clone.contract.errors import LostRace
+from dedup_clone.contract.errors import CheckFailed, ContractViolation, LostRace
 from testkit import operations, runs
 from testkit.feed_on_stand_in import TODAY, FeedOnStandIn, row
 from testkit.operations import audit
@@ -62,13 +62,13 @@ def test_equal_partitions_are_kept_and_shown_on_the_page_with_rows_that_older_sn
 )
 def test_what_is_wrong_in_bigquery_is_reported_until_it_is_right(published: FeedOnStandIn, statement: str) -> None:
     change_target(published, statement)
-    with pytest.raises(AirflowFailException):
+    with pytest.raises(CheckFailed):
         audit(published)
     assert outcomes(published) == {str(TODAY): "unequal"}
     assert published.state.index["audit"]["unequal_dates"] == [str(TODAY)]
     assert f"content_unequal-{TODAY}" in operations.incident_names(published)
     configure(published, bytes_per_day=1)
-    with pytest.raises(AirflowFailException):
+    with pytest.raises(CheckFailed):
         audit(published, run_id="over-budget")
     assert outcomes(published)[str(TODAY)] == "unequal", "it was not compared again"
     configure(published, bytes_per_day=1 << 40)
@@ -85,7 +85,7 @@ def test_as_many_partitions_a_day_as_the_feed_says_take_turns(published: FeedOnS
 
 @pytest.mark.parametrize("day", ["yesterday", str(TODAY + timedelta(days=1))])
 def test_a_date_that_cannot_be_audited_is_refused(published: FeedOnStandIn, day: str) -> None:
-    with pytest.raises(AirflowFailException):
+    with pytest.raises(CheckFailed):
         audit(published, day)
 
 
@@ -96,7 +96,7 @@ def test_a_day_costs_no_more_than_its_budget_of_which_each_job_is_told_what_is_l
     assert sum(billed.values()) == 2 * MIN_BILLED
     limits = {published.bigquery.get_job(job_id).maximum_bytes_billed for job_id in billed}
     assert limits == {2 * MIN_BILLED, MIN_BILLED}
-    with pytest.raises(AirflowFailException):
+    with pytest.raises(CheckFailed):
         audit(published, run_id="audit-2")
     clock = published.now
     published.now = lambda: clock() + timedelta(days=1)
@@ -105,7 +105,7 @@ def test_a_day_costs_no_more_than_its_budget_of_which_each_job_is_told_what_is_l
 
 def test_partitions_larger_than_a_days_budget_are_passed_over_and_kept_as_such(published: FeedOnStandIn) -> None:
     configure(published, bytes_per_day=MIN_BILLED - 1)
-    with pytest.raises(AirflowFailException):
+    with pytest.raises(CheckFailed):
         audit(published)
     assert outcomes(published) == dict.fromkeys(map(str, DAYS), "over_budget")
 
@@ -134,7 +134,7 @@ def test_a_retried_task_uses_its_job_unless_target_was_made_anew(published: Feed
     labels = ", ".join(f"{label}" for label in published.bigquery.get_table(target).labels.items())
     published.bigquery.query_and_wait(f"DELETE FROM {staging} WHERE date = '{TODAY}' AND product_id = 2")
     published.bigquery.query_and_wait(f"CREATE OR REPLACE TABLE {target} CLONE {staging} OPTIONS (labels = [{labels}])")
-    with pytest.raises(AirflowFailException, match="3 rows, expected 4; 1 expected rows are missing, 0 rows"):
+    with pytest.raises(CheckFailed, match="3 rows, expected 4; 1 expected rows are missing, 0 rows"):
         audit(published, str(TODAY))
 
 
@@ -157,7 +157,7 @@ def test_files_that_cannot_be_read_end_the_run_at_once_and_are_not_called_unequa
     published: FeedOnStandIn, accident: Callable[[FeedOnStandIn], None]
 ) -> None:
     accident(published)
-    with pytest.raises(AirflowFailException, match=r"cannot read the published files of .*\.parquet"):
+    with pytest.raises(ContractViolation, match=r"cannot read the published files of .*\.parquet"):
         audit(published)
     assert published.state.find("AUDITS") is None
 

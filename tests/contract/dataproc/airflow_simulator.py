@@ -11,6 +11,7 @@ import pytest
 
 from dedup_clone.contract.engine import Engine
 from dedup_clone.contract.records import from_json
+from dedup_clone.orchestration.retries import RetryWhatMayHelp
 from dedup_clone.orchestration.runners import dedup_operator, engine_dispatch, remote_operator
 from dedup_clone.orchestration.runners.workload import Workload
 from dedup_clone.orchestration.setup import FeedSetup, find_folders
@@ -41,7 +42,8 @@ class SimulatedRun(SimulatedTask):
 
     def __init__(self, setup: FeedSetup) -> None:
         def operator() -> Any:
-            return dedup_operator(setup, task_id="dedup_snapshot", request_uri=REQUEST, retries=RETRIES)
+            retries = {"retries": RETRIES, "retry_policy": RetryWhatMayHelp()}
+            return dedup_operator(setup, task_id="dedup_snapshot", request_uri=REQUEST, **retries)
 
         super().__init__(
             operator,

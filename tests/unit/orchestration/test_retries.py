@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import uuid
 from datetime import UTC, datetime, timedelta
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 import requests
+import structlog
 from airflow.models.taskinstance import TaskInstance
-from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
+from airflow.sdk import DAG, BaseOperator, BaseSensorOperator, Context
+from airflow.sdk.api.datamodels._generated import TIRunContext
+from airflow.sdk.execution_time import task_runner
+from airflow.sdk.execution_time.context import OutletEventAccessors
+from airflow.sdk.execution_time.task_runner import RuntimeTaskInstance
 from google.api_core import exceptions as google
 
 from dedup_clone.contract.errors import (
@@ -23,7 +29,7 @@ from dedup_clone.contract.errors import (
     SparkUnavailable,
 )
 from dedup_clone.orchestration.retries import is_permanent, retry_arguments
-from dedup_clone.orchestration.task_runtime import fail_without_retry
+from testkit.airflow import dag_run
 
 HOUR = timedelta(hours=1)
 
@@ -116,17 +122,67 @@ def described(error: Exception) -> str:
 @pytest.mark.parametrize("error", TRANSIENT, ids=described)
 def test_a_transient_error_is_retried(error: Exception) -> None:
     assert not is_permanent(error)
-    with pytest.raises(type(error)), fail_without_retry():
-        raise error
 
 
 @pytest.mark.parametrize("error", PERMANENT, ids=described)
-def test_a_permanent_error_fails_at_once(error: Exception) -> None:
-    with pytest.raises(AirflowFailException), fail_without_retry():
-        raise error
+def test_a_permanent_error_is_not(error: Exception) -> None:
+    assert is_permanent(error)
 
 
-@pytest.mark.parametrize("signal", [AirflowSkipException("nothing to do"), AirflowFailException("failed already")])
-def test_airflows_own_signals_pass(signal: Exception) -> None:
-    with pytest.raises(type(signal), match=str(signal)), fail_without_retry():
-        raise signal
+class Failing(BaseOperator):
+    """Raises the error when it is executed, and when it is resumed after a deferral."""
+
+    def __init__(self, *, error: Exception, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.error = error
+
+    def execute(self, context: Context) -> None:
+        raise self.error
+
+    def resume(self, context: Context, event: object = None) -> None:
+        raise self.error
+
+
+class FailingSensor(BaseSensorOperator):
+    def __init__(self, *, error: Exception, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.error = error
+
+    def poke(self, context: Context) -> bool:
+        raise self.error
+
+
+def run_by_worker(task: Any, next_method: str | None) -> tuple[str, Any]:
+    """Airflow's own worker runs a try of the task, of which tries are left. Returns state and message."""
+    ids, now = {"dag_id": task.dag_id, "run_id": "run"}, datetime.now(UTC)
+    run = dag_run(**ids, run_after=now, start_date=now)
+    ti = RuntimeTaskInstance.model_construct(
+        **ids,
+        id=uuid.uuid4(),
+        task_id=task.task_id,
+        try_number=1,
+        map_index=-1,
+        task=task,
+        start_date=now,
+        _ti_context_from_server=TIRunContext(
+            dag_run=run, max_tries=5, should_retry=True, next_method=next_method, next_kwargs={}
+        ),
+    )
+    context: Any = {"ti": ti, "task": task, "dag": task.dag, "dag_run": run, "run_id": "run", "params": {}}
+    context["outlet_events"] = OutletEventAccessors()
+    state, message, _ = task_runner.run(ti, context, structlog.get_logger())
+    return str(state.value), message
+
+
+@pytest.mark.parametrize(("error", "state"), [(LeaseLost("ended"), "failed"), (LostRace("lost"), "up_for_retry")])
+@pytest.mark.parametrize(
+    ("kind", "next_method"), [(Failing, None), (Failing, "resume"), (FailingSensor, None)], ids=str
+)
+def test_a_worker_fails_a_task_at_once_if_no_retry_can_help(
+    monkeypatch: pytest.MonkeyPatch, kind: Any, next_method: str | None, error: Exception, state: str
+) -> None:
+    """In its first step, after a deferral, and in a sensor."""
+    monkeypatch.setattr(task_runner, "SUPERVISOR_COMMS", SimpleNamespace(send=lambda msg: None), raising=False)
+    with DAG("orders_publish", schedule=None, default_args=retry_arguments(HOUR)):
+        task = kind(task_id="load_staging", error=error)
+    assert run_by_worker(task, next_method)[0] == state

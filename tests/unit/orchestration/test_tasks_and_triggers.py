@@ -1,20 +1,18 @@
-"""What tasks do if Airflow does not answer or an error stays; the triggers of many feeds."""
+"""What tasks do if Airflow does not answer; the triggers of many feeds."""
 
 from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Callable
 from datetime import UTC, datetime
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from airflow.sdk.exceptions import AirflowFailException, AirflowRuntimeError
+from airflow.sdk.exceptions import AirflowRuntimeError
 
-from dedup_clone.contract.errors import ConfigurationError, ContractViolation, LeaseLost, LostRace
+from dedup_clone.contract.errors import ConfigurationError
 from dedup_clone.freshness.feed_state import DagActivity
-from dedup_clone.orchestration import bootstrap, erase, rebuild, steps
 from dedup_clone.orchestration.task_runtime import dag_run_is_running, environment_name
 from dedup_clone.orchestration.watch import delivery_sensor
 from dedup_clone.orchestration.watch.delivery_sensor import DeliveryTrigger
@@ -68,33 +66,6 @@ def test_an_environment_without_a_name_of_its_own_does_nothing(monkeypatch: pyte
     assert environment_name() == "https://airflow.example.org"
     monkeypatch.setenv("DEDUP_CLONE_ENVIRONMENT", "project/region/name")
     assert environment_name() == "project/region/name"
-
-
-@pytest.mark.parametrize(
-    ("module", "task"),
-    [
-        (steps, lambda: steps._commit_generation(None, {}, None)),  # type: ignore[arg-type]
-        (steps, lambda: steps._reconcile_failure(None, {"dag_run": None}, None)),  # type: ignore[arg-type]
-        (bootstrap, lambda: bootstrap.delete_export(None, {})),  # type: ignore[arg-type, typeddict-item]
-        (rebuild, lambda: rebuild.clean(None, {})),  # type: ignore[arg-type, typeddict-item]
-        (erase, lambda: erase.clean(None, {})),  # type: ignore[arg-type, typeddict-item]
-    ],
-)
-@pytest.mark.parametrize("permanent", [LeaseLost("another run has it"), ContractViolation("it is damaged")])
-def test_the_last_tasks_of_a_run_do_not_repeat_what_fails_for_good(
-    monkeypatch: pytest.MonkeyPatch, module: Any, task: Callable[[], object], permanent: Exception
-) -> None:
-    error = permanent
-
-    def fail(setup: object) -> None:
-        raise error
-
-    monkeypatch.setattr(module, "open_feed_services", fail)
-    with pytest.raises(AirflowFailException, match=str(permanent)):
-        task()
-    error = LostRace("another one was quicker")
-    with pytest.raises(LostRace):
-        task()
 
 
 class SlowLanding:

@@ -14,7 +14,6 @@ from dedup_clone.orchestration.lineage import landing_dataset, operator_lineage,
 from dedup_clone.orchestration.setup import FeedSetup
 from dedup_clone.orchestration.task_runtime import (
     RESOLVE_PUBLISH,
-    fail_without_retry,
     open_feed_services,
     pull_spec,
 )
@@ -44,8 +43,7 @@ class EngineDispatchMixin(BaseOperator):
         elif self.runs_spark:
             result = self.run_spark(context)
         else:
-            with fail_without_retry():
-                dedup_in_bigquery(services, spec.attempt)
+            dedup_in_bigquery(services, spec.attempt)
         self.end_if_all_refused(context)
         return result
 
@@ -55,8 +53,7 @@ class EngineDispatchMixin(BaseOperator):
 
     def end_if_all_refused(self, context: Context) -> None:
         """Called after the job ended well, also after a deferral. Fails for good if every delivery was refused."""
-        with fail_without_retry():
-            end_if_all_refused(open_feed_services(self.setup), pull_spec(context).attempt)
+        end_if_all_refused(open_feed_services(self.setup), pull_spec(context).attempt)
 
     def get_openlineage_facets_on_complete(self, task_instance: Any) -> Any:
         """What the task read and wrote. Only a publish reads landing. State is named as output only."""

@@ -34,7 +34,6 @@ from dedup_clone.orchestration.runners.spark_run import SparkJobSpec, SparkRun, 
 from dedup_clone.orchestration.runners.spark_run_trigger import SparkRunTrigger
 from dedup_clone.orchestration.runners.workload import read_workload
 from dedup_clone.orchestration.task_runtime import (
-    fail_without_retry,
     has_spec,
     open_feed_services,
     pull_spec,
@@ -71,16 +70,14 @@ class RemoteSparkOperator(EngineDispatchMixin, BaseOperator):
 
         Raises AirflowFailException if no retry can help.
         """
-        with fail_without_retry():
-            runner = open_runner(self.runner_config)
-            self._attach_or_submit(context, runner)
-            return self._finish_or_defer(context, runner)
+        runner = open_runner(self.runner_config)
+        self._attach_or_submit(context, runner)
+        return self._finish_or_defer(context, runner)
 
     def resume(self, context: Context, event: dict[str, Any]) -> Any:
         """Called after the trigger fired. Does what `run_spark` does with the run that the trigger waited for."""
-        with fail_without_retry():
-            self.run_name = event["name"]
-            name = self._finish_or_defer(context, open_runner(self.runner_config), is_too_slow=event["is_too_slow"])
+        self.run_name = event["name"]
+        name = self._finish_or_defer(context, open_runner(self.runner_config), is_too_slow=event["is_too_slow"])
         self.end_if_all_refused(context)
         return name
 

@@ -114,7 +114,7 @@ export async function hasPublished(dagId, runId) {
   const failed = tasks.filter(({ state }) => state === "failed").sort((a, b) => (a.end_date < b.end_date ? -1 : 1))[0];
   if (!failed) return false;
   const { task_id: id, try_number: tries } = failed;
-  throw new Error(`The run failed: ${(await firstError(`${run}/taskInstances/${id}`, tries))?.exc_value ?? `the log of ${id} says why.`}`);
+  throw new Error(`The run failed: ${firstError(await logEvents(`${run}/taskInstances/${id}`, tries))?.exc_value ?? `the log of ${id} says why.`}`);
 }
 
 /** The events of the log of a task's try; none if the log cannot be read. */
@@ -126,16 +126,18 @@ async function logEvents(task, tries) {
   }
 }
 
-/** The first error in the log of a task's try, as `{ exc_type, exc_value }`; undefined if the log cannot be read or has none. */
-async function firstError(task, tries) {
-  return (await logEvents(task, tries)).flatMap((event) => event.error_detail ?? []).find((error) => error.exc_value);
+/** The first error in a log, as `{ exc_type, exc_value }`; undefined if it has none. */
+function firstError(events) {
+  return events.flatMap((event) => event.error_detail ?? []).find((error) => error.exc_value);
 }
 
-/** What a failed first task says. An error that no retry can mend is a refusal. */
+/** What a failed first task says. An error that no retry can mend is a refusal: Airflow logs what the retry policy decided. */
 async function failureText(task, taskId, tries) {
-  const error = await firstError(task, tries);
+  const events = await logEvents(task, tries);
+  const error = firstError(events);
   if (!error) return `The run failed: the log of ${taskId} says why.`;
-  return `${error.exc_type === "AirflowFailException" ? "Refused, and nothing was changed" : "The run failed"}: ${error.exc_value}`;
+  const isRefusal = events.some(({ event, action }) => event === "Retry policy decision" && action === "fail");
+  return `${isRefusal ? "Refused, and nothing was changed" : "The run failed"}: ${error.exc_value}`;
 }
 
 /** Why a task skipped itself and all after it. Airflow logs the reason with this event. */
