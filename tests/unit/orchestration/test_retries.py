@@ -6,10 +6,10 @@ import uuid
 from datetime import UTC, datetime, timedelta
 from types import SimpleNamespace
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 import requests
-import structlog
 from airflow.models.taskinstance import TaskInstance
 from airflow.sdk import DAG, BaseOperator, BaseSensorOperator, Context
 from airflow.sdk.api.datamodels._generated import TIRunContext
@@ -170,7 +170,7 @@ def run_by_worker(task: Any, next_method: str | None) -> tuple[str, Any]:
     )
     context: Any = {"ti": ti, "task": task, "dag": task.dag, "dag_run": run, "run_id": "run", "params": {}}
     context["outlet_events"] = OutletEventAccessors()
-    state, message, _ = task_runner.run(ti, context, structlog.get_logger())
+    state, message, _ = task_runner.run(ti, context, Mock())
     return str(state.value), message
 
 
