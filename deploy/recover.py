@@ -6,7 +6,7 @@ import argparse
 import sys
 from pathlib import Path
 
-from dedup_clone.publish.lost_records.recovery_plan import RecoveryPlan, carry_out, plan_recovery
+from dedup_clone.operations.lost_records import RecoveryPlan, carry_out, plan_recovery
 from dedup_clone.publish.services import Services
 from dedup_clone.settings.deployment import read_deployment
 from dedup_clone.settings.feed import read_feed
@@ -47,7 +47,12 @@ def feed_services(feed_name: str, dags: Path) -> Services:
 
 def plan_as_text(services: Services, plan: RecoveryPlan) -> str:
     """The plan as the operator reads it."""
-    lines = [f"Write {services.store.uri(change.name)}: {change.reason}" for change in plan.changes]
+    lines, candidate = [], plan.candidate and plan.candidate.manifest
+    if candidate:
+        lines.append(f"Write the manifest of generation {candidate.generation}, from attempt {candidate.attempt}")
+    if plan.current is not None:
+        live = plan.current.generation or "no generation"
+        lines.append(f"Write {services.store.uri(services.layout.current)}: {live} is live, no run holds the lease")
     if plan.swap is not None:
         lines.append(
             f"Make {services.names.dataset}.{services.feed.target} again: CLONE {services.feed.staging} as of "

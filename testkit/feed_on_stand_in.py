@@ -18,6 +18,7 @@ from dedup_clone.contract.engine import Engine
 from dedup_clone.engines.dedup_in_bigquery import dedup_in_bigquery
 from dedup_clone.engines.staging_job import finish_staging, staging_configuration
 from dedup_clone.engines.stream_changes import changes_to_stream, finish_if_applied, stream_changes
+from dedup_clone.operations import rollback
 from dedup_clone.orchestration.jobs import swap_configuration
 from dedup_clone.publish.attempt_jobs import attempt_job_id
 from dedup_clone.publish.check import check_before_swap
@@ -34,8 +35,6 @@ from dedup_clone.publish.load import (
 from dedup_clone.publish.planning.reused_candidate import is_reused
 from dedup_clone.publish.records.reporting_tables import LONGEST_PAUSE, load_ledger_rows
 from dedup_clone.publish.resolve import resolve
-from dedup_clone.publish.rollback.preview_rollback import preview_rollback
-from dedup_clone.publish.rollback.resolve_rollback import RollbackRequest, resolve_rollback
 from dedup_clone.publish.services import Services, open_services
 from dedup_clone.publish.step_specs import PublishRequest, PublishSpec, SwapSpec
 from dedup_clone.settings.feed import Feed
@@ -282,8 +281,8 @@ class FeedOnStandIn(ControlledStandIn):
     def roll_back(self, generation: int, *, run_id: str = "rollback", reason: str = "bad snapshot") -> LedgerRecord:
         """Make the content of an earlier generation live again, as the rollback DAG does."""
         live, _ = self.preview(generation, run_id=run_id)
-        request = RollbackRequest(ROLLBACK_DAG, run_id, generation, live, reason)
-        spec = resolve_rollback(self.services, request)
+        request = rollback.RollbackRequest(ROLLBACK_DAG, run_id, generation, reason)
+        spec = rollback.prepare(self.services, request, live)
         if spec.restored_at is None:
             self.load(spec)
         self.swap(spec, self.check(spec))
@@ -291,7 +290,7 @@ class FeedOnStandIn(ControlledStandIn):
 
     def preview(self, generation: int, *, run_id: str = "rollback") -> tuple[int, str]:
         """The live generation, and the text that the rollback DAG shows for approval."""
-        return preview_rollback(self.services, generation, dag_id=ROLLBACK_DAG, run_id=run_id)
+        return rollback.preview(self.services, rollback.RollbackRequest(ROLLBACK_DAG, run_id, generation, ""))
 
     def overwrite(self, snapshot_id: int, path: str, content: bytes) -> None:
         """Overwrite one landed object of a snapshot."""

@@ -18,10 +18,10 @@ from dedup_clone.contract.table import TableContract
 from dedup_clone.freshness.evaluation import find_incidents
 from dedup_clone.freshness.feed_state import FeedState, PendingJob
 from dedup_clone.freshness.read_feed_state import read_feed_state
+from dedup_clone.operations.erase import key_text
+from dedup_clone.operations.feed_plan import FeedPlan
+from dedup_clone.operations.lost_records import carry_out, plan_recovery
 from dedup_clone.orchestration import content_audit
-from dedup_clone.publish.erasure.key_hashes import key_text
-from dedup_clone.publish.feed_plan import FeedPlan
-from dedup_clone.publish.lost_records.recovery_plan import carry_out, plan_recovery
 from dedup_clone.publish.planning.staging_table import approve_retention
 from dedup_clone.warehouse import append_rows
 from dedup_clone.warehouse.append_rows import RowAppender

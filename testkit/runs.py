@@ -9,35 +9,27 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from datetime import date
-from typing import Any, cast
+from typing import Any
 from unittest.mock import Mock, patch
 
 from google.api_core.exceptions import Forbidden, ServiceUnavailable
 
 from dedup_clone.contract.manifest import Manifest
 from dedup_clone.contract.request import Duplicates
+from dedup_clone.operations import bootstrap as bootstraps
+from dedup_clone.operations import erase as erasures
+from dedup_clone.operations import rebuild as rebuilds
+from dedup_clone.operations import retire as retirements
+from dedup_clone.operations import rollback as rollbacks
+from dedup_clone.operations.lost_records import RecoveryPlan, carry_out, plan_recovery
+from dedup_clone.operations.takeover import drop_export, export_existing
 from dedup_clone.orchestration.runners.sizing import size_run
 from dedup_clone.orchestration.runners.workload import read_workload
 from dedup_clone.publish import load
 from dedup_clone.publish.approval import approval_text, begin_approval_wait, end_approval_wait
-from dedup_clone.publish.bootstrap.existing_export import drop_export, export_existing
-from dedup_clone.publish.bootstrap.existing_table import read_bootstrap_record, require_unchanged
-from dedup_clone.publish.bootstrap.preview_bootstrap import preview_bootstrap
-from dedup_clone.publish.bootstrap.resolve_bootstrap import BootstrapRequest, resolve_bootstrap
-from dedup_clone.publish.erasure.delete_leftovers import delete_leftovers
-from dedup_clone.publish.erasure.preview_erasure import preview_erasure
-from dedup_clone.publish.erasure.resolve_erasure import ErasureRequest, resolve_erasure
-from dedup_clone.publish.lost_records.recovery_plan import RecoveryPlan, carry_out, plan_recovery
+from dedup_clone.publish.existing_table import read_bootstrap_record, require_unchanged
 from dedup_clone.publish.preview_publish import preview_publish
 from dedup_clone.publish.prune import prune
-from dedup_clone.publish.rebuild.rebuild_plan import RebuildRequest, preview_rebuild
-from dedup_clone.publish.rebuild.resolve_rebuild import (
-    delete_copies,
-    export_rebuilt,
-    prepare_rebuilt_staging,
-    prepare_swap,
-    resolve_rebuild,
-)
 from dedup_clone.publish.records import index_arrivals
 from dedup_clone.publish.records.attempt_records import save_swap
 from dedup_clone.publish.records.changes_table import load_changes
@@ -45,9 +37,6 @@ from dedup_clone.publish.records.held_deliveries import discard_held
 from dedup_clone.publish.records.index_refresh import refresh_index
 from dedup_clone.publish.records.late_rows import find_late_rows
 from dedup_clone.publish.recovery import commit_or_discard, recover
-from dedup_clone.publish.retirement.preview_retirement import preview_retirement
-from dedup_clone.publish.retirement.retire_feed import RetirementRequest, retire_feed
-from dedup_clone.publish.rollback.resolve_rollback import RollbackRequest, resolve_rollback
 from dedup_clone.publish.sql_checks import run_sql_checks
 from dedup_clone.publish.step_specs import PublishSpec, SwapSpec
 from dedup_clone.publish.waiting_deliveries import find_backlog
@@ -197,14 +186,13 @@ def publish(world: FeedOnStandIn, name: str, **changes: Any) -> Run:
 def rollback(world: FeedOnStandIn, generation: int, *, run_id: str = "rollback", reason: str = "bad snapshot") -> Run:
     """Make an earlier generation live again: preview, resolve, load, check, swap, commit."""
     run, shown = Run(world), {}
+    request = rollbacks.RollbackRequest(ROLLBACK_DAG, run_id, generation, reason)
 
     def preview() -> None:
-        shown["live"], run.text = world.preview(generation, run_id=run_id)
+        shown["live"], run.text = rollbacks.preview(world.services, request)
 
     def resolve() -> PublishSpec:
-        return resolve_rollback(
-            world.services, RollbackRequest(ROLLBACK_DAG, run_id, generation, shown["live"], reason)
-        )
+        return rollbacks.prepare(world.services, request, shown["live"])
 
     def load_unless_cloned() -> None:
         if run.spec.restored_at is None:
@@ -216,10 +204,10 @@ def rollback(world: FeedOnStandIn, generation: int, *, run_id: str = "rollback",
     return run
 
 
-def bootstrap_request(**form: Any) -> BootstrapRequest:
+def bootstrap_request(**form: Any) -> bootstraps.BootstrapRequest:
     defaults = {"source_table": "", "drop_expired": False, "compared_dates": 3, "reason": "", "duplicates": "refuse"}
     values: dict[str, Any] = {"dag_id": BOOTSTRAP_DAG, "run_id": "bootstrap", **defaults, **form}
-    return BootstrapRequest(**{**values, "duplicates": Duplicates(values["duplicates"])})
+    return bootstraps.BootstrapRequest(**{**values, "duplicates": Duplicates(values["duplicates"])})
 
 
 def bootstrap(world: FeedOnStandIn, *, count_limit: int = NO_LIMIT, **form: Any) -> Run:
@@ -230,7 +218,7 @@ def bootstrap(world: FeedOnStandIn, *, count_limit: int = NO_LIMIT, **form: Any)
     run, request, shown = Run(world), bootstrap_request(**form), {}
 
     def preview() -> None:
-        shown["version"], run.text = preview_bootstrap(world.services, request, count_limit)
+        shown["version"], run.text = bootstraps.preview(world.services, request, count_limit)
 
     def swap() -> None:
         require_unchanged(world.services, read_bootstrap_record(world.services, run.attempt).existing)
@@ -238,7 +226,7 @@ def bootstrap(world: FeedOnStandIn, *, count_limit: int = NO_LIMIT, **form: Any)
 
     run.steps["preview"] = preview
     run.add_steps(
-        lambda: resolve_bootstrap(world.services, request, shown["version"]),
+        lambda: bootstraps.prepare(world.services, request, shown["version"]),
         resolve_export=lambda: export_existing(world.services, run.attempt),
         commit_clean=lambda: drop_export(world.services, run.attempt),
     )
@@ -254,21 +242,21 @@ def rebuild(world: FeedOnStandIn, **form: Any) -> Run:
     """
     run, shown = Run(world), {}
     values = {"dag_id": REBUILD_DAG, "run_id": "rebuild", "reason": "another form", **form}
-    request = RebuildRequest(**{**values, "duplicates": Duplicates(form.get("duplicates", "refuse"))})
+    request = rebuilds.RebuildRequest(**{**values, "duplicates": Duplicates(form.get("duplicates", "refuse"))})
 
     def preview() -> None:
-        shown["live"], run.text = preview_rebuild(world.services, request)
+        shown["live"], run.text = rebuilds.preview(world.services, request)
 
     def swap() -> None:
-        prepare_swap(world.services, run.spec)
+        rebuilds.prepare_swap(world.services, run.spec)
         world.swap(run.spec, run.checked)
 
     run.steps["preview"] = preview
     run.add_steps(
-        lambda: resolve_rebuild(world.services, request, shown["live"]),
-        resolve_export=lambda: export_rebuilt(world.services, request, run.spec),
-        dedup_prepare=lambda: prepare_rebuilt_staging(world.services, run.spec),
-        commit_clean=lambda: delete_copies(world.services, run.spec),
+        lambda: rebuilds.prepare(world.services, request, shown["live"]),
+        resolve_export=lambda: rebuilds.export(world.services, request, run.spec),
+        dedup_prepare=lambda: rebuilds.prepare_staging_layout(world.services, run.spec),
+        commit_clean=lambda: rebuilds.delete_copies(world.services, run.attempt),
     )
     run.steps["swap"] = swap
     return run
@@ -279,37 +267,39 @@ def erasure(world: FeedOnStandIn, keys: str | None, *, run_id: str = "erase", re
 
     `keys`: uploaded as the file of keys; None: the file is there, or is missing.
     """
-    run, request = Run(world), ErasureRequest(ERASE_DAG, run_id, KEYS_FILE, reason)
+    run, request = Run(world), erasures.ErasureRequest(ERASE_DAG, run_id, KEYS_FILE, reason)
     if keys is not None:
         world.services.store.put(world.services.layout.keys_to_erase(KEYS_FILE), keys)
 
     def preview() -> None:
-        run.text = preview_erasure(world.services, request, NO_LIMIT)
+        run.text = erasures.preview(world.services, request, NO_LIMIT)
 
     run.steps["preview"] = preview
     return run.add_steps(
-        lambda: resolve_erasure(world.services, request),
-        commit_clean=lambda: delete_leftovers(world.services, request),
+        lambda: erasures.prepare(world.services, request),
+        commit_clean=lambda: erasures.delete_leftovers(world.services, request),
     )
 
 
 def delete_rebuilt_copies(world: FeedOnStandIn) -> None:
     """Run the last task of the rebuild that made the live generation."""
-    delete_copies(world.services, cast("PublishSpec", _live_manifest(world)))  # it needs the attempt alone
+    manifest = _live_manifest(world)
+    assert manifest
+    rebuilds.delete_copies(world.services, manifest.attempt)
 
 
 def retirement_preview(world: FeedOnStandIn, target: str) -> str:
     """What the retire DAG shows for approval."""
-    return preview_retirement(world.services, _retirement_request(target))
+    return retirements.preview(world.services, _retirement_request(target))
 
 
 def retire(world: FeedOnStandIn, target: str) -> Retirement:
     """Retire the feed. `target`: keep, export or drop."""
-    return retire_feed(world.services, _retirement_request(target))
+    return retirements.retire(world.services, _retirement_request(target))
 
 
-def _retirement_request(target: str) -> RetirementRequest:
-    return RetirementRequest(RETIRE_DAG, "retire", TargetAction(target), "no longer needed")
+def _retirement_request(target: str) -> retirements.RetirementRequest:
+    return retirements.RetirementRequest(RETIRE_DAG, "retire", TargetAction(target), "no longer needed")
 
 
 def dry_run_of(world: FeedOnStandIn, name: str, **changes: Any) -> str:

@@ -5,7 +5,7 @@
 {%- set day_key = "key_" ~ (table.keys.index(table.partition_column) + 1) %}
 SELECT
   {{ day_key }} AS found_day,
-  SUM(copies - 1) AS surplus_rows
+  SUM(copies - 1) AS found_rows
 FROM (
   SELECT
 {%- for key in table.keys %}
@@ -24,4 +24,4 @@ FROM (
   HAVING COUNT(*) > 1
 ) AS doubled
 GROUP BY found_day
-ORDER BY surplus_rows DESC, found_day;
+ORDER BY found_rows DESC, found_day;

@@ -36,7 +36,7 @@ def test_an_object_is_replaced_as_it_was_read(sandbox: Sandbox) -> None:
 
 @rule(
     PAGE,
-    f"{STORE} plugins/dedup_clone/publish/erasure/delete_leftovers.py",
+    f"{STORE} plugins/dedup_clone/operations/erase.py",
     "Upload no file of keys under a name that an erasure still uses.",
     local="fake-gcs-server deletes without looking at the precondition",
 )

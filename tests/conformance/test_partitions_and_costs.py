@@ -160,7 +160,7 @@ def test_storage_is_billed_by_logical_bytes(sandbox: Sandbox) -> None:
 
 @rule(
     "Time travel",
-    "plugins/dedup_clone/warehouse/bigquery.py plugins/dedup_clone/publish/rollback/resolve_rollback.py",
+    "plugins/dedup_clone/warehouse/bigquery.py plugins/dedup_clone/operations/rollback.py",
     "`bq update --max_time_travel_hours=168 DATASET`",
 )
 def test_time_travel_is_seven_days(sandbox: Sandbox) -> None:

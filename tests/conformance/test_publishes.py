@@ -134,7 +134,7 @@ def test_every_type_is_loaded(sandbox: Sandbox) -> None:
 
 @rule(
     "Export table data",
-    f"{EXPORT} plugins/dedup_clone/publish/bootstrap/existing_export.py",
+    f"{EXPORT} plugins/dedup_clone/operations/takeover.py",
     "Do not change a feed with columns of the type that differs from an engine in SQL to `engine: spark`.",
 )
 def test_every_type_is_exported(sandbox: Sandbox) -> None:
@@ -185,7 +185,7 @@ def test_a_primary_key_is_kept(sandbox: Sandbox) -> None:
 
 @rule(
     "Time travel",
-    "plugins/dedup_clone/publish/rollback/resolve_rollback.py plugins/dedup_clone/publish/check.py",
+    "plugins/dedup_clone/operations/rollback.py plugins/dedup_clone/publish/check.py",
     "Replay the snapshot in place of FEED_rollback, which loads files.",
 )
 def test_a_rollback_clones_the_past(sandbox: Sandbox) -> None:

@@ -163,7 +163,7 @@ def test_a_table_is_not_cloned_onto_itself_or_its_base(sandbox: Sandbox) -> None
 
 @rule(
     "Time travel; Query syntax",
-    "plugins/dedup_clone/publish/rollback/resolve_rollback.py",
+    "plugins/dedup_clone/operations/rollback.py",
     "Replay the snapshot in place of FEED_rollback.",
 )
 def test_the_past_of_staging_is_cloned_back(sandbox: Sandbox) -> None:
@@ -228,7 +228,7 @@ def test_readers_see_one_table_during_swaps(sandbox: Sandbox) -> None:
 
 @rule(
     "none",
-    "plugins/dedup_clone/publish/commit.py plugins/dedup_clone/publish/rollback/resolve_rollback.py",
+    "plugins/dedup_clone/publish/commit.py plugins/dedup_clone/operations/rollback.py",
     "Take `swapped_at` in publish/commit.py from the end of the swap's job.",
 )
 def test_a_replaced_table_has_a_new_creation_time(sandbox: Sandbox) -> None:

@@ -8,14 +8,15 @@ from airflow.sdk import Context, Param
 
 from dedup_clone.contract.records import to_plain
 from dedup_clone.contract.request import Duplicates
+from dedup_clone.operations.bootstrap import BootstrapRequest
+from dedup_clone.operations.bootstrap import prepare as resolve_bootstrap
+from dedup_clone.operations.bootstrap import preview as preview_bootstrap
+from dedup_clone.operations.takeover import drop_export, export_existing
 from dedup_clone.orchestration.forms import count_limit_bytes, given_reason, required_reason, with_reason
 from dedup_clone.orchestration.jobs import AttemptJobOperator
 from dedup_clone.orchestration.setup import FeedSetup
 from dedup_clone.orchestration.task_runtime import open_feed_services, pull_spec
-from dedup_clone.publish.bootstrap.existing_export import drop_export, export_existing
-from dedup_clone.publish.bootstrap.existing_table import read_bootstrap_record, require_unchanged
-from dedup_clone.publish.bootstrap.preview_bootstrap import preview_bootstrap
-from dedup_clone.publish.bootstrap.resolve_bootstrap import BootstrapRequest, resolve_bootstrap
+from dedup_clone.publish.existing_table import read_bootstrap_record, require_unchanged
 from dedup_clone.publish.services import Services
 from dedup_clone.publish.step_specs import PublishSpec
 

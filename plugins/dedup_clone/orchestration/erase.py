@@ -10,12 +10,12 @@ from typing import Any
 from airflow.sdk import Context, Param
 
 from dedup_clone.contract.records import to_plain
+from dedup_clone.operations.erase import ErasureRequest, delete_leftovers
+from dedup_clone.operations.erase import prepare as resolve_erasure
+from dedup_clone.operations.erase import preview as preview_erasure
 from dedup_clone.orchestration.forms import count_limit_bytes, given_reason, required_reason, with_reason
 from dedup_clone.orchestration.setup import FeedSetup
 from dedup_clone.orchestration.task_runtime import open_feed_services
-from dedup_clone.publish.erasure.delete_leftovers import delete_leftovers
-from dedup_clone.publish.erasure.preview_erasure import preview_erasure
-from dedup_clone.publish.erasure.resolve_erasure import ErasureRequest, resolve_erasure
 
 
 def params() -> dict[str, Param]:

@@ -8,19 +8,15 @@ from airflow.sdk import Context, Param
 
 from dedup_clone.contract.records import to_plain
 from dedup_clone.contract.request import Duplicates
+from dedup_clone.operations.rebuild import RebuildRequest, delete_copies, prepare_staging_layout, prepare_swap
+from dedup_clone.operations.rebuild import export as export_rebuilt
+from dedup_clone.operations.rebuild import prepare as resolve_rebuild
+from dedup_clone.operations.rebuild import preview as preview_rebuild
 from dedup_clone.orchestration import bootstrap
 from dedup_clone.orchestration.forms import given_reason, required_reason, with_reason
 from dedup_clone.orchestration.jobs import AttemptJobOperator
 from dedup_clone.orchestration.setup import FeedSetup
 from dedup_clone.orchestration.task_runtime import open_feed_services, pull_spec
-from dedup_clone.publish.rebuild.rebuild_plan import RebuildRequest, preview_rebuild
-from dedup_clone.publish.rebuild.resolve_rebuild import (
-    delete_copies,
-    export_rebuilt,
-    prepare_rebuilt_staging,
-    prepare_swap,
-    resolve_rebuild,
-)
 from dedup_clone.publish.services import Services
 from dedup_clone.publish.step_specs import PublishSpec
 
@@ -88,9 +84,9 @@ def export(setup: FeedSetup, context: Context) -> None:
 
 def prepare(setup: FeedSetup, context: Context) -> None:
     """Gives staging the declared columns."""
-    prepare_rebuilt_staging(open_feed_services(setup), pull_spec(context))
+    prepare_staging_layout(open_feed_services(setup), pull_spec(context))
 
 
 def clean(setup: FeedSetup, context: Context) -> int:
     """Deletes the copy, if there is one, and the exported files. Returns the number of files."""
-    return delete_copies(open_feed_services(setup), pull_spec(context))
+    return delete_copies(open_feed_services(setup), pull_spec(context).attempt)

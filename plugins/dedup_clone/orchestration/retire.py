@@ -7,11 +7,12 @@ from typing import Any
 from airflow.sdk import Context, Param
 
 from dedup_clone.contract.records import to_plain
+from dedup_clone.operations.retire import RetirementRequest
+from dedup_clone.operations.retire import preview as preview_retirement
+from dedup_clone.operations.retire import retire as retire_feed
 from dedup_clone.orchestration.forms import given_reason, required_reason, with_reason
 from dedup_clone.orchestration.setup import FeedSetup
 from dedup_clone.orchestration.task_runtime import open_feed_services
-from dedup_clone.publish.retirement.preview_retirement import preview_retirement
-from dedup_clone.publish.retirement.retire_feed import RetirementRequest, retire_feed
 from dedup_clone.state.current import TargetAction
 
 

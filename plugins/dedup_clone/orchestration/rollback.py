@@ -10,13 +10,14 @@ from airflow.sdk import BaseOperator, Context, Param
 
 from dedup_clone.contract.errors import LeaseHeld, RollbackRefused
 from dedup_clone.contract.records import to_plain
+from dedup_clone.operations.rollback import RollbackRequest
+from dedup_clone.operations.rollback import prepare as resolve_rollback
+from dedup_clone.operations.rollback import preview as preview_rollback
 from dedup_clone.orchestration.forms import given_reason, required_reason, with_reason
 from dedup_clone.orchestration.jobs import LoadStagingOperator
 from dedup_clone.orchestration.publish import LEASE_RETRY_INTERVAL
 from dedup_clone.orchestration.setup import FeedSetup
 from dedup_clone.orchestration.task_runtime import open_feed_services, pull_spec
-from dedup_clone.publish.rollback.preview_rollback import preview_rollback
-from dedup_clone.publish.rollback.resolve_rollback import RollbackRequest, resolve_rollback
 
 
 def params() -> dict[str, Param]:
@@ -35,9 +36,9 @@ def params() -> dict[str, Param]:
     }
 
 
-def _generation(context: Context) -> int:
-    """The generation in the form."""
-    return int(context["params"]["generation"])
+def _request(context: Context) -> RollbackRequest:
+    params, run = context["params"], context["dag_run"]
+    return RollbackRequest(run.dag_id, run.run_id, int(params["generation"]), given_reason(context))
 
 
 class ShowDifferenceOperator(BaseOperator):
@@ -53,7 +54,7 @@ class ShowDifferenceOperator(BaseOperator):
     def execute(self, context: Context) -> dict[str, Any]:
         services, run = open_feed_services(self.setup), context["dag_run"]
         try:
-            live, text = preview_rollback(services, _generation(context), dag_id=run.dag_id, run_id=run.run_id)
+            live, text = preview_rollback(services, _request(context))
         except LeaseHeld as error:
             self._wait(error, services.now() - (run.start_date or services.now()))
         services.log("a rollback would do this:\n" + text, generation=live)
@@ -78,10 +79,9 @@ def resolve(setup: FeedSetup, context: Context) -> dict[str, Any]:
 
     Fails if another generation has become live since `show_difference`.
     """
-    run, reason = context["dag_run"], given_reason(context)
     shown = context["ti"].xcom_pull(task_ids="show_difference")
-    request = RollbackRequest(run.dag_id, run.run_id, _generation(context), shown["live_generation"], reason)
-    return to_plain(resolve_rollback(open_feed_services(setup), request))  # type: ignore[no-any-return]
+    spec = resolve_rollback(open_feed_services(setup), _request(context), shown["live_generation"])
+    return to_plain(spec)  # type: ignore[no-any-return]
 
 
 class RestoreStagingOperator(LoadStagingOperator):

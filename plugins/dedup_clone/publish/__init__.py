@@ -15,13 +15,13 @@ the steps), `waiting_deliveries` (the backlog) and `attempt_jobs` (BigQuery jobs
 early_refusals, dedup_result   refusals of deliveries: before the dedup job; by the dedup job
 policy_checks, sql_checks      checks that call BigQuery; checks without calls: `dedup_clone/checks/`
 streamed_rows                  whether the task waits for streaming buffers before it calls `check`
-preview_publish, feed_plan     what a publish would do (dry run); how a feed file differs from its table (`make plan`).
-                               Other previews are beside their operations
+preview_publish                what a publish would do (dry run)
 partition_comparison           a partition of target compared with its files: content audit, bootstrap, rebuild
+existing_table                 the table whose rows a bootstrap or rebuild takes over, and the checks of it
 date_ranges                    dates and ranges of dates, as people write them
 
 planning/      what a publish includes: deliveries, dates, the parent generation
 records/       what is recorded: check results, swap, costs, ledger table, index
-bootstrap/, erasure/, rebuild/, retirement/, rollback/   what only the DAGs of these names do
-lost_records/  what `make recover` plans and repairs
+
+What only rollback, bootstrap, rebuild, erase and retire do is in `dedup_clone/operations/`.
 """

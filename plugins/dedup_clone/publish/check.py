@@ -14,8 +14,7 @@ from dedup_clone.contract.manifest import Candidate, Manifest
 from dedup_clone.contract.schema_change import added_columns
 from dedup_clone.contract.table import Column
 from dedup_clone.publish.attempt_jobs import LOAD_STEP, REPLACE_STEP, SWAP_STEP, find_step_job
-from dedup_clone.publish.bootstrap.bootstrap_checks import check_existing_table
-from dedup_clone.publish.bootstrap.existing_table import BootstrapRecord, read_bootstrap_record
+from dedup_clone.publish.existing_table import BootstrapRecord, check_existing_table, read_bootstrap_record
 from dedup_clone.publish.load import read_candidate
 from dedup_clone.publish.planning.declared_options import staging_options, swap_options
 from dedup_clone.publish.policy_checks import check_policies

@@ -13,11 +13,11 @@ from dedup_clone.contract.errors import CheckFailed
 from dedup_clone.freshness.evaluation import evaluate, find_incidents
 from dedup_clone.freshness.feed_state import FailedRun
 from dedup_clone.freshness.incident import IncidentKind
+from dedup_clone.operations.rollback import RollbackRequest, prepare
 from dedup_clone.page.feed_view import index_view
 from dedup_clone.publish.commit import commit_attempt
 from dedup_clone.publish.records.index_refresh import try_refresh_index
 from dedup_clone.publish.recovery import commit_or_discard
-from dedup_clone.publish.rollback.resolve_rollback import RollbackRequest, resolve_rollback
 from dedup_clone.settings.check_settings import CheckSettings
 from dedup_clone.state.index import Index, IndexFile
 from dedup_clone.state.store import ObjectStore
@@ -84,7 +84,7 @@ def reject_acceptance(world: FeedOnStandIn, name: str) -> None:
 
 def fail_a_rollback(world: FeedOnStandIn, name: str) -> None:
     live, _ = world.preview(1)
-    spec = resolve_rollback(world.services, RollbackRequest(ROLLBACK_DAG, "rollback", 1, live, "bad"))
+    spec = prepare(world.services, RollbackRequest(ROLLBACK_DAG, "rollback", 1, "bad"), live)
     assert world.check(spec)
 
 

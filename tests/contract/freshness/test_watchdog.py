@@ -14,11 +14,11 @@ from dedup_clone.freshness import feed_state, read_feed_state
 from dedup_clone.freshness.incident import IncidentKind
 from dedup_clone.freshness.incident_records import IncidentRecord, IncidentRecords, write_incident_records
 from dedup_clone.freshness.verdict import FreshnessStatus, FreshnessVerdict, read_summaries
+from dedup_clone.operations.rollback import RollbackRequest, prepare
 from dedup_clone.orchestration.watchdog import feed_check as watchdog
 from dedup_clone.orchestration.watchdog.feed_check import check_feed, refresh_verdict
 from dedup_clone.publish.recovery import recover
 from dedup_clone.publish.resolve import resolve
-from dedup_clone.publish.rollback.resolve_rollback import RollbackRequest, resolve_rollback
 from dedup_clone.settings.alert_settings import AlertSettings, NotifierSettings
 from dedup_clone.state.arrivals import Refusal
 from dedup_clone.state.index import IndexFile
@@ -167,7 +167,7 @@ def test_a_lease_that_an_ended_run_left_is_told_at_once_if_no_delivery_waits(dog
     world = dog.world
     for snapshot_id in (7, 8):
         world.publish(world.land(snapshot_id, [row(snapshot_id, 1)]))
-    spec = resolve_rollback(world.services, RollbackRequest("rollback", "by-hand", 1, 2, "bad snapshot"))
+    spec = prepare(world.services, RollbackRequest("rollback", "by-hand", 1, "bad snapshot"), 2)
     world.running = {"by-hand"}
     assert dog.check() == []
     world.running = set()

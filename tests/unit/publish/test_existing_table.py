@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from dedup_clone.contract.table import Column
-from dedup_clone.publish.bootstrap.existing_table_problems import partition_problems, table_problems
+from dedup_clone.operations.takeover import partition_problems, table_problems
 from dedup_clone.settings.feed import read_feed
 from dedup_clone.warehouse.metadata import TableMetadata
 from testkit.feed_on_stand_in import REPOSITORY

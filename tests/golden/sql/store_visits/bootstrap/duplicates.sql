@@ -4,7 +4,7 @@
 -- Writes: nothing; scans the key columns of the table.  Safe to retry: yes.
 SELECT
   key_1 AS found_day,
-  SUM(copies - 1) AS surplus_rows
+  SUM(copies - 1) AS found_rows
 FROM (
   SELECT
     key_1,
@@ -23,4 +23,4 @@ FROM (
   HAVING COUNT(*) > 1
 ) AS doubled
 GROUP BY found_day
-ORDER BY surplus_rows DESC, found_day;
+ORDER BY found_rows DESC, found_day;

@@ -16,11 +16,11 @@ from dedup_clone.contract.manifest import Manifest
 from dedup_clone.contract.schema_change import added_columns, relaxed_columns, widened_columns
 from dedup_clone.contract.table import Column, TableContract
 from dedup_clone.contract.table_rebuild import needs_rebuild, rebuild_problems
+from dedup_clone.operations.rebuild import copy_bytes
 from dedup_clone.publish.check import results_before_dedup
 from dedup_clone.publish.planning.declared_changes import lost_dates, refusals
 from dedup_clone.publish.planning.declared_options import staging_options, swap_options
 from dedup_clone.publish.planning.parent_generation import unreadable_parent
-from dedup_clone.publish.rebuild.rebuild_plan import RebuildRequest, copy_bytes
 from dedup_clone.publish.records.attempt_records import find_check_results, find_swap
 from dedup_clone.publish.records.changes_table import change_rows_to_lose
 from dedup_clone.publish.records.publish_costs import expected_cost, price_text
@@ -248,7 +248,7 @@ def _rebuild_note(services: Services, live: Manifest) -> str:
     problems, size = rebuild_problems(live.table, table, {}), 0
     if not problems and services.warehouse.table(feed.target) is not None:
         try:
-            size = copy_bytes(services, live, RebuildRequest("", "", reason=""))
+            size = copy_bytes(services, live, renamed={})
         except ConfigurationError as error:
             problems = [str(error)]
     if problems:

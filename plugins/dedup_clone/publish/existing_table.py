@@ -1,16 +1,90 @@
-"""Checks of a bootstrap or rebuild: staging holds the existing table's rows, and nobody changed the table meanwhile."""
+"""The table whose rows a bootstrap or rebuild takes over: its record, and the checks of it before the swap.
+
+Staging must hold the table's rows, and nobody may have changed the table since it was read.
+"""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from datetime import date
 
 from dedup_clone.checks.check_result import CheckResult, make_result
+from dedup_clone.contract.errors import BootstrapRefused, ContractViolation
 from dedup_clone.contract.manifest import Manifest
+from dedup_clone.contract.records import to_json
+from dedup_clone.contract.request import Duplicates
 from dedup_clone.publish.attempt_jobs import run_step_job
-from dedup_clone.publish.bootstrap.existing_table import BootstrapRecord, ExistingTable, existing_table_names
 from dedup_clone.publish.partition_comparison import compare_with_table, read_comparison
 from dedup_clone.publish.services import Services
 from dedup_clone.warehouse.sql_files import TableNames
+
+
+@dataclass(frozen=True)
+class ExistingTable:
+    """The table's metadata at one moment. `version` differs after every change; `size` is logical bytes.
+
+    `is_target`: whether it is the feed's target. `partitions`: the rows of each date that will be published; the dates
+    in `expired` are before `oldest`, the first date within the retention, and will be left out. `latest` is the last
+    date that a row may have.
+    """
+
+    dataset: str
+    table: str
+    is_target: bool
+    version: str
+    size: int
+    oldest: date
+    latest: date
+    partitions: dict[date, int]
+    expired: dict[date, int]
+
+    @property
+    def name(self) -> str:
+        return f"{self.dataset}.{self.table}"
+
+    @property
+    def rows(self) -> int:
+        return sum(self.partitions.values())
+
+
+@dataclass(frozen=True)
+class BootstrapRecord:
+    """Which table's rows a bootstrap or rebuild takes over, and how; saved in the attempt's folder.
+
+    `compared_dates`: on how many dates staging is compared with the existing table in all columns, before the swap.
+    """
+
+    existing: ExistingTable
+    duplicates: Duplicates
+    compared_dates: int
+
+
+def save_bootstrap_record(services: Services, attempt: str, record: BootstrapRecord) -> None:
+    services.store.put(services.layout.existing_table(attempt), to_json(record))
+
+
+def read_bootstrap_record(services: Services, attempt: str) -> BootstrapRecord:
+    """Return the attempt's record. Raises ContractViolation when it is gone."""
+    name = services.layout.existing_table(attempt)
+    record = services.store.read_record(BootstrapRecord, name)
+    if record is None:
+        raise ContractViolation(f"[{services.store.uri(name)}] is gone: clear the run from its first task.")
+    return record
+
+
+def existing_table_names(services: Services, existing: ExistingTable) -> TableNames:
+    """Names for SQL statements that are to read the existing table in place of target."""
+    return TableNames(services.names.project, existing.dataset, services.feed.staging, existing.table)
+
+
+def require_unchanged(services: Services, existing: ExistingTable) -> None:
+    """Raise BootstrapRefused when somebody changed the table since its metadata was read."""
+    if _present_version(services, existing) != existing.version:
+        raise BootstrapRefused(
+            f"Table [{existing.name}] was changed, or is gone, since its metadata was read: its export may lack rows. "
+            f"Nothing was changed by this run. Stop whatever writes the table, and wait until partitions that expired "
+            f"at midnight UTC are gone, then trigger the DAG again."
+        )
 
 
 def check_existing_table(
@@ -38,8 +112,13 @@ def evenly_spaced(days: list[date], count: int) -> list[date]:
     return [days[round(index * (len(days) - 1) / max(count - 1, 1))] for index in range(count)]
 
 
+def _present_version(services: Services, existing: ExistingTable) -> str:
+    table = services.warehouse.with_dataset(existing.dataset).table(existing.table)
+    return "gone" if table is None else table.version
+
+
 def _rows_equal(existing: ExistingTable, manifest: Manifest) -> CheckResult:
-    expected = {partition.date: partition.rows for partition in existing.partitions}
+    expected = existing.partitions
     found = {entry.date: entry.rows + entry.ties for entry in manifest.dates}
     wrong = [day for day in sorted({*expected, *found}) if expected.get(day) != found.get(day)]
     named = "; ".join(f"{day}: {found.get(day, 0)} rows, expected {expected.get(day, 0)}" for day in wrong[:5])
@@ -78,8 +157,7 @@ def _contents_equal(services: Services, attempt: str, record: BootstrapRecord, m
 
 
 def _unchanged(services: Services, existing: ExistingTable) -> CheckResult:
-    table = services.warehouse.with_dataset(existing.dataset).table(existing.table)
-    version = "gone" if table is None else table.version
+    version = _present_version(services, existing)
     return make_result(
         "existing_unchanged",
         version == existing.version,

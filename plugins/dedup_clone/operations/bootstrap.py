@@ -1,0 +1,234 @@
+"""Bootstrap: the rows of an existing table become a feed's first generation.
+
+After the lease is taken the rows are exported to state, free of charge. The Spark job validates them and writes them
+anew. Then they are loaded into staging, compared with the table, and swapped in. Until the swap the table stays as it
+is.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from dedup_clone.checks.check_result import Level
+from dedup_clone.checks.option_checks import OR_REMOVE
+from dedup_clone.checks.table_checks import check_layout, check_table_expiration
+from dedup_clone.contract.engine import Engine
+from dedup_clone.contract.errors import BootstrapRefused, ConfigurationError
+from dedup_clone.contract.kind import Kind
+from dedup_clone.contract.request import Duplicates
+from dedup_clone.operations.first_task import acquire_lease, count_by_date, recover_before
+from dedup_clone.operations.takeover import (
+    comparison_text,
+    duplicates_text,
+    not_taken_over,
+    observe_table,
+    refuse_problems,
+    table_problems,
+)
+from dedup_clone.publish.date_ranges import DATES_NAMED, format_dates
+from dedup_clone.publish.existing_table import (
+    BootstrapRecord,
+    ExistingTable,
+    existing_table_names,
+    save_bootstrap_record,
+)
+from dedup_clone.publish.planning.staging_table import prepare_staging
+from dedup_clone.publish.records.publish_costs import price_text, size_text
+from dedup_clone.publish.services import Services
+from dedup_clone.publish.step_specs import PublishSpec
+from dedup_clone.publish.waiting_deliveries import waiting_names
+
+DUPLICATES_SQL_FILE = "bootstrap/duplicates.sql"
+# The snapshot id in the spec of a bootstrap, whose rows nobody has read yet.
+SNAPSHOT_UNKNOWN = 0
+_NAME = re.compile(r"(?:(?P<dataset>[A-Za-z_][A-Za-z0-9_]*)\.)?(?P<table>[A-Za-z0-9_][A-Za-z0-9_-]*)")
+
+
+@dataclass(frozen=True)
+class BootstrapRequest:
+    """The form of a bootstrap run.
+
+    `source_table`: `TABLE`, `DATASET.TABLE`, or empty for target itself. `duplicates`: what is done about duplicate
+    keys. `drop_expired`: whether the operator accepts that rows older than the retention are left out.
+    `compared_dates`: the number of dates that are compared in all columns, by one query each.
+    """
+
+    dag_id: str
+    run_id: str
+    source_table: str
+    duplicates: Duplicates
+    drop_expired: bool
+    compared_dates: int
+    reason: str
+
+
+def preview(services: Services, request: BootstrapRequest, count_limit_bytes: int) -> tuple[str, str]:
+    """The version of the existing table, and as Markdown what the bootstrap would do.
+
+    A query counts duplicate keys if it would read at most `count_limit_bytes`. Raises BootstrapRefused if the table
+    does not fit the feed, and for what the form must accept or resolve; ConfigurationError, FeedHeldElsewhere,
+    JobFailed.
+    """
+    services.current.read_for(services.environment)
+    existing = _read_existing_table(services, request.source_table)
+    counted, surplus_rows = _count_duplicates(services, existing, count_limit_bytes)
+    refused = []
+    if surplus_rows and request.duplicates is Duplicates.REFUSE:
+        refused.append(
+            f"Table [{existing.name}] has {counted}. List them with the query in docs/bootstrap.md and remove them, "
+            f"or say with [duplicates] how they are resolved."
+        )
+    _refuse_unaccepted(existing, request, *refused)
+    names, feed, days = services.names, services.feed, list(existing.partitions)
+    effect = "It serves readers until it is replaced by" if existing.is_target else "It stays as it is; readers get"
+    compared = comparison_text(services, existing_table_names(services, existing), days, request.compared_dates)
+    lines = [
+        f"**{feed.feed}: takes over {existing.name}**",
+        "",
+        f"- {existing.rows} rows in {len(days)} dates, {days[0]} to {days[-1]}. {effect} a clone of "
+        f"{names.staging_table} as {names.target_table}.",
+        *_left_with_source(services, existing),
+        f"- Left out, because the retention is {feed.table.retention_days} days: {_expired_text(existing)}.",
+        f"- Duplicates: {counted}. The Spark job reads every key, which scans nothing in BigQuery.",
+        f"- {duplicates_text(services, request.duplicates)}",
+        f"- Exported to state, written anew by Spark and loaded into {names.staging_table}: at most "
+        f"{size_text(existing.size)}. Export and load are free.",
+        f"- Comparison with staging, of all columns: {compared}.",
+        f"- Update ids stay as they are. The next delivery changes no row whose update id is higher than its own. "
+        f"Waiting now: {waiting_names(services, None)}.",
+        "- Nobody may write the table from now on until the swap: a change ends the run, and target stays as it is.",
+    ]
+    return existing.version, "\n".join(lines)
+
+
+def prepare(services: Services, request: BootstrapRequest, version_shown: str) -> PublishSpec:
+    """Recover a dead run, read the table again, acquire the lease, record which table is taken over. Returns the spec.
+
+    `version_shown` is the table's version in the preview. Raises LeaseHeld, LostRace, BootstrapRefused when the table
+    cannot be bootstrapped or was changed since the preview, or for what the form does not accept; ConfigurationError
+    for a malformed name of the table; and what `recover_before` raises.
+    """
+    recover_before(services, request)
+    existing = _read_existing_table(services, request.source_table)
+    if existing.version != version_shown:
+        raise BootstrapRefused(
+            f"Table [{existing.name}] was changed since it was shown, and not by the bootstrap. Stop whatever writes "
+            f"it, then trigger the bootstrap again."
+        )
+    _refuse_unaccepted(existing, request)
+    intent = acquire_lease(services, request, Kind.BOOTSTRAP, None)
+    prepare_staging(services)
+    record = BootstrapRecord(existing, request.duplicates, request.compared_dates)
+    save_bootstrap_record(services, intent.attempt, record)
+    services.log(
+        f"acquired the lease for attempt [{intent.attempt}]: takes over [{existing.name}], {existing.rows} rows in "
+        f"{len(existing.partitions)} dates",
+        generation=intent.generation,
+    )
+    left_out = f", without {_expired_text(existing)}" if existing.expired else ""
+    return PublishSpec(
+        feed=services.feed.feed,
+        generation=intent.generation,
+        attempt=intent.attempt,
+        parent=None,
+        engine=Engine.SPARK,
+        snapshot_id=SNAPSHOT_UNKNOWN,
+        request_uri=services.store.uri(services.layout.request(intent.attempt)),
+        reason=f"takes over [{existing.name}]{left_out}, duplicates [{request.duplicates}]: {request.reason}",
+    )
+
+
+def _read_existing_table(services: Services, source_table: str) -> ExistingTable:
+    """Read the metadata of the form's `source_table`. One metadata query.
+
+    Raises BootstrapRefused if the table does not exist or cannot be bootstrapped. The error names all problems of feed
+    and metadata; if there are none, those of the partitions. Raises ConfigurationError for a malformed name.
+    """
+    match = _NAME.fullmatch(source_table or services.feed.target)
+    if match is None:
+        raise ConfigurationError(
+            f"Source table [{source_table}] is no table's name, expected [TABLE] or [DATASET.TABLE] of project "
+            f"[{services.names.project}]; copy a table of another project first (bq cp, free of charge)."
+        )
+    dataset, name = match["dataset"] or services.names.dataset, match["table"]
+    full_name, is_target = f"{dataset}.{name}", (dataset, name) == (services.names.dataset, services.feed.target)
+    table = services.warehouse.with_dataset(dataset).table(name)
+    if table is None:
+        raise BootstrapRefused(
+            f"Table [{full_name}] does not exist: name another, or land the first snapshot, which creates target."
+        )
+    problems = [*_feed_problems(services, full_name, is_target), *table_problems(services, table, is_target)]
+    refuse_problems(full_name, problems)
+    return observe_table(services, dataset, name, is_target=is_target)
+
+
+def _feed_problems(services: Services, full_name: str, is_target: bool) -> Iterator[str]:
+    """Problems of the feed: it has published before, or one of its own tables is in the way."""
+    feed, generation = services.feed, services.current.read().generation
+    if generation is not None:
+        yield (
+            f"feed [{feed.feed}] publishes already (generation [{generation}]): a bootstrap is the first publish of a "
+            f"feed; take the table over as a feed of another name"
+        )
+    if full_name == f"{services.names.dataset}.{feed.staging}":
+        yield "it is the feed's own staging table: name the table that readers query"
+    staging = services.warehouse.table(feed.staging)
+    if staging is not None:
+        for result in (check_layout(staging, None, feed.table.to_contract()), check_table_expiration([staging])):
+            if result.level is Level.FAIL:
+                yield (
+                    f"[{feed.staging}] exists, and would not be published ({result.found}; expected "
+                    f"{result.expected}): drop it, and the bootstrap creates it"
+                )
+    if not is_target and services.warehouse.table(feed.target) is not None:
+        yield (
+            f"target [{feed.target}] exists, and another table is to be taken over: leave [source_table] empty to take "
+            f"over target itself, or rename target"
+        )
+
+
+def _refuse_unaccepted(existing: ExistingTable, request: BootstrapRequest, *other_problems: str) -> None:
+    """Raise BootstrapRefused for what the operator has to accept in the form, and for the other problems."""
+    problems = list(other_problems)
+    if existing.expired and not request.drop_expired:
+        problems.append(
+            f"Table [{existing.name}] has {_expired_text(existing)}, which the feed's retention does not keep: they "
+            f"would not be in target. Accept that with [drop_expired], or raise retention_days in the feed's file."
+        )
+    if problems:
+        raise BootstrapRefused("The bootstrap cannot run with this form; nothing was changed:\n" + "\n".join(problems))
+
+
+def _expired_text(existing: ExistingTable) -> str:
+    if not existing.expired:
+        return "none"
+    rows, dates = sum(existing.expired.values()), existing.expired
+    return f"[{rows}] rows in [{len(dates)}] dates before [{existing.oldest}] ({format_dates(dates)})"
+
+
+def _count_duplicates(services: Services, existing: ExistingTable, limit_bytes: int) -> tuple[str, int]:
+    """The surplus rows of equal keys, as text with the price of the query, and their number; 0 if it reads too much."""
+    sql = services.warehouse.render(
+        DUPLICATES_SQL_FILE, names=existing_table_names(services, existing), table=services.feed.table.to_contract()
+    )
+    found, size = count_by_date(services, sql, {"retention_day": ("DATE", existing.oldest.isoformat())}, limit_bytes)
+    if found is None:
+        return f"not counted, because the query would read {size_text(size)}", 0
+    count = sum(found.values())
+    named = ", ".join(f"{day}: {rows}" for day, rows in list(found.items())[:DATES_NAMED])
+    more = f", and {len(found) - DATES_NAMED} more dates" if len(found) > DATES_NAMED else ""
+    rows = f"[{count}] surplus rows of keys that occur more than once ({named}{more})" if count else "no key twice"
+    return f"{rows}; the query for that read {price_text(size)}", count
+
+
+def _left_with_source(services: Services, existing: ExistingTable) -> list[str]:
+    """Lines about policies and options that the existing table has and target will lack.
+
+    No line if the existing table is target: then such policies and options prevent the bootstrap.
+    """
+    table = services.warehouse.with_dataset(existing.dataset).table(existing.table)
+    if existing.is_target or table is None:
+        return []
+    return [f"- {text.removesuffix(OR_REMOVE)}." for text in not_taken_over(services, existing.dataset, table)]

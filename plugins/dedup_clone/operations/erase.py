@@ -1,0 +1,268 @@
+"""Erasure: a new generation without the rows of the named keys, and no trace of them in earlier ones.
+
+The new generation is loaded, checked and swapped in like any other, so readers see one change. The last task deletes
+what may still contain the keys, and the file that names them.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import secrets
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from decimal import Decimal
+from typing import Any
+
+from dedup_clone.contract.engine import Engine
+from dedup_clone.contract.erasure import Erasure, KeysToErase, parse_keys
+from dedup_clone.contract.errors import ConfigurationError, ContractViolation
+from dedup_clone.contract.kind import Kind
+from dedup_clone.contract.manifest import Manifest
+from dedup_clone.contract.request import Plan
+from dedup_clone.contract.table import NUMERIC_CONTEXT
+from dedup_clone.operations.first_task import acquire_lease, count_by_date, live_manifest, recover_before
+from dedup_clone.publish.attempt_jobs import find_step_job, query_configuration
+from dedup_clone.publish.check import check_before_dedup
+from dedup_clone.publish.date_ranges import format_dates
+from dedup_clone.publish.planning.declared_changes import refuse_impossible_changes
+from dedup_clone.publish.planning.dedup_request import build_dedup_request
+from dedup_clone.publish.planning.parent_generation import parent_reference, require_readable_parent
+from dedup_clone.publish.planning.staging_table import prepare_staging
+from dedup_clone.publish.prune import prune
+from dedup_clone.publish.records.changes_table import changes_job_id
+from dedup_clone.publish.records.erasure_records import complete_certificate, erasure_of_run, erasure_uris
+from dedup_clone.publish.records.index_refresh import refresh_index
+from dedup_clone.publish.records.lost_changes import forget_change_rows
+from dedup_clone.publish.records.publish_costs import size_text
+from dedup_clone.publish.services import Services
+from dedup_clone.publish.step_specs import PublishSpec
+from dedup_clone.publish.waiting_deliveries import waiting_names
+from dedup_clone.state.layout import names_up_to
+from dedup_clone.state.pending_changes import PendingChangesFolder
+
+COUNT_SQL_FILE = "erasure/count_rows.sql"
+DELETE_SQL_FILE = "erasure/delete_changes.sql"
+DELETE_STEP = "erase_changes"
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+@dataclass(frozen=True)
+class ErasureRequest:
+    """The form of an erasure run. `keys_file`: the name of the file in the feed's folder `to_erase/` in state."""
+
+    dag_id: str
+    run_id: str
+    keys_file: str
+    reason: str
+
+
+def preview(services: Services, request: ErasureRequest, count_limit_bytes: int) -> str:
+    """What the erasure would do, as Markdown. A query counts the rows if it would read at most `count_limit_bytes`.
+
+    Raises what `_require_erasable` and `_read_keys` raise, and JobFailed.
+    """
+    live, keys = _require_erasable(services), _read_keys(services, request.keys_file)
+    readable_until = services.now() + services.warehouse.time_travel_window()
+    changes = services.names.changes_table
+    lines = [
+        f"**{services.feed.feed}: erase {len(keys.rows)} keys, given by "
+        f"{', '.join(column.name for column in keys.columns)}**",
+        "",
+        f"- Rows of generation {live.generation} with these keys: {_count(services, keys, count_limit_bytes)}.",
+        "- A new generation without them is published. Data files, requests, check results and examples of all earlier "
+        "generations are deleted: **no rollback can restore a generation before this erasure**.",
+        f"- BigQuery's time travel has the rows until about {readable_until:%Y-%m-%d %H:%M} UTC.",
+        "- Snapshots that still contain the keys, replayed ones too, do not bring them back. Once the newest snapshot "
+        "lacks a key, later ones may. Delete the keys at the producer, and in landing.",
+        f"- Deliveries that wait now: {waiting_names(services, live)}. They are published afterwards, without these "
+        f"keys.",
+    ]
+    if services.warehouse.table(changes) is not None:
+        lines.append(
+            f"- Rows with these keys are also deleted from [{changes}], by a query that reads its key columns. Changes "
+            f"of earlier generations that wait to be loaded into it are deleted, all of them."
+        )
+    return "\n".join(lines)
+
+
+def prepare(services: Services, request: ErasureRequest) -> PublishSpec:
+    """Recover a dead run, acquire the lease, prepare staging, write the dedup request. Returns the spec.
+
+    Raises LeaseHeld, LostRace, and what `recover_before`, `_read_keys`, `_require_erasable` and `parent_reference`
+    raise.
+    """
+    _read_keys(services, request.keys_file)
+    recover_before(services, request)
+    live = _require_erasable(services)
+    intent = acquire_lease(services, request, Kind.ERASE, live.generation)
+    prepare_staging(services)  # the new generation has the columns that the feed file declares by now
+    oldest, latest = services.retention_window()
+    dedup_request = build_dedup_request(
+        services,
+        intent,
+        engine=Engine.SPARK,
+        plan=Plan.AUTO,
+        date_folders=services.feed.landing.date_folders,
+        oldest=oldest,
+        latest=latest,
+        deliveries=(),
+        folded=live.deliveries,
+        excluded=live.excluded,
+        parent=parent_reference(services, intent.attempt, live, Engine.SPARK, oldest=oldest),
+        erasures=erasure_uris(services, live.generation),
+        erases=services.store.uri(services.layout.keys_to_erase(request.keys_file)),
+    )
+    services.log(
+        f"acquired the lease for attempt [{intent.attempt}]: erases the keys of [{dedup_request.erases}]",
+        snapshot_id=live.snapshot_id,
+        generation=intent.generation,
+    )
+    return PublishSpec(
+        feed=services.feed.feed,
+        generation=intent.generation,
+        attempt=intent.attempt,
+        parent=intent.parent,
+        engine=Engine.SPARK,
+        snapshot_id=live.snapshot_id,
+        request_uri=services.manifests.write_request(dedup_request),
+        reason=request.reason,
+    )
+
+
+def delete_leftovers(services: Services, request: ErasureRequest) -> list[str]:
+    """Delete what the commit of the erasure left, and record in the erasure's record that this was done.
+
+    What is deleted: the keys' rows in `FEED_changes`, the folders of earlier generations, examples of keys on the page,
+    the incoming table of an SQL engine, and the file of keys.
+
+    Returns the deleted folders; none if an earlier try has deleted them. Safe to repeat. Raises what `_erase_changes`
+    and `_read_keys` raise, and ContractViolation if the run has committed no erasure.
+    """
+    erasure = erasure_of_run(services, request.run_id)
+    if erasure is None:
+        raise ContractViolation(
+            f"Run [{request.run_id}] has no record in [{services.store.uri(services.layout.erasures)}], so it "
+            f"has erased nothing: clear the run from its first task."
+        )
+    folders: list[str] = []
+    if not erasure.deleted_at:
+        incoming = services.names.incoming_table
+        change_rows = _erase_changes(services, erasure, _read_keys(services, request.keys_file))
+        folders = prune(services)
+        refresh_index(services)  # without check results of generations before the erasure, which have examples of keys
+        dropped = [] if services.warehouse.table(incoming) is None else [incoming]
+        services.warehouse.alterations.drop(incoming)
+        complete_certificate(services, erasure.generation, deleted=folders, dropped=dropped, change_rows=change_rows)
+    for info in services.store.stat([services.layout.keys_to_erase(request.keys_file)]):
+        services.store.delete(info.name, expected_object_generation=info.object_generation)
+    services.log(f"deleted {len(folders)} folders of earlier generations, and the file of keys")
+    return folders
+
+
+def drop_pending_changes(services: Services, *, before: int | None) -> None:
+    """Delete the changes of generations below `before` (None: of all) that were not loaded into `FEED_changes` yet.
+
+    The files are deleted first, so that a job that another task starts afterwards fails. Then the function waits for
+    the jobs that are loading the files already.
+    """
+    folder = PendingChangesFolder(services.store, services.feed.feed)
+    pending = [s.changes for s in folder.read() if before is None or s.changes.generation < before]
+    folders = services.store.folders(services.layout.changes)
+    for name in folders if before is None else names_up_to(folders, before - 1):
+        services.store.delete_prefix(name)
+    for changes in pending:
+        next_try = replace(changes, job_number=changes.job_number + 1)
+        jobs = [changes_job_id(services, tried) for tried in (changes, next_try)]
+        services.warehouse.wait_for_jobs(jobs, poll_s=services.job_poll_s)
+        folder.remove(changes)
+
+
+def key_text(keys: KeysToErase, row: tuple[Any, ...]) -> str:
+    """The text of a key; the SQL of `warehouse/row_text_sql.py` gives the same text in BigQuery."""
+    return "".join(f"{_value_text(column.type, value)};" for column, value in zip(keys.columns, row, strict=True))
+
+
+def _require_erasable(services: Services) -> Manifest:
+    """The live generation's manifest.
+
+    Raises ConfigurationError if the feed's engine is not `spark`, and what `live_manifest`,
+    `refuse_impossible_changes`, `check_before_dedup` and `require_readable_parent` raise.
+    """
+    feed, live = services.feed, live_manifest(services, "erase")
+    if feed.engine is not Engine.SPARK:
+        raise ConfigurationError(
+            f"Feed [{feed.feed}] has engine [{feed.engine}], which does not support erasures: set "
+            f"[engine: {Engine.SPARK}] in the feed file, then erase."
+        )
+    refuse_impossible_changes(services, Engine.SPARK, live)
+    check_before_dedup(services, live.generation, with_sql=False)
+    require_readable_parent(services, live, Engine.SPARK)
+    return live
+
+
+def _read_keys(services: Services, keys_file: str) -> KeysToErase:
+    """The keys of the file. Raises ConfigurationError if it is absent or malformed."""
+    name = services.layout.keys_to_erase(keys_file)
+    stored = services.store.read(name) if keys_file else None
+    if stored is None:
+        raise ConfigurationError(
+            f"There is no file of keys [{services.store.uri(name)}]: upload it, and name it in the form without its "
+            f"folder (docs/erase-keys.md)."
+        )
+    return parse_keys(stored.text, services.feed.table.to_contract())
+
+
+def _count(services: Services, keys: KeysToErase, limit_bytes: int) -> str:
+    """How many rows have the keys, and on which dates, as text."""
+    parameters = {**_key_parameters(keys), "retention_day": ("DATE", services.retention_window()[0].isoformat())}
+    found, size = count_by_date(services, _sql(services, COUNT_SQL_FILE, keys), parameters, limit_bytes)
+    if found is None:
+        return f"not counted, because the query would read {size_text(size)}, more than the form allows"
+    return f"**{sum(found.values())}**, on: {format_dates(found)}"
+
+
+def _erase_changes(services: Services, erasure: Erasure, keys: KeysToErase) -> int | None:
+    """Delete the keys' rows from `FEED_changes`, and changes from before the erasure that were not loaded yet.
+
+    The ledger table then has no `change_rows` for generations before the erasure. Returns how many rows were deleted;
+    None if the feed has no `FEED_changes`. Safe to repeat. Raises what `forget_change_rows` raises.
+    """
+    drop_pending_changes(services, before=erasure.generation)
+    forget_change_rows(services, erasure.attempt, last=erasure.generation - 1)
+    if services.warehouse.table(services.names.changes_table) is None:
+        return None
+    sql = _sql(services, DELETE_SQL_FILE, keys)
+    job = find_step_job(services, erasure.attempt, DELETE_STEP)
+    query = query_configuration(services, DELETE_STEP, sql, _key_parameters(keys))
+    services.warehouse.jobs.start(job.job_id, query)
+    return services.warehouse.jobs.wait(job.job_id, poll_s=services.job_poll_s).changed_rows
+
+
+def _sql(services: Services, file: str, keys: KeysToErase) -> str:
+    table = replace(services.feed.table.to_contract(), columns=keys.columns)
+    return services.warehouse.render(file, names=services.names, table=table)
+
+
+def _key_parameters(keys: KeysToErase) -> dict[str, tuple[str, str]]:
+    """The parameters `salt` and `digests` of a query, with a new salt, so that no query names a key."""
+    salt = secrets.token_hex(16)
+    digests = [hashlib.sha256(f"{salt}{key_text(keys, row)}".encode()).hexdigest() for row in keys.rows]
+    return {"salt": ("STRING", salt), "digests": ("STRING", ",".join(digests))}
+
+
+def _value_text(kind: str, value: Any) -> str:
+    match kind:
+        case "BOOL":
+            return str(value).lower()
+        case "DATE":
+            return str((value - _EPOCH.date()).days)
+        case "TIMESTAMP":
+            elapsed = value - _EPOCH
+            return str((elapsed.days * 86_400 + elapsed.seconds) * 1_000_000 + elapsed.microseconds)
+        case "NUMERIC":
+            return f"{NUMERIC_CONTEXT.plus(Decimal(value).normalize(NUMERIC_CONTEXT)):f}"  # `plus` turns -0 into 0
+        case "STRING":
+            return f"{len(value.encode())}:{value}"
+        case "BYTES":
+            return str(value.hex())
+    return str(value)

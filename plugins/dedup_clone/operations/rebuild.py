@@ -1,0 +1,304 @@
+"""Rebuild: the live generation's rows are written anew in the form of a changed feed file, as a new generation.
+
+The rows are handled like those of an existing table that is taken over: the dedup job validates them, proves that the
+keys are unique, and writes them anew. Target's rows stay as they are until the swap. If a run ends before its swap,
+`discard` gives both tables the layout of the live generation again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from dedup_clone.checks.check_result import Level
+from dedup_clone.checks.option_checks import check_undeclared_options
+from dedup_clone.checks.table_checks import check_layout
+from dedup_clone.contract.engine import Engine
+from dedup_clone.contract.errors import ConfigurationError, JobFailed
+from dedup_clone.contract.kind import Kind
+from dedup_clone.contract.manifest import Manifest
+from dedup_clone.contract.request import Duplicates
+from dedup_clone.contract.schema_change import added_columns, refused_table_changes
+from dedup_clone.contract.table import TableContract
+from dedup_clone.contract.table_rebuild import (
+    changes_keys,
+    column_sources,
+    columns_differ,
+    makes_staging_anew,
+    rebuild_problems,
+)
+from dedup_clone.operations.first_task import acquire_lease, live_manifest, recover_before
+from dedup_clone.operations.takeover import (
+    comparison_text,
+    drop_export,
+    duplicates_text,
+    export_existing,
+    observe_table,
+)
+from dedup_clone.publish.attempt_jobs import find_step_job, query_configuration, run_step_job
+from dedup_clone.publish.check import results_before_dedup
+from dedup_clone.publish.existing_table import (
+    BootstrapRecord,
+    read_bootstrap_record,
+    require_unchanged,
+    save_bootstrap_record,
+)
+from dedup_clone.publish.load import read_candidate
+from dedup_clone.publish.planning.declared_changes import shortens_retention
+from dedup_clone.publish.planning.declared_options import staging_options, swap_options
+from dedup_clone.publish.planning.parent_generation import changed_target
+from dedup_clone.publish.planning.staging_table import set_clustering_of_target, set_layout_of_staging
+from dedup_clone.publish.records.changes_table import change_rows_to_lose
+from dedup_clone.publish.records.erasure_records import erasures_up_to
+from dedup_clone.publish.records.publish_costs import price_text
+from dedup_clone.publish.services import Services
+from dedup_clone.publish.step_specs import PublishSpec
+from dedup_clone.publish.waiting_deliveries import waiting_names
+from dedup_clone.warehouse.metadata import TableMetadata
+from dedup_clone.warehouse.table_options import without_removed_columns
+
+COPY_STEP = "copy"
+COPY_SQL_FILE = "rebuild/copy_rows.sql"
+COPIED_ROWS_SQL_FILE = "rebuild/copied_rows.sql.jinja"
+
+
+@dataclass(frozen=True)
+class RebuildRequest:
+    """The form of a rebuild run. `renamed`: former name -> new name of a column.
+
+    `compared_dates`: the number of dates that are compared in all columns before the swap, by one query each.
+    """
+
+    dag_id: str
+    run_id: str
+    reason: str
+    renamed: Mapping[str, str] = field(default_factory=dict)
+    duplicates: Duplicates = Duplicates.REFUSE
+    compared_dates: int = 3
+
+
+def preview(services: Services, request: RebuildRequest) -> tuple[int, str]:
+    """The live generation, and as Markdown what the rebuild would do.
+
+    Raises what `_require_rebuildable` and `copy_bytes` raise.
+    """
+    live = _require_rebuildable(services, request)
+    names, table = services.names, services.feed.table.to_contract()
+    size = copy_bytes(services, live, request.renamed)
+    copied = f"a query reads all rows, {price_text(size)}; {names.incoming_table} is stored for some hours"
+    # Approximately what the check before the swap compares: it leaves out dates with duplicate keys.
+    oldest, _ = services.retention_window()
+    days = [e.date for e in live.dates if e.rows and e.date >= oldest]
+    lost = change_rows_to_lose(services, table) if services.feed.changes else None
+    lines = [
+        f"**{services.feed.feed}: rebuild {names.target_table} as its feed file declares it**",
+        "",
+        *(f"- {change}" for change in _changes(live.table, table, request.renamed)),
+        f"- Copy: {copied if size else 'none, because no column changes'}.",
+        f"- Comparison with staging, of all columns: {comparison_text(services, names, days, request.compared_dates)}.",
+        "- The Spark job reads and writes all rows. Export and load are free.",
+        f"- {duplicates_text(services, request.duplicates)}",
+        "- Readers see the present table until one statement replaces it, under the same name. Queries that name a "
+        "dropped or renamed column fail from then on.",
+        "- No rollback can restore a generation before the rebuild. The past table can be read by time travel, "
+        "for seven days at most.",
+        "- Snapshots in the former form are refused from now on, replayed ones too.",
+        f"- Deliveries that wait now: {waiting_names(services, live)}. They are published afterwards, if they have the "
+        f"new form.",
+    ]
+    if lost is not None:
+        lines.append(f"- {names.changes_table} is made anew by later publishes, and loses its {lost} rows.")
+    return live.generation, "\n".join(lines)
+
+
+def prepare(services: Services, request: RebuildRequest, live_shown: int) -> PublishSpec:
+    """Recover a dead run and acquire the lease. Returns the run's spec.
+
+    `live_shown`: the generation that was live in the preview. Raises ConfigurationError when another is live by now or
+    the rebuild is not possible; LeaseHeld, LostRace; and what `recover_before` raises.
+    """
+    recover_before(services, request)
+    live = _require_rebuildable(services, request)
+    if live.generation != live_shown:
+        raise ConfigurationError(
+            f"Generation [{live.generation}] of [{services.feed.feed}] is live by now, expected [{live_shown}], for "
+            f"which the rebuild was approved. Nothing was changed: trigger it again."
+        )
+    intent = acquire_lease(services, request, Kind.REBUILD, live.generation)
+    services.log(f"acquired the lease for attempt [{intent.attempt}]: rebuild", generation=intent.generation)
+    return PublishSpec(
+        feed=services.feed.feed,
+        generation=intent.generation,
+        attempt=intent.attempt,
+        parent=intent.parent,
+        engine=Engine.SPARK,
+        snapshot_id=live.snapshot_id,
+        request_uri=services.store.uri(services.layout.request(intent.attempt)),
+        reason=f"rebuild: {request.reason}",
+        rebuilds=True,
+    )
+
+
+def export(services: Services, request: RebuildRequest, spec: PublishSpec) -> None:
+    """Export target's rows, and write the dedup job's request. Safe to repeat.
+
+    If columns change, the rows are first copied into the incoming table, which has the declared columns, and exported
+    from there.
+
+    Raises BootstrapRefused, LostRace, JobFailed, and ConfigurationError for a value that does not fit its new type.
+    """
+    live, names = services.manifests.read(spec.parent or 0), services.names
+    configuration = _query_of_rows(services, live, request.renamed, COPY_SQL_FILE)
+    if configuration is not None:
+        if find_step_job(services, spec.attempt, COPY_STEP).metadata is None:
+            services.current.require_intent(spec.attempt)
+            services.warehouse.alterations.drop(names.incoming_table)
+        try:
+            run_step_job(services, spec.attempt, COPY_STEP, configuration)
+        except JobFailed as error:
+            if not error.is_invalid_input:
+                raise
+            raise ConfigurationError(
+                f"Rows of [{services.feed.target}] do not fit the declared columns: {error.message}. Nothing was "
+                f"changed. Declare a type that holds them, or let a snapshot correct them before the rebuild."
+            ) from error
+    table = names.target_table if configuration is None else names.incoming_table
+    existing = observe_table(services, names.dataset, table, is_target=configuration is None)
+    save_bootstrap_record(services, spec.attempt, BootstrapRecord(existing, request.duplicates, request.compared_dates))
+    export_existing(services, spec.attempt)
+
+
+def prepare_staging_layout(services: Services, spec: PublishSpec) -> None:
+    """After the dedup job has accepted the rows, give staging the declared columns. Safe to repeat."""
+    _, manifest = read_candidate(services, spec)
+    set_layout_of_staging(services, spec.attempt, manifest)
+
+
+def prepare_swap(services: Services, spec: PublishSpec) -> None:
+    """Right before the swap, check that nobody changed the exported table, and give target the declared clustering.
+
+    Raises BootstrapRefused. Safe to repeat.
+    """
+    existing, table = read_bootstrap_record(services, spec.attempt).existing, services.feed.table.to_contract()
+    target, live = services.warehouse.table(services.feed.target), services.manifests.read(spec.parent or 0)
+    is_clustered = target is not None and target.cluster_by == table.cluster_by != live.table.cluster_by
+    # If target has the declared clustering and not the live generation's, an earlier try of this task set it. That
+    # changed the table's version.
+    if not (existing.is_target and is_clustered):
+        require_unchanged(services, existing)
+    set_clustering_of_target(services, table)
+
+
+def delete_copies(services: Services, attempt: str) -> int:
+    """Delete the copied rows and the exported files, which nothing reads after the commit; return how many files."""
+    services.warehouse.alterations.drop(services.names.incoming_table)
+    return drop_export(services, attempt)
+
+
+def copy_bytes(services: Services, live: Manifest, renamed: Mapping[str, str]) -> int:
+    """The bytes that the copy reads, by a dry run; 0 if no column changes.
+
+    Raises ConfigurationError when BigQuery refuses the statement.
+    """
+    from google.api_core.exceptions import BadRequest
+
+    # Dry-run only the SELECT: CREATE TABLE fails if a rebuild that died has left the incoming table.
+    configuration = _query_of_rows(services, live, renamed, COPIED_ROWS_SQL_FILE)
+    if configuration is None:
+        return 0
+    try:
+        return services.warehouse.jobs.dry_run_bytes(configuration)
+    except BadRequest as error:
+        raise ConfigurationError(
+            f"BigQuery cannot copy the rows of [{services.feed.target}] into the declared columns: {error.message}. "
+            f"Nothing was changed. Choose a type into which BigQuery casts, or a new column."
+        ) from error
+
+
+def _query_of_rows(
+    services: Services, live: Manifest, renamed: Mapping[str, str], sql_file: str
+) -> dict[str, Any] | None:
+    """A query of target's rows in the declared columns; None if no column changes."""
+    table = services.feed.table.to_contract()
+    if not columns_differ(live.table, table):
+        return None
+    sql = services.warehouse.render(
+        sql_file,
+        names=services.names,
+        table=table,
+        options=services.feed.table.options.to_contract(),
+        sources=column_sources(live.table, table, renamed),
+    )
+    oldest, _ = services.retention_window()
+    return query_configuration(services, "copy", sql, {"retention_day": ("DATE", oldest.isoformat())})
+
+
+def _changes(before: TableContract, after: TableContract, renamed: Mapping[str, str]) -> Iterator[str]:
+    yield from refused_table_changes(before, after)
+    if before.cluster_by != after.cluster_by:
+        yield f"clustered by [{', '.join(after.cluster_by)}], it was [{', '.join(before.cluster_by)}]"
+    for former, new in renamed.items():
+        yield f"column [{former}] becomes [{new}], with its values"
+    for name in added_columns(before.columns, after.columns):
+        if name not in renamed.values():
+            yield f"new column [{name}], with NULL in all rows"
+
+
+def _require_rebuildable(services: Services, request: RebuildRequest) -> Manifest:
+    """Return the live generation's manifest.
+
+    Raises ConfigurationError with everything that prevents the rebuild, and what `live_manifest` raises.
+    """
+    live = live_manifest(services, "rebuild")
+    problems = list(_problems(services, live, request.renamed))
+    if problems:
+        raise ConfigurationError(
+            f"Feed [{services.feed.feed}] cannot be rebuilt, and nothing was changed: {'; '.join(problems)}. Correct "
+            f"these (docs/change-a-feed.md), deploy, and trigger the DAG again."
+        )
+    return live
+
+
+def _problems(services: Services, live: Manifest, renamed: Mapping[str, str]) -> Iterator[str]:
+    feed, table = services.feed, services.feed.table.to_contract()
+    staging, target = services.warehouse.table(feed.staging), services.warehouse.table(feed.target)
+    yield from rebuild_problems(live.table, table, renamed)
+    # Compare the tables with the layout of the live generation, because the feed file may declare another one now.
+    layout = [check_layout(staging, target, live.table)] if staging is not None else []
+    results = [*layout, *(r for r in results_before_dedup(services, live.generation) if r.check != "layout")]
+    yield from (str(result) for result in results if result.level is Level.FAIL)
+    if services.current.read().intent is None:  # else a recovery may change which rows target has
+        reason = changed_target(services, live)
+        yield from [reason] if reason else []
+    if feed.engine is Engine.CDC:
+        yield "engine [cdc] streams into staging: publish a snapshot with engine [spark] first"
+    if staging is not None and shortens_retention(table.retention_days, staging):
+        yield f"retention_days is shorter than staging's: approve that first, `make plan FEED={feed.feed} APPLY=1`"
+    if erasures_up_to(services, live.generation) and changes_keys(live.table, table, renamed):
+        yield (
+            "keys were erased, and are kept out of the table by hashes of the present key columns: leave the key "
+            "columns, their names and types as they are"
+        )
+    if staging is not None and target is not None and makes_staging_anew(live.table, table):
+        yield from _lost_with_staging(services, staging, target)
+
+
+def _lost_with_staging(services: Services, staging: TableMetadata, target: TableMetadata) -> Iterator[str]:
+    """Policies and options that target has from staging, and that a new staging table would lack."""
+    feed = services.feed
+    policies = services.warehouse.policies(feed.staging)
+    if policies.row_access or policies.column_tags:
+        yield (
+            f"staging is made anew and would lack its row access policies {sorted(policies.row_access)} and policy "
+            f"tags of {sorted(policies.column_tags)}: publish the changed table as a feed of another name"
+        )
+    from_staging = {name: value for name, value in target.options.items() if name in staging.options}
+    lost = check_undeclared_options(
+        target=without_removed_columns(from_staging, retained={c.name for c in feed.table.to_contract().columns}),
+        staging={},  # what staging has is lost, unless it is declared
+        declared={**swap_options(feed.table), **staging_options(feed.table)},
+        last_set={},
+    )
+    if lost.level is Level.FAIL:
+        yield f"staging is made anew and would lack {lost.found}: {lost.next_step}"

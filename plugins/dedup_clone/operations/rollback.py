@@ -1,0 +1,308 @@
+"""Rollback: an earlier generation's content becomes a new generation.
+
+If BigQuery's time travel still reaches the time when staging held that generation, the swap clones staging as of that
+time, and nothing is loaded. Otherwise the generation is loaded from its files.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+
+import dedup_clone
+from dedup_clone.checks.check_result import Level
+from dedup_clone.checks.partition_checks import check_rows, check_staging_unchanged
+from dedup_clone.contract.delivery import Delivery
+from dedup_clone.contract.errors import ConfigurationError, RollbackRefused
+from dedup_clone.contract.kind import Kind
+from dedup_clone.contract.manifest import Candidate, DateEntry, DateOutcome, DedupMetrics, Manifest
+from dedup_clone.contract.schema_change import added_columns, refused_table_changes, widened_columns
+from dedup_clone.operations.first_task import acquire_lease, live_manifest, recover_before
+from dedup_clone.publish.check import check_before_dedup
+from dedup_clone.publish.records.attempt_records import find_swap
+from dedup_clone.publish.records.erasure_records import last_erasure_generation
+from dedup_clone.publish.records.index_refresh import GENERATIONS_LISTED
+from dedup_clone.publish.services import Services
+from dedup_clone.publish.step_specs import PublishSpec
+from dedup_clone.publish.waiting_deliveries import excluded_after, waiting_names
+from dedup_clone.state.current import Intent, lease_held_error
+from dedup_clone.state.index import published_records
+from dedup_clone.state.staging import StagingState
+
+# The clone must still be possible when the swap runs, after the checks.
+TIME_TRAVEL_MARGIN = timedelta(hours=1)
+DATES_LISTED = 10  # in a preview
+
+
+@dataclass(frozen=True)
+class RollbackRequest:
+    """The form of a rollback run. `generation`: the one to restore."""
+
+    dag_id: str
+    run_id: str
+    generation: int
+    reason: str
+
+
+@dataclass(frozen=True)
+class RestorableGeneration:
+    """A generation that can be restored: by a clone of staging as of `restored_at`, or from files if that is None.
+
+    `snapshot_id`: the snapshot that the status view named for it. `swapped_at`: when it became live.
+    """
+
+    manifest: Manifest
+    snapshot_id: int
+    swapped_at: datetime
+    restored_at: datetime | None
+
+    @property
+    def how(self) -> str:
+        if self.restored_at is None:
+            return "a load of the generation's files"
+        return f"a clone of staging as it was at {self.restored_at:%Y-%m-%d %H:%M:%S} UTC"
+
+
+def preview(services: Services, request: RollbackRequest) -> tuple[int, str]:
+    """The live generation, and as Markdown what the rollback would do.
+
+    Raises LeaseHeld while another run is at work, because what that run publishes would change the preview;
+    ConfigurationError when the generation cannot be restored; CheckFailed if a check of the tables, which run again
+    before the swap, fails; and what `live_manifest` raises.
+    """
+    live = live_manifest(services, "roll back")
+    _require_no_other_run(services, request)
+    restorable = _find_restorable(services, request.generation, live)
+    check_before_dedup(services, live.generation, with_sql=False)
+    restored = restorable.manifest
+    excluded_now, excluded_then = set(live.excluded), set(excluded_after(services, live, restored))
+    lines = [
+        f"**{services.feed.feed}: from generation {live.generation} to the content of {restored.generation}**",
+        "",
+        f"- Readers see snapshot {live.snapshot_id} now ({live.rows} rows). After the rollback they see snapshot "
+        f"{restorable.snapshot_id} ({restored.rows} rows), published at {restorable.swapped_at:%Y-%m-%d %H:%M:%S} UTC.",
+        f"- It is restored by {restorable.how}, and swapped in one statement.",
+        f"- Excluded until somebody replays them or they are delivered again: {_names(excluded_then - excluded_now)}.",
+        f"- No longer excluded: {_names(excluded_now - excluded_then)}.",
+        f"- The next arrival builds on the restored rows. Waiting now: {waiting_names(services, live)}.",
+    ]
+    if restored.generation == live.generation:
+        lines.append("- This generation is live: the rollback undoes what somebody changed in target since its swap.")
+    return live.generation, "\n".join([*lines, *_dates(live, restored)])
+
+
+def prepare(services: Services, request: RollbackRequest, live_shown: int) -> PublishSpec:
+    """Recover a dead run, acquire the lease, write the restored generation as candidate. Returns the run's spec.
+
+    `live_shown`: the generation that was live in the preview. Raises LeaseHeld while another run is at work,
+    RollbackRefused when another generation has become live since the preview, ConfigurationError when the generation
+    cannot be restored, LostRace, and what `recover_before` raises.
+    """
+    recover_before(services, request)
+    live = live_manifest(services, "roll back")
+    if live.generation != live_shown:
+        raise RollbackRefused(
+            f"Generation [{live.generation}] of [{services.feed.feed}] is live by now, expected [{live_shown}], for "
+            f"which the preview was approved. Nothing was changed: trigger the rollback again to see what it would "
+            f"change now."
+        )
+    restorable = _find_restorable(services, request.generation, live)
+    intent = acquire_lease(services, request, Kind.ROLLBACK, live.generation)
+    manifest = _restored_manifest(services, restorable.manifest, intent, live)
+    services.manifests.write_candidate(intent.attempt, _candidate(services, restorable.manifest, manifest))
+    services.log(
+        f"acquired the lease for attempt [{intent.attempt}]: restores generation {restorable.manifest.generation} by "
+        f"{restorable.how}, excludes {[d.name for d in manifest.excluded]}",
+        snapshot_id=restorable.snapshot_id,
+        generation=intent.generation,
+    )
+    return PublishSpec(
+        feed=services.feed.feed,
+        generation=intent.generation,
+        attempt=intent.attempt,
+        parent=intent.parent,
+        engine=manifest.engine,
+        snapshot_id=restorable.snapshot_id,
+        request_uri="",
+        restores=restorable.manifest.generation,
+        restored_at=restorable.restored_at,
+        reason=request.reason,
+    )
+
+
+def _require_no_other_run(services: Services, request: RollbackRequest) -> None:
+    intent = services.current.read().intent
+    if intent is None or intent.waits_for_approval or intent.is_of(dag_id=request.dag_id, run_id=request.run_id):
+        return
+    if services.is_running(intent.dag_id, intent.run_id):
+        raise lease_held_error(services.feed.feed, intent)
+
+
+def _names(deliveries: Iterable[Delivery]) -> str:
+    return ", ".join(sorted(delivery.name for delivery in deliveries)) or "none"
+
+
+def _dates(live: Manifest, restored: Manifest) -> list[str]:
+    """How many dates differ, and a table of the newest of them."""
+    now, then = {e.date: e for e in live.dates}, {e.date: e for e in restored.dates}
+    days = sorted({*now, *then}, reverse=True)
+    different = [day for day in days if _may_differ(now.get(day), then.get(day))]
+    lines = [
+        "",
+        f"{len(different)} of {len(days)} dates differ, or may differ because an engine in SQL wrote no files; "
+        f"{restored.rows - live.rows:+d} rows in all.",
+    ]
+    if not different:
+        return lines
+    lines += ["", "| date | rows now | rows after |", "| --- | --- | --- |"]
+    for day in different[:DATES_LISTED]:
+        before, after = (entries[day].rows if day in entries else "none" for entries in (now, then))
+        lines.append(f"| {day} | {before} | {after} |")
+    more = len(different) - DATES_LISTED
+    return [*lines, f"| and {more} more | | |"] if more > 0 else lines
+
+
+def _may_differ(live: DateEntry | None, restored: DateEntry | None) -> bool:
+    """Whether the rows or files of a date differ, or may differ because an engine in SQL wrote no files."""
+    if live is None or restored is None or not live.files_digest:
+        return True
+    return any(
+        getattr(live, name) != getattr(restored, name)
+        for name in ("rows", "min_update_id", "max_update_id", "files_digest")
+    )
+
+
+def _find_restorable(services: Services, generation: int, live: Manifest) -> RestorableGeneration:
+    """Return the generation. Raises ConfigurationError, which names the restorable ones, if it cannot be restored."""
+    restorable = {found.manifest.generation: found for found in _restorable_generations(services, live)}
+    if generation not in restorable:
+        names = ", ".join(f"{number} (snapshot {found.snapshot_id})" for number, found in restorable.items())
+        raise ConfigurationError(
+            f"Generation [{generation}] of [{services.feed.feed}] cannot be made live again: it was never "
+            f"published, may contain keys that were erased since, has lost its manifest, is neither within "
+            f"BigQuery's time travel nor among the retained files, or is older than nested columns of the table, the "
+            f"type of a column or a rebuild. "
+            f"Choose one of: {names or 'none'}; or replay a snapshot."
+        )
+    return restorable[generation]
+
+
+def _restorable_generations(services: Services, live: Manifest) -> list[RestorableGeneration]:
+    """Those of the last GENERATIONS_LISTED generations that a rollback can restore, newest first.
+
+    The live one is among them, for the case that somebody changed target. So it is not compared with target's columns.
+    Another generation from before columns were added is restored from its files: the load keeps these columns, with
+    NULL in all rows. A clone of staging as of an earlier time would lack them.
+    """
+    oldest, erasure_generation = _oldest_in_time_travel(services), last_erasure_generation(services, live.generation)
+    target, restorable = services.warehouse.table(services.feed.target), []
+    for record in reversed(published_records(services.store, services.feed.feed)[-GENERATIONS_LISTED:]):
+        if record.swapped_at and record.generation >= erasure_generation:
+            manifest = services.manifests.find(record.generation)
+            is_live = record.generation == live.generation
+            if manifest is None:
+                continue  # lost: nobody knows which rows the generation had
+            # Target may have more columns than the live manifest, if the live generation was restored.
+            columns = target.columns if target and not is_live else live.table.columns
+            added = added_columns(manifest.table.columns, columns)
+            if widened_columns(manifest.table.columns, columns):
+                continue  # its files, and staging as of that time, have the narrower type
+            if refused_table_changes(manifest.table, replace(live.table, columns=columns)):
+                continue  # the table was rebuilt since
+            restored_at = None if added else _clonable_as_of(services, manifest, oldest)
+            if is_live and restored_at is None:
+                restored_at = _held_by_staging_at(services, manifest)
+            # BigQuery loads no file that lacks fields of a STRUCT.
+            is_loadable = not any("." in path for path in added) and services.manifests.files_exist(manifest)
+            if restored_at or is_loadable:
+                restorable.append(RestorableGeneration(manifest, record.snapshot_id, record.swapped_at, restored_at))
+    return restorable
+
+
+def _oldest_in_time_travel(services: Services) -> datetime | None:
+    """The earliest time as of which staging can be cloned; None if staging does not exist."""
+    staging = services.warehouse.table(services.feed.staging)
+    if staging is None:
+        return None
+    window = services.warehouse.time_travel_window() - TIME_TRAVEL_MARGIN
+    return max(services.now() - window, staging.created_at)
+
+
+def _clonable_as_of(services: Services, manifest: Manifest, oldest: datetime | None) -> datetime | None:
+    """A time when staging held exactly this generation; None if none is recorded or time travel does not reach it."""
+    swap = find_swap(services, manifest.attempt)
+    return swap.checked_at if swap and oldest and swap.checked_at > oldest else None
+
+
+def _held_by_staging_at(services: Services, live: Manifest) -> datetime | None:
+    """The present time if staging still holds the live generation unchanged; None if it does not, or if nobody knows.
+
+    So the generation can be restored even when time travel does not reach its swap any more.
+    """
+    staging, swap = services.staging.read(), find_swap(services, live.attempt)
+    if staging is None or swap is None:
+        return None
+    if staging.state is not StagingState.LOADED or staging.manifest_digest != live.digest:
+        return None
+    if services.warehouse.table(services.feed.staging) is None:
+        return None
+    seen = services.warehouse.observe(services.names, services.feed.staging)
+    results = check_rows("staging_rows", live, seen), check_staging_unchanged(seen, swap.checked_at)
+    return seen.observed_at if all(result.level is Level.PASS for result in results) else None
+
+
+def _restored_manifest(services: Services, source: Manifest, intent: Intent, live: Manifest) -> Manifest:
+    """The new generation's manifest: the content of `source`, the restored one. `live`: the generation that is live."""
+    has_files = services.manifests.files_exist(source)
+    staging = services.warehouse.table(services.feed.staging)
+    days = staging.expiration_days if staging else None  # a rollback does not change it
+    return replace(
+        source,
+        kind=intent.kind,
+        table=replace(source.table, retention_days=round(days) if days else source.table.retention_days),
+        generation=intent.generation,
+        parent=intent.parent,
+        restores=source.generation,
+        data_folder=source.data_folder if has_files else None,
+        file_list_digest=source.file_list_digest if has_files else "",
+        excluded=excluded_after(services, live, source),
+        applied=(),
+        code_version=dedup_clone.__version__,
+        run_id=intent.run_id,
+        attempt=intent.attempt,
+        created_at=services.now(),
+        dropped_rows=0,
+        dates=tuple(
+            replace(
+                entry,
+                new_keys=0,
+                changed=None,
+                ties=0,
+                plan=DateOutcome.RESTORED,
+                plan_reason=f"content of generation {source.generation}",
+            )
+            for entry in source.dates
+        ),
+    )
+
+
+def _candidate(services: Services, source: Manifest, manifest: Manifest) -> Candidate:
+    """The candidate with the new generation's `manifest`, and with the files of `source` if they still exist."""
+    store, layout = services.store, services.layout
+    files = services.manifests.committed_files(source.generation)
+    file_list_uri = load_uris_uri = None
+    if files is not None and manifest.data_folder is not None:
+        file_list_uri = store.uri(layout.file_list(source.generation))
+        uris = f"{layout.attempt_folder(manifest.attempt)}uris.txt"
+        store.put(uris, "".join(f"{manifest.data_folder}{file.path}\n" for file in files.files))
+        load_uris_uri = store.uri(uris)
+    return Candidate(
+        manifest=manifest,
+        file_list_uri=file_list_uri,
+        load_uris_uri=load_uris_uri,
+        deliveries=(),
+        refused=(),
+        examples=(),
+        metrics=DedupMetrics(0, 0, {}),
+    )

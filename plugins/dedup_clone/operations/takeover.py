@@ -1,0 +1,296 @@
+"""Takes over a table's rows as a new generation: what bootstrap and rebuild share before the dedup job.
+
+The table's metadata is read and compared with the feed. Then its rows are exported to files in state, free of charge.
+The exported files are the only delivery of the attempt's request: the dedup job validates them and writes them anew
+like landed files, except that each row keeps the update id that it has.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from datetime import date
+
+from dedup_clone.checks.check_result import Level
+from dedup_clone.checks.option_checks import check_undeclared_options
+from dedup_clone.checks.partition_checks import partition_day
+from dedup_clone.checks.table_checks import check_table_expiration, labelled_generation
+from dedup_clone.contract.delivery import Arrival, Delivery, LandedObject
+from dedup_clone.contract.engine import Engine
+from dedup_clone.contract.errors import BootstrapRefused
+from dedup_clone.contract.records import to_json
+from dedup_clone.contract.request import Duplicates, Plan, RequestedDelivery
+from dedup_clone.contract.table import Column, ColumnMode, float64_columns
+from dedup_clone.publish.date_ranges import format_dates
+from dedup_clone.publish.existing_table import ExistingTable, evenly_spaced, read_bootstrap_record, require_unchanged
+from dedup_clone.publish.partition_comparison import comparison_bytes
+from dedup_clone.publish.planning.declared_options import staging_options, swap_options
+from dedup_clone.publish.planning.dedup_request import build_dedup_request
+from dedup_clone.publish.planning.partition_export import export_folder, export_partitions, wrong_row_counts
+from dedup_clone.publish.records.publish_costs import price_text
+from dedup_clone.publish.services import Services
+from dedup_clone.state.current import Intent
+from dedup_clone.state.store import ObjectInfo
+from dedup_clone.warehouse.metadata import Observation, TableMetadata
+from dedup_clone.warehouse.sql_files import TableNames
+from dedup_clone.warehouse.table_options import POLICY_TAG, policy_tags
+
+# The delivery of the exported files. Its snapshot id is above every update id that a row may have, so that no row
+# counts as newer than its delivery.
+EXPORT_DELIVERY = Delivery(snapshot_id=2**63 - 2, marker_generation=1)
+
+
+def observe_table(services: Services, dataset: str, name: str, *, is_target: bool) -> ExistingTable:
+    """Read the partitions of a table whose columns fit the feed. One metadata query.
+
+    Raises BootstrapRefused if a row has no date, a date for which BigQuery has no partition, or a date after tomorrow,
+    and if no row is within the retention.
+    """
+    warehouse, full_name = services.warehouse.with_dataset(dataset), f"{dataset}.{name}"
+    observation = warehouse.observe(warehouse.table_names(services.feed.staging, name), name)
+    oldest, latest = services.retention_window()
+    refuse_problems(full_name, partition_problems(services, observation, latest))
+    rows = dict(sorted((day, p.rows) for p in observation.partitions if (day := partition_day(p)) and p.rows))
+    existing = ExistingTable(
+        dataset=dataset,
+        table=name,
+        is_target=is_target,
+        version=observation.table.version,
+        size=observation.table.size,
+        oldest=oldest,
+        latest=latest,
+        partitions={day: count for day, count in rows.items() if day >= oldest},
+        expired={day: count for day, count in rows.items() if day < oldest},
+    )
+    if not existing.partitions:
+        raise BootstrapRefused(
+            f"Table [{full_name}] has no row since [{oldest}], the oldest date that feed [{services.feed.feed}] keeps: "
+            f"land the first snapshot instead (and drop the table, if it is target)."
+        )
+    return existing
+
+
+def refuse_problems(full_name: str, problems: Sequence[str]) -> None:
+    """Raise BootstrapRefused if there are problems."""
+    if problems:
+        raise BootstrapRefused(
+            f"Table [{full_name}] cannot be taken over; nothing was changed:\n  - " + "\n  - ".join(problems)
+        )
+
+
+def table_problems(services: Services, table: TableMetadata, is_target: bool) -> list[str]:
+    """What prevents a takeover: kind, location, layout, columns; for target also what would be lost by replacing it."""
+    if table.kind != "TABLE":
+        return [f"it is a [{table.kind}], expected a table: copy its rows into one, and name that"]
+    problems = [*_layout_problems(services, table), *_column_problems(table, services.feed.table.to_contract().columns)]
+    if table.streaming_buffer is not None:
+        problems.append("rows are in its streaming buffer: stop whoever streams; it is flushed within 90 minutes")
+    return [*problems, *_replacement_problems(services, table)] if is_target else problems
+
+
+def _layout_problems(services: Services, table: TableMetadata) -> Iterator[str]:
+    column, location = services.feed.table.partition_column, services.warehouse.location
+    if table.location.lower() != location.lower():
+        yield f"it lies in [{table.location}], expected [{location}]: copy its dataset there"
+    if (table.partition_column, table.granularity) != (column, "DAY"):
+        yield (
+            f"it is partitioned by [{table.partition_column or 'no column'}] ([{table.granularity or 'none'}]), "
+            f"expected by [{column}] ([DAY]): copy its rows into a table of that layout, and name it"
+        )
+
+
+def _column_problems(table: TableMetadata, columns: Sequence[Column]) -> Iterator[str]:
+    existing, declared = ({column.name: _type(column) for column in side} for side in (table.columns, columns))
+    for name in dict.fromkeys([*declared, *existing]):
+        found, expected = existing.get(name), declared.get(name)
+        if expected is None:
+            yield f"column [{name}] is not in the feed's file: drop it, or declare it"
+        elif found != expected:
+            yield f"column [{name}] is {found or 'missing'}, expected {expected}"
+    if floats := float64_columns(table.columns):
+        yield (
+            f"an export of it, which the bootstrap needs, loses digits of FLOAT64 columns [{', '.join(floats)}]: let "
+            f"the feed begin with a complete snapshot; if this table is target, rename it first"
+        )
+
+
+def _type(column: Column) -> str:
+    """The type without NULLABLE or REQUIRED: the rows show whether a column has NULLs."""
+    inner = f"STRUCT<{', '.join(f'{f.name} {_type(f)}' for f in column.fields)}>" if column.fields else column.type
+    return f"ARRAY<{inner}>" if column.mode is ColumnMode.REPEATED else inner
+
+
+def _replacement_problems(services: Services, target: TableMetadata) -> Iterator[str]:
+    """What keeps target from being replaced, and what it would lose."""
+    clustering = services.feed.table.to_contract().cluster_by
+    if target.cluster_by != clustering:
+        yield (
+            f"it is clustered by [{', '.join(target.cluster_by) or 'no column'}], expected by "
+            f"[{', '.join(clustering) or 'no column'}], because BigQuery cannot replace a table by one "
+            f"of another layout: put the table's clustering into the feed's file"
+        )
+    labelled = labelled_generation(target)
+    if labelled is not None:
+        yield (
+            f"its label says that it is generation [{labelled}] of this feed, but CURRENT names none: the records are "
+            f"lost. Run `make recover FEED={services.feed.feed}`, which restores them from what is left, or prepares "
+            f"the feed for this bootstrap (docs/runbook.md, lost records)"
+        )
+    yield from not_taken_over(services, services.names.dataset, target)
+    views = services.warehouse.materialized_views_of(services.feed.target)
+    if views:
+        yield f"materialized views {views} read it, and would break when it is replaced: drop them first"
+    expiration = check_table_expiration([target])
+    if expiration.level is Level.FAIL:
+        yield f"it would be deleted ({expiration.found}): {expiration.next_step}"
+
+
+def not_taken_over(services: Services, dataset: str, table: TableMetadata) -> Iterator[str]:
+    """Policies, tags and options of the table that the new target would lack, each with what to do.
+
+    The feed file cannot declare tags of nested columns: such a tag is named if staging lacks it. Metadata calls, free
+    of charge.
+    """
+    from google.api_core.exceptions import Forbidden
+
+    declared, staging = services.feed.table.policies, services.warehouse.table(services.feed.staging)
+    on_staging = staging.options if staging else {}
+    how = "and make them on staging (docs/security.md, Row access policies and policy tags)"
+    hidden = f"Readers of target would see the rows that they hide. Declare them in table.policies.row_access {how}"
+    try:
+        found = services.warehouse.with_dataset(dataset).policies(table.name).row_access
+        policies = sorted({*found} - {*declared.row_access})
+        if policies:
+            yield f"**Not taken over: row access policies [{', '.join(policies)}].** {hidden}"
+    except Forbidden as error:
+        yield (
+            f"**Not known: whether {dataset}.{table.name} has row access policies.** {hidden}, or let the account of "
+            f"Airflow list them. BigQuery says: {error.message}"
+        )
+    tags = ", ".join(
+        f"{path}: {tag}"
+        for path, tag in policy_tags(table.options).items()
+        if (policy_tags(on_staging) if "." in path else declared.column_tags).get(path) != tag
+    )
+    if tags:
+        yield (
+            f"**Not taken over: policy tags of columns [{tags}].** Readers of target would see these columns. Declare "
+            f"them in table.policies.column_tags (nested columns cannot be declared there) {how}"
+        )
+    options = check_undeclared_options(
+        target={name: value for name, value in table.options.items() if not name.startswith(POLICY_TAG)},
+        staging=on_staging,
+        declared={**swap_options(services.feed.table), **staging_options(services.feed.table)},
+        last_set={},
+    )
+    if options.level is Level.FAIL:
+        yield f"Not taken over: {options.found}. To have it on target: {options.next_step}"
+
+
+def partition_problems(services: Services, observation: Observation, latest: date) -> list[str]:
+    """Problems of the rows' dates: rows without a date, and rows with a date after `latest`."""
+    column, problems = services.feed.table.partition_column, []
+    special = [p for p in observation.partitions if partition_day(p) is None and p.rows]
+    if special:
+        problems.append(
+            f"column [{column}]: {sum(p.rows for p in special)} rows are [NULL], before 1960, after 2159, or not in "
+            f"their partition yet ({', '.join(p.partition_id for p in special)}), expected a date that has a partition "
+            f"in every row: delete or correct them"
+        )
+    future = [p for p in observation.partitions if (day := partition_day(p)) and day > latest and p.rows]
+    if future:
+        problems.append(
+            f"column [{column}]: {sum(p.rows for p in future)} rows have dates after [{latest}], up to "
+            f"[{max(p.partition_id for p in future)}]: delete or correct them"
+        )
+    return problems
+
+
+def comparison_text(services: Services, names: TableNames, days: list[date], compared_dates: int) -> str:
+    """What a preview says of the comparison of the table's rows (`names`) with staging."""
+    compared = evenly_spaced(days, compared_dates)
+    if not compared:
+        return "none, because the form has 0 dates to compare"
+    size = comparison_bytes(services, names, services.feed.table.partition_column, compared)
+    return f"{len(compared)} dates ({format_dates(compared)}), by one query each, together about {price_text(size)}"
+
+
+def duplicates_text(services: Services, duplicates: Duplicates) -> str:
+    """What a preview says of rows with the same key."""
+    if duplicates is Duplicates.REFUSE:
+        return "If rows have the same key, the run ends, and the error names the key."
+    return (
+        f"**Rows may be dropped**: of rows with the same key only the one of the highest "
+        f"{services.feed.table.snapshot_id_column} stays. `ties` in the ledger record counts the others."
+    )
+
+
+def export_existing(services: Services, attempt: str) -> None:
+    """Export the table whose rows `attempt` takes over, and write the attempt's request. Safe to repeat.
+
+    Raises BootstrapRefused when the table was changed or exported with other row counts, LostRace without the lease,
+    and what `read_bootstrap_record` and `export_partitions` raise.
+    """
+    intent, record = services.current.require_intent(attempt), read_bootstrap_record(services, attempt)
+    existing, folder = record.existing, export_folder(services, attempt)
+    require_unchanged(services, existing)
+    services.log(
+        f"exports {len(existing.partitions)} dates of [{existing.name}] to [{services.store.uri(folder)}]",
+        generation=intent.generation,
+    )
+    table = {"projectId": services.names.project, "datasetId": existing.dataset, "tableId": existing.table}
+    rows = existing.partitions
+    files = export_partitions(services, attempt, table, rows, partition_column=services.feed.table.partition_column)
+    require_unchanged(services, existing)
+    wrong = wrong_row_counts(files, rows)
+    if wrong:
+        raise BootstrapRefused(
+            f"The export of table [{existing.name}] has other row counts than the table: {'; '.join(wrong[:5])}. "
+            f"Target was not changed. If row access policies hide rows from the account that exports, grant that "
+            f"account all rows. Then clear the run from its first task, which exports the table anew."
+        )
+    arrival_uri = _write_arrival(services, intent, folder, [file.info for file in files])
+    services.current.require_intent(attempt)
+    rebuilt = None if intent.parent is None else services.manifests.read(intent.parent)  # a bootstrap has no parent
+    request = build_dedup_request(
+        services,
+        intent,
+        engine=Engine.SPARK,
+        plan=Plan.REWRITE,
+        date_folders=True,
+        oldest=existing.oldest,
+        latest=existing.latest,
+        deliveries=(RequestedDelivery(EXPORT_DELIVERY, arrival_uri),),
+        folded=rebuilt.deliveries if rebuilt else (),
+        excluded=rebuilt.excluded if rebuilt else (),
+        takes_over=record.duplicates,
+    )
+    if rebuilt:
+        newest = {e.date: e.newest_snapshot for e in rebuilt.dates if e.newest_snapshot is not None}
+        request = replace(request, newest_snapshots=newest)
+    services.manifests.write_request(request)
+
+
+def _write_arrival(services: Services, intent: Intent, folder: str, objects: list[ObjectInfo]) -> str:
+    """Write an arrival record of the exported files, and return its URI.
+
+    The record lies outside `arrivals/`, so that no publish takes the files for a landed delivery.
+    """
+    name = services.layout.exported_arrival(intent.attempt)
+    arrival = Arrival(
+        feed=services.feed.feed,
+        delivery=EXPORT_DELIVERY,
+        bucket=services.store.bucket,
+        folder=folder,
+        marker=f"{folder}_SUCCESS",
+        arrived_at=intent.taken_at,
+        objects=tuple(LandedObject(o.name, o.object_generation, o.crc32c, o.size) for o in objects),
+        late_objects=(),
+    )
+    services.store.put(name, to_json(arrival))
+    return services.store.uri(name)
+
+
+def drop_export(services: Services, attempt: str) -> int:
+    """Delete the exported files, which nothing reads after the commit. Returns the number of files."""
+    return services.store.delete_prefix(export_folder(services, attempt))

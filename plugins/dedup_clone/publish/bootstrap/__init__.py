@@ -1,1 +1,0 @@
-"""Bootstrap: an existing table becomes a feed's first generation."""

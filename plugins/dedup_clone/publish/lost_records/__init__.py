@@ -1,1 +1,0 @@
-"""Restores a feed's records after some or all of them were lost."""

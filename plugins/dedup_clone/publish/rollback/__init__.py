@@ -1,1 +1,0 @@
-"""Rollback: the content of an earlier generation becomes a new generation."""
