@@ -51,7 +51,7 @@ def plan_as_text(services: Services, plan: RecoveryPlan) -> str:
     if candidate:
         lines.append(f"Write the manifest of generation {candidate.generation}, from attempt {candidate.attempt}")
     if plan.current is not None:
-        live = plan.current.generation or "no generation"
+        live = f"generation {plan.current.generation}" if plan.current.generation else "no generation"
         lines.append(f"Write {services.store.uri(services.layout.current)}: {live} is live, no run holds the lease")
     if plan.swap is not None:
         lines.append(

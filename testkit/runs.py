@@ -205,7 +205,7 @@ def rollback(world: FeedOnStandIn, generation: int, *, run_id: str = "rollback",
 
 
 def bootstrap_request(**form: Any) -> bootstraps.BootstrapRequest:
-    defaults = {"source_table": "", "drop_expired": False, "compared_dates": 3, "reason": "", "duplicates": "refuse"}
+    defaults = {"source_table": "", "compared_dates": 3, "reason": "", "duplicates": "refuse"}
     values: dict[str, Any] = {"dag_id": BOOTSTRAP_DAG, "run_id": "bootstrap", **defaults, **form}
     return bootstraps.BootstrapRequest(**{**values, "duplicates": Duplicates(values["duplicates"])})
 
@@ -213,7 +213,7 @@ def bootstrap_request(**form: Any) -> bootstraps.BootstrapRequest:
 def bootstrap(world: FeedOnStandIn, *, count_limit: int = NO_LIMIT, **form: Any) -> Run:
     """Take over a table's rows: preview, resolve, export, dedup, load, check, swap, commit, clean.
 
-    `form`: run_id, source_table, duplicates, drop_expired, compared_dates, reason.
+    `form`: run_id, source_table, duplicates, compared_dates, reason.
     """
     run, request, shown = Run(world), bootstrap_request(**form), {}
 

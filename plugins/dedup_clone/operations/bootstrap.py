@@ -51,15 +51,13 @@ class BootstrapRequest:
     """The form of a bootstrap run.
 
     `source_table`: `TABLE`, `DATASET.TABLE`, or empty for target itself. `duplicates`: what is done about duplicate
-    keys. `drop_expired`: whether the operator accepts that rows older than the retention are left out.
-    `compared_dates`: the number of dates that are compared in all columns, by one query each.
+    keys. `compared_dates`: the number of dates that are compared in all columns, by one query each.
     """
 
     dag_id: str
     run_id: str
     source_table: str
     duplicates: Duplicates
-    drop_expired: bool
     compared_dates: int
     reason: str
 
@@ -68,19 +66,17 @@ def preview(services: Services, request: BootstrapRequest, count_limit_bytes: in
     """The version of the existing table, and as Markdown what the bootstrap would do.
 
     A query counts duplicate keys if it would read at most `count_limit_bytes`. Raises BootstrapRefused if the table
-    does not fit the feed, and for what the form must accept or resolve; ConfigurationError, FeedHeldElsewhere,
+    does not fit the feed, or has duplicates that the form does not resolve; ConfigurationError, FeedHeldElsewhere,
     JobFailed.
     """
     services.current.read_for(services.environment)
     existing = _read_existing_table(services, request.source_table)
     counted, surplus_rows = _count_duplicates(services, existing, count_limit_bytes)
-    refused = []
     if surplus_rows and request.duplicates is Duplicates.REFUSE:
-        refused.append(
-            f"Table [{existing.name}] has {counted}. List them with the query in docs/bootstrap.md and remove them, "
-            f"or say with [duplicates] how they are resolved."
+        raise BootstrapRefused(
+            f"Table [{existing.name}] has {counted}. Nothing was changed. List them with the query in "
+            f"docs/bootstrap.md and remove them, or say with [duplicates] how they are resolved."
         )
-    _refuse_unaccepted(existing, request, *refused)
     names, feed, days = services.names, services.feed, list(existing.partitions)
     effect = "It serves readers until it is replaced by" if existing.is_target else "It stays as it is; readers get"
     compared = comparison_text(services, existing_table_names(services, existing), days, request.compared_dates)
@@ -90,7 +86,7 @@ def preview(services: Services, request: BootstrapRequest, count_limit_bytes: in
         f"- {existing.rows} rows in {len(days)} dates, {days[0]} to {days[-1]}. {effect} a clone of "
         f"{names.staging_table} as {names.target_table}.",
         *_left_with_source(services, existing),
-        f"- Left out, because the retention is {feed.table.retention_days} days: {_expired_text(existing)}.",
+        f"- **Left out**, because the retention is {feed.table.retention_days} days: {_expired_text(existing)}.",
         f"- Duplicates: {counted}. The Spark job reads every key, which scans nothing in BigQuery.",
         f"- {duplicates_text(services, request.duplicates)}",
         f"- Exported to state, written anew by Spark and loaded into {names.staging_table}: at most "
@@ -107,8 +103,7 @@ def prepare(services: Services, request: BootstrapRequest, version_shown: str) -
     """Recover a dead run, read the table again, acquire the lease, record which table is taken over. Returns the spec.
 
     `version_shown` is the table's version in the preview. Raises LeaseHeld, LostRace, BootstrapRefused when the table
-    cannot be bootstrapped or was changed since the preview, or for what the form does not accept; ConfigurationError
-    for a malformed name of the table; and what `recover_before` raises.
+    cannot be bootstrapped or was changed since the preview, and what `recover_before` raises.
     """
     recover_before(services, request)
     existing = _read_existing_table(services, request.source_table)
@@ -117,7 +112,6 @@ def prepare(services: Services, request: BootstrapRequest, version_shown: str) -
             f"Table [{existing.name}] was changed since it was shown, and not by the bootstrap. Stop whatever writes "
             f"it, then trigger the bootstrap again."
         )
-    _refuse_unaccepted(existing, request)
     intent = acquire_lease(services, request, Kind.BOOTSTRAP, None)
     prepare_staging(services)
     record = BootstrapRecord(existing, request.duplicates, request.compared_dates)
@@ -187,18 +181,6 @@ def _feed_problems(services: Services, full_name: str, is_target: bool) -> Itera
             f"target [{feed.target}] exists, and another table is to be taken over: leave [source_table] empty to take "
             f"over target itself, or rename target"
         )
-
-
-def _refuse_unaccepted(existing: ExistingTable, request: BootstrapRequest, *other_problems: str) -> None:
-    """Raise BootstrapRefused for what the operator has to accept in the form, and for the other problems."""
-    problems = list(other_problems)
-    if existing.expired and not request.drop_expired:
-        problems.append(
-            f"Table [{existing.name}] has {_expired_text(existing)}, which the feed's retention does not keep: they "
-            f"would not be in target. Accept that with [drop_expired], or raise retention_days in the feed's file."
-        )
-    if problems:
-        raise BootstrapRefused("The bootstrap cannot run with this form; nothing was changed:\n" + "\n".join(problems))
 
 
 def _expired_text(existing: ExistingTable) -> str:

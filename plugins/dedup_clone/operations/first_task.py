@@ -26,17 +26,22 @@ class Form(Protocol):
     def run_id(self) -> str: ...
 
 
-def live_manifest(services: Services, operation: str) -> Manifest:
+def live_manifest(services: Services, operation: str, *, shown: int | None = None) -> Manifest:
     """The live generation's manifest.
 
-    Raises ConfigurationError if none is live, so that there is nothing to `operation`, and what `CurrentFile.read_for`
-    raises.
+    Raises ConfigurationError if none is live, so that there is nothing to `operation`, or another than `shown`, for
+    which the operation was approved; and what `CurrentFile.read_for` raises.
     """
     generation = services.current.read_for(services.environment).generation
     if generation is None:
         raise ConfigurationError(
             f"Feed [{services.feed.feed}] has no live generation, so there is nothing to {operation}: publish a "
             f"snapshot first."
+        )
+    if shown not in (None, generation):
+        raise ConfigurationError(
+            f"Generation [{generation}] of [{services.feed.feed}] is live by now, expected [{shown}], which the "
+            f"preview showed. Nothing was changed: trigger the DAG again to see what it would change now."
         )
     return services.manifests.read(generation)
 

@@ -115,16 +115,11 @@ def preview(services: Services, request: RebuildRequest) -> tuple[int, str]:
 def prepare(services: Services, request: RebuildRequest, live_shown: int) -> PublishSpec:
     """Recover a dead run and acquire the lease. Returns the run's spec.
 
-    `live_shown`: the generation that was live in the preview. Raises ConfigurationError when another is live by now or
-    the rebuild is not possible; LeaseHeld, LostRace; and what `recover_before` raises.
+    `live_shown`: the generation that was live in the preview. Raises LeaseHeld, LostRace, and what `recover_before` and
+    `_require_rebuildable` raise.
     """
     recover_before(services, request)
-    live = _require_rebuildable(services, request)
-    if live.generation != live_shown:
-        raise ConfigurationError(
-            f"Generation [{live.generation}] of [{services.feed.feed}] is live by now, expected [{live_shown}], for "
-            f"which the rebuild was approved. Nothing was changed: trigger it again."
-        )
+    live = _require_rebuildable(services, request, shown=live_shown)
     intent = acquire_lease(services, request, Kind.REBUILD, live.generation)
     services.log(f"acquired the lease for attempt [{intent.attempt}]: rebuild", generation=intent.generation)
     return PublishSpec(
@@ -245,12 +240,12 @@ def _changes(before: TableContract, after: TableContract, renamed: Mapping[str, 
             yield f"new column [{name}], with NULL in all rows"
 
 
-def _require_rebuildable(services: Services, request: RebuildRequest) -> Manifest:
+def _require_rebuildable(services: Services, request: RebuildRequest, *, shown: int | None = None) -> Manifest:
     """Return the live generation's manifest.
 
     Raises ConfigurationError with everything that prevents the rebuild, and what `live_manifest` raises.
     """
-    live = live_manifest(services, "rebuild")
+    live = live_manifest(services, "rebuild", shown=shown)
     problems = list(_problems(services, live, request.renamed))
     if problems:
         raise ConfigurationError(

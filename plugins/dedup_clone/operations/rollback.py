@@ -14,12 +14,13 @@ import dedup_clone
 from dedup_clone.checks.check_result import Level
 from dedup_clone.checks.partition_checks import check_rows, check_staging_unchanged
 from dedup_clone.contract.delivery import Delivery
-from dedup_clone.contract.errors import ConfigurationError, RollbackRefused
+from dedup_clone.contract.errors import ConfigurationError
 from dedup_clone.contract.kind import Kind
 from dedup_clone.contract.manifest import Candidate, DateEntry, DateOutcome, DedupMetrics, Manifest
 from dedup_clone.contract.schema_change import added_columns, refused_table_changes, widened_columns
 from dedup_clone.operations.first_task import acquire_lease, live_manifest, recover_before
 from dedup_clone.publish.check import check_before_dedup
+from dedup_clone.publish.date_ranges import format_dates
 from dedup_clone.publish.records.attempt_records import find_swap
 from dedup_clone.publish.records.erasure_records import last_erasure_generation
 from dedup_clone.publish.records.index_refresh import GENERATIONS_LISTED
@@ -32,7 +33,6 @@ from dedup_clone.state.staging import StagingState
 
 # The clone must still be possible when the swap runs, after the checks.
 TIME_TRAVEL_MARGIN = timedelta(hours=1)
-DATES_LISTED = 10  # in a preview
 
 
 @dataclass(frozen=True)
@@ -85,28 +85,22 @@ def preview(services: Services, request: RollbackRequest) -> tuple[int, str]:
         f"- It is restored by {restorable.how}, and swapped in one statement.",
         f"- Excluded until somebody replays them or they are delivered again: {_names(excluded_then - excluded_now)}.",
         f"- No longer excluded: {_names(excluded_now - excluded_then)}.",
+        f"- {_dates(live, restored)}",
         f"- The next arrival builds on the restored rows. Waiting now: {waiting_names(services, live)}.",
     ]
     if restored.generation == live.generation:
         lines.append("- This generation is live: the rollback undoes what somebody changed in target since its swap.")
-    return live.generation, "\n".join([*lines, *_dates(live, restored)])
+    return live.generation, "\n".join(lines)
 
 
 def prepare(services: Services, request: RollbackRequest, live_shown: int) -> PublishSpec:
     """Recover a dead run, acquire the lease, write the restored generation as candidate. Returns the run's spec.
 
-    `live_shown`: the generation that was live in the preview. Raises LeaseHeld while another run is at work,
-    RollbackRefused when another generation has become live since the preview, ConfigurationError when the generation
-    cannot be restored, LostRace, and what `recover_before` raises.
+    `live_shown`: the generation that was live in the preview. Raises LeaseHeld while another run is at work, LostRace,
+    ConfigurationError when the generation cannot be restored, and what `recover_before` and `live_manifest` raise.
     """
     recover_before(services, request)
-    live = live_manifest(services, "roll back")
-    if live.generation != live_shown:
-        raise RollbackRefused(
-            f"Generation [{live.generation}] of [{services.feed.feed}] is live by now, expected [{live_shown}], for "
-            f"which the preview was approved. Nothing was changed: trigger the rollback again to see what it would "
-            f"change now."
-        )
+    live = live_manifest(services, "roll back", shown=live_shown)
     restorable = _find_restorable(services, request.generation, live)
     intent = acquire_lease(services, request, Kind.ROLLBACK, live.generation)
     manifest = _restored_manifest(services, restorable.manifest, intent, live)
@@ -143,24 +137,15 @@ def _names(deliveries: Iterable[Delivery]) -> str:
     return ", ".join(sorted(delivery.name for delivery in deliveries)) or "none"
 
 
-def _dates(live: Manifest, restored: Manifest) -> list[str]:
-    """How many dates differ, and a table of the newest of them."""
+def _dates(live: Manifest, restored: Manifest) -> str:
+    """How many dates and which differ."""
     now, then = {e.date: e for e in live.dates}, {e.date: e for e in restored.dates}
-    days = sorted({*now, *then}, reverse=True)
+    days = {*now, *then}
     different = [day for day in days if _may_differ(now.get(day), then.get(day))]
-    lines = [
-        "",
-        f"{len(different)} of {len(days)} dates differ, or may differ because an engine in SQL wrote no files; "
-        f"{restored.rows - live.rows:+d} rows in all.",
-    ]
-    if not different:
-        return lines
-    lines += ["", "| date | rows now | rows after |", "| --- | --- | --- |"]
-    for day in different[:DATES_LISTED]:
-        before, after = (entries[day].rows if day in entries else "none" for entries in (now, then))
-        lines.append(f"| {day} | {before} | {after} |")
-    more = len(different) - DATES_LISTED
-    return [*lines, f"| and {more} more | | |"] if more > 0 else lines
+    return (
+        f"{len(different)} of {len(days)} dates differ, or may differ because an engine in SQL wrote no files: "
+        f"{format_dates(different)}; {restored.rows - live.rows:+d} rows in all."
+    )
 
 
 def _may_differ(live: DateEntry | None, restored: DateEntry | None) -> bool:

@@ -25,7 +25,7 @@ MAX_COMPARED_DATES = 100
 
 
 def params() -> dict[str, Param]:
-    """The form's fields. By default the bootstrap is refused if it would leave out duplicates or expired rows."""
+    """The form's fields. By default the bootstrap is refused if it would leave out duplicates."""
     return {
         "source_table": Param(
             "",
@@ -41,12 +41,6 @@ def params() -> dict[str, Param]:
             title="Duplicates",
             description="What to do if several rows have the same key: end the run and name their dates, or keep of "
             "each key the row with the highest update id (of several such rows the one with the greatest values).",
-        ),
-        "drop_expired": Param(
-            False,
-            type=["null", "boolean"],
-            title="Leave out expired rows",
-            description="Accept that rows older than the feed's retention will not be in target.",
         ),
         "compared_dates": Param(
             3,
@@ -76,7 +70,6 @@ def _request(context: Context) -> BootstrapRequest:
         run_id=run.run_id,
         source_table=params["source_table"] or "",
         duplicates=Duplicates(params["duplicates"]),
-        drop_expired=bool(params["drop_expired"]),
         compared_dates=int(params["compared_dates"]),
         reason=given_reason(context),
     )
