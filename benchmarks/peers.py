@@ -16,11 +16,11 @@ from pyspark.sql import DataFrame, SparkSession, Window
 from pyspark.sql import functions as f
 
 from benchmarks.dataset import COLUMNS, DATED_KEYS, KEYS, WORK, Inputs, RowCounts
-from benchmarks.prepare import open_feed, request_publish
+from benchmarks.prepare import attempt_publish, open_feed
 from benchmarks.spark_sessions import job_session, plain_session
+from dedup_clone.contract.attempt import Attempt, Plan
 from dedup_clone.contract.manifest import Candidate
 from dedup_clone.contract.records import from_json
-from dedup_clone.contract.request import DedupRequest, Plan
 from dedup_spark import storage
 from dedup_spark.execution.date_fan_out import task_count
 from dedup_spark.execution.fan_out import assign_round_robin
@@ -64,7 +64,7 @@ def parquet_files(folder: Path) -> list[str]:
 
 
 class DedupJobPeer(Peer):
-    """This project's job, from the request to the candidate. `plan` and `exact` are fields of the request."""
+    """This project's job, from the attempt to the candidate. `plan` and `exact` are fields of the attempt."""
 
     def __init__(self, session: Callable[[], SparkSession], plan: Plan = Plan.AUTO, *, exact: bool = False) -> None:
         super().__init__(session)
@@ -73,15 +73,15 @@ class DedupJobPeer(Peer):
     def prepare(self, inputs: Inputs, out: Path) -> None:
         feed = open_feed(inputs.shape, self.session(), out)
         feed.plan, feed.exact = self._plan, self._exact
-        self._request = request_publish(feed, inputs)
+        self._attempt = attempt_publish(feed, inputs)
 
-    def run(self, inputs: Inputs, out: Path) -> DedupRequest:
-        DedupJob(self._request, self.session, JobLog(self._request)).run()
-        return self._request
+    def run(self, inputs: Inputs, out: Path) -> Attempt:
+        DedupJob(self._attempt, self.session, JobLog(self._attempt)).run()
+        return self._attempt
 
     def result(self, inputs: Inputs, out: Path, returned: object) -> PeerResult:
-        assert isinstance(returned, DedupRequest)
-        uri = storage.join(returned.attempt_uri, "candidate.json")
+        assert isinstance(returned, Attempt)
+        uri = storage.join(returned.folder_uri, "candidate.json")
         candidate = from_json(Candidate, storage.read_text(uri), where=uri)
         if candidate.manifest is None or candidate.load_uris_uri is None:
             raise RuntimeError(f"The job refused the benchmark's own rows: {candidate.refused[0].reason}")

@@ -28,10 +28,10 @@ from pyspark.sql import SparkSession
 from benchmarks.dataset import CHECKOUT, WORK, DatasetShape, DateFiles, Inputs, RowCounts
 from benchmarks.generated_rows import OLDEST_ID, PARENT_ID, GeneratedRows, block_count, make_block, snapshot_ids
 from benchmarks.spark_sessions import job_session, pythonpath_variable
+from dedup_clone.contract.attempt import Attempt, ParentFiles
 from dedup_clone.contract.errors import ContractViolation
 from dedup_clone.contract.manifest import Manifest
 from dedup_clone.contract.records import from_json, to_json
-from dedup_clone.contract.request import DedupRequest, ParentGeneration
 from dedup_spark import storage
 from dedup_spark.column_types import arrow_schema
 from testkit.spark_job_feed import FEED, SparkJobFeed
@@ -164,7 +164,7 @@ def open_feed(shape: DatasetShape, session: SparkSession, out: Path) -> SparkJob
     feed = _make_feed(shape, _ARRIVING_LANDING)
     feed.session = session
     feed.manifest = from_json(Manifest, manifest.read_text(), where=str(manifest))
-    feed.parent = from_json(ParentGeneration, parent.read_text(), where=str(parent))
+    feed.parent = from_json(ParentFiles, parent.read_text(), where=str(parent))
     # The numbers of the next deliveries: a correction must be newer than the parent's delivery of the same snapshot id.
     feed._next_numbers = itertools.count(feed.parent.generation + 1)
     seed = storage.join(feed.state, "fingerprint_seed")
@@ -173,9 +173,9 @@ def open_feed(shape: DatasetShape, session: SparkSession, out: Path) -> SparkJob
     return feed
 
 
-def request_publish(feed: SparkJobFeed, inputs: Inputs) -> DedupRequest:
-    """The dedup job's request for the measured publish, which includes all arriving snapshots."""
-    return feed.request([feed.arrive(snapshot_id) for snapshot_id in inputs.snapshot_ids])
+def attempt_publish(feed: SparkJobFeed, inputs: Inputs) -> Attempt:
+    """The attempt of the measured publish, which includes all arriving snapshots."""
+    return feed.attempt([feed.arrive(snapshot_id) for snapshot_id in inputs.snapshot_ids])
 
 
 def _describe(shape: DatasetShape, feed: SparkJobFeed, rows: int, counts: RowCounts) -> Inputs:

@@ -23,7 +23,7 @@ from dedup_clone.orchestration.forms import AskOnceOperator
 from dedup_clone.orchestration.runners import dedup_operator
 from dedup_clone.orchestration.setup import TAG, FeedSetup, build_dags
 from dedup_clone.orchestration.steps import feed_dag_arguments, load_to_commit
-from dedup_clone.orchestration.task_runtime import RESOLVE_ERASURE, spec_field
+from dedup_clone.orchestration.task_runtime import RESOLVE_ERASURE, attempt_uri
 
 
 def erase(setup: FeedSetup) -> DAG:
@@ -50,15 +50,13 @@ def erase(setup: FeedSetup) -> DAG:
             response_timeout=timedelta(hours=12),
         )
 
-        # -- 3 resolve ---- in: the form           runs: worker    out: publish spec (lease acquired, request written)
+        # -- 3 resolve ---- in: the form           runs: worker    out: the attempt (lease acquired)
         @task
         def resolve_erasure(**context: Any) -> dict[str, Any]:
             return operation.resolve(setup, Context(**context))
 
-        # -- 4 dedup ------ in: request            runs: Spark     out: data folder, candidate manifest
-        dedup = dedup_operator(
-            setup, task_id="erase_rows", request_uri=spec_field("request_uri", task_id=RESOLVE_ERASURE)
-        )
+        # -- 4 dedup ------ in: the attempt        runs: Spark     out: data folder, candidate manifest
+        dedup = dedup_operator(setup, task_id="erase_rows", request_uri=attempt_uri(setup, task_id=RESOLVE_ERASURE))
 
         # -- 5 load, 6 check, 7 swap, 8 commit, and reconcile_failure: see load_to_commit
         steps = load_to_commit(setup, spark_task=dedup)

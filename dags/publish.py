@@ -25,7 +25,7 @@ from dedup_clone.orchestration import publish as operation
 from dedup_clone.orchestration.runners import dedup_operator
 from dedup_clone.orchestration.setup import TAG, FeedSetup, build_dags
 from dedup_clone.orchestration.steps import delete_unneeded_data, feed_dag_arguments, load_to_commit
-from dedup_clone.orchestration.task_runtime import RESOLVE_PUBLISH, spec_field
+from dedup_clone.orchestration.task_runtime import RESOLVE_PUBLISH, attempt_uri
 
 
 def publish(setup: FeedSetup) -> DAG:
@@ -39,11 +39,11 @@ def publish(setup: FeedSetup) -> DAG:
         params=operation.params(setup.feed),
         **feed_dag_arguments(setup),
     ) as dag:
-        # -- 1 resolve --- in: parameters, state   runs: worker    out: publish spec (lease acquired, request written)
+        # -- 1 resolve --- in: parameters, state   runs: worker    out: the attempt (lease acquired)
         resolve = operation.ResolvePublishOperator(task_id=RESOLVE_PUBLISH, setup=setup)
 
-        # -- 2 dedup ----- in: request             runs: Spark     out: data folder, candidate manifest
-        dedup = dedup_operator(setup, task_id="dedup_snapshot", request_uri=spec_field("request_uri"))
+        # -- 2 dedup ----- in: the attempt         runs: Spark     out: data folder, candidate manifest
+        dedup = dedup_operator(setup, task_id="dedup_snapshot", request_uri=attempt_uri(setup))
 
         # -- 3 load, 4 check, 5 approve, 6 swap, 7 commit, and reconcile_failure: see load_to_commit
         steps = load_to_commit(setup, with_approval=True, spark_task=dedup)

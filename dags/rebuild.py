@@ -25,7 +25,7 @@ from dedup_clone.orchestration.forms import AskOnceOperator
 from dedup_clone.orchestration.runners import dedup_operator
 from dedup_clone.orchestration.setup import TAG, FeedSetup, build_dags
 from dedup_clone.orchestration.steps import feed_dag_arguments, load_to_commit
-from dedup_clone.orchestration.task_runtime import RESOLVE_REBUILD, spec_field
+from dedup_clone.orchestration.task_runtime import RESOLVE_REBUILD, attempt_uri
 
 
 def rebuild(setup: FeedSetup) -> DAG:
@@ -52,20 +52,18 @@ def rebuild(setup: FeedSetup) -> DAG:
             response_timeout=timedelta(hours=12),
         )
 
-        # -- 3 resolve ---- in: the form           runs: worker    out: publish spec (lease acquired)
+        # -- 3 resolve ---- in: the form           runs: worker    out: the attempt (lease acquired)
         @task
         def resolve_rebuild(**context: Any) -> dict[str, Any]:
             return operation.resolve(setup, Context(**context))
 
-        # -- 4 export ----- in: target             runs: BigQuery  out: copied rows, their files in state, the request
+        # -- 4 export ----- in: target             runs: BigQuery  out: copied rows, their files in state
         @task
         def export_rebuilt(**context: Any) -> None:
             operation.export(setup, Context(**context))
 
-        # -- 5 dedup ------ in: request            runs: Spark     out: data folder, candidate manifest
-        dedup = dedup_operator(
-            setup, task_id="dedup_rebuilt", request_uri=spec_field("request_uri", task_id=RESOLVE_REBUILD)
-        )
+        # -- 5 dedup ------ in: the attempt        runs: Spark     out: data folder, candidate manifest
+        dedup = dedup_operator(setup, task_id="dedup_rebuilt", request_uri=attempt_uri(setup, task_id=RESOLVE_REBUILD))
 
         # -- 6 prepare ---- in: candidate          runs: BigQuery  out: staging with the declared columns
         @task

@@ -47,7 +47,7 @@ def rollback(setup: FeedSetup) -> DAG:
             response_timeout=timedelta(hours=12),
         )
 
-        # -- 3 resolve ---- in: the form           runs: worker    out: publish spec (lease acquired, candidate written)
+        # -- 3 resolve ---- in: the form           runs: worker    out: the attempt (lease acquired), its candidate
         @task
         def resolve_rollback(**context: Any) -> dict[str, Any]:
             return operation.resolve(setup, Context(**context))

@@ -1,4 +1,4 @@
-"""spark-submit dedup_snapshot.py --request URI: deduplicates the request's deliveries into one candidate.
+"""spark-submit dedup_snapshot.py --request URI: deduplicates the attempt's deliveries into one candidate.
 
 Exit code 0: `candidate.json` exists. Otherwise the log ends with what failed and what to do; nothing was published.
 """

@@ -23,8 +23,8 @@ from airflow.sdk.execution_time.context import OutletEventAccessors
 from airflow.sdk.observability import stats
 from google.cloud.bigquery import Client
 
+from dedup_clone.contract.attempt import Attempt
 from dedup_clone.contract.delivery import Delivery
-from dedup_clone.contract.records import from_plain, to_plain
 from dedup_clone.freshness.feed_state import FailedRun
 from dedup_clone.orchestration import jobs, task_runtime
 from dedup_clone.orchestration.runners import engine_dispatch, remote_operator
@@ -35,7 +35,6 @@ from dedup_clone.orchestration.watch.delivery_sensor import DeliverySensor
 from dedup_clone.orchestration.watch.publish_runs import find_failed_publish, publish_run_id
 from dedup_clone.orchestration.watchdog import reporting
 from dedup_clone.orchestration.watchdog.feed_check import check_feed
-from dedup_clone.publish.step_specs import PublishSpec
 from dedup_clone.publish.waiting_deliveries import find_backlog
 from dedup_clone.settings.deployment import read_deployment
 from dedup_clone.settings.freshness_settings import ExpectedArrivals
@@ -78,10 +77,11 @@ def let_tasks_use(world: FeedOnStandIn, monkeypatch: pytest.MonkeyPatch, *others
 _CLIENTS = dict.fromkeys(("state", "landing", "warehouse"))
 
 
-def let_spark_tasks_pull(spec: PublishSpec, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let the dedup task find this spec among the results of the run's other tasks."""
+def let_spark_tasks_pull(attempt: Attempt, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let the dedup task find this attempt among the results of the run's other tasks."""
     for module in (engine_dispatch, remote_operator):
-        monkeypatch.setattr(module, "pull_spec", lambda context: spec)
+        monkeypatch.setattr(module, "pull_attempt", lambda context, services: attempt)
+        monkeypatch.setattr(module, "pull_attempt_id", lambda context: attempt.id)
 
 
 def load_waiting_rows(world: FeedOnStandIn, monkeypatch: pytest.MonkeyPatch, *others: FeedOnStandIn) -> None:
@@ -135,9 +135,7 @@ class DagTasks:
         self.events = OutletEventAccessors()
         airflow.add_run(self.dag.dag_id, run_id)
         let_tasks_use(world, monkeypatch)
-        monkeypatch.setattr(
-            LocalSparkOperator, "run_spark", lambda task, context: world.dedup.run(self.spec.request_uri)
-        )
+        monkeypatch.setattr(LocalSparkOperator, "run_spark", lambda task, context: world.dedup.run(self.plan.uri))
         monkeypatch.setattr(jobs, "BigQueryHook", lambda **_: self.hook)
 
     def context(self, task_id: str) -> Any:
@@ -178,15 +176,15 @@ class DagTasks:
         self.results[task_id, "return_value"] = result
         return result
 
-    def has_taken(self, spec: PublishSpec, task_id: str = "resolve_publish") -> None:
+    def has_taken(self, attempt: Attempt, task_id: str = "resolve_publish") -> None:
         """Begin with a run that has the lease already."""
-        self._keep(task_id, to_plain(spec))
+        self._keep(task_id, attempt.id)
 
     @property
-    def spec(self) -> PublishSpec:
-        """The spec that the resolve task returned."""
+    def plan(self) -> Attempt:
+        """The attempt whose id the resolve task returned."""
         (task_id,) = [task.task_id for task in self.dag.tasks if task.task_id.startswith("resolve_")]
-        return from_plain(PublishSpec, self.results[task_id, "return_value"], where="XCom")
+        return self.world.services.manifests.attempt(self.results[task_id, "return_value"])
 
 
 class _Later:

@@ -15,6 +15,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from dedup_clone.contract.attempt import Attempt, Duplicates
 from dedup_clone.contract.delivery import Arrival
 from dedup_clone.contract.erasure import ErasedRows, Erasure, Tombstone, Tombstones, parse_keys
 from dedup_clone.contract.landed_objects import data_objects
@@ -32,7 +33,6 @@ from dedup_clone.contract.manifest import (
     RefusedDelivery,
 )
 from dedup_clone.contract.records import digest, from_json, to_json
-from dedup_clone.contract.request import DedupRequest, Duplicates
 from dedup_clone.contract.table import UpdateIdMode
 from devstack.producer.declared_snapshots import schema
 from testkit.oracle import DateCounts, Key, OracleDelivery, OracleState
@@ -57,167 +57,165 @@ class FakeDedupJob:
         self.refused_ids: set[int] = set()
 
     def run(self, request_uri: str) -> None:
-        """Write data files and the candidate for a request."""
-        request = self._record(DedupRequest, request_uri)
+        """Write data files and the candidate for an attempt."""
+        attempt = self._record(Attempt, request_uri)
         # Each run writes into folders of its own, like the real job.
-        request = replace(request, data_uri=f"{request.data_uri}{secrets.token_hex(4)}/")
-        before = self._before(request)
+        attempt = replace(attempt, data_uri=f"{attempt.data_uri}{secrets.token_hex(4)}/")
+        before = self._before(attempt)
         applied, refused = [], []
-        for item in request.deliveries:
-            rows, reason = self._landed(request, self._record(Arrival, item.arrival_uri)), ""
+        for item in attempt.deliveries:
+            rows, reason = self._landed(attempt, self._record(Arrival, item.arrival_uri)), ""
             if item.delivery.snapshot_id in self.refused_ids:
                 reason = "column [x] has 1 bad row in [a.parquet]: deliver again"
-            elif request.takes_over is Duplicates.REFUSE and len({before.table.key(row) for row in rows}) < len(rows):
+            elif attempt.takes_over is Duplicates.REFUSE and len({before.table.key(row) for row in rows}) < len(rows):
                 reason = "surplus rows of keys that occur more than once"
             if reason:
                 refused.append(RefusedDelivery(item.delivery, reason))
             else:
                 applied.append((item.delivery, OracleDelivery(item.delivery.snapshot_id, rows)))
         result = Candidate(None, None, None, (), tuple(refused), (), DedupMetrics(0, 0, {}))
-        if applied or request.erases:
+        if applied or attempt.erases:
             # An applied table that is taken over is no delivery.
-            deliveries = tuple(d for d, _ in applied if request.takes_over is None)
+            deliveries = tuple(d for d, _ in applied if attempt.takes_over is None)
             result = replace(result, deliveries=tuple(DeliveryMetrics(d, 1, 0, 0) for d in deliveries))
-            if request.erases:
-                after, result = self._erase(request, before, result)
+            if attempt.erases:
+                after, result = self._erase(attempt, before, result)
             else:
-                known = before.erased | self._erased_keys(request, [row for _, one in applied for row in one.rows])
-                after = replace(before, erased=known).apply([one for _, one in applied], request.retention_day)
-            if request.takes_over is not None:
-                after.newest = dict(request.newest_snapshots)
-            result = self._with_files(request, before, after, result)
-        self._write(f"{request.attempt_uri}candidate.json", to_json(result))
+                known = before.erased | self._erased_keys(attempt, [row for _, one in applied for row in one.rows])
+                after = replace(before, erased=known).apply([one for _, one in applied], attempt.retention_day)
+            if attempt.takes_over is not None:
+                after.newest = dict(attempt.newest_snapshots)
+            result = self._with_files(attempt, before, after, result)
+        self._write(f"{attempt.folder_uri}candidate.json", to_json(result))
 
-    def _before(self, request: DedupRequest) -> OracleState:
+    def _before(self, attempt: Attempt) -> OracleState:
         """The content of the table before this attempt."""
-        state = OracleState(oracle_table(request.table), request.update_id_mode is UpdateIdMode.LAST_CHANGED)
-        if request.parent is None:
+        state = OracleState(oracle_table(attempt.table), attempt.update_id_mode is UpdateIdMode.LAST_CHANGED)
+        if attempt.parent_files is None:
             return state
-        entries = self._record(Manifest, request.parent.manifest_uri).dates
-        files = self._record(FileList, request.parent.file_list_uri).files
-        rows = self._rows(request, [f"{request.parent.data_uri}{file.path}" for file in files])
+        entries = self._record(Manifest, attempt.parent_files.manifest_uri).dates
+        files = self._record(FileList, attempt.parent_files.file_list_uri).files
+        rows = self._rows(attempt, [f"{attempt.parent_files.data_uri}{file.path}" for file in files])
         newest = {entry.date: entry.newest_snapshot for entry in entries if entry.newest_snapshot is not None}
         return replace(state, rows={state.table.key(row): row for row in rows}, newest=newest)
 
-    def _landed(self, request: DedupRequest, arrival: Arrival) -> list[Row]:
-        objects, _ = data_objects(request, arrival, lambda name: name)
-        return self._rows(request, [f"gs://{arrival.bucket}/{found.landed.name}" for found in objects])
+    def _landed(self, attempt: Attempt, arrival: Arrival) -> list[Row]:
+        objects, _ = data_objects(attempt, arrival, lambda name: name)
+        return self._rows(attempt, [f"gs://{arrival.bucket}/{found.landed.name}" for found in objects])
 
-    def _erase(self, request: DedupRequest, before: OracleState, result: Candidate) -> tuple[OracleState, Candidate]:
-        """Leave out the keys in the request's file of keys."""
-        keys = parse_keys(self._read(request.erases).decode(), request.table)
+    def _erase(self, attempt: Attempt, before: OracleState, result: Candidate) -> tuple[OracleState, Candidate]:
+        """Leave out the keys in the attempt's file of keys."""
+        keys = parse_keys(self._read(attempt.erases).decode(), attempt.table)
         columns = tuple(column.name for column in keys.columns)
         digests = {digest(repr(values)) for values in keys.rows}
         gone = {key: row for key, row in before.rows.items() if _digest(row, columns) in digests}
         days: dict[str, set[date]] = {}
         for row in gone.values():
-            days.setdefault(_digest(row, columns), set()).add(row[request.table.partition_column])
+            days.setdefault(_digest(row, columns), set()).add(row[attempt.table.partition_column])
         tombstones = tuple(Tombstone(one, tuple(sorted(days.get(one, ())))) for one in sorted(digests))
-        rows = dict(Counter(row[request.table.partition_column] for row in gone.values()))
+        rows = dict(Counter(row[attempt.table.partition_column] for row in gone.values()))
         erased = ErasedRows(rows, tombstones=Tombstones(columns, seed_id=0, hash_version=1, keys=tombstones))
         return before.erase(frozenset(gone)), replace(result, erased=erased)
 
-    def _erased_keys(self, request: DedupRequest, rows: list[Row]) -> frozenset[Key]:
+    def _erased_keys(self, attempt: Attempt, rows: list[Row]) -> frozenset[Key]:
         """The keys of these rows that an earlier attempt of this fake has erased."""
-        key, found = oracle_table(request.table).key, set()
-        for uri in request.erasures:
+        key, found = oracle_table(attempt.table).key, set()
+        for uri in attempt.erasures:
             tombstones = self._record(Erasure, uri).tombstones
             digests = {one.digest for one in tombstones.keys}
             found |= {key(row) for row in rows if _digest(row, tombstones.columns) in digests}
         return frozenset(found)
 
-    def _with_files(
-        self, request: DedupRequest, before: OracleState, after: OracleState, result: Candidate
-    ) -> Candidate:
+    def _with_files(self, attempt: Attempt, before: OracleState, after: OracleState, result: Candidate) -> Candidate:
         """Write the files of the new generation, and of its changes, and return the candidate that names them."""
-        column, files, entries = request.table.partition_column, [], []
+        column, files, entries = attempt.table.partition_column, [], []
         for day in sorted({row[column] for row in after.rows.values()}):
             rows = [row for row in after.rows.values() if row[column] == day]
-            files.append(self._write_rows(request, day, rows))
-            entries.append(_entry(request, files[-1], after))
-        file_list, data_run = FileList(tuple(files)), request.data_uri.rstrip("/").rsplit("/", 1)[-1]
+            files.append(self._write_rows(attempt, day, rows))
+            entries.append(_entry(attempt, files[-1], after))
+        file_list, data_run = FileList(tuple(files)), attempt.data_uri.rstrip("/").rsplit("/", 1)[-1]
         deliveries = tuple(metrics.delivery for metrics in result.deliveries)
         manifest = Manifest(
-            feed=request.feed,
-            kind=request.kind,
-            generation=request.generation,
-            parent=request.parent.generation if request.parent else None,
+            feed=attempt.feed,
+            kind=attempt.kind,
+            generation=attempt.generation,
+            parent=attempt.parent_files.generation if attempt.parent_files else None,
             restores=None,
-            engine=request.engine,
-            table=request.table,
-            update_id_mode=request.update_id_mode,
-            retention_day=request.retention_day,
-            data_folder=request.data_uri,
+            engine=attempt.engine,
+            table=attempt.table,
+            update_id_mode=attempt.update_id_mode,
+            retention_day=attempt.retention_day,
+            data_folder=attempt.data_uri,
             file_list_digest=digest(to_json(file_list)),
-            deliveries=request.included_deliveries(deliveries),
-            excluded=request.excluded,
+            deliveries=attempt.included_deliveries(deliveries),
+            excluded=attempt.excluded,
             applied=deliveries,
-            code_version=request.code_version,
-            run_id=request.run_id,
-            attempt=request.attempt,
+            code_version=attempt.code_version,
+            run_id=attempt.run_id,
+            attempt=attempt.id,
             created_at=datetime.now(UTC),
             dropped_rows=after.dropped,
             dates=tuple(entries),
         )
-        list_uri, uris_uri = f"{request.attempt_uri}files-{data_run}.json", f"{request.attempt_uri}uris-{data_run}.txt"
+        list_uri, uris_uri = f"{attempt.folder_uri}files-{data_run}.json", f"{attempt.folder_uri}uris-{data_run}.txt"
         self._write(list_uri, to_json(file_list))
-        self._write(uris_uri, "".join(f"{request.data_uri}{file.path}\n" for file in files))
+        self._write(uris_uri, "".join(f"{attempt.data_uri}{file.path}\n" for file in files))
         changes_uri = None
-        if request.changes and before.rows and not request.erases:
-            changes_uri = f"{request.attempt_uri}changes-{data_run}.json"
+        if attempt.changes and before.rows and not attempt.erases:
+            changes_uri = f"{attempt.folder_uri}changes-{data_run}.json"
             self._write(
-                changes_uri, to_json(FileList(self._write_changes(request, manifest.snapshot_id, before, after)))
+                changes_uri, to_json(FileList(self._write_changes(attempt, manifest.snapshot_id, before, after)))
             )
         return replace(
             result,
             manifest=manifest,
             file_list_uri=list_uri,
             load_uris_uri=uris_uri,
-            examples=_examples(request, before, after),
+            examples=_examples(attempt, before, after),
             metrics=DedupMetrics(1, 1, {"all": 1.0}),
             changes_uri=changes_uri,
         )
 
-    def _write_rows(self, request: DedupRequest, day: date, rows: list[Row]) -> DataFile:
+    def _write_rows(self, attempt: Attempt, day: date, rows: list[Row]) -> DataFile:
         """Write one file. Its name contains a digest of its content, so an unchanged date has the same path again."""
-        content = parquet_bytes(rows, schema(request.table))
-        path = f"{request.table.partition_column}={day}/part-{digest(content.hex())[:12]}.parquet"
-        self._write(f"{request.data_uri}{path}", content)
-        ids = [row[request.table.snapshot_id_column] for row in rows]
+        content = parquet_bytes(rows, schema(attempt.table))
+        path = f"{attempt.table.partition_column}={day}/part-{digest(content.hex())[:12]}.parquet"
+        self._write(f"{attempt.data_uri}{path}", content)
+        ids = [row[attempt.table.snapshot_id_column] for row in rows]
         return DataFile(path, day, len(rows), len(content), min(ids), max(ids))
 
     def _write_changes(
-        self, request: DedupRequest, snapshot_id: int, before: OracleState, after: OracleState
+        self, attempt: Attempt, snapshot_id: int, before: OracleState, after: OracleState
     ) -> tuple[DataFile, ...]:
         """Write the rows for the table of changes into one file."""
-        assert request.changes
-        day, columns = request.changes.publish_day, schema(request.table)
-        fixed = {"publish_date": day, "generation": request.generation, "snapshot_id": snapshot_id}
+        assert attempt.changes
+        day, columns = attempt.changes.publish_day, schema(attempt.table)
+        fixed = {"publish_date": day, "generation": attempt.generation, "snapshot_id": snapshot_id}
         changes = [
             {
                 **fixed,
                 "change_type": change.kind,
-                **{name: change.new[name] for name in request.table.keys},
+                **{name: change.new[name] for name in attempt.table.keys},
                 "old_row": change.old,
                 "new_row": change.new,
             }
-            for change in after.changes_since(before, request.retention_day)
+            for change in after.changes_since(before, attempt.retention_day)
         ]
         if not changes:
             return ()
         types = dict(zip((*fixed, "change_type"), (pa.date32(), pa.int64(), pa.int64(), pa.string()), strict=True))
         fields = [
             *(pa.field(name, kind, nullable=False) for name, kind in types.items()),
-            *(columns.field(name) for name in request.table.keys),
+            *(columns.field(name) for name in attempt.table.keys),
             *(pa.field(name, pa.struct(list(columns))) for name in ("old_row", "new_row")),
         ]
         content, path = parquet_bytes(changes, pa.schema(fields)), "fake/changes.parquet"
-        self._write(f"{request.changes.uri}{path}", content)
+        self._write(f"{attempt.changes.uri}{path}", content)
         return (DataFile(path, day, len(changes), len(content), snapshot_id, snapshot_id),)
 
-    def _rows(self, request: DedupRequest, uris: list[str]) -> list[Row]:
+    def _rows(self, attempt: Attempt, uris: list[str]) -> list[Row]:
         """The rows of these files, with NULL in columns that they lack."""
-        names = [column.name for column in request.table.columns]
+        names = [column.name for column in attempt.table.columns]
         found = [row for uri in uris if uri.endswith(".parquet") for row in self._file(uri)]
         return [{name: row.get(name) for name in names} for row in found]
 
@@ -244,9 +242,9 @@ def _digest(row: Row, columns: tuple[str, ...]) -> str:
     return digest(repr(tuple(row[name] for name in columns)))
 
 
-def _entry(request: DedupRequest, file: DataFile, after: OracleState) -> DateEntry:
+def _entry(attempt: Attempt, file: DataFile, after: OracleState) -> DateEntry:
     counts = after.counts.get(file.date)
-    outcome = DateOutcome.ERASED if request.erases else DateOutcome.WINDOW if counts else DateOutcome.COPIED_FORWARD
+    outcome = DateOutcome.ERASED if attempt.erases else DateOutcome.WINDOW if counts else DateOutcome.COPIED_FORWARD
     counts = counts or DateCounts()
     return DateEntry(
         date=file.date,
@@ -267,11 +265,11 @@ def _entry(request: DedupRequest, file: DataFile, after: OracleState) -> DateEnt
     )
 
 
-def _examples(request: DedupRequest, before: OracleState, after: OracleState) -> tuple[KeyExample, ...]:
+def _examples(attempt: Attempt, before: OracleState, after: OracleState) -> tuple[KeyExample, ...]:
     """The keys of up to three new and of three changed rows."""
-    column = request.table.partition_column
-    name, examples = next(name for name in request.table.keys if name != column), []
+    column = attempt.table.partition_column
+    name, examples = next(name for name in attempt.table.keys if name != column), []
     for kind in (Difference.NEW, Difference.CHANGED):
-        rows = [one.new for one in after.changes_since(before, request.retention_day) if one.kind == kind.value]
+        rows = [one.new for one in after.changes_since(before, attempt.retention_day) if one.kind == kind.value]
         examples += [KeyExample(row[column], kind, f"{name}={row[name]}") for row in rows[:3]]
     return tuple(examples)

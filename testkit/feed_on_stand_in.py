@@ -14,6 +14,7 @@ from google.cloud.bigquery import Client as BigQuery
 from google.cloud.bigquery import LoadJob, QueryJob
 from google.cloud.storage import Client as Storage
 
+from dedup_clone.contract.attempt import Attempt
 from dedup_clone.contract.engine import Engine
 from dedup_clone.engines.dedup_in_bigquery import dedup_in_bigquery
 from dedup_clone.engines.staging_job import finish_staging, staging_configuration
@@ -23,7 +24,6 @@ from dedup_clone.orchestration.jobs import swap_configuration
 from dedup_clone.publish.attempt_jobs import attempt_job_id
 from dedup_clone.publish.check import check_before_swap
 from dedup_clone.publish.commit import commit_attempt
-from dedup_clone.publish.dedup_result import end_if_all_refused
 from dedup_clone.publish.load import (
     begin_load,
     dates_to_load,
@@ -32,11 +32,13 @@ from dedup_clone.publish.load import (
     read_candidate,
     table_load_configuration,
 )
+from dedup_clone.publish.planning.decision import PublishRequest
 from dedup_clone.publish.planning.reused_candidate import is_reused
+from dedup_clone.publish.records.attempt_records import SwapSpec
 from dedup_clone.publish.records.reporting_tables import LONGEST_PAUSE, load_ledger_rows
+from dedup_clone.publish.recovery import end_if_all_refused
 from dedup_clone.publish.resolve import resolve
 from dedup_clone.publish.services import Services, open_services
-from dedup_clone.publish.step_specs import PublishRequest, PublishSpec, SwapSpec
 from dedup_clone.settings.feed import Feed
 from dedup_clone.state.ledger import LedgerRecord
 from dedup_clone.state.reporting_backlog import ReportingBacklog
@@ -68,9 +70,9 @@ def row(snapshot_id: int, product: int, value: int = 20, *, day: date = TODAY) -
     }
 
 
-def job_id(spec: PublishSpec, step: str, number: int) -> str:
+def job_id(attempt: Attempt, step: str, number: int) -> str:
     """The id of the BigQuery job with this number in a step of the attempt. Numbers start at 1."""
-    return attempt_job_id(spec.feed, spec.attempt, step, number)
+    return attempt_job_id(attempt.feed, attempt.id, step, number)
 
 
 @dataclass(frozen=True)
@@ -183,11 +185,11 @@ class FeedOnStandIn(ControlledStandIn):
         values["engine"] = values["engine"] and Engine(values["engine"])
         return PublishRequest(dag_id=DAG, delivery=delivery, **values)
 
-    def resolve(self, name: str, **changes: Any) -> PublishSpec:
+    def resolve(self, name: str, **changes: Any) -> Attempt:
         """Run the resolve step for the delivery `name`. `changes`: other values of the fields of PublishRequest."""
-        spec = resolve(self.services, self.publish_request(name, **changes))
-        assert isinstance(spec, PublishSpec), spec
-        return spec
+        attempt = resolve(self.services, self.publish_request(name, **changes))
+        assert isinstance(attempt, Attempt), attempt
+        return attempt
 
     def nothing_to_do(self, name: str, **changes: Any) -> str:
         """Run the resolve step for a delivery that needs no publish. Returns the reason that it gives."""
@@ -195,60 +197,60 @@ class FeedOnStandIn(ControlledStandIn):
         assert isinstance(reason, str), reason
         return reason
 
-    def deduplicate(self, spec: PublishSpec) -> None:
+    def deduplicate(self, attempt: Attempt) -> None:
         """Run the dedup step of the attempt's engine. For spark and cdc this calls `dedup`, a fake job by default."""
-        if is_reused(self.services, spec.attempt):
+        if is_reused(self.services, attempt.id):
             return
-        if spec.engine.runs_spark:
-            self.dedup.run(spec.request_uri)
+        if attempt.engine.runs_spark:
+            self.dedup.run(attempt.uri)
         else:
-            dedup_in_bigquery(self.services, spec.attempt)
-        end_if_all_refused(self.services, spec.attempt)
+            dedup_in_bigquery(self.services, attempt.id)
+        end_if_all_refused(self.services, attempt.id)
 
-    def load(self, spec: PublishSpec, number: int = 1) -> None:
+    def load(self, attempt: Attempt, number: int = 1) -> None:
         """Run the load step. `number`: that of the step's BigQuery job; higher than 1 if earlier jobs have failed."""
         services = self.services
-        candidate, manifest = read_candidate(services, spec)
-        changes = changes_to_stream(services, spec, candidate, manifest)
+        candidate, manifest = read_candidate(services, attempt)
+        changes = changes_to_stream(services, attempt, candidate, manifest)
         if changes is not None:
-            stream_changes(services, spec, manifest, changes)
-            while not finish_if_applied(services, spec, manifest):
+            stream_changes(services, attempt, manifest, changes)
+            while not finish_if_applied(services, attempt, manifest):
                 self.wait_for_changes()
             return
         dates = dates_to_load(services, candidate, manifest)
         if dates is not None:
-            load_dates(services, spec, candidate, manifest, dates)
+            load_dates(services, attempt, candidate, manifest, dates)
             return
-        configuration = staging_configuration(services, spec, candidate, manifest)
-        begin_load(services, spec, manifest)
-        self.run_job(spec, "load", configuration, number)
-        finish_staging(services, spec, candidate, manifest)
+        configuration = staging_configuration(services, attempt, candidate, manifest)
+        begin_load(services, attempt, manifest)
+        self.run_job(attempt, "load", configuration, number)
+        finish_staging(services, attempt, candidate, manifest)
 
-    def prepare_load(self, spec: PublishSpec) -> LoadJob:
+    def prepare_load(self, attempt: Attempt) -> LoadJob:
         """The load job of an attempt: its id is recorded in the lease, and it is not made yet."""
-        candidate, manifest = read_candidate(self.services, spec)
-        begin_load(self.services, spec, manifest)
-        job: LoadJob = self._record_job(spec, "load", table_load_configuration(self.services, candidate, manifest))
+        candidate, manifest = read_candidate(self.services, attempt)
+        begin_load(self.services, attempt, manifest)
+        job: LoadJob = self._record_job(attempt, "load", table_load_configuration(self.services, candidate, manifest))
         return job
 
-    def finish_load(self, spec: PublishSpec, job: LoadJob) -> None:
+    def finish_load(self, attempt: Attempt, job: LoadJob) -> None:
         """Wait for the load job, and record that staging is loaded."""
         job.result()
-        finish_load(self.services, spec, read_candidate(self.services, spec)[1])
+        finish_load(self.services, attempt, read_candidate(self.services, attempt)[1])
 
     def wait_for_changes(self) -> None:
         """Advance the stand-in's clock by the time after which it must have applied streamed changes."""
         self.pass_time(timedelta(minutes=self.feed.cdc.max_staleness_minutes))
 
-    def check(self, spec: PublishSpec) -> SwapSpec:
+    def check(self, attempt: Attempt) -> SwapSpec:
         """Run the checks before the swap. Raises CheckFailed if one fails."""
-        return check_before_swap(self.services, spec)
+        return check_before_swap(self.services, attempt)
 
-    def swap(self, spec: PublishSpec, swap: SwapSpec, number: int = 1) -> None:
+    def swap(self, attempt: Attempt, swap: SwapSpec, number: int = 1) -> None:
         """Run the swap step. `number`: that of the step's BigQuery job; higher than 1 if earlier jobs have failed."""
         template = swap_configuration(self.feed.feed, self.feed.target)
         self.run_job(
-            spec,
+            attempt,
             "swap",
             render_configuration(
                 template, names=self.services.names, options=self.feed.table.options.to_contract(), swap=swap
@@ -256,21 +258,21 @@ class FeedOnStandIn(ControlledStandIn):
             number,
         )
 
-    def commit(self, spec: PublishSpec) -> LedgerRecord:
-        return commit_attempt(self.services, spec.attempt)[0]
+    def commit(self, attempt: Attempt) -> LedgerRecord:
+        return commit_attempt(self.services, attempt.id)[0]
 
     def publish(self, name: str, **changes: Any) -> LedgerRecord:
         """Publish the delivery `name`. `changes`: other values of the fields of PublishRequest."""
-        spec, checked = self.publish_to_check(name, **changes)
-        self.swap(spec, checked)
-        return self.commit(spec)
+        attempt, checked = self.publish_to_check(name, **changes)
+        self.swap(attempt, checked)
+        return self.commit(attempt)
 
-    def publish_to_check(self, name: str, **changes: Any) -> tuple[PublishSpec, SwapSpec]:
+    def publish_to_check(self, name: str, **changes: Any) -> tuple[Attempt, SwapSpec]:
         """Publish the delivery up to the checks before the swap. Returns what the swap needs."""
-        spec = self.resolve(name, **changes)
-        self.deduplicate(spec)
-        self.load(spec)
-        return spec, self.check(spec)
+        attempt = self.resolve(name, **changes)
+        self.deduplicate(attempt)
+        self.load(attempt)
+        return attempt, self.check(attempt)
 
     def write_reporting_tables(self) -> None:
         """Load all rows that the ledger table lacks, as later runs of the watchdog do, whose loads keep apart."""
@@ -282,11 +284,11 @@ class FeedOnStandIn(ControlledStandIn):
         """Make the content of an earlier generation live again, as the rollback DAG does."""
         live, _ = self.preview(generation, run_id=run_id)
         request = rollback.RollbackRequest(ROLLBACK_DAG, run_id, generation, reason)
-        spec = rollback.prepare(self.services, request, live)
-        if spec.restored_at is None:
-            self.load(spec)
-        self.swap(spec, self.check(spec))
-        return self.commit(spec)
+        attempt = rollback.prepare(self.services, request, live)
+        if attempt.restored_at is None:
+            self.load(attempt)
+        self.swap(attempt, self.check(attempt))
+        return self.commit(attempt)
 
     def preview(self, generation: int, *, run_id: str = "rollback") -> tuple[int, str]:
         """The live generation, and the text that the rollback DAG shows for approval."""
@@ -297,16 +299,16 @@ class FeedOnStandIn(ControlledStandIn):
         name = f"{self.feed.landing.prefix}/snapshot_id={snapshot_id}/{path}"
         self.storage.bucket(self.places.landing).blob(name).upload_from_string(content)
 
-    def run_job(self, spec: PublishSpec, step: str, configuration: dict[str, Any], number: int = 1) -> None:
+    def run_job(self, attempt: Attempt, step: str, configuration: dict[str, Any], number: int = 1) -> None:
         """Record the id of a step's `number`-th BigQuery job in the lease, insert the job and wait for its end."""
-        job = self._record_job(spec, step, configuration, number)
+        job = self._record_job(attempt, step, configuration, number)
         with suppress(Conflict):  # the client repeats a request whose answer was lost
             job._begin()
         self.bigquery.get_job(job.job_id, project=self.places.project, location=self.places.location).result()
 
-    def _record_job(self, spec: PublishSpec, step: str, configuration: dict[str, Any], number: int = 1) -> Any:
-        name = job_id(spec, step, number)
-        self.services.current.record_jobs(spec.attempt, [name])
+    def _record_job(self, attempt: Attempt, step: str, configuration: dict[str, Any], number: int = 1) -> Any:
+        name = job_id(attempt, step, number)
+        self.services.current.record_jobs(attempt.id, [name])
         reference = {"projectId": self.places.project, "jobId": name, "location": self.places.location}
         kind = LoadJob if "load" in configuration else QueryJob
         return kind.from_api_repr({"jobReference": reference, "configuration": configuration}, self.bigquery)

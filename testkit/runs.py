@@ -14,8 +14,8 @@ from unittest.mock import Mock, patch
 
 from google.api_core.exceptions import Forbidden, ServiceUnavailable
 
+from dedup_clone.contract.attempt import Attempt, Duplicates
 from dedup_clone.contract.manifest import Manifest
-from dedup_clone.contract.request import Duplicates
 from dedup_clone.operations import bootstrap as bootstraps
 from dedup_clone.operations import erase as erasures
 from dedup_clone.operations import rebuild as rebuilds
@@ -31,14 +31,13 @@ from dedup_clone.publish.existing_table import read_bootstrap_record, require_un
 from dedup_clone.publish.preview_publish import preview_publish
 from dedup_clone.publish.prune import prune
 from dedup_clone.publish.records import index_arrivals
-from dedup_clone.publish.records.attempt_records import save_swap
+from dedup_clone.publish.records.attempt_records import SwapSpec, save_swap
 from dedup_clone.publish.records.changes_table import load_changes
 from dedup_clone.publish.records.held_deliveries import discard_held
 from dedup_clone.publish.records.index_refresh import refresh_index
 from dedup_clone.publish.records.late_rows import find_late_rows
 from dedup_clone.publish.recovery import commit_or_discard, recover
 from dedup_clone.publish.sql_checks import run_sql_checks
-from dedup_clone.publish.step_specs import PublishSpec, SwapSpec
 from dedup_clone.publish.waiting_deliveries import find_backlog
 from dedup_clone.settings.spark_settings import Runner, SparkSize
 from dedup_clone.state.arrivals import InvalidMarkers, LandingWatch
@@ -58,7 +57,7 @@ NO_LIMIT = 1 << 40  # bytes that a preview may read
 class Run:
     """One run of a DAG. A run that a test leaves after some step has died there.
 
-    `steps`: by name, in order. `text`: what the run shows to whoever approves it. `spec`: from step `resolve` on.
+    `steps`: by name, in order. `text`: what the run shows to whoever approves it. `plan`: from step `resolve` on.
     """
 
     def __init__(self, world: FeedOnStandIn) -> None:
@@ -66,18 +65,18 @@ class Run:
         self.text = ""
         self.steps: dict[str, Callable[[], Any]] = {}
         self._done = 0
-        self._spec: PublishSpec | None = None
+        self._plan: Attempt | None = None
         self._checked: SwapSpec | None = None
         self._record: LedgerRecord | None = None
 
     @property
-    def spec(self) -> PublishSpec:
-        assert self._spec, "the run has not taken the lease"
-        return self._spec
+    def plan(self) -> Attempt:
+        assert self._plan, "the run has not taken the lease"
+        return self._plan
 
     @property
     def attempt(self) -> str:
-        return self.spec.attempt
+        return self.plan.id
 
     @property
     def checked(self) -> SwapSpec:
@@ -114,25 +113,25 @@ class Run:
 
     def swap(self, number: int) -> None:
         """Swap with another BigQuery job, after `number` - 1 jobs of the step have failed."""
-        self.world.swap(self.spec, self.checked, number)
+        self.world.swap(self.plan, self.checked, number)
 
     def record_jobs(self, *steps: str) -> None:
         """Record BigQuery jobs in the lease. `steps`: the ends of their ids, such as `load-2`."""
-        self.world.services.current.record_jobs(self.attempt, [job_id(self.spec, *_numbered(step)) for step in steps])
+        self.world.services.current.record_jobs(self.attempt, [job_id(self.plan, *_numbered(step)) for step in steps])
 
     def wait_for_approval(self) -> str | None:
         """Yield the lease to any other run until somebody approves. Returns the text for that person."""
         self.world.running.add(self.world.services.current.require_intent(self.attempt).run_id)
-        begin_approval_wait(self.world.services, self.spec)
+        begin_approval_wait(self.world.services, self.plan)
         return self.approval_text
 
     @property
     def approval_text(self) -> str | None:
         """What whoever approves reads; None if no accepted check failed, so that nobody needs to."""
-        return approval_text(self.world.services, self.spec)
+        return approval_text(self.world.services, self.plan)
 
     def approve(self) -> None:
-        end_approval_wait(self.world.services, self.spec)
+        end_approval_wait(self.world.services, self.plan)
 
     def pretend_checked(self, checked: SwapSpec) -> None:
         """Go on as if the checks had allowed this swap."""
@@ -143,27 +142,27 @@ class Run:
         """Run what ends a failed or killed run: commit if it swapped, else discard. Returns whether it committed."""
         return commit_or_discard(self.world.services, self.world.services.current.require_intent(self.attempt))
 
-    def add_steps(self, resolve: Callable[[], PublishSpec], *, spark: bool = True, **others: Callable[[], Any]) -> Run:
+    def add_steps(self, resolve: Callable[[], Attempt], *, spark: bool = True, **others: Callable[[], Any]) -> Run:
         """Add the steps that all DAGs share. `others`: further steps, each after the one that its name begins with.
 
         Such as `resolve_export`, which exports rows after the lease was taken.
         """
 
-        def remember_spec() -> None:
-            self._spec = resolve()
+        def remember_plan() -> None:
+            self._plan = resolve()
 
         def remember_checked() -> None:
-            self._checked = self.world.check(self.spec)
+            self._checked = self.world.check(self.plan)
 
         def remember_record() -> None:
-            self._record = self.world.commit(self.spec)
+            self._record = self.world.commit(self.plan)
 
         shared: dict[str, Callable[[], Any]] = {
-            "resolve": remember_spec,
-            "dedup": lambda: self.world.deduplicate(self.spec),
-            "load": lambda: self.world.load(self.spec),
+            "resolve": remember_plan,
+            "dedup": lambda: self.world.deduplicate(self.plan),
+            "load": lambda: self.world.load(self.plan),
             "check": remember_checked,
-            "swap": lambda: self.world.swap(self.spec, self.checked),
+            "swap": lambda: self.world.swap(self.plan, self.checked),
             "commit": remember_record,
         }
         for name, step in shared.items():
@@ -191,12 +190,12 @@ def rollback(world: FeedOnStandIn, generation: int, *, run_id: str = "rollback",
     def preview() -> None:
         shown["live"], run.text = rollbacks.preview(world.services, request)
 
-    def resolve() -> PublishSpec:
+    def resolve() -> Attempt:
         return rollbacks.prepare(world.services, request, shown["live"])
 
     def load_unless_cloned() -> None:
-        if run.spec.restored_at is None:
-            world.load(run.spec)
+        if run.plan.restored_at is None:
+            world.load(run.plan)
 
     run.steps["preview"] = preview
     run.add_steps(resolve, spark=False)
@@ -222,7 +221,7 @@ def bootstrap(world: FeedOnStandIn, *, count_limit: int = NO_LIMIT, **form: Any)
 
     def swap() -> None:
         require_unchanged(world.services, read_bootstrap_record(world.services, run.attempt).existing)
-        world.swap(run.spec, run.checked)
+        world.swap(run.plan, run.checked)
 
     run.steps["preview"] = preview
     run.add_steps(
@@ -248,14 +247,14 @@ def rebuild(world: FeedOnStandIn, **form: Any) -> Run:
         shown["live"], run.text = rebuilds.preview(world.services, request)
 
     def swap() -> None:
-        rebuilds.prepare_swap(world.services, run.spec)
-        world.swap(run.spec, run.checked)
+        rebuilds.prepare_swap(world.services, run.plan)
+        world.swap(run.plan, run.checked)
 
     run.steps["preview"] = preview
     run.add_steps(
         lambda: rebuilds.prepare(world.services, request, shown["live"]),
-        resolve_export=lambda: rebuilds.export(world.services, request, run.spec),
-        dedup_prepare=lambda: rebuilds.prepare_staging_layout(world.services, run.spec),
+        resolve_export=lambda: rebuilds.export(world.services, request, run.plan),
+        dedup_prepare=lambda: rebuilds.prepare_staging_layout(world.services, run.plan),
         commit_clean=lambda: rebuilds.delete_copies(world.services, run.attempt),
     )
     run.steps["swap"] = swap
@@ -328,9 +327,9 @@ def _live_manifest(world: FeedOnStandIn) -> Manifest | None:
     return None if generation is None else world.services.manifests.read(generation)
 
 
-def executors_for(world: FeedOnStandIn, spec: PublishSpec) -> int:
+def executors_for(world: FeedOnStandIn, attempt: Attempt) -> int:
     """How many executors the attempt's Spark job gets on Dataproc Serverless."""
-    return size_run(read_workload(world.services, spec.attempt), SparkSize(), Runner.SERVERLESS).executors
+    return size_run(read_workload(world.services, attempt.id), SparkSize(), Runner.SERVERLESS).executors
 
 
 def recover_lease(world: FeedOnStandIn, *, run_id: str = "other", is_replay: bool = False) -> None:
@@ -373,8 +372,8 @@ def small_limits(**limits: int) -> Iterator[None]:
 def load_dates_of(run: Run, days: list[date]) -> list[float]:
     """Load single dates of a run's candidate. Returns the seconds of each pause between loads, which are left out."""
     pauses: list[float] = []
-    candidate, manifest = load.read_candidate(run.world.services, run.spec)
-    load.load_dates(run.world.services, run.spec, candidate, manifest, tuple(days), sleep=pauses.append)
+    candidate, manifest = load.read_candidate(run.world.services, run.plan)
+    load.load_dates(run.world.services, run.plan, candidate, manifest, tuple(days), sleep=pauses.append)
     return pauses
 
 

@@ -2,7 +2,7 @@
 
 All jobs run one after the other in one session of one child process, because imports and the start of Spark take
 longer than a small job. The child process runs this module as a program. Each line of its stdin is the URI of a
-request.
+attempt.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class SparkDedupProcess:
         self._process.communicate(timeout=60)
 
     def run(self, request_uri: str) -> None:
-        """Run the job on a request. Raises AssertionError, with the job's output, if it fails."""
+        """Run the job on an attempt. Raises AssertionError, with the job's output, if it fails."""
         assert self._process.stdin
         assert self._process.stdout
         print(request_uri, file=self._process.stdin, flush=True)
@@ -67,15 +67,15 @@ def main() -> None:
     from dedup_spark.execution.job_log import JobLog
     from dedup_spark.execution.session import start_session
     from dedup_spark.job import DedupJob
-    from dedup_spark.job_request import read_request
+    from dedup_spark.read_attempt import read_attempt
 
     # With a session for each job, Spark would start its Python workers anew, whose imports cost more than a small job.
     session = start_session("tests")
     for line in sys.stdin:
         code = 0
         try:
-            request = read_request(line.strip())
-            DedupJob(request, lambda: session, JobLog(request)).run()
+            attempt = read_attempt(line.strip())
+            DedupJob(attempt, lambda: session, JobLog(attempt)).run()
         except Exception:
             traceback.print_exc()
             code = 1

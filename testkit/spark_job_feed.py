@@ -16,20 +16,20 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from pyspark.sql import SparkSession
 
+from dedup_clone.contract.attempt import (
+    DEFAULT_FILE_BYTES,
+    Attempt,
+    ParentFiles,
+    Plan,
+    RequestedChanges,
+    RequestedDelivery,
+)
 from dedup_clone.contract.changes import changes_table_contract
 from dedup_clone.contract.delivery import Arrival, Delivery, LandedObject, split_backlog
 from dedup_clone.contract.engine import Engine
 from dedup_clone.contract.kind import Kind
 from dedup_clone.contract.manifest import Candidate, DateEntry, FileList, Manifest
 from dedup_clone.contract.records import from_json, to_json
-from dedup_clone.contract.request import (
-    DEFAULT_FILE_BYTES,
-    DedupRequest,
-    ParentGeneration,
-    Plan,
-    RequestedChanges,
-    RequestedDelivery,
-)
 from dedup_clone.contract.table import TableContract, UpdateIdMode
 from dedup_spark import storage
 from dedup_spark.arrow_cast import cast_table
@@ -37,8 +37,8 @@ from dedup_spark.column_types import arrow_schema
 from dedup_spark.execution.job_log import JobLog
 from dedup_spark.execution.session import SessionSource
 from dedup_spark.job import DedupJob
-from dedup_spark.job_request import read_request
 from dedup_spark.landing.written_schema import has_written_schema
+from dedup_spark.read_attempt import read_attempt
 from dedup_spark.storage.parquet_files import open_parquet
 from testkit.driver_session import DriverSession
 
@@ -55,7 +55,7 @@ class SparkJobFeed:
     `session`: None if the jobs do not use plan window; their Spark tasks then run in this process (driver_session.py).
     `bucket`: the landing bucket, or the folder that takes its place. `state`: the URI of the feed's folder in
     the state bucket, or the path of the folder that takes its place. The fields from `mode` to `engine` become fields
-    of each request. `with_changes`: whether the job also writes the rows that changed. `manifest`, `parent`: the
+    of each attempt. `with_changes`: whether the job also writes the rows that changed. `manifest`, `parent`: the
     generation that was committed last; None before the first. `_next_numbers`: yields numbers for landed files,
     arrivals and generations.
     """
@@ -73,7 +73,7 @@ class SparkJobFeed:
     engine: Engine = Engine.SPARK
     with_changes: bool = False
     manifest: Manifest | None = None
-    parent: ParentGeneration | None = None
+    parent: ParentFiles | None = None
     _next_numbers: Iterable[int] = field(default_factory=lambda: itertools.count(1))
 
     def folder(self, snapshot_id: int) -> str:
@@ -136,21 +136,26 @@ class SparkJobFeed:
             late_objects=(),
         )
 
-    def request(self, arrivals: Sequence[Arrival], *, retention_day: date = RETENTION_DAY) -> DedupRequest:
-        """The request of the next publish, with those of `arrivals` that no earlier publish has included."""
+    def attempt(self, arrivals: Sequence[Arrival], *, retention_day: date = RETENTION_DAY) -> Attempt:
+        """The attempt of the next publish, with those of `arrivals` that no earlier publish has included."""
         generation = next(iter(self._next_numbers))
-        attempt = f"{generation:08d}-abcdef"
+        name = f"{generation:08d}-abcdef"
         included = self.manifest.deliveries if self.manifest else ()
         backlog = split_backlog([a.delivery for a in arrivals], included, ())
         uris = {a.delivery: storage.join(self.state, f"arrivals/{a.delivery.name}.json") for a in arrivals}
         for arrival in arrivals:
             storage.create_text(uris[arrival.delivery], to_json(arrival))
-        return DedupRequest(
+        return Attempt(
             feed=FEED,
             kind=Kind.PUBLISH,
             generation=generation,
-            attempt=attempt,
+            id=name,
+            parent=self.parent.generation if self.parent else None,
+            dag_id="test",
             run_id="test",
+            reason="",
+            snapshot_id=0,
+            taken_at=datetime(2026, 1, 1, tzinfo=UTC),
             code_version="0",
             table=self.table,
             update_id_mode=self.mode,
@@ -162,25 +167,25 @@ class SparkJobFeed:
             deliveries=tuple(RequestedDelivery(d, uris[d]) for d in backlog.apply),
             folded=included,
             excluded=(),
-            parent=self.parent,
-            data_uri=storage.join(self.state, f"data/{attempt}/"),
-            attempt_uri=storage.join(self.state, f"attempts/{attempt}/"),
+            parent_files=self.parent,
+            data_uri=storage.join(self.state, f"data/{name}/"),
+            folder_uri=storage.join(self.state, f"attempts/{name}/"),
             seed_uri=storage.join(self.state, "fingerprint_seed"),
             exact=self.exact,
             compare_values=self.compare_values,
             file_bytes=self.file_bytes,
-            changes=RequestedChanges(self._changes_folder(attempt), PUBLISH_DAY) if self.with_changes else None,
+            changes=RequestedChanges(self._changes_folder(name), PUBLISH_DAY) if self.with_changes else None,
         )
 
     def _changes_folder(self, attempt: str) -> str:
         return storage.join(self.state, f"changes/{attempt}/")
 
-    def run(self, request: DedupRequest) -> Candidate:
-        """Run the job on a request, and return its candidate. Raises what the job raises."""
-        request_uri = storage.join(request.attempt_uri, "request.json")
-        storage.write_text(request_uri, to_json(request))
-        DedupJob(read_request(request_uri), self.spark, JobLog(request)).run()
-        uri = storage.join(request.attempt_uri, "candidate.json")
+    def run(self, attempt: Attempt) -> Candidate:
+        """Run the job on an attempt, and return its candidate. Raises what the job raises."""
+        uri_of_attempt = storage.join(attempt.folder_uri, "attempt.json")
+        storage.write_text(uri_of_attempt, to_json(attempt))
+        DedupJob(read_attempt(uri_of_attempt), self.spark, JobLog(attempt)).run()
+        uri = storage.join(attempt.folder_uri, "candidate.json")
         return from_json(Candidate, storage.read_text(uri), where=uri)
 
     @property
@@ -194,7 +199,7 @@ class SparkJobFeed:
 
     def publish(self, *arrivals: Arrival, retention_day: date = RETENTION_DAY) -> Candidate:
         """Run the job on these arrivals, and make its result the parent of the next publish unless all were refused."""
-        candidate = self.run(self.request(arrivals, retention_day=retention_day))
+        candidate = self.run(self.attempt(arrivals, retention_day=retention_day))
         if candidate.manifest:
             self.commit(candidate)
         return candidate
@@ -204,8 +209,8 @@ class SparkJobFeed:
 
     def replay(self, arrival: Arrival) -> Candidate:
         """Publish once more a delivery that the table already includes."""
-        request = replace(self.request([arrival]), deliveries=(self.requested_delivery(arrival),))
-        candidate = self.run(request)
+        attempt = replace(self.attempt([arrival]), deliveries=(self.requested_delivery(arrival),))
+        candidate = self.run(attempt)
         self.commit(candidate)
         return candidate
 
@@ -216,7 +221,7 @@ class SparkJobFeed:
         self.manifest = candidate.manifest
         uri = storage.join(self.state, f"manifests/{self.manifest.generation}.json")
         storage.write_text(uri, to_json(self.manifest))
-        self.parent = ParentGeneration(
+        self.parent = ParentFiles(
             self.manifest.generation,
             uri,
             candidate.file_list_uri,

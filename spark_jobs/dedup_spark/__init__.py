@@ -1,1 +1,1 @@
-"""The dedup job: reads a request, writes a generation's data folder and one candidate. It does not use Airflow."""
+"""The dedup job: reads an attempt, writes a generation's data folder and one candidate. It does not use Airflow."""

@@ -14,7 +14,7 @@ from dedup_spark.execution.job_log import JobLog
 from dedup_spark.execution.progress_report import ProgressReport, count_running_tasks
 from dedup_spark.execution.session import StartingSession, describe_failure
 from dedup_spark.job import DedupJob
-from dedup_spark.job_request import read_request
+from dedup_spark.read_attempt import read_attempt
 
 _logger = logging.getLogger("dedup_spark")
 
@@ -23,7 +23,7 @@ PROCEDURE_ARGUMENT = "BIGQUERY_PROC_PARAM.request"
 
 
 def main(arguments: list[str]) -> int:
-    """Run the job on the request that `--request` names. Return the exit code: 0 if `candidate.json` exists."""
+    """Run the job on the attempt that `--request` names. Return the exit code: 0 if `candidate.json` exists."""
     parser = argparse.ArgumentParser(prog="dedup_snapshot.py", description="Deduplicate deliveries into a generation.")
     procedure_argument = json.loads(os.environ.get(PROCEDURE_ARGUMENT, "null"))
     parser.add_argument(
@@ -31,12 +31,12 @@ def main(arguments: list[str]) -> int:
         required=procedure_argument is None,
         default=procedure_argument,
         metavar="URI",
-        help="request.json, gs://… or a path",
+        help="attempt.json, gs://… or a path",
     )
     uri = parser.parse_args(arguments).request
     logging.basicConfig(level=logging.INFO, stream=sys.stderr, format="%(asctime)s %(levelname)s %(name)s %(message)s")
     logging.getLogger("py4j").setLevel(logging.WARNING)
-    _logger.info("deduplicates the request [%s]", uri)
+    _logger.info("deduplicates the attempt [%s]", uri)
     session = StartingSession(f"dedup {uri}")
     failure = f"dedup of [{uri}] was interrupted"
     with ProgressReport(lambda: _task_counts(session)) as report:
@@ -52,10 +52,10 @@ def main(arguments: list[str]) -> int:
 def _run(uri: str, session: StartingSession, report: ProgressReport) -> str:
     """Run the job. Return the log line about its failure, which says what to do; empty if it succeeded."""
     try:
-        request = read_request(uri)
-        job_log = JobLog(request)
-        report.begin_job(job_log, request.attempt_uri)
-        DedupJob(request, session, job_log).run()
+        attempt = read_attempt(uri)
+        job_log = JobLog(attempt)
+        report.begin_job(job_log, attempt.folder_uri)
+        DedupJob(attempt, session, job_log).run()
         return ""
     except DedupCloneError as error:  # its message says what to do
         reason = str(error)

@@ -13,9 +13,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import date
 
+from dedup_clone.contract.attempt import Attempt
 from dedup_clone.contract.delivery import Arrival
 from dedup_clone.contract.manifest import DateOutcome
-from dedup_clone.contract.request import DedupRequest
 from dedup_clone.contract.table import UpdateIdMode
 from dedup_spark import storage
 from dedup_spark.comparison.validating_reader import ValidatingReader
@@ -89,7 +89,7 @@ class RunDate:
 class DateRuns:
     """Runs the tasks of dates of one job, and keeps their outcomes. `file_bytes`: the target size of a written file."""
 
-    request: DedupRequest
+    attempt: Attempt
     arrivals: Sequence[Arrival]
     parent: Parent
     seed: Seed
@@ -103,14 +103,14 @@ class DateRuns:
 
         Without date folders the dates of files are not known before the files are read, so no date runs.
         """
-        self.file_bytes = target_file_bytes(self.request.file_bytes, files, self.parent)
+        self.file_bytes = target_file_bytes(self.attempt.file_bytes, files, self.parent)
         validations: list[FileValidation] = []
         if all(file.folder_date for file in files):
-            expected = expected_deliveries(self.request, self.arrivals, files)
-            validations = self.run(select_plans(self.request, expected, self.parent), "validate and compare")
+            expected = expected_deliveries(self.attempt, self.arrivals, files)
+            validations = self.run(select_plans(self.attempt, expected, self.parent), "validate and compare")
         validated_uris = {validation.file.uri for validation in validations}
         remaining = [file for file in files if file.uri not in validated_uris]
-        return validations + validate_files(self.request, remaining, FanOut(self.session))
+        return validations + validate_files(self.attempt, remaining, FanOut(self.session))
 
     def run(self, plans: Mapping[date, DatePlan], step: str) -> list[FileValidation]:
         """Run the tasks of these plans that have no outcome yet. Return validations of the files that were first read.
@@ -121,20 +121,20 @@ class DateRuns:
         for task in self._outcomes.keys() - set(tasks):
             self._delete(task, self._outcomes.pop(task))
         work = RunDate(
-            AdoptDate.from_request(self.request, self.seed, KEY_CACHE_BYTES),
-            RewriteDate.from_request(self.request, self.seed, self.file_bytes, KEY_CACHE_BYTES),
-            FileValidator.from_request(self.request),
+            AdoptDate.from_attempt(self.attempt, self.seed, KEY_CACHE_BYTES),
+            RewriteDate.from_attempt(self.attempt, self.seed, self.file_bytes, KEY_CACHE_BYTES),
+            FileValidator.from_attempt(self.attempt),
         )
         remaining = [task for task in tasks if task not in self._outcomes]
-        description = f"{self.request.feed} generation {self.request.generation}: {step}"
-        results = run_tasks_of_dates(self.session, work, remaining, description, self.request.data_uri, self.job_log)
+        description = f"{self.attempt.feed} generation {self.attempt.generation}: {step}"
+        results = run_tasks_of_dates(self.session, work, remaining, description, self.attempt.data_uri, self.job_log)
         self._outcomes.update(result.task_and_outcome for result in results if result.task_and_outcome)
         return [validation for result in results for validation in result.validations]
 
     def _delete(self, task: Task, outcome: Outcome) -> None:
         files = (outcome.files or ()) if isinstance(outcome, WrittenDate) else ()
         for path in (*(file.path for file in files), stored.path_of(task.day)):
-            storage.delete(storage.join(self.request.data_uri, path))
+            storage.delete(storage.join(self.attempt.data_uri, path))
 
     def finish(
         self, plans: Mapping[date, DatePlan], applied: tuple[ValidatedDelivery, ...]
@@ -158,7 +158,7 @@ class DateRuns:
         with self.job_log.phase(DateOutcome.WINDOW):
             self.job_log.expect_dates(len(days))
             with self.job_log.dates_at_work(len(days)):
-                found = run_window_plan(self.session(), self.request, days, applied, self.parent, self.file_bytes)
+                found = run_window_plan(self.session(), self.attempt, days, applied, self.parent, self.file_bytes)
         written = {}
         for date_written in found:
             day, cost = date_written.day, date_written.cost
@@ -187,7 +187,7 @@ class DateRuns:
         deliveries of the date have lower snapshot ids.
         """
         entry = self.parent.dates.get(day)
-        if self.request.update_id_mode is not UpdateIdMode.LAST_SEEN or entry is None:
+        if self.attempt.update_id_mode is not UpdateIdMode.LAST_SEEN or entry is None:
             return None
         ids = [validated.delivery.snapshot_id for validated in applied if day in validated.retained_rows]
         return entry.key_fingerprint if all(snapshot_id < entry.max_update_id for snapshot_id in ids) else None

@@ -1,4 +1,4 @@
-"""Runs the job from request to candidate: validates deliveries, runs plans, copies dates forward, verifies landing."""
+"""Runs the job from attempt to candidate: validates deliveries, runs plans, copies dates forward, verifies landing."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, date, datetime
 from uuid import uuid4
 
+from dedup_clone.contract.attempt import Attempt
 from dedup_clone.contract.delivery import Delivery
 from dedup_clone.contract.erasure import ErasedRows
 from dedup_clone.contract.job_run import JobRun
 from dedup_clone.contract.manifest import Candidate, DedupMetrics, FileList, Manifest, RefusedDelivery
 from dedup_clone.contract.records import digest, to_json
-from dedup_clone.contract.request import DedupRequest
 from dedup_spark import storage
 from dedup_spark.candidate.job_metrics import dedup_metrics, delivery_metrics
 from dedup_spark.candidate.new_manifest import NewGeneration, assemble_generation, build_manifest
@@ -27,7 +27,6 @@ from dedup_spark.execution.fan_out import FanOut
 from dedup_spark.execution.job_log import JobLog
 from dedup_spark.execution.session import SessionSource
 from dedup_spark.fingerprints.seed import read_seed
-from dedup_spark.job_request import read_arrivals
 from dedup_spark.landing.delivery_validation import (
     ValidatedDeliveries,
     require_unchanged,
@@ -37,6 +36,7 @@ from dedup_spark.output.parent_files import copy_forward, write_completed
 from dedup_spark.parent import Parent, read_parent
 from dedup_spark.plan_selection import DatePlan, erasure_plans, select_plans, unchanged_plans
 from dedup_spark.plans.written_date import WrittenDates
+from dedup_spark.read_attempt import read_arrivals
 
 
 @dataclass(frozen=True)
@@ -46,7 +46,7 @@ class DedupJob:
     `run_id`: names this run's data folder and records.
     """
 
-    request: DedupRequest
+    attempt: Attempt
     session: SessionSource
     job_log: JobLog
     run_id: str = field(default_factory=lambda: uuid4().hex[:12])
@@ -57,37 +57,37 @@ class DedupJob:
         Raises DeliveryRefused if landed objects changed during the job, ContractViolation if a record or the parent's
         files are not as expected, other DedupCloneErrors, and errors of Spark and the storage.
         """
-        candidate_uri = storage.join(self.request.attempt_uri, "candidate.json")
+        candidate_uri = storage.join(self.attempt.folder_uri, "candidate.json")
         if storage.exists(candidate_uri):
             self.job_log.info(f"nothing to do: [{candidate_uri}] exists, the attempt is complete")
             return
         if storage.create_text(candidate_uri, to_json(self._in_own_folder()._candidate())):
             self.job_log.info(f"wrote [{candidate_uri}], seconds by phase: {self.job_log.seconds}")
         else:
-            self.job_log.info(f"nothing changed: another run of this request wrote [{candidate_uri}] first")
+            self.job_log.info(f"nothing changed: another run of this attempt wrote [{candidate_uri}] first")
 
     def _in_own_folder(self) -> DedupJob:
         """Return the job with a data folder to which no other run of the attempt writes."""
-        data_uri = storage.join(self.request.data_uri, f"{self.run_id}/")
-        return replace(self, request=replace(self.request, data_uri=data_uri))
+        data_uri = storage.join(self.attempt.data_uri, f"{self.run_id}/")
+        return replace(self, attempt=replace(self.attempt, data_uri=data_uri))
 
     def _candidate(self) -> Candidate:
         """Do the work of the run, and return the candidate."""
         with self.job_log.phase("examine"):
-            parent, arrivals = read_parent(self.request), read_arrivals(self.request)
-            copying_plans = erasure_plans(self.request, parent)
+            parent, arrivals = read_parent(self.attempt), read_arrivals(self.attempt)
+            copying_plans = erasure_plans(self.attempt, parent)
             if copying_plans is None:
-                copying_plans = unchanged_plans(self.request, parent)
+                copying_plans = unchanged_plans(self.attempt, parent)
             self._record_run()
         if copying_plans is not None:  # an erasure, or a replay that changes nothing: no landed file is read
             generation = self._assemble(copying_plans, {}, {}, parent)
             requested = tuple(arrival.delivery for arrival in arrivals)
             return self._finish(ValidatedDeliveries((), ()), requested, generation, {}, parent)
         with self.job_log.phase("examine"):
-            seed = read_seed(self.request.seed_uri)
-            runs = DateRuns(self.request, arrivals, parent, seed, self.session, self.job_log)
-            validated = validate_deliveries(self.request, arrivals, parent.newest_id, runs.validate)
-        plans = select_plans(self.request, validated.applied, parent)
+            seed = read_seed(self.attempt.seed_uri)
+            runs = DateRuns(self.attempt, arrivals, parent, seed, self.session, self.job_log)
+            validated = validate_deliveries(self.attempt, arrivals, parent.newest_id, runs.validate)
+        plans = select_plans(self.attempt, validated.applied, parent)
         plans, written = runs.finish(plans, validated.applied)
         for refused in validated.refused:
             self.job_log.info(f"refused: {refused.reason}")
@@ -100,8 +100,8 @@ class DedupJob:
                 delivered[day].append(delivery.delivery.snapshot_id)
         generation = self._assemble(plans, delivered, written, parent)
         with self.job_log.phase("verify"):
-            require_unchanged(self.request, validated.applied)
-        if self.request.takes_over is not None:
+            require_unchanged(self.attempt, validated.applied)
+        if self.attempt.takes_over is not None:
             return self._take_over(validated, generation, written, parent)
         applied = tuple(delivery.delivery for delivery in validated.applied)
         return self._finish(validated, applied, generation, written, parent)
@@ -109,7 +109,7 @@ class DedupJob:
     def _record_run(self) -> None:
         """Write the id of this run's Spark application, for links to its UI. Waits until Spark has started."""
         run = JobRun(self.run_id, self.session().sparkContext.applicationId, datetime.now(UTC))
-        uri = storage.join(self.request.attempt_uri, "runs", f"{self.run_id}.json")
+        uri = storage.join(self.attempt.folder_uri, "runs", f"{self.run_id}.json")
         storage.create_text(uri, to_json(run))
         self.job_log.info(f"run [{self.run_id}] is Spark application [{run.spark_application}]")
 
@@ -125,12 +125,12 @@ class DedupJob:
         The files are rewritten instead if columns were added or changed after the parent was made. `delivered`: the
         snapshot ids of the applied deliveries by date.
         """
-        generation = assemble_generation(self.request.update_id_mode, plans, delivered, written, parent)
-        data_uri, fan_out = self.request.data_uri, FanOut(self.session)
+        generation = assemble_generation(self.attempt.update_id_mode, plans, delivered, written, parent)
+        data_uri, fan_out = self.attempt.data_uri, FanOut(self.session)
         with self.job_log.phase("copy forward"):
             if parent.has_other_columns:
                 files = tuple(file for file in parent.files if file.date in generation.copied)
-                return generation.with_files(write_completed(parent, files, self.request.table, data_uri, fan_out))
+                return generation.with_files(write_completed(parent, files, self.attempt.table, data_uri, fan_out))
             copy_forward(parent, generation.copied, generation.same_fingerprints, data_uri, fan_out)
         return generation
 
@@ -145,11 +145,11 @@ class DedupJob:
 
         If the table is refused, the candidate has no manifest.
         """
-        refusal = refuse_duplicates(self.request, validated.applied[0].delivery, generation)
+        refusal = refuse_duplicates(self.attempt, validated.applied[0].delivery, generation)
         if refusal:
             self.job_log.info(f"refused: {refusal.reason}")
             return self._refused_candidate((refusal,))
-        generation = as_taken_over(self.request, generation)
+        generation = as_taken_over(self.attempt, generation)
         return replace(self._finish(validated, (), generation, written, parent), deliveries=())
 
     def _refused_candidate(self, refused: tuple[RefusedDelivery, ...]) -> Candidate:
@@ -166,18 +166,18 @@ class DedupJob:
     ) -> Candidate:
         """Leave erased keys out, write the lists of files, of URIs to load and of changes, and return the candidate."""
         generation, erased, erased_keys = self._erase(generation, applied, validated)
-        attempt_uri = self.request.attempt_uri
+        attempt_uri = self.attempt.folder_uri
         file_list_uri = storage.join(attempt_uri, f"files-{self.run_id}.json")
         load_uris_uri = storage.join(attempt_uri, f"uris-{self.run_id}.txt")
         file_list = to_json(FileList(generation.files))
         storage.write_text(file_list_uri, file_list)
-        uris = [storage.join(self.request.data_uri, file.path) for file in generation.files]
+        uris = [storage.join(self.attempt.data_uri, file.path) for file in generation.files]
         storage.write_text(load_uris_uri, "".join(f"{uri}\n" for uri in uris))
         changes_uri = self._write_changes(applied, generation, parent)
         deliveries = tuple(delivery_metrics(delivery, written) for delivery in validated.applied)
         dropped = parent.dropped_rows + sum(metrics.dropped_rows for metrics in deliveries)
         manifest = build_manifest(
-            self.request, generation, applied, dropped_rows=dropped, file_list_digest=digest(file_list)
+            self.attempt, generation, applied, dropped_rows=dropped, file_list_digest=digest(file_list)
         )
         self.job_log.info(
             f"generation has {manifest.rows} rows in {len(manifest.dates)} dates ({len(generation.copied)} copied), "
@@ -204,37 +204,37 @@ class DedupJob:
     ) -> tuple[NewGeneration, ErasedRows | None, frozenset[tuple[date, str]]]:
         """Return the generation without rows of erased keys, the record of these rows, and their dates and key texts.
 
-        The request's `erasures` are the records of earlier erasures. Its `erases` is the file of keys to erase; it is
+        The attempt's `erasures` are the records of earlier erasures. Its `erases` is the file of keys to erase; it is
         empty in a publish.
         """
-        request = self.request
+        attempt = self.attempt
         # A replay that changes nothing validates no delivery: it has no new rows, and cannot tell which erased keys its
         # deliveries contain.
-        if not request.erases and not (request.erasures and validated.applied):
+        if not attempt.erases and not (attempt.erasures and validated.applied):
             return generation, None, frozenset()
         with self.job_log.phase("erase"):
-            key_sets, tombstones = read_key_sets(request, read_seed(request.seed_uri))
-            eraser = RowEraser(request.table, request.data_uri, tuple(key_sets), tombstones)
-            newest = None if request.erases else applied[-1]  # `applied` is empty in a takeover, which has no erasures
+            key_sets, tombstones = read_key_sets(attempt, read_seed(attempt.seed_uri))
+            eraser = RowEraser(attempt.table, attempt.data_uri, tuple(key_sets), tombstones)
+            newest = None if attempt.erases else applied[-1]  # `applied` is empty in a takeover, which has no erasures
             generation, erased, erased_keys = eraser.erase(generation, newest, FanOut(self.session))
-        examined = () if request.erases else tuple(sorted(validated.applied[-1].retained_rows))
+        examined = () if attempt.erases else tuple(sorted(validated.applied[-1].retained_rows))
         self.job_log.info(f"left {sum(erased.rows.values())} rows of erased keys out, on {len(erased.rows)} dates")
         return generation, replace(erased, examined=examined), erased_keys
 
     def _write_changes(self, applied: tuple[Delivery, ...], generation: NewGeneration, parent: Parent) -> str | None:
         """Write the rows that differ from the parent's, and the list of the written files. Return the URI of the list.
 
-        Returns None, and writes nothing, if the request asks for no changes or is an erasure, or if the parent has no
+        Returns None, and writes nothing, if the attempt asks for no changes or is an erasure, or if the parent has no
         date within the retention.
         """
-        request, changes = self.request, self.request.changes
-        if changes is None or not parent.dates or request.erases:
+        attempt, changes = self.attempt, self.attempt.changes
+        if changes is None or not parent.dates or attempt.erases:
             return None
         with self.job_log.phase("changes"):
             written = write_changes(
-                request, changes, generation, parent, applied, self.run_id, self.session, self.job_log
+                attempt, changes, generation, parent, applied, self.run_id, self.session, self.job_log
             )
-        uri = storage.join(request.attempt_uri, f"changes-{self.run_id}.json")
+        uri = storage.join(attempt.folder_uri, f"changes-{self.run_id}.json")
         storage.write_text(uri, to_json(FileList(written)))
         self.job_log.info(f"wrote {sum(file.rows for file in written)} changes")
         return uri

@@ -7,11 +7,11 @@ from dataclasses import dataclass, replace
 from datetime import date
 from functools import cached_property
 
+from dedup_clone.contract.attempt import Attempt, ParentFiles
 from dedup_clone.contract.delivery import Delivery
 from dedup_clone.contract.errors import ContractViolation
 from dedup_clone.contract.manifest import DataFile, DateEntry, FileList, Manifest
 from dedup_clone.contract.records import digest, from_json
-from dedup_clone.contract.request import DedupRequest, ParentGeneration
 from dedup_clone.contract.schema_change import refused_table_changes
 from dedup_clone.contract.table import Column
 from dedup_spark import storage
@@ -118,16 +118,16 @@ def no_parent() -> Parent:
     return Parent(data_uri="", dates={}, files=(), newest_id=None, dropped_rows=0)
 
 
-def read_parent(request: DedupRequest) -> Parent:
-    """Return the parent that the request names.
+def read_parent(attempt: Attempt) -> Parent:
+    """Return the parent that the attempt names.
 
     Raises ContractViolation if its manifest or file list is malformed, if the file list has another digest than the
-    request names, or if a change of the table after the parent was made needs a rebuild; FileNotFoundError if the
+    attempt names, or if a change of the table after the parent was made needs a rebuild; FileNotFoundError if the
     manifest or the file list is absent.
     """
-    if request.parent is None:
+    if attempt.parent_files is None:
         return no_parent()
-    reference = request.parent
+    reference = attempt.parent_files
     manifest = from_json(Manifest, storage.read_text(reference.manifest_uri), where=reference.manifest_uri)
     text = storage.read_text(reference.file_list_uri)
     if digest(text) != reference.file_list_digest:
@@ -136,9 +136,9 @@ def read_parent(request: DedupRequest) -> Parent:
             f"[{reference.file_list_digest}] as generation [{manifest.generation}] says: restore the object from its "
             f"versions."
         )
-    _require_same_table(request, manifest, reference)
+    _require_same_table(attempt, manifest, reference)
     listed = from_json(FileList, text, where=reference.file_list_uri)
-    oldest, is_comparable = request.retention_day, _has_comparable_rows(request, manifest)
+    oldest, is_comparable = attempt.retention_day, _has_comparable_rows(attempt, manifest)
     ids = [d.snapshot_id for d in manifest.deliveries] + [e.max_update_id for e in manifest.dates]
     return Parent(
         data_uri=reference.data_uri,
@@ -149,28 +149,28 @@ def read_parent(request: DedupRequest) -> Parent:
         deliveries=frozenset(manifest.deliveries if is_comparable else ()),
         complete_since=manifest.retention_day,
         columns=manifest.table.columns,
-        has_other_columns=manifest.table.columns != request.table.columns,
+        has_other_columns=manifest.table.columns != attempt.table.columns,
     )
 
 
-def _has_comparable_rows(request: DedupRequest, manifest: Manifest) -> bool:
+def _has_comparable_rows(attempt: Attempt, manifest: Manifest) -> bool:
     """Whether the new generation has the parent's columns and mode, so that the parent's fingerprints can be used."""
-    same_mode = manifest.update_id_mode is request.update_id_mode
-    return same_mode and manifest.table.columns == request.table.columns
+    same_mode = manifest.update_id_mode is attempt.update_id_mode
+    return same_mode and manifest.table.columns == attempt.table.columns
 
 
 def _without_fingerprints(entry: DateEntry) -> DateEntry:
     return replace(entry, key_fingerprint=None, content_fingerprint=None)
 
 
-def _require_same_table(request: DedupRequest, manifest: Manifest, reference: ParentGeneration) -> None:
+def _require_same_table(attempt: Attempt, manifest: Manifest, reference: ParentFiles) -> None:
     """Raise ContractViolation if the table has changed in a way that needs a rebuild.
 
     The publish's first task refuses such changes already; this check only guards against a fault in that task.
     """
-    refused = refused_table_changes(manifest.table, request.table)
+    refused = refused_table_changes(manifest.table, attempt.table)
     if refused:
         raise ContractViolation(
-            f"Generation [{manifest.generation}] of feed [{request.feed}] ({reference.manifest_uri}) has another "
+            f"Generation [{manifest.generation}] of feed [{attempt.feed}] ({reference.manifest_uri}) has another "
             f"table than the feed file: {'; '.join(refused)}. Undo the change of the feed file (docs/change-a-feed.md)."
         )

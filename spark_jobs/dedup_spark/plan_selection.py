@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import date
 
+from dedup_clone.contract.attempt import MAX_TABLE_FILES, Attempt, Plan
 from dedup_clone.contract.manifest import DateEntry, DateOutcome
-from dedup_clone.contract.request import MAX_TABLE_FILES, DedupRequest, Plan
 from dedup_clone.contract.table import UpdateIdMode
 from dedup_spark.landing.delivery_validation import ValidatedDelivery
 from dedup_spark.parent import Parent
@@ -53,7 +53,7 @@ _COPIED_FOR_ERASURE = DatePlan(DateOutcome.COPIED_FORWARD, "the parent's rows")
 _UNCHANGED = DatePlan(DateOutcome.UNCHANGED, "every delivery asked for is part of the parent already: nothing was read")
 
 
-def select_plans(request: DedupRequest, applied: tuple[ValidatedDelivery, ...], parent: Parent) -> dict[date, DatePlan]:
+def select_plans(attempt: Attempt, applied: tuple[ValidatedDelivery, ...], parent: Parent) -> dict[date, DatePlan]:
     """Return the plan of every date of the parent and of `applied`, ascending; empty if no delivery is applied."""
     if not applied:
         return {}
@@ -63,15 +63,15 @@ def select_plans(request: DedupRequest, applied: tuple[ValidatedDelivery, ...], 
             deliveries[day].append(validated)
     file_limit_reasons = _file_limit_reasons(applied, parent)
     plans = {
-        day: _select(request, day, deliveries.get(day, []), parent.dates.get(day), file_limit_reasons.get(day))
+        day: _select(attempt, day, deliveries.get(day, []), parent.dates.get(day), file_limit_reasons.get(day))
         for day in sorted(deliveries.keys() | parent.dates.keys())
     }
     delivered = deliveries_by_date(applied)
-    return {day: _with_task(request, day, plan, delivered.get(day, ()), parent) for day, plan in plans.items()}
+    return {day: _with_task(attempt, day, plan, delivered.get(day, ()), parent) for day, plan in plans.items()}
 
 
 def _with_task(
-    request: DedupRequest, day: date, plan: DatePlan, delivered: Sequence[DeliveredDate], parent: Parent
+    attempt: Attempt, day: date, plan: DatePlan, delivered: Sequence[DeliveredDate], parent: Parent
 ) -> DatePlan:
     """The same plan with its task, if it is adopt or rewrite. `delivered`: in ascending precedence."""
     if plan.outcome is DateOutcome.ADOPT:
@@ -82,37 +82,37 @@ def _with_task(
     only, entry = next(iter(delivered), None), parent.dates.get(day)
     is_late = bool(only and entry and only.delivery.snapshot_id <= entry.max_update_id)
     policy = MergePolicy.LATE if is_late else MergePolicy.IN_ORDER
-    if request.update_id_mode is UpdateIdMode.LAST_CHANGED:
+    if attempt.update_id_mode is UpdateIdMode.LAST_CHANGED:
         policy = MergePolicy.BY_VALUE
-    keeps_files = policy is MergePolicy.LATE and request.plan is not Plan.REWRITE
-    has_own_ids = request.takes_over is not None
+    keeps_files = policy is MergePolicy.LATE and attempt.plan is not Plan.REWRITE
+    has_own_ids = attempt.takes_over is not None
     return replace(plan, task=RewriteTask(day, policy, only, has_own_ids, parent.on_date(day), keeps_files))
 
 
-def unchanged_plans(request: DedupRequest, parent: Parent) -> dict[date, DatePlan] | None:
-    """Return the plans of a request that changes nothing; None if the request may change dates.
+def unchanged_plans(attempt: Attempt, parent: Parent) -> dict[date, DatePlan] | None:
+    """Return the plans of an attempt that changes nothing; None if the attempt may change dates.
 
-    A request changes nothing if the parent contains every requested delivery. Yet it may change dates if it asks for a
+    An attempt changes nothing if the parent contains every requested delivery. Yet it may change dates if it asks for a
     plan that always writes, retains days that the parent has dropped, or has a delivery that validation refuses as
     late. No file is read.
     """
-    if request.plan not in (Plan.AUTO, Plan.ADOPT) or request.retention_day < parent.complete_since:
+    if attempt.plan not in (Plan.AUTO, Plan.ADOPT) or attempt.retention_day < parent.complete_since:
         return None
-    requested = [delivery.delivery for delivery in request.deliveries]
+    requested = [delivery.delivery for delivery in attempt.deliveries]
     # Of the deliveries that the parent contains, only the one with the newest id is not late.
     is_late = any(delivery.snapshot_id != parent.newest_id for delivery in requested)
-    if is_late and request.update_id_mode is UpdateIdMode.LAST_CHANGED:
+    if is_late and attempt.update_id_mode is UpdateIdMode.LAST_CHANGED:
         return None
     return dict.fromkeys(sorted(parent.dates), _UNCHANGED) if parent.deliveries.issuperset(requested) else None
 
 
-def erasure_plans(request: DedupRequest, parent: Parent) -> dict[date, DatePlan] | None:
+def erasure_plans(attempt: Attempt, parent: Parent) -> dict[date, DatePlan] | None:
     """Return the plans of an erasure: all files are copied, and erased rows removed afterwards. None for a publish."""
-    return dict.fromkeys(sorted(parent.dates), _COPIED_FOR_ERASURE) if request.erases else None
+    return dict.fromkeys(sorted(parent.dates), _COPIED_FOR_ERASURE) if attempt.erases else None
 
 
 def _select(
-    request: DedupRequest,
+    attempt: Attempt,
     day: date,
     deliveries: list[ValidatedDelivery],
     parent_entry: DateEntry | None,
@@ -122,27 +122,27 @@ def _select(
 
     `file_limit_reason`: why the limit of files forbids adopting the date; None if it does not.
     """
-    if request.plan in (Plan.WINDOW, Plan.REWRITE):
-        if request.dates is not None and day not in request.dates:
+    if attempt.plan in (Plan.WINDOW, Plan.REWRITE):
+        if attempt.dates is not None and day not in attempt.dates:
             return _COPIED_FORWARD
         reason = "asked for: every date is written anew"
-        if request.plan is Plan.WINDOW:
+        if attempt.plan is Plan.WINDOW:
             return DatePlan(DateOutcome.WINDOW, reason)
-        return _rewrite(reason, _not_rewritten_reason(request, day, deliveries))
+        return _rewrite(reason, _not_rewritten_reason(attempt, day, deliveries))
     if not deliveries:
         return _COPIED_FORWARD
-    not_adopted_reason = _not_adopted_reason(request, day, deliveries, parent_entry) or file_limit_reason
+    not_adopted_reason = _not_adopted_reason(attempt, day, deliveries, parent_entry) or file_limit_reason
     if not_adopted_reason is None:
         return DatePlan(DateOutcome.ADOPT, "")
-    return _rewrite(f"not adopted: {not_adopted_reason}", _not_rewritten_reason(request, day, deliveries))
+    return _rewrite(f"not adopted: {not_adopted_reason}", _not_rewritten_reason(attempt, day, deliveries))
 
 
 def _not_adopted_reason(
-    request: DedupRequest, day: date, deliveries: list[ValidatedDelivery], parent_entry: DateEntry | None
+    attempt: Attempt, day: date, deliveries: list[ValidatedDelivery], parent_entry: DateEntry | None
 ) -> str | None:
     """Return why plan adopt cannot handle the date; None if it can."""
-    if request.update_id_mode is not UpdateIdMode.LAST_SEEN:
-        return f"update_id mode [{request.update_id_mode}] compares values"
+    if attempt.update_id_mode is not UpdateIdMode.LAST_SEEN:
+        return f"update_id mode [{attempt.update_id_mode}] compares values"
     newest = deliveries[-1].delivery
     # The newest delivery must win against all rows of the parent's date.
     if parent_entry and newest.snapshot_id < parent_entry.max_update_id:
@@ -150,9 +150,9 @@ def _not_adopted_reason(
     return _several_dates_reason(day, deliveries)
 
 
-def _not_rewritten_reason(request: DedupRequest, day: date, deliveries: list[ValidatedDelivery]) -> str | None:
+def _not_rewritten_reason(attempt: Attempt, day: date, deliveries: list[ValidatedDelivery]) -> str | None:
     """Return why plan rewrite cannot write the date; None if it can."""
-    if request.exact and request.update_id_mode is UpdateIdMode.LAST_CHANGED:  # plan rewrite compares hashes of values
+    if attempt.exact and attempt.update_id_mode is UpdateIdMode.LAST_CHANGED:  # plan rewrite compares hashes of values
         return "values are compared themselves, as asked for"
     if len(deliveries) > 1:
         return f"[{len(deliveries)}] deliveries have the date"

@@ -24,7 +24,7 @@ from tests.conformance.rules import rule
 from tests.conformance.sandbox import Sandbox
 
 JOBS = "plugins/dedup_clone/publish/attempt_jobs.py"
-POLICY_CHECKS = "plugins/dedup_clone/publish/policy_checks.py"
+POLICY_CHECKS = "plugins/dedup_clone/publish/early_checks.py"
 TRUNCATE_DATA = "REST resource jobs; BigQueryAuditMetadata.WriteDisposition"
 ROW_FEATURES = "Using row-level security with other BigQuery features"
 

@@ -40,7 +40,7 @@ from tests.shared.stand_in_client import FINE_GRAINED_READ, OVERRIDE_TIME_TRAVEL
 
 SWAP = "sql/publish/swap_target.sql"
 JOBS = "plugins/dedup_clone/publish/attempt_jobs.py"
-POLICY_CHECKS = "plugins/dedup_clone/publish/policy_checks.py"
+POLICY_CHECKS = "plugins/dedup_clone/publish/early_checks.py"
 EXPORT = "plugins/dedup_clone/publish/planning/partition_export.py"
 OTHER_ENGINE = "Publish no columns of the type that differs, or set another `engine`."
 AUTHORIZED_VIEW = "Declare no policies: let readers use an authorized view of target."
@@ -67,11 +67,11 @@ class PublishedFeed(FeedAgainstOracle):
         feed = feed_with_table(table, engine).model_copy(update=settings)
         super().__init__((sandbox.storage, sandbox.client), feed, places)
 
-    def commit(self, spec: Any) -> Any:
+    def commit(self, attempt: Any) -> Any:
         """Commit, and assert that no check after the swap has failed, as the DAG does."""
-        record = super().commit(spec)
+        record = super().commit(attempt)
         checks = self.storage.bucket(self.places.state).blob(
-            f"{self.feed.feed}/attempts/{spec.attempt}/checks_after.json"
+            f"{self.feed.feed}/attempts/{attempt.id}/checks_after.json"
         )
         results = json.loads(checks.download_as_text())["items"]
         assert [check for check in results if check["level"] == "fail"] == []
@@ -202,11 +202,11 @@ def test_a_swap_guards_its_parent(sandbox: Sandbox) -> None:
     """The assertion in the swap's script fails if target's labels name another generation than the parent."""
     feed = PublishedFeed(sandbox)
     feed.publish(feed.land(1, rows(sandbox, 1)))
-    spec, checked = feed.publish_to_check(feed.land(2, rows(sandbox, 2)))
+    attempt, checked = feed.publish_to_check(feed.land(2, rows(sandbox, 2)))
     target = sandbox.table(feed.feed.target)
     sandbox.query(f"ALTER TABLE `{target}` SET OPTIONS (labels = [('dedup_clone_generation', '00000099')])")
     with pytest.raises(BadRequest):
-        feed.swap(spec, checked)
+        feed.swap(attempt, checked)
     feed.assert_rows(rows(sandbox, 1))
 
 
@@ -214,9 +214,9 @@ def test_a_swap_guards_its_parent(sandbox: Sandbox) -> None:
 def test_a_swap_clones_the_checked_rows(sandbox: Sandbox) -> None:
     """A clone of staging as of T has the rows as of T, even if staging has changed since."""
     feed = PublishedFeed(sandbox)
-    spec, checked = feed.publish_to_check(feed.land(1, rows(sandbox, 1)))
+    attempt, checked = feed.publish_to_check(feed.land(1, rows(sandbox, 1)))
     sandbox.query(f"TRUNCATE TABLE `{sandbox.table(feed.feed.staging)}`")
-    feed.swap(spec, checked)
+    feed.swap(attempt, checked)
     feed.assert_rows(rows(sandbox, 1))
     assert datetime.fromisoformat(str(checked.checked_at)) < sandbox.now()
 
@@ -364,9 +364,9 @@ def test_a_table_with_a_policy_tag_is_published(sandbox: Sandbox) -> None:
     delivery = feed.land(2, landed)
     if not may_read(sandbox, sandbox.table(feed.feed.staging), "attr_value"):
         sandbox.notes.append("This account may not read the column.")
-        spec, checked = feed.publish_to_check(delivery)
+        attempt, checked = feed.publish_to_check(delivery)
         with pytest.raises(Forbidden):
-            feed.swap(spec, checked)
+            feed.swap(attempt, checked)
         assert feed.live() == "1"
         return
     feed.publish(delivery)

@@ -66,12 +66,12 @@ class Publisher:
         self._swap = feed.swap
         feed.swap = self._timed_swap
 
-    def _timed_swap(self, spec: Any, *arguments: Any) -> None:
+    def _timed_swap(self, attempt: Any, *arguments: Any) -> None:
         began = time.monotonic()
-        self._swap(spec, *arguments)
-        self._state = self._states[spec.generation] = self._next
+        self._swap(attempt, *arguments)
+        self._state = self._states[attempt.generation] = self._next
         answers = right_answers(list(self._state.rows.values()), self.columns)
-        self.swaps.append(Swap(spec.generation, answers, began, time.monotonic()))
+        self.swaps.append(Swap(attempt.generation, answers, began, time.monotonic()))
 
     @property
     def next_id(self) -> int:
@@ -93,11 +93,11 @@ class Publisher:
         replayed = [self.landed[name]] if self.landed[name] not in self.backlog else []
         applied = sorted([*self.backlog, *replayed], key=lambda delivery: delivery.snapshot_id)
         self._next = self._state.apply(applied, RETENTION_DAY)
-        spec, checked = self.feed.publish_to_check(name, run_id=f"{name}-{len(self.swaps)}", **conf)
-        self.feed.swap(spec, checked)
+        attempt, checked = self.feed.publish_to_check(name, run_id=f"{name}-{len(self.swaps)}", **conf)
+        self.feed.swap(attempt, checked)
         self.backlog.clear()
         if commits:
-            self.feed.commit(spec)
+            self.feed.commit(attempt)
             self.assert_target()
 
     def replay(self, name: str) -> None:
@@ -151,9 +151,9 @@ class Faults:
         self.feed.dedup.refused_ids.add(self.publisher.next_id)
         name = self.publisher.land()
         self.publisher.backlog.remove(self.publisher.landed[name])
-        spec = self.feed.resolve(name)
+        attempt = self.feed.resolve(name)
         with nullcontext() if self.publisher.backlog else pytest.raises(DedupCloneError):
-            self.feed.deduplicate(spec)
+            self.feed.deduplicate(attempt)
 
     def die_before_commit(self) -> None:
         """The next run has to complete it."""

@@ -9,9 +9,9 @@ from typing import Any
 
 import pyarrow as pa
 
+from dedup_clone.contract.attempt import Attempt, Plan
 from dedup_clone.contract.delivery import Arrival
 from dedup_clone.contract.manifest import Candidate, DateEntry
-from dedup_clone.contract.request import DedupRequest, Plan
 from dedup_clone.contract.table import UpdateIdMode
 from testkit.manifest_comparison import assert_manifest
 from testkit.oracle import OracleDelivery, OracleState, comparable, comparable_change
@@ -53,10 +53,10 @@ class JobAgainstOracle:
     def publish(self, *snapshot_ids: int, plan: Plan | None = None, dates: tuple[date, ...] | None = None) -> Candidate:
         """Publish landed snapshots, for the first time or again, and compare all that comes of it with the oracle."""
         self.feed.plan = plan or self.feed.plan
-        request = self.request(*snapshot_ids, dates=dates)
-        candidate = self.feed.run(request)
+        attempt = self.attempt(*snapshot_ids, dates=dates)
+        candidate = self.feed.run(attempt)
         delivered = [OracleDelivery(n, self._rows(n, dates)) for n in sorted(snapshot_ids)]
-        if self._has_nothing_to_do(request):
+        if self._has_nothing_to_do(attempt):
             delivered = []
         self.commit(candidate, self.state.apply(delivered, self.retention_day))
         table, partition = self.state.table, self.state.table.partition_column
@@ -67,11 +67,11 @@ class JobAgainstOracle:
             assert found == (delivery.snapshot_id, len(delivery.rows) - len(kept), ties)
         return candidate
 
-    def request(self, *snapshot_ids: int, dates: tuple[date, ...] | None = None) -> DedupRequest:
+    def attempt(self, *snapshot_ids: int, dates: tuple[date, ...] | None = None) -> Attempt:
         arrivals = [self.landed[number][0] for number in sorted(snapshot_ids)]
-        request = self.feed.request(arrivals, retention_day=self.retention_day)
+        attempt = self.feed.attempt(arrivals, retention_day=self.retention_day)
         deliveries = tuple(map(self.feed.requested_delivery, arrivals))
-        return replace(request, deliveries=deliveries, dates=dates, erasures=self.erasures, since=self.since)
+        return replace(attempt, deliveries=deliveries, dates=dates, erasures=self.erasures, since=self.since)
 
     def commit(self, candidate: Candidate, expected: OracleState, *, is_publish: bool = True) -> None:
         """Make the candidate live, and compare it with the state that the oracle expects."""
@@ -94,12 +94,12 @@ class JobAgainstOracle:
         (entry,) = self.feed.manifest.dates
         return entry
 
-    def _has_nothing_to_do(self, request: DedupRequest) -> bool:
-        """Whether the live generation includes all deliveries of a request, so that the job need not read them."""
-        live, requested = self.feed.manifest, {item.delivery for item in request.deliveries}
+    def _has_nothing_to_do(self, attempt: Attempt) -> bool:
+        """Whether the live generation includes all deliveries of an attempt, so that the job need not read them."""
+        live, requested = self.feed.manifest, {item.delivery for item in attempt.deliveries}
         if live is None or self.feed.plan not in (Plan.AUTO, Plan.ADOPT):
             return False
-        if (live.table.columns, live.update_id_mode) != (request.table.columns, request.update_id_mode):
+        if (live.table.columns, live.update_id_mode) != (attempt.table.columns, attempt.update_id_mode):
             return False
         return requested <= set(live.deliveries)
 

@@ -16,7 +16,7 @@ from testkit.spark_job_feed import FEED, SparkJobFeed
 def run_erasure(area: SparkJobFeed, text: str, *earlier: str) -> Candidate:
     uri = storage.join(area.state, "keys.csv")
     storage.write_text(uri, text)
-    return area.run(replace(area.request([]), erases=uri, erasures=earlier))
+    return area.run(replace(area.attempt([]), erases=uri, erasures=earlier))
 
 
 def erase(area: SparkJobFeed, text: str, *earlier: str, **changes: Any) -> str:

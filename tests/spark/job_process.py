@@ -1,4 +1,4 @@
-"""Dedup jobs in a process that a test may kill: a request's URI comes on each line of stdin, an answer on stdout.
+"""Dedup jobs in a process that a test may kill: an attempt's URI comes on each line of stdin, an answer on stdout.
 
 Run as a program it is that process.
 """
@@ -13,13 +13,13 @@ from typing import Self
 
 import psutil
 
+from dedup_clone.contract.attempt import Attempt
 from dedup_clone.contract.manifest import Candidate
 from dedup_clone.contract.records import from_json, to_json
-from dedup_clone.contract.request import DedupRequest
 from dedup_spark import storage
 from dedup_spark.execution.job_log import JobLog
 from dedup_spark.job import DedupJob
-from dedup_spark.job_request import read_request
+from dedup_spark.read_attempt import read_attempt
 from testkit.local_servers import PYTHON_PATH, REPOSITORY
 from testkit.spark_job_feed import SparkJobFeed
 from tests.spark.local_session import local_session
@@ -85,25 +85,25 @@ class ProcessArea(SparkJobFeed):
 
     process: JobProcess
 
-    def begin(self, request: DedupRequest) -> None:
-        uri = storage.join(request.attempt_uri, "request.json")
-        storage.write_text(uri, to_json(request))
+    def begin(self, attempt: Attempt) -> None:
+        uri = storage.join(attempt.folder_uri, "attempt.json")
+        storage.write_text(uri, to_json(attempt))
         self.process.begin(uri)
 
-    def run(self, request: DedupRequest) -> Candidate:
-        self.begin(request)
+    def run(self, attempt: Attempt) -> Candidate:
+        self.begin(attempt)
         answer = self.process.answer()
         assert answer == DONE, f"the job answered [{answer}]"
-        uri = storage.join(request.attempt_uri, "candidate.json")
+        uri = storage.join(attempt.folder_uri, "candidate.json")
         return from_json(Candidate, storage.read_text(uri), where=uri)
 
 
 def main() -> None:
     session = local_session("killed jobs")
     for line in sys.stdin:
-        request = read_request(line.strip())
+        attempt = read_attempt(line.strip())
         try:
-            DedupJob(request, lambda: session, JobLog(request)).run()
+            DedupJob(attempt, lambda: session, JobLog(attempt)).run()
         except Exception:  # the test asks what is left behind, not why
             print(FAILED, flush=True)
         else:

@@ -14,9 +14,9 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from pyspark.sql import SparkSession
 
+from dedup_clone.contract.attempt import Duplicates, Plan
 from dedup_clone.contract.delivery import Arrival
 from dedup_clone.contract.manifest import Candidate, DateOutcome
-from dedup_clone.contract.request import Duplicates, Plan
 from dedup_clone.contract.table import Column, TableContract, UpdateIdMode
 from dedup_spark import storage
 from dedup_spark.column_types import arrow_schema
@@ -159,7 +159,7 @@ class RandomHistory:
         assert candidate.manifest
         restored = replace(
             candidate.manifest,
-            generation=self.feed.request([]).generation,
+            generation=self.feed.attempt([]).generation,
             restores=candidate.manifest.generation,
             dates=tuple(replace(e, changed=None, plan=DateOutcome.RESTORED) for e in candidate.manifest.dates),
         )
@@ -195,9 +195,9 @@ class RandomHistory:
         assert self.feed.manifest
         newest = {e.date: e.newest_snapshot for e in self.feed.manifest.dates if e.newest_snapshot is not None}
         arrival = self.feed.land(EXPORT, list(state.rows.values()))
-        request = self.feed.request([arrival], retention_day=self.job.retention_day)
-        request = replace(request, parent=None, takes_over=Duplicates.REFUSE, newest_snapshots=newest)
-        self.job.commit(self.feed.run(replace(request, plan=Plan.REWRITE)), state, is_publish=False)
+        attempt = self.feed.attempt([arrival], retention_day=self.job.retention_day)
+        attempt = replace(attempt, parent_files=None, takes_over=Duplicates.REFUSE, newest_snapshots=newest)
+        self.job.commit(self.feed.run(replace(attempt, plan=Plan.REWRITE)), state, is_publish=False)
         self.restorable.clear()
 
     def new_column(self) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from dedup_clone.contract.request import Plan
+from dedup_clone.contract.attempt import Plan
 from dedup_spark import storage
 from testkit.spark_job_feed import SparkJobFeed
 from tests.shared.damaged_parquet import claim_type

@@ -108,10 +108,10 @@ def test_landing_that_changes_under_the_job_fails_it_without_a_candidate(
     arrival = area.deliver(1, good(1))
     path = Path(area.uri(arrival.objects[0].name))
     monkeypatch.setattr(job, "copy_forward", lambda *_: path.write_bytes(b"other"))
-    request = area.request([arrival])
+    attempt = area.attempt([arrival])
     with pytest.raises(DeliveryRefused, match=r"part-0\.parquet\] was replaced"):
-        area.run(request)
-    assert not storage.exists(storage.join(request.attempt_uri, "candidate.json"))
+        area.run(attempt)
+    assert not storage.exists(storage.join(attempt.folder_uri, "candidate.json"))
 
 
 def test_objects_newer_than_the_marker_refuse_the_delivery_but_leftovers_do_not(area: SparkJobFeed) -> None:
@@ -157,20 +157,20 @@ def test_a_table_that_cannot_be_deduplicated_is_a_configuration_error(
 
 
 def test_a_request_that_does_not_fit_its_arrivals_is_a_contract_violation(area: SparkJobFeed) -> None:
-    request = area.request([area.deliver(1, good(1))])
+    attempt = area.attempt([area.deliver(1, good(1))])
     with pytest.raises(ContractViolation, match="at least one"):
-        area.run(replace(request, deliveries=()))
-    (requested,) = request.deliveries
+        area.run(replace(attempt, deliveries=()))
+    (requested,) = attempt.deliveries
     other = replace(requested, delivery=replace(requested.delivery, marker_generation=99))
     with pytest.raises(ContractViolation, match="1-99"):
-        area.run(replace(request, deliveries=(other,)))
+        area.run(replace(attempt, deliveries=(other,)))
 
 
 def test_a_complete_attempt_is_left_as_it_is(area: SparkJobFeed) -> None:
-    request = area.request([area.deliver(1, {FILE: b""})])
-    first = area.run(request)
-    storage.write_text(request.deliveries[0].arrival_uri, "not read again")
-    assert area.run(request) == first
+    attempt = area.attempt([area.deliver(1, {FILE: b""})])
+    first = area.run(attempt)
+    storage.write_text(attempt.deliveries[0].arrival_uri, "not read again")
+    assert area.run(attempt) == first
 
 
 def test_the_row_of_a_value_that_cannot_be_cast_counts_from_the_start_of_the_file() -> None:

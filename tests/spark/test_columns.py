@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
 
-from dedup_clone.contract.request import Plan
+from dedup_clone.contract.attempt import Plan
 from dedup_clone.contract.table import Column, ColumnMode, TableContract, UpdateIdMode
 from dedup_spark.column_types import arrow_schema
 from testkit.generated_tables import GeneratedHistory

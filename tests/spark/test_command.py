@@ -16,10 +16,10 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from dedup_clone.contract.attempt import Attempt, Plan
 from dedup_clone.contract.job_run import JobRun
 from dedup_clone.contract.manifest import Candidate
 from dedup_clone.contract.records import from_json, to_json
-from dedup_clone.contract.request import DedupRequest, Plan
 from dedup_clone.orchestration.runners.local_spark_conf import emulator_spark_conf, event_log_conf, local_spark_conf
 from dedup_spark import storage
 from dedup_spark.column_types import arrow_schema
@@ -50,9 +50,9 @@ def row(day: int, product: int, value: int, snapshot_id: int) -> dict[str, Any]:
     return dict(zip(names, (date(2026, 3, day), product, 2072, 1, value, snapshot_id), strict=True))
 
 
-def submit(request: DedupRequest, events: Path | None = None) -> subprocess.CompletedProcess[str]:
-    request_uri = storage.join(request.attempt_uri, "request.json")
-    storage.write_text(request_uri, to_json(request))
+def submit(attempt: Attempt, events: Path | None = None) -> subprocess.CompletedProcess[str]:
+    request_uri = storage.join(attempt.folder_uri, "attempt.json")
+    storage.write_text(request_uri, to_json(attempt))
     host = os.environ["STORAGE_EMULATOR_HOST"]
     event_log = {**event_log_conf(events.as_uri()), "spark.eventLog.compress": "false"} if events else {}
     conf = {**local_spark_conf("1g"), **emulator_spark_conf(host), **event_log, "spark.master": "local[2]"}
@@ -64,8 +64,8 @@ def submit(request: DedupRequest, events: Path | None = None) -> subprocess.Comp
     return subprocess.run(command, env=environment, capture_output=True, text=True, timeout=300, check=False)
 
 
-def read_candidate(request: DedupRequest) -> Candidate:
-    uri = storage.join(request.attempt_uri, "candidate.json")
+def read_candidate(attempt: Attempt) -> Candidate:
+    uri = storage.join(attempt.folder_uri, "candidate.json")
     return from_json(Candidate, storage.read_text(uri), where=uri)
 
 
@@ -83,14 +83,14 @@ def test_publishes_objects_of_any_name_on_cloud_storage_and_copies_dates_that_no
     area.land(1, [row(1, 7, 20, 1), row(1, 8, 5, 1), row(2, 7, 1, 1)])
     unusual = land_objects_of_unusual_names(area)
     area.plan = Plan.WINDOW
-    first = area.request([area.arrive(1)])
+    first = area.attempt([area.arrive(1)])
     done = submit(first)
     assert done.returncode == 0, done.stdout + done.stderr
     candidate = read_candidate(first)
     assert candidate.refused == ()
     area.commit(candidate)
     area.plan = Plan.AUTO
-    second = area.request([area.land(2, [row(1, 7, 21, 2)])])
+    second = area.attempt([area.land(2, [row(1, 7, 21, 2)])])
     events = tmp_path / "events"
     events.mkdir()
     done = submit(second, events)
@@ -124,10 +124,10 @@ def assert_never_silent(log: str) -> None:
     assert max(later - before for before, later in pairwise(times)) < timedelta(seconds=2 * INTERVAL_S)
 
 
-def logged_jobs(events: Path, request: DedupRequest) -> list[str]:
-    """The descriptions of the Spark jobs in the event log of the request's one run, which names its application."""
-    (name,) = storage.list_objects(storage.join(request.attempt_uri, "runs"))
-    uri = storage.join(request.attempt_uri, "runs", name)
+def logged_jobs(events: Path, attempt: Attempt) -> list[str]:
+    """The descriptions of the Spark jobs in the event log of the attempt's one run, which names its application."""
+    (name,) = storage.list_objects(storage.join(attempt.folder_uri, "runs"))
+    uri = storage.join(attempt.folder_uri, "runs", name)
     run = from_json(JobRun, storage.read_text(uri), where=uri)
     logs = [path for path in events.rglob("*") if run.spark_application in path.name and path.is_file()]
     lines = [json.loads(line) for path in logs for line in path.read_text().splitlines() if line.startswith("{")]
@@ -136,11 +136,11 @@ def logged_jobs(events: Path, request: DedupRequest) -> list[str]:
 
 
 def test_failure_ends_with_one_clear_line_and_publishes_nothing(area: SparkJobFeed) -> None:
-    request = area.request([area.land(1, [row(1, 7, 20, 1)])])
-    storage.write_text(request.deliveries[0].arrival_uri, "{}")
-    done = submit(request)
+    attempt = area.attempt([area.land(1, [row(1, 7, 20, 1)])])
+    storage.write_text(attempt.deliveries[0].arrival_uri, "{}")
+    done = submit(attempt)
     assert done.returncode == 1
     last = done.stdout.strip().splitlines()[-1]
     assert "nothing was published" in last
-    assert request.deliveries[0].arrival_uri in last
-    assert not storage.exists(storage.join(request.attempt_uri, "candidate.json"))
+    assert attempt.deliveries[0].arrival_uri in last
+    assert not storage.exists(storage.join(attempt.folder_uri, "candidate.json"))

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from dedup_clone.contract.request import Plan
+from dedup_clone.contract.attempt import Plan
 from dedup_clone.contract.table import UpdateIdMode
 from testkit.spark_job_feed import SparkJobFeed
 from testkit.table_contracts import PRODUCTS
@@ -251,7 +251,7 @@ def test_an_older_snapshot_is_late_in_mode_last_changed(tmp_path: Path, snapshot
     feed.publish(earlier)
     feed.publish(feed.land(8, snap(8, {1: 10})))
     late = earlier if snapshot_id == 7 else feed.land(6, snap(6, {1: 60}))
-    candidate = feed.run(replace(feed.request([late]), deliveries=(feed.requested_delivery(late),)))
+    candidate = feed.run(replace(feed.attempt([late]), deliveries=(feed.requested_delivery(late),)))
     (refused,) = candidate.refused
     assert f"snapshot id [{snapshot_id}] is below [8]" in refused.reason
     assert candidate.manifest is None

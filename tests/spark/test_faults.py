@@ -10,8 +10,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from dedup_clone.contract.attempt import Plan
 from dedup_clone.contract.errors import ContractViolation, DeliveryRefused
-from dedup_clone.contract.request import Plan
 from dedup_spark import storage
 from dedup_spark.plans.adopt import adopt_date
 from dedup_spark.plans.adopt.adopt_date import AdoptDate

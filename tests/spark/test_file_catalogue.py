@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
 
-from dedup_clone.contract.request import Plan
+from dedup_clone.contract.attempt import Plan
 from testkit.spark_job_feed import SparkJobFeed
 from tests.shared.typed_deliveries import parquet
 from tests.spark.file_catalogue import SCHEMA, TABLE, expected, write_catalogue

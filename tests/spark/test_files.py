@@ -12,8 +12,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from dedup_clone.contract.attempt import Plan
 from dedup_clone.contract.manifest import DataFile, Difference
-from dedup_clone.contract.request import Plan
 from dedup_clone.contract.table import UpdateIdMode
 from dedup_spark import plan_selection, storage
 from dedup_spark.comparison import key_reader

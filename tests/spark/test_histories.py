@@ -13,7 +13,7 @@ from random import Random
 import pytest
 from pyspark.sql import SparkSession
 
-from dedup_clone.contract.request import Plan
+from dedup_clone.contract.attempt import Plan
 from testkit.spark_job_feed import SparkJobFeed
 from testkit.table_contracts import PRODUCTS
 from tests.permutations import steps

@@ -15,9 +15,9 @@ from unittest.mock import patch
 
 import pytest
 
+from dedup_clone.contract.attempt import Attempt, Plan
 from dedup_clone.contract.manifest import Candidate
 from dedup_clone.contract.records import from_json
-from dedup_clone.contract.request import DedupRequest, Plan
 from dedup_clone.contract.table import UpdateIdMode
 from dedup_spark import job as job_module
 from dedup_spark import storage
@@ -56,8 +56,8 @@ def counted_writes(killed_before: int | None = None) -> Iterator[Callable[[], in
         yield lambda: seen[0]
 
 
-def candidate_of(request: DedupRequest) -> Candidate | None:
-    uri = storage.join(request.attempt_uri, "candidate.json")
+def candidate_of(attempt: Attempt) -> Candidate | None:
+    uri = storage.join(attempt.folder_uri, "candidate.json")
     return from_json(Candidate, storage.read_text(uri), where=uri) if storage.exists(uri) else None
 
 
@@ -78,17 +78,17 @@ def test_a_job_that_is_killed_before_any_write_can_be_run_again(tmp_path: Path, 
     job.publish(2, plan=plan)
     after = job.state
     feed.manifest, feed.parent = live
-    request = job.request(2)
+    attempt = job.attempt(2)
     with counted_writes() as count:
-        feed.run(request)
+        feed.run(attempt)
     for number in every_third(range(1, count() + 1)):
         feed.manifest, feed.parent = live
         job.state = before
-        request = job.request(2)
+        attempt = job.attempt(2)
         with counted_writes(killed_before=number), pytest.raises(Killed):
-            feed.run(request)
-        left = candidate_of(request)
-        candidate = feed.run(request)
+            feed.run(attempt)
+        left = candidate_of(attempt)
+        candidate = feed.run(attempt)
         assert left in (None, candidate)
         job.commit(candidate, after)
 
@@ -97,16 +97,16 @@ def test_of_two_runs_of_one_request_the_first_to_finish_counts(
     area: SparkJobFeed, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """An orphan finishes first while a retry is under way: the retry finds the candidate when it is done."""
-    request = area.request([area.land(1, rows(1, 1))])
+    attempt = area.attempt([area.land(1, rows(1, 1))])
     orphan: list[Candidate] = []
 
     def copy_while_an_orphan_finishes(*arguments: object) -> None:
         monkeypatch.undo()
-        orphan.append(area.run(request))
+        orphan.append(area.run(attempt))
 
     monkeypatch.setattr(job_module, "copy_forward", copy_while_an_orphan_finishes)
-    assert area.run(request) == orphan[0]
-    names = storage.list_objects(request.attempt_uri)
+    assert area.run(attempt) == orphan[0]
+    names = storage.list_objects(attempt.folder_uri)
     assert sum(name.startswith("files-") for name in names) == 2
     assert str(orphan[0].file_list_uri).rsplit("/", 1)[1] in names
 
@@ -114,15 +114,15 @@ def test_of_two_runs_of_one_request_the_first_to_finish_counts(
 def test_runs_of_one_attempt_share_no_file(area: SparkJobFeed) -> None:
     """Files and fingerprints that are copied keep their names, so each run needs a folder of its own."""
     area.publish(area.land(1, [row(1, 1, 1), row(1, 2, 1, SECOND)]))
-    request = area.request([area.land(2, [row(2, 1, 1)])])
-    candidate = area.run(request)
-    first = set(storage.list_objects(request.data_uri))
-    storage.delete(storage.join(request.attempt_uri, "candidate.json"))
-    area.run(request)
-    second = set(storage.list_objects(request.data_uri)) - first
+    attempt = area.attempt([area.land(2, [row(2, 1, 1)])])
+    candidate = area.run(attempt)
+    first = set(storage.list_objects(attempt.data_uri))
+    storage.delete(storage.join(attempt.folder_uri, "candidate.json"))
+    area.run(attempt)
+    second = set(storage.list_objects(attempt.data_uri)) - first
     assert len(second) == len(first)
     for name in second:
-        storage.delete(storage.join(request.data_uri, name))
+        storage.delete(storage.join(attempt.data_uri, name))
     area.commit(candidate)
     assert found(area) == [(1, 1, 2), (2, 1, 1)]
 
@@ -133,12 +133,12 @@ def test_the_run_after_a_lost_driver_makes_the_whole_table_in_its_own_folder(
 ) -> None:
     area.mode = mode
     area.publish(area.land(1, rows(1, *range(50)) + rows(1, 1, day=SECOND)))
-    request = area.request([area.land(2, [*rows(2, *range(1, 51)), row(2, 1, 10, day=SECOND)])])
+    attempt = area.attempt([area.land(2, [*rows(2, *range(1, 51)), row(2, 1, 10, day=SECOND)])])
     with patch.object(job_module, "copy_forward", side_effect=Killed), pytest.raises(Killed):
-        area.run(request)
-    (lost,) = {name.split("/")[0] for name in storage.list_objects(request.data_uri)}
-    candidate = area.run(request)
-    shutil.rmtree(storage.join(request.data_uri, lost))
+        area.run(attempt)
+    (lost,) = {name.split("/")[0] for name in storage.list_objects(attempt.data_uri)}
+    candidate = area.run(attempt)
+    shutil.rmtree(storage.join(attempt.data_uri, lost))
     area.commit(candidate)
     assert len(found(area)) == 52
     area.publish(area.land(3, rows(3, *range(2, 51))))
@@ -168,20 +168,20 @@ def test_workers_and_drivers_that_get_sigkill_leave_no_candidate_or_a_right_one(
         area.publish(area.land(1, some_rows(1, 0, 20)))
         arrival = area.land(2, some_rows(2, 1, 21))
         began = time.monotonic()
-        area.run(area.request([arrival]))
+        area.run(area.attempt([arrival]))
         seconds = time.monotonic() - began
         assert process.workers()
         before = area.manifest, area.parent
         for kill in [*[process.kill_workers] * KILLS, process.kill_driver]:
-            request = area.request([arrival])
-            area.begin(request)
+            attempt = area.attempt([arrival])
+            area.begin(attempt)
             time.sleep(random.uniform(0, seconds))
             kill()
-            answer, left = process.answer(), candidate_of(request)
+            answer, left = process.answer(), candidate_of(attempt)
             assert (answer, left is not None) in {(DONE, True), (FAILED, False), ("", True), ("", False)}
             if left:
                 area.commit(left)
                 assert table_of(area) == EXPECTED
                 area.manifest, area.parent = before
-    area.commit(SparkJobFeed.run(area, area.request([arrival])))  # by another driver: the test's own process
+    area.commit(SparkJobFeed.run(area, area.attempt([arrival])))  # by another driver: the test's own process
     assert table_of(area) == EXPECTED

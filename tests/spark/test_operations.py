@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
+from dedup_clone.contract.attempt import Duplicates, Plan
 from dedup_clone.contract.errors import ConfigurationError, ContractViolation
 from dedup_clone.contract.manifest import Candidate
-from dedup_clone.contract.request import Duplicates, Plan
 from dedup_clone.contract.table import UpdateIdMode
 from dedup_spark import storage
 from dedup_spark.fingerprints import stored
@@ -27,8 +27,8 @@ LAST_SEEN, LAST_CHANGED = UpdateIdMode.LAST_SEEN, UpdateIdMode.LAST_CHANGED
 
 
 def take_over(area: SparkJobFeed, rows: list[dict[str, Any]], duplicates: Duplicates = Duplicates.REFUSE) -> Candidate:
-    request = area.request([area.land(EXPORT, rows)])
-    candidate = area.run(replace(request, takes_over=duplicates, plan=Plan.REWRITE))
+    attempt = area.attempt([area.land(EXPORT, rows)])
+    candidate = area.run(replace(attempt, takes_over=duplicates, plan=Plan.REWRITE))
     if candidate.manifest:
         area.commit(candidate)
     return candidate
@@ -84,7 +84,7 @@ def test_null_keys_and_update_ids_are_refused_in_words_of_the_table(area: SparkJ
 
 
 def publish(area: SparkJobFeed, snapshot_id: int, rows: list[dict[str, Any]], *erasures: str) -> Candidate:
-    candidate = area.run(replace(area.request([area.land(snapshot_id, rows)]), erasures=erasures))
+    candidate = area.run(replace(area.attempt([area.land(snapshot_id, rows)]), erasures=erasures))
     area.commit(candidate)
     return candidate
 
@@ -168,13 +168,13 @@ def test_a_candidate_says_which_erased_keys_were_delivered(area: SparkJobFeed) -
     assert absent.erased
     assert (absent.erased.delivered, absent.erased.rows) == ((), {})
     arrival = area.land(9, rows(9, 1, 2))
-    request = replace(area.request([arrival]), erasures=(by_product, by_store))
-    both = area.run(request)
+    attempt = replace(area.attempt([arrival]), erasures=(by_product, by_store))
+    both = area.run(attempt)
     area.commit(both)
     assert both.erased
     assert both.erased.rows == {FIRST: 1}
     assert len(both.erased.delivered) == 2
-    replay = replace(area.request([]), deliveries=(area.requested_delivery(arrival),), erasures=request.erasures)
+    replay = replace(area.attempt([]), deliveries=(area.requested_delivery(arrival),), erasures=attempt.erasures)
     assert area.run(replay).erased is None
 
 

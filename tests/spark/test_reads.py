@@ -11,8 +11,8 @@ from typing import Any
 import pyarrow.parquet as pq
 import pytest
 
+from dedup_clone.contract.attempt import Plan
 from dedup_clone.contract.delivery import Arrival
-from dedup_clone.contract.request import Plan
 from dedup_clone.contract.table import UpdateIdMode
 from dedup_spark import storage
 from dedup_spark.comparison.key_reader import KeyReader

@@ -12,7 +12,7 @@ import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as f
 
-from dedup_clone.contract.request import Plan
+from dedup_clone.contract.attempt import Plan
 from dedup_clone.contract.table import UpdateIdMode
 from dedup_spark.column_types import spark_schema
 from dedup_spark.comparison import duplicate_keys

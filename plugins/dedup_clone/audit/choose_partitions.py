@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
 
 from dedup_clone.checks.partition_checks import EXPIRATION_TOLERANCE
+from dedup_clone.contract.attempt import URIS_PER_JOB
 from dedup_clone.contract.errors import ConfigurationError
 from dedup_clone.contract.manifest import FileList, Manifest
-from dedup_clone.contract.request import URIS_PER_JOB
 from dedup_clone.publish.services import Services
 from dedup_clone.state.audits import AuditOutcome, Audits, AuditsFile
 

@@ -104,3 +104,13 @@ def split_backlog(waiting: Iterable[Delivery], included: Iterable[Delivery], exc
         newest[delivery.snapshot_id] = max(newest.get(delivery.snapshot_id, 0), delivery.marker_generation)
     apply = tuple(d for d in candidates if d.marker_generation == newest[d.snapshot_id])
     return Backlog(apply=apply, superseded=tuple(d for d in candidates if d not in apply))
+
+
+def newly_live(applied: Iterable[Delivery], published: Iterable[Delivery]) -> list[Delivery]:
+    """Those of the `applied` deliveries that were never live before, in ascending precedence.
+
+    `published`: what the live generation includes, and what a rollback took out. A delivery counts as live before if
+    it, or a later delivery of its snapshot, is among them.
+    """
+    latest = {delivery.snapshot_id: delivery for delivery in sorted(published)}
+    return [d for d in sorted(applied) if d.snapshot_id not in latest or latest[d.snapshot_id] < d]

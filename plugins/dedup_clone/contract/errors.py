@@ -8,7 +8,7 @@ class DedupCloneError(Exception):
 
 
 class ContractViolation(DedupCloneError):
-    """A stored record (request, manifest, arrival, CURRENT) is lost or malformed, or tables or files contradict it."""
+    """A stored record (attempt, manifest, arrival, CURRENT) is lost or malformed, or tables or files contradict it."""
 
 
 class ConfigurationError(DedupCloneError):

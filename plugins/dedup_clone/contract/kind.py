@@ -1,4 +1,4 @@
-"""What an attempt does: stored in CURRENT, in its request, in its manifest and in its ledger record."""
+"""What an attempt does: stored in CURRENT, in the attempt, in its manifest and in its ledger record."""
 
 from __future__ import annotations
 

@@ -13,8 +13,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import date
 
+from dedup_clone.contract.attempt import MAX_TABLE_FILES, URIS_PER_JOB, Attempt
 from dedup_clone.contract.delivery import Arrival, Delivery, LandedObject
-from dedup_clone.contract.request import MAX_TABLE_FILES, URIS_PER_JOB, DedupRequest
 
 SUFFIX = ".parquet"
 _MAX_NAMED_PROBLEMS = 5
@@ -37,12 +37,10 @@ class ObjectVersion:
     size: int
 
 
-def data_objects(
-    request: DedupRequest, arrival: Arrival, uri: Callable[[str], str]
-) -> tuple[list[DataObject], list[str]]:
+def data_objects(attempt: Attempt, arrival: Arrival, uri: Callable[[str], str]) -> tuple[list[DataObject], list[str]]:
     """The delivery's data files, and one text for each reason to refuse the delivery.
 
-    If the request names dates, only files of these dates are returned.
+    If the attempt names dates, only files of these dates are returned.
     """
     sizes = {landed.name: landed.size for landed in arrival.objects}
     problems = [
@@ -55,21 +53,21 @@ def data_objects(
         name = _name_below(arrival, landed.name)
         if is_ignored(name, landed.size):
             continue
-        problem, day = _check_name(name, request)
+        problem, day = _check_name(name, attempt)
         if problem:
             problems.append(f"object [{_printable(uri(name))}] {problem}")
-        elif request.dates is None or day in request.dates:
+        elif attempt.dates is None or day in attempt.dates:
             files.append(DataObject(name, landed, day))
     folder = _printable(uri(""))
     if not files and not problems:
         problems.append(f"folder [{folder}] holds no data files [*{SUFFIX}]")
     # An SQL engine names all files in the configuration of one job, and BigQuery limits their number. A takeover (of an
     # exported table) has no limit, because its rows are written into new files.
-    limit = MAX_TABLE_FILES if request.engine.runs_spark else URIS_PER_JOB
-    if len(files) > limit and request.takes_over is None:
+    limit = MAX_TABLE_FILES if attempt.engine.runs_spark else URIS_PER_JOB
+    if len(files) > limit and attempt.takes_over is None:
         problems.append(
             f"folder [{folder}] holds [{len(files)}] data files, expected at most [{limit}] for engine "
-            f"[{request.engine}]: write fewer, larger files"
+            f"[{attempt.engine}]: write fewer, larger files"
         )
     return files, problems
 
@@ -143,7 +141,7 @@ def is_ignored(name: str, size: int) -> bool:
     return any(part.startswith(".") or (part.startswith("_") and "=" not in part) for part in name.split("/"))
 
 
-def _check_name(name: str, request: DedupRequest) -> tuple[str | None, date | None]:
+def _check_name(name: str, attempt: Attempt) -> tuple[str | None, date | None]:
     """What is wrong with a data file's name, or None; and the date of its folder, or None outside date folders."""
     if not name.endswith(SUFFIX):
         return f"is no data file, expected a name that ends in [{SUFFIX}]", None
@@ -152,10 +150,10 @@ def _check_name(name: str, request: DedupRequest) -> tuple[str | None, date | No
         return f"has {unusable} in its name, which no load job can name: write it under another name", None
     if "" in name.split("/"):
         return "is in a folder without a name, expected one slash between two names", None
-    if not request.date_folders:
+    if not attempt.date_folders:
         return None, None
-    day = _folder_date(name, request.table.partition_column)
-    expected = f"{request.table.partition_column}=YYYY-MM-DD"
+    day = _folder_date(name, attempt.table.partition_column)
+    expected = f"{attempt.table.partition_column}=YYYY-MM-DD"
     return (f"is in no folder [{expected}], expected [{expected}/FILE{SUFFIX}]" if day is None else None), day
 
 

@@ -6,16 +6,16 @@ A manifest never changes. Checks compare it with the metadata of tables, so they
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import date, datetime
 from enum import StrEnum
 
+from dedup_clone.contract.attempt import Plan
 from dedup_clone.contract.delivery import Delivery
 from dedup_clone.contract.engine import Engine
 from dedup_clone.contract.erasure import ErasedRows
 from dedup_clone.contract.kind import Kind
 from dedup_clone.contract.records import record_digest
-from dedup_clone.contract.request import Plan
 from dedup_clone.contract.table import TableContract, UpdateIdMode
 
 
@@ -248,9 +248,9 @@ class DedupMetrics:
     bytes of refused deliveries, of erasures and of the table of changes.
     """
 
-    bytes_read: int
-    bytes_written: int
-    seconds: dict[str, float]
+    bytes_read: int = 0
+    bytes_written: int = 0
+    seconds: dict[str, float] = field(default_factory=dict)
     dates: tuple[DateMetrics, ...] = ()
 
 
@@ -259,7 +259,7 @@ class Candidate:
     """The result of the dedup job. `manifest` is None when every delivery was refused: there is nothing to publish.
 
     Writing `candidate.json` is the job's commit point. The object is created only if it is absent. So if two runs have
-    the same request (a retry, and a first run that is still alive), the first to end wins.
+    the same attempt (a retry, and a first run that is still alive), the first to end wins.
 
     - file_list_uri, load_uris_uri: where the list of files, and the list of URIs to load, are stored. Their names are
       unique to each run of the job. None without a manifest, and for an engine that writes no files.
@@ -267,17 +267,17 @@ class Candidate:
     - erased: None if no key of the feed was ever erased, and for a replay that changes nothing.
     - reused_from: the attempt whose dedup job made the files; empty if the attempt's own job did. A replay that accepts
       a failed check takes them from the attempt that the check stopped.
-    - changes_uri: URI of the list of the files with rows for the table `FEED_changes`. None if the request asks for no
+    - changes_uri: URI of the list of the files with rows for the table `FEED_changes`. None if the attempt asks for no
       changes, without a parent that has dates within the retention, and for an erasure.
     """
 
-    manifest: Manifest | None
-    file_list_uri: str | None
-    load_uris_uri: str | None
-    deliveries: tuple[DeliveryMetrics, ...]
-    refused: tuple[RefusedDelivery, ...]
-    examples: tuple[KeyExample, ...]
-    metrics: DedupMetrics
+    manifest: Manifest | None = None
+    file_list_uri: str | None = None
+    load_uris_uri: str | None = None
+    deliveries: tuple[DeliveryMetrics, ...] = ()
+    refused: tuple[RefusedDelivery, ...] = ()
+    examples: tuple[KeyExample, ...] = ()
+    metrics: DedupMetrics = DedupMetrics()
     erased: ErasedRows | None = None
     changes_uri: str | None = None
     reused_from: str = ""

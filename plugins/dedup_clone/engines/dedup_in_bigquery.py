@@ -1,4 +1,4 @@
-"""The dedup task of the SQL engines, without Airflow: makes the candidate of a dedup request.
+"""The dedup task of the SQL engines, without Airflow: makes the candidate of a dedup attempt.
 
 The candidate says what the load task will write to staging; the dedup task itself writes nothing there. The candidate
 is written last, and only if the attempt has none yet, like that of the Spark job. Every BigQuery job of the task
@@ -10,12 +10,11 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import replace
 
+from dedup_clone.contract.attempt import Attempt
 from dedup_clone.contract.errors import ContractViolation, JobFailed
 from dedup_clone.contract.landed_objects import refusal_reason
 from dedup_clone.contract.manifest import Candidate, DedupMetrics, DeliveryMetrics, RefusedDelivery
-from dedup_clone.contract.request import DedupRequest
 from dedup_clone.contract.table import nullable
 from dedup_clone.engines.delivery_examination import ExaminedDelivery, examine, require_unchanged
 from dedup_clone.engines.sql_manifest import CountedDates, build_manifest, count_dates
@@ -23,67 +22,54 @@ from dedup_clone.publish.attempt_jobs import load_configuration, query_configura
 from dedup_clone.publish.services import Services
 
 
-def dedup_in_bigquery(services: Services, attempt: str) -> None:
+def dedup_in_bigquery(services: Services, attempt_id: str) -> None:
     """Write the attempt's candidate, unless it exists.
 
     Raises DeliveryRefused when landed files changed while BigQuery read them; ContractViolation when target was changed
-    or has row access policies, or a record such as the request is gone; CheckFailed when a query would read more than
+    or has row access policies, or a record such as the attempt is gone; CheckFailed when a query would read more than
     the feed's `max_bytes_billed`; LostRace when the attempt has lost the lease; JobFailed; OutcomeUnknown after too
     many failed jobs of one step.
     """
-    services.current.require_intent(attempt)
-    if services.manifests.candidate(attempt) is not None:
+    services.current.require_intent(attempt_id)
+    if services.manifests.candidate(attempt_id) is not None:
         return
-    request = services.manifests.request(attempt)
-    if request is None:
-        name = services.store.uri(services.layout.request(attempt))
-        raise ContractViolation(f"[{name}] is gone: clear the run from its first task.")
-    _require_no_row_policies(services, request)
-    services.manifests.write_candidate(attempt, _make_candidate(services, request))
+    attempt = services.manifests.attempt(attempt_id)
+    _require_no_row_policies(services, attempt)
+    services.manifests.write_candidate(attempt.id, _make_candidate(services, attempt))
 
 
-def _require_no_row_policies(services: Services, request: DedupRequest) -> None:
+def _require_no_row_policies(services: Services, attempt: Attempt) -> None:
     """Raise ContractViolation if target has row access policies: a query might miss rows that the policies hide."""
     target = services.feed.target
-    policies = services.warehouse.policies(target).row_access if request.parent else ()
+    policies = services.warehouse.policies(target).row_access if attempt.parent else ()
     if policies:
         raise ContractViolation(
-            f"Target [{target}] has row access policies [{', '.join(policies)}], so engine [{request.engine}] may not "
+            f"Target [{target}] has row access policies [{', '.join(policies)}], so engine [{attempt.engine}] may not "
             f"see all rows of target: replay with engine [spark], and declare the policies in the feed's file."
         )
 
 
-def _make_candidate(services: Services, request: DedupRequest) -> Candidate:
+def _make_candidate(services: Services, attempt: Attempt) -> Candidate:
     seconds: dict[str, float] = {}  # the duration of each phase
     with _timed(seconds, "examine"):
-        examination = examine(services, request)
+        examination = examine(services, attempt)
     with _timed(seconds, "append"):
-        applied, undecodable = _load_incoming(services, request, examination.valid)
+        applied, undecodable = _load_incoming(services, attempt, examination.valid)
     refused = examination.refused + undecodable
     for item in refused:
         services.log(f"refused: {item.reason}", snapshot_id=item.delivery.snapshot_id)
-    candidate = Candidate(
-        manifest=None,
-        file_list_uri=None,
-        load_uris_uri=None,
-        deliveries=(),
-        refused=refused,
-        examples=(),
-        metrics=DedupMetrics(examination.bytes_processed, bytes_written=0, seconds=seconds),
-    )
     if not applied:
-        return candidate
+        return Candidate(refused=refused, metrics=DedupMetrics(examination.bytes_processed, seconds=seconds))
     with _timed(seconds, "evidence"):
-        counted = _count(services, request, applied)
+        counted = _count(services, attempt, applied)
     with _timed(seconds, "verify"):
-        require_unchanged(services, request, applied)
+        require_unchanged(services, attempt, applied)
     surplus = counted.surplus_rows()
-    return replace(
-        candidate,
+    return Candidate(
         manifest=build_manifest(
-            request,
+            attempt,
             counted,
-            None if request.parent is None else services.manifests.read(request.parent.generation),
+            None if attempt.parent is None else services.manifests.read(attempt.parent),
             tuple(item.delivery for item in applied),
             delivered_rows_dropped=sum(item.dropped_rows for item in applied),
             now=services.now(),
@@ -92,8 +78,9 @@ def _make_candidate(services: Services, request: DedupRequest) -> Candidate:
             DeliveryMetrics(item.delivery, item.rows, item.dropped_rows, surplus[item.delivery.snapshot_id])
             for item in applied
         ),
+        refused=refused,
         examples=counted.key_examples(),
-        metrics=DedupMetrics(examination.bytes_processed + counted.bytes_processed, bytes_written=0, seconds=seconds),
+        metrics=DedupMetrics(examination.bytes_processed + counted.bytes_processed, seconds=seconds),
     )
 
 
@@ -104,16 +91,16 @@ def _timed(seconds: dict[str, float], phase: str) -> Iterator[None]:
     seconds[phase] = round(time.monotonic() - start, 3)
 
 
-def _count(services: Services, request: DedupRequest, applied: tuple[ExaminedDelivery, ...]) -> CountedDates:
+def _count(services: Services, attempt: Attempt, applied: tuple[ExaminedDelivery, ...]) -> CountedDates:
     first_days = [item.first_day for item in applied if item.first_day]
     last_days = [item.last_day for item in applied if item.last_day]
     if not first_days:
         return CountedDates((), 0)  # every row of every delivery is older than the retention
-    return count_dates(services, request, min(first_days), max(last_days))
+    return count_dates(services, attempt, min(first_days), max(last_days))
 
 
 def _load_incoming(
-    services: Services, request: DedupRequest, examined: tuple[ExaminedDelivery, ...]
+    services: Services, attempt: Attempt, examined: tuple[ExaminedDelivery, ...]
 ) -> tuple[tuple[ExaminedDelivery, ...], tuple[RefusedDelivery, ...]]:
     """Create the incoming table anew and append each delivery, by a free load job of its own.
 
@@ -127,26 +114,26 @@ def _load_incoming(
         return (), ()
     options = services.feed.table.options.to_contract()
     sql = services.warehouse.render(
-        "ddl/create_incoming.sql", names=services.names, table=request.table, options=options
+        "ddl/create_incoming.sql", names=services.names, table=attempt.table, options=options
     )
-    run_step_job(services, request.attempt, "incoming", query_configuration(services, "incoming", sql, {}))
+    run_step_job(services, attempt.id, "incoming", query_configuration(services, "incoming", sql, {}))
     loaded, refused = [], []
-    numbers = {item.delivery: number for number, item in enumerate(request.deliveries, start=1)}
+    numbers = {item.delivery: number for number, item in enumerate(attempt.deliveries, start=1)}
     for item in examined:
         configuration = load_configuration(
             services,
             "append",
             list(item.uris),
             services.names.incoming_table,
-            map(nullable, request.table.columns),
+            map(nullable, attempt.table.columns),
             writeDisposition="WRITE_APPEND",
         )
         try:
-            run_step_job(services, request.attempt, f"append_{numbers[item.delivery]}", configuration)
+            run_step_job(services, attempt.id, f"append_{numbers[item.delivery]}", configuration)
             loaded.append(item)
         except JobFailed as error:
             if not error.is_invalid_input:
                 raise
-            reason = refusal_reason(request.feed, item.delivery, [f"BigQuery cannot load its files: {error.message}"])
+            reason = refusal_reason(attempt.feed, item.delivery, [f"BigQuery cannot load its files: {error.message}"])
             refused.append(RefusedDelivery(item.delivery, reason))
     return tuple(loaded), tuple(refused)

@@ -1,4 +1,4 @@
-"""Decides which deliveries of a dedup request an SQL engine applies, and which it refuses, by examining landed files.
+"""Decides which deliveries of an attempt an SQL engine applies, and which it refuses, by examining landed files.
 
 Parquet footers show which files have the same physical schema. For each such schema, a dry run reads the columns of one
 file. One query per delivery counts the rows that break the data contract. No table is written.
@@ -11,15 +11,15 @@ from dataclasses import dataclass, replace
 from datetime import date
 from typing import Any
 
+from dedup_clone.contract.attempt import Attempt
 from dedup_clone.contract.delivery import Arrival, Delivery, LandedObject
 from dedup_clone.contract.errors import DeliveryRefused, JobFailed
 from dedup_clone.contract.landed_objects import data_objects, describe_no_rows, empty_files, refusal_reason
 from dedup_clone.contract.manifest import RefusedDelivery
 from dedup_clone.contract.parquet_columns import describe_undeclared
-from dedup_clone.contract.request import DedupRequest
 from dedup_clone.contract.table import Column, ColumnMode
 from dedup_clone.publish.attempt_jobs import external_table, limited_query_configuration, run_step_job
-from dedup_clone.publish.planning.landing_changes import changes_since_arrival, object_uri
+from dedup_clone.publish.early_refusals import changes_since_arrival, object_uri
 from dedup_clone.publish.services import Services
 from dedup_clone.state.parquet_footers import ParquetFooter, ParquetLeaf, read_footers
 
@@ -58,38 +58,38 @@ class Examination:
     bytes_processed: int
 
 
-def examine(services: Services, request: DedupRequest) -> Examination:
+def examine(services: Services, attempt: Attempt) -> Examination:
     """Validate each requested delivery.
 
     Raises what `run_step_job` raises, JobFailed only when BigQuery fails for another reason than the files. Raises
     CheckFailed when a query would read more than the feed's `max_bytes_billed`.
     """
     valid, refused, bytes_processed = [], [], 0
-    for number, item in enumerate(request.deliveries, start=1):
-        examiner = _Examiner(services, request, services.arrivals.read(item.delivery), number)
+    for number, item in enumerate(attempt.deliveries, start=1):
+        examiner = _Examiner(services, attempt, services.arrivals.read(item.delivery), number)
         examined, problems = examiner.examine()
         bytes_processed += examiner.bytes_processed
         if examined is None:
-            refused.append(RefusedDelivery(item.delivery, refusal_reason(request.feed, item.delivery, problems)))
+            refused.append(RefusedDelivery(item.delivery, refusal_reason(attempt.feed, item.delivery, problems)))
         else:
             valid.append(examined)
     return Examination(tuple(valid), tuple(refused), bytes_processed)
 
 
-def require_unchanged(services: Services, request: DedupRequest, applied: tuple[ExaminedDelivery, ...]) -> None:
+def require_unchanged(services: Services, attempt: Attempt, applied: tuple[ExaminedDelivery, ...]) -> None:
     """Raise DeliveryRefused when landed files changed while BigQuery read them."""
     for examined in applied:
         changes = changes_since_arrival(services, examined.arrival)
         if changes:
-            raise DeliveryRefused(refusal_reason(request.feed, examined.delivery, changes))
+            raise DeliveryRefused(refusal_reason(attempt.feed, examined.delivery, changes))
 
 
 class _Examiner:
-    """Validates one delivery, the `number`-th of its request."""
+    """Validates one delivery, the `number`-th of its attempt."""
 
-    def __init__(self, services: Services, request: DedupRequest, arrival: Arrival, number: int) -> None:
+    def __init__(self, services: Services, attempt: Attempt, arrival: Arrival, number: int) -> None:
         self._services = services
-        self._request = request
+        self._attempt = attempt
         self._arrival = arrival
         self._number = number
         self.bytes_processed = 0
@@ -97,7 +97,7 @@ class _Examiner:
     def examine(self) -> tuple[ExaminedDelivery | None, list[str]]:
         """The examined delivery and no problems; or None and the problems for which the delivery is refused."""
         uri = object_uri(self._arrival)
-        objects, problems = data_objects(self._request, self._arrival, uri)
+        objects, problems = data_objects(self._attempt, self._arrival, uri)
         files = [item.landed for item in objects]
         problems += empty_files(objects, uri)
         problems += changes_since_arrival(self._services, self._arrival)
@@ -113,7 +113,7 @@ class _Examiner:
             if not error.is_invalid_input:
                 raise
             return None, [f"BigQuery cannot read its files: {error.message}"]
-        problems = [problem for count in counts for problem in _row_problems(self._request, self._arrival, count)]
+        problems = [problem for count in counts for problem in _row_problems(self._attempt, self._arrival, count)]
         if not counts:  # the query has a row for each file that has rows
             problems = [describe_no_rows(uri(""), len(files))]
         if problems:
@@ -141,22 +141,22 @@ class _Examiner:
             found = jobs.dry_run_schema(f"SELECT * FROM {_LANDED_TABLE}", external_table(_LANDED_TABLE, [uri]))
         except JobFailed as error:
             return [f"cannot be read by BigQuery: {error.message}"]
-        return column_problems(self._request.table.columns, _with_datetime(found, iter(footer.leaves)))
+        return column_problems(self._attempt.table.columns, _with_datetime(found, iter(footer.leaves)))
 
     def _count_rows(self, uris: tuple[str, ...]) -> list[Mapping[str, Any]]:
         """The result of examine_delivery.sql: one row for each file that has rows. Raises JobFailed."""
-        services, request = self._services, self._request
+        services, attempt = self._services, self._attempt
         parameters = {
             "snapshot_id": ("INT64", str(self._arrival.delivery.snapshot_id)),
-            "retention_day": ("DATE", request.retention_day.isoformat()),
-            "latest_day": ("DATE", request.latest_day.isoformat()),
-            "date_folders": ("BOOL", str(request.date_folders).lower()),
+            "retention_day": ("DATE", attempt.retention_day.isoformat()),
+            "latest_day": ("DATE", attempt.latest_day.isoformat()),
+            "date_folders": ("BOOL", str(attempt.date_folders).lower()),
         }
-        sql = services.warehouse.render("engines/examine_delivery.sql", names=services.names, table=request.table)
+        sql = services.warehouse.render("engines/examine_delivery.sql", names=services.names, table=attempt.table)
         configuration = limited_query_configuration(
             services, "examine", sql, parameters, tableDefinitions=external_table(_LANDED_TABLE, uris)
         )
-        job = run_step_job(services, request.attempt, f"examine_{self._number}", configuration)
+        job = run_step_job(services, attempt.id, f"examine_{self._number}", configuration)
         self.bytes_processed += job.bytes_processed
         return list(services.warehouse.jobs.rows(job.job_id))
 
@@ -209,9 +209,9 @@ def _with_datetime(found: Iterable[Column], leaves: Iterator[ParquetLeaf]) -> tu
     return tuple(columns)
 
 
-def _row_problems(request: DedupRequest, arrival: Arrival, count: Mapping[str, Any]) -> list[str]:
+def _row_problems(attempt: Attempt, arrival: Arrival, count: Mapping[str, Any]) -> list[str]:
     """One text for each rule that a file's rows break. `count`: the row of examine_delivery.sql for the file."""
-    table, date_column = request.table, request.table.partition_column
+    table, date_column = attempt.table, attempt.table.partition_column
     problems = [
         f"column [{null['name']}]: {null['row_count']} rows are [NULL], expected none"
         for null in sorted(count["null_counts"], key=lambda item: str(item["name"]))
@@ -220,7 +220,7 @@ def _row_problems(request: DedupRequest, arrival: Arrival, count: Mapping[str, A
     if count["late_rows"]:
         problems.append(
             f"column [{date_column}]: {count['late_rows']} rows have a date up to [{count['last_day']}], "
-            f"expected at most [{request.latest_day}]"
+            f"expected at most [{attempt.latest_day}]"
         )
     if count["other_day_rows"]:
         folder_day = str(count["file_name"]).rsplit("/", 2)[1].partition("=")[2]

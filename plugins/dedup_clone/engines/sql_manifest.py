@@ -12,6 +12,7 @@ from datetime import date, datetime
 from typing import Any
 
 from dedup_clone.checks.partition_checks import has_expired, roll_back_to
+from dedup_clone.contract.attempt import Attempt
 from dedup_clone.contract.delivery import Delivery
 from dedup_clone.contract.engine import Engine
 from dedup_clone.contract.errors import ContractViolation
@@ -24,7 +25,6 @@ from dedup_clone.contract.manifest import (
     Manifest,
     newest_snapshot,
 )
-from dedup_clone.contract.request import DedupRequest
 from dedup_clone.publish.attempt_jobs import limited_query_configuration, run_step_job
 from dedup_clone.publish.services import Services
 
@@ -58,17 +58,17 @@ class CountedDates:
         return tuple(examples)
 
 
-def count_dates(services: Services, request: DedupRequest, first_day: date, last_day: date) -> CountedDates:
+def count_dates(services: Services, attempt: Attempt, first_day: date, last_day: date) -> CountedDates:
     """Count the rows of the delivered dates, which are between `first_day` and `last_day`.
 
     Raises what `run_step_job` raises, and CheckFailed if the query would read more than the feed's `max_bytes_billed`.
     """
     sql = services.warehouse.render(
-        "engines/evidence.sql", names=services.names, table=request.table, has_parent=request.parent is not None
+        "engines/evidence.sql", names=services.names, table=attempt.table, has_parent=attempt.parent is not None
     )
-    parameters = date_parameters(request.retention_day, first_day, last_day)
+    parameters = date_parameters(attempt.retention_day, first_day, last_day)
     configuration = limited_query_configuration(services, "evidence", sql, parameters)
-    job = run_step_job(services, request.attempt, "evidence", configuration)
+    job = run_step_job(services, attempt.id, "evidence", configuration)
     return CountedDates(tuple(services.warehouse.jobs.rows(job.job_id)), job.bytes_processed)
 
 
@@ -79,7 +79,7 @@ def date_parameters(retention_day: date, first_day: date, last_day: date) -> dic
 
 
 def build_manifest(
-    request: DedupRequest,
+    attempt: Attempt,
     counted: CountedDates,
     parent: Manifest | None,
     applied: tuple[Delivery, ...],
@@ -94,30 +94,30 @@ def build_manifest(
     retention.
     """
     parent_entries = {entry.date: entry for entry in parent.dates} if parent else {}
-    retained = {day: entry for day, entry in parent_entries.items() if day >= request.retention_day}
+    retained = {day: entry for day, entry in parent_entries.items() if day >= attempt.retention_day}
     entries = {day: _copied_forward(entry) for day, entry in retained.items()}
     for row in counted.rows:
         day = row["found_day"]
-        _require_parent_complete(request, row, retained.get(day), now)
-        entries[day] = _entry(request, row, retained.get(day))
+        _require_parent_complete(attempt, row, retained.get(day), now)
+        entries[day] = _entry(attempt, row, retained.get(day))
     return Manifest(
-        feed=request.feed,
-        kind=request.kind,
-        generation=request.generation,
+        feed=attempt.feed,
+        kind=attempt.kind,
+        generation=attempt.generation,
         parent=parent.generation if parent else None,
         restores=None,
-        engine=request.engine,
-        table=request.table,
-        update_id_mode=request.update_id_mode,
-        retention_day=request.retention_day,
+        engine=attempt.engine,
+        table=attempt.table,
+        update_id_mode=attempt.update_id_mode,
+        retention_day=attempt.retention_day,
         data_folder=None,
         file_list_digest="",
-        deliveries=request.included_deliveries(applied),
-        excluded=request.excluded,
+        deliveries=attempt.included_deliveries(applied),
+        excluded=attempt.excluded,
         applied=applied,
-        code_version=request.code_version,
-        run_id=request.run_id,
-        attempt=request.attempt,
+        code_version=attempt.code_version,
+        run_id=attempt.run_id,
+        attempt=attempt.id,
         created_at=now,
         dropped_rows=delivered_rows_dropped + sum(e.rows for day, e in parent_entries.items() if day not in retained),
         dates=tuple(entries[day] for day in sorted(entries)),
@@ -137,9 +137,9 @@ def _copied_forward(entry: DateEntry) -> DateEntry:
     )
 
 
-def _entry(request: DedupRequest, row: Mapping[str, Any], parent_entry: DateEntry | None) -> DateEntry:
+def _entry(attempt: Attempt, row: Mapping[str, Any], parent_entry: DateEntry | None) -> DateEntry:
     """The entry of a delivered date. `row`: of engines/evidence.sql."""
-    form = f" (form {request.form})" if request.engine is Engine.BIGQUERY else ""
+    form = f" (form {attempt.form})" if attempt.engine is Engine.BIGQUERY else ""
     snapshot_ids = [tie["snapshot_id"] for tie in row["ties"]]
     return DateEntry(
         date=row["found_day"],
@@ -148,7 +148,7 @@ def _entry(request: DedupRequest, row: Mapping[str, Any], parent_entry: DateEntr
         changed=row["changed"],
         survivors=row["survivors"],
         ties=sum(tie["surplus"] for tie in row["ties"]),
-        plan=DateOutcome(request.engine),
+        plan=DateOutcome(attempt.engine),
         plan_reason=f"the engine's statement{form}, over target and the deliveries",
         min_update_id=row["min_update_id"],
         max_update_id=row["max_update_id"],
@@ -156,12 +156,12 @@ def _entry(request: DedupRequest, row: Mapping[str, Any], parent_entry: DateEntr
         key_fingerprint=None,
         content_fingerprint=None,
         files_digest="",
-        newest_snapshot=newest_snapshot(request.update_id_mode, snapshot_ids, parent_entry),
+        newest_snapshot=newest_snapshot(attempt.update_id_mode, snapshot_ids, parent_entry),
     )
 
 
 def _require_parent_complete(
-    request: DedupRequest, row: Mapping[str, Any], parent_entry: DateEntry | None, now: datetime
+    attempt: Attempt, row: Mapping[str, Any], parent_entry: DateEntry | None, now: datetime
 ) -> None:
     """Raise ContractViolation unless target has as many rows of the date as the parent. An expired date may be gone.
 
@@ -172,9 +172,9 @@ def _require_parent_complete(
         row["row_count"] - row["new_keys"],
         parent_entry.rows if parent_entry else 0,
     )
-    if found == expected or (found == 0 and has_expired(day, request.table.retention_days, now)):
+    if found == expected or (found == 0 and has_expired(day, attempt.table.retention_days, now)):
         return
     raise ContractViolation(
         f"Date [{day}] has [{found}] keys in target, expected [{expected}] as the parent's manifest says: "
-        f"somebody changed target. Next: {roll_back_to(request.parent.generation if request.parent else 0)}."
+        f"somebody changed target. Next: {roll_back_to(attempt.parent or 0)}."
     )

@@ -7,6 +7,7 @@ from typing import Any
 
 from dedup_clone.checks.check_result import Level
 from dedup_clone.checks.partition_checks import check_rows
+from dedup_clone.contract.attempt import Attempt
 from dedup_clone.contract.engine import Engine, SqlForm
 from dedup_clone.contract.errors import ContractViolation
 from dedup_clone.contract.manifest import Candidate, DateOutcome, Manifest
@@ -23,7 +24,6 @@ from dedup_clone.publish.attempt_jobs import (
 from dedup_clone.publish.load import finish_load, table_load_configuration
 from dedup_clone.publish.records.attempt_records import find_swap
 from dedup_clone.publish.services import Services
-from dedup_clone.publish.step_specs import PublishSpec
 from dedup_clone.state.staging import StagingState
 
 # A statement that was PENDING for a shorter time did not wait for other statements.
@@ -31,7 +31,7 @@ _MIN_WAIT = timedelta(seconds=1)
 
 
 def staging_configuration(
-    services: Services, spec: PublishSpec, candidate: Candidate, manifest: Manifest
+    services: Services, attempt: Attempt, candidate: Candidate, manifest: Manifest
 ) -> dict[str, Any]:
     """The configuration of the job that fills staging with the rows of the manifest's generation.
 
@@ -42,16 +42,16 @@ def staging_configuration(
     if candidate.load_uris_uri is not None:
         return table_load_configuration(services, candidate, manifest)
     if manifest.engine is Engine.BIGQUERY:
-        return _deduplicate_configuration(services, spec, manifest)
+        return _deduplicate_configuration(services, attempt, manifest)
     if manifest.engine is Engine.MERGE:
-        return _merge_configuration(services, spec, manifest)
+        return _merge_configuration(services, attempt, manifest)
     raise ContractViolation(
-        f"Attempt [{spec.attempt}] of engine [{manifest.engine}] names no files to load: clear the run from its "
+        f"Attempt [{attempt.id}] of engine [{manifest.engine}] names no files to load: clear the run from its "
         f"first task."
     )
 
 
-def finish_staging(services: Services, spec: PublishSpec, candidate: Candidate, manifest: Manifest) -> None:
+def finish_staging(services: Services, attempt: Attempt, candidate: Candidate, manifest: Manifest) -> None:
     """Record in STAGING (state/staging.py) that staging is loaded, and drop an SQL engine's incoming table.
 
     Call it when the job has succeeded. A MERGE that waited until other DML statements on staging had ended may have
@@ -61,32 +61,30 @@ def finish_staging(services: Services, spec: PublishSpec, candidate: Candidate, 
     """
     # This task drops the incoming table last. So if it is gone, an earlier try has replaced the rows where necessary.
     has_incoming_table = services.warehouse.table(services.names.incoming_table) is not None
-    if manifest.engine is Engine.MERGE and has_incoming_table and _waited_for_others(services, spec):
+    if manifest.engine is Engine.MERGE and has_incoming_table and _waited_for_others(services, attempt):
         services.log("other DML statements ran on staging before the MERGE: a SELECT replaces all rows of staging")
-        configuration = _deduplicate_configuration(services, spec, manifest, REPLACE_STEP)
-        run_step_job(services, spec.attempt, REPLACE_STEP, configuration)
-    finish_load(services, spec, manifest)
+        configuration = _deduplicate_configuration(services, attempt, manifest, REPLACE_STEP)
+        run_step_job(services, attempt.id, REPLACE_STEP, configuration)
+    finish_load(services, attempt, manifest)
     if candidate.load_uris_uri is None:
         services.warehouse.alterations.drop(services.names.incoming_table)
 
 
 def _deduplicate_configuration(
-    services: Services, spec: PublishSpec, manifest: Manifest, step: str = LOAD_STEP
+    services: Services, attempt: Attempt, manifest: Manifest, step: str = LOAD_STEP
 ) -> dict[str, Any]:
     """The query that replaces all rows of staging; a script if the table has REQUIRED columns.
 
     `step`: the attempt's step, for the job's label and for errors.
     """
     parameters = {"retention_day": ("DATE", manifest.retention_day.isoformat())}
-    request = services.manifests.request(spec.attempt)
-    form = services.feed.form if request is None else request.form
     if _has_required(manifest.table.columns):  # BigQuery refuses such a table as the destination of a query
-        sql = _render(services, spec, manifest, "bigquery/replace_required", form)
+        sql = _render(services, attempt, manifest, "bigquery/replace_required", attempt.form)
         return limited_query_configuration(services, step, sql, parameters)
     return limited_query_configuration(
         services,
         step,
-        _render(services, spec, manifest, "bigquery/deduplicate", form),
+        _render(services, attempt, manifest, "bigquery/deduplicate", attempt.form),
         parameters,
         destinationTable=table_reference(services, services.names.staging_table),
         createDisposition="CREATE_NEVER",
@@ -98,14 +96,14 @@ def _has_required(columns: tuple[Column, ...]) -> bool:
     return any(column.mode is ColumnMode.REQUIRED or _has_required(column.fields) for column in columns)
 
 
-def _merge_configuration(services: Services, spec: PublishSpec, manifest: Manifest) -> dict[str, Any]:
+def _merge_configuration(services: Services, attempt: Attempt, manifest: Manifest) -> dict[str, Any]:
     """A MERGE into staging; if staging may hold other rows than the parent's, the query that replaces all its rows."""
-    if spec.parent is None or change_of_staging(services, services.manifests.read(spec.parent)):
-        return _deduplicate_configuration(services, spec, manifest)
+    if attempt.parent is None or change_of_staging(services, services.manifests.read(attempt.parent)):
+        return _deduplicate_configuration(services, attempt, manifest)
     delivered = [entry.date for entry in manifest.dates if entry.plan != DateOutcome.COPIED_FORWARD]
     delivered = delivered or [manifest.retention_day]  # without a delivered date no row is merged: any bounds will do
     parameters = date_parameters(manifest.retention_day, min(delivered), max(delivered))
-    sql = _render(services, spec, manifest, "merge/merge")
+    sql = _render(services, attempt, manifest, "merge/merge")
     return limited_query_configuration(services, LOAD_STEP, sql, parameters)
 
 
@@ -128,23 +126,23 @@ def change_of_staging(services: Services, parent: Manifest) -> str | None:
     return None
 
 
-def _waited_for_others(services: Services, spec: PublishSpec) -> bool:
+def _waited_for_others(services: Services, attempt: Attempt) -> bool:
     """Whether a statement of the load's script was PENDING for at least _MIN_WAIT.
 
     A statement is PENDING while other DML statements change its table.
     """
-    job = find_step_job(services, spec.attempt, LOAD_STEP).metadata
+    job = find_step_job(services, attempt.id, LOAD_STEP).metadata
     statements = services.warehouse.child_jobs(job.job_id) if job is not None else []
     return any(s.created_at and s.started_at and s.started_at - s.created_at >= _MIN_WAIT for s in statements)
 
 
 def _render(
-    services: Services, spec: PublishSpec, manifest: Manifest, name: str, form: SqlForm = SqlForm.QUALIFY
+    services: Services, attempt: Attempt, manifest: Manifest, name: str, form: SqlForm = SqlForm.QUALIFY
 ) -> str:
     return services.warehouse.render(
         f"engines/{name}.sql",
         names=services.names,
         table=manifest.table,
-        has_parent=spec.parent is not None,
+        has_parent=attempt.parent is not None,
         form=form,
     )

@@ -13,6 +13,7 @@ from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
+from dedup_clone.contract.attempt import Attempt
 from dedup_clone.contract.changes import NEW_ROW
 from dedup_clone.contract.engine import Engine
 from dedup_clone.contract.errors import CheckFailed
@@ -21,7 +22,6 @@ from dedup_clone.contract.records import to_json
 from dedup_clone.engines.staging_job import change_of_staging
 from dedup_clone.publish.load import finish_load
 from dedup_clone.publish.services import Services
-from dedup_clone.publish.step_specs import PublishSpec
 from dedup_clone.state.staging import Staging, StagingState
 from dedup_clone.state.streamed_changes import StreamedChanges
 from dedup_clone.warehouse.row_messages import sequence_number
@@ -34,7 +34,7 @@ APPLY_TIMEOUT_FACTOR = 3
 
 
 def changes_to_stream(
-    services: Services, spec: PublishSpec, candidate: Candidate, manifest: Manifest
+    services: Services, attempt: Attempt, candidate: Candidate, manifest: Manifest
 ) -> FileList | None:
     """The files with the rows to stream; None if a load job must fill staging.
 
@@ -43,25 +43,25 @@ def changes_to_stream(
     """
     if manifest.engine is not Engine.CDC or manifest.restores is not None:
         return None
-    if candidate.changes_uri is None or spec.parent is None:
-        why = "it is the first generation" if spec.parent is None else "the parent has no date within the retention"
+    if candidate.changes_uri is None or attempt.parent is None:
+        why = "it is the first generation" if attempt.parent is None else "the parent has no date within the retention"
         services.log(f"loads staging instead of streaming changes: {why}")
         return None
-    parent = services.manifests.read(spec.parent)
+    parent = services.manifests.read(attempt.parent)
     changes = services.manifests.file_list(candidate.changes_uri)
-    if _earlier_try_began(services, spec):
+    if _earlier_try_began(services, attempt):
         return changes
     reason = _reason_to_load(services, manifest, parent, changes)
     if reason is None:
         return changes
-    services.log(f"loads staging instead of streaming changes: {reason}", generation=spec.generation)
+    services.log(f"loads staging instead of streaming changes: {reason}", generation=attempt.generation)
     return None
 
 
-def _earlier_try_began(services: Services, spec: PublishSpec) -> bool:
+def _earlier_try_began(services: Services, attempt: Attempt) -> bool:
     """Whether an earlier try of this attempt's task began to stream."""
     staging = services.staging.read()
-    return staging is not None and staging.is_streamed and staging.attempt == spec.attempt
+    return staging is not None and staging.is_streamed and staging.attempt == attempt.id
 
 
 def _reason_to_load(services: Services, manifest: Manifest, parent: Manifest, changes: FileList) -> str | None:
@@ -77,18 +77,18 @@ def _reason_to_load(services: Services, manifest: Manifest, parent: Manifest, ch
     return change_of_staging(services, parent)
 
 
-def stream_changes(services: Services, spec: PublishSpec, manifest: Manifest, changes: FileList) -> None:
+def stream_changes(services: Services, attempt: Attempt, manifest: Manifest, changes: FileList) -> None:
     """Stream the rows, and return when BigQuery has acknowledged all. Raises JobFailed, and LostRace without the lease.
 
     Does nothing if an earlier try of the task streamed all rows and BigQuery is not overdue with applying them.
     """
-    streamed = services.store.read_record(StreamedChanges, services.layout.streamed_changes(spec.attempt))
+    streamed = services.store.read_record(StreamedChanges, services.layout.streamed_changes(attempt.id))
     if streamed is not None and not streamed.is_overdue:
         return
-    services.current.require_intent(spec.attempt)
+    services.current.require_intent(attempt.id)
     began_at, staging = services.now(), services.feed.staging
     services.staging.write(
-        Staging(StagingState.LOADING, spec.attempt, spec.generation, manifest.digest, is_streamed=True)
+        Staging(StagingState.LOADING, attempt.id, attempt.generation, manifest.digest, is_streamed=True)
     )
     services.warehouse.cdc.prepare(staging, manifest.table.keys, services.feed.cdc.max_staleness_minutes)
     appender = services.warehouse.cdc.open_stream(staging, manifest.table.columns)
@@ -97,8 +97,8 @@ def stream_changes(services: Services, spec: PublishSpec, manifest: Manifest, ch
         for row, sequence in _rows(services, manifest, changes):
             appender.append(row, sequence)
             if time.monotonic() >= next_report_at:
-                services.current.require_intent(spec.attempt)
-                services.log(f"streamed {appender.rows} of {changes.row_count} rows", generation=spec.generation)
+                services.current.require_intent(attempt.id)
+                services.log(f"streamed {appender.rows} of {changes.row_count} rows", generation=attempt.generation)
                 next_report_at = time.monotonic() + _PROGRESS_S
         appender.finish()
     finally:
@@ -112,8 +112,8 @@ def stream_changes(services: Services, spec: PublishSpec, manifest: Manifest, ch
         acknowledged_at=watermark.observed_at,  # by BigQuery's clock, like the watermarks that are compared with it
         bytes_billed=watermark.bytes_billed,
     )
-    services.store.put(services.layout.streamed_changes(spec.attempt), to_json(record))
-    services.log(f"streamed {record.rows} rows, {record.size} bytes", generation=spec.generation)
+    services.store.put(services.layout.streamed_changes(attempt.id), to_json(record))
+    services.log(f"streamed {record.rows} rows, {record.size} bytes", generation=attempt.generation)
 
 
 def _rows(services: Services, manifest: Manifest, files: FileList) -> Iterator[tuple[dict[str, Any], str]]:
@@ -133,13 +133,13 @@ def _rows(services: Services, manifest: Manifest, files: FileList) -> Iterator[t
                     yield row, sequences[row[id_column]]
 
 
-def finish_if_applied(services: Services, spec: PublishSpec, manifest: Manifest) -> bool:
+def finish_if_applied(services: Services, attempt: Attempt, manifest: Manifest) -> bool:
     """Return whether BigQuery has applied all rows that were streamed into staging.
 
     If it has, record that staging holds the generation. Raises CheckFailed when BigQuery takes longer than
     APPLY_TIMEOUT_FACTOR times `max_staleness`, and what `finish_load` raises.
     """
-    record = services.store.read_record(StreamedChanges, services.layout.streamed_changes(spec.attempt))
+    record = services.store.read_record(StreamedChanges, services.layout.streamed_changes(attempt.id))
     assert record
     if record.applied_at is None:
         watermark = services.warehouse.cdc.watermark(services.names, services.feed.staging)
@@ -153,7 +153,7 @@ def finish_if_applied(services: Services, spec: PublishSpec, manifest: Manifest)
             is_overdue=not is_applied and watermark.observed_at >= overdue_at,
             bytes_billed=record.bytes_billed + watermark.bytes_billed,
         )
-        services.store.put(services.layout.streamed_changes(spec.attempt), to_json(record))
+        services.store.put(services.layout.streamed_changes(attempt.id), to_json(record))
         if record.is_overdue:
             raise CheckFailed(
                 f"BigQuery has not applied the changes streamed into [{services.feed.staging}] within [{max_minutes}] "
@@ -163,5 +163,5 @@ def finish_if_applied(services: Services, spec: PublishSpec, manifest: Manifest)
             )
     if record.applied_at is None:
         return False
-    finish_load(services, spec, manifest)
+    finish_load(services, attempt, manifest)
     return True

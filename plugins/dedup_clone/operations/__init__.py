@@ -2,7 +2,7 @@
 
 XRequest    the fields of its form
 preview     the text that the person who approves it reads, and the refusals; acquires no lease, changes nothing
-prepare     its first task after the approval, which acquires the lease and returns the run's spec
+prepare     its first task after the approval, which acquires the lease and writes the run's attempt
 
 and with the steps that no other operation has. Load, check, swap and commit are those of a publish (`publish/`).
 

@@ -9,16 +9,15 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from dedup_clone.checks.check_result import Level
 from dedup_clone.checks.option_checks import OR_REMOVE
 from dedup_clone.checks.table_checks import check_layout, check_table_expiration
-from dedup_clone.contract.engine import Engine
+from dedup_clone.contract.attempt import Attempt, Duplicates
 from dedup_clone.contract.errors import BootstrapRefused, ConfigurationError
 from dedup_clone.contract.kind import Kind
-from dedup_clone.contract.request import Duplicates
-from dedup_clone.operations.first_task import acquire_lease, count_by_date, recover_before
+from dedup_clone.operations.first_task import count_by_date, recover_before
 from dedup_clone.operations.takeover import (
     comparison_text,
     duplicates_text,
@@ -26,6 +25,7 @@ from dedup_clone.operations.takeover import (
     observe_table,
     refuse_problems,
     table_problems,
+    take_over_export,
 )
 from dedup_clone.publish.date_ranges import DATES_NAMED, format_dates
 from dedup_clone.publish.existing_table import (
@@ -34,15 +34,13 @@ from dedup_clone.publish.existing_table import (
     existing_table_names,
     save_bootstrap_record,
 )
+from dedup_clone.publish.planning.begin_attempt import begin_attempt
 from dedup_clone.publish.planning.staging_table import prepare_staging
 from dedup_clone.publish.records.publish_costs import price_text, size_text
 from dedup_clone.publish.services import Services
-from dedup_clone.publish.step_specs import PublishSpec
 from dedup_clone.publish.waiting_deliveries import waiting_names
 
 DUPLICATES_SQL_FILE = "bootstrap/duplicates.sql"
-# The snapshot id in the spec of a bootstrap, whose rows nobody has read yet.
-SNAPSHOT_UNKNOWN = 0
 _NAME = re.compile(r"(?:(?P<dataset>[A-Za-z_][A-Za-z0-9_]*)\.)?(?P<table>[A-Za-z0-9_][A-Za-z0-9_-]*)")
 
 
@@ -99,8 +97,8 @@ def preview(services: Services, request: BootstrapRequest, count_limit_bytes: in
     return existing.version, "\n".join(lines)
 
 
-def prepare(services: Services, request: BootstrapRequest, version_shown: str) -> PublishSpec:
-    """Recover a dead run, read the table again, acquire the lease, record which table is taken over. Returns the spec.
+def prepare(services: Services, request: BootstrapRequest, version_shown: str) -> Attempt:
+    """Recover a dead run, read the table again, acquire the lease, write the attempt and which table it takes over.
 
     `version_shown` is the table's version in the preview. Raises LeaseHeld, LostRace, BootstrapRefused when the table
     cannot be bootstrapped or was changed since the preview, and what `recover_before` raises.
@@ -112,26 +110,23 @@ def prepare(services: Services, request: BootstrapRequest, version_shown: str) -
             f"Table [{existing.name}] was changed since it was shown, and not by the bootstrap. Stop whatever writes "
             f"it, then trigger the bootstrap again."
         )
-    intent = acquire_lease(services, request, Kind.BOOTSTRAP, None)
-    prepare_staging(services)
-    record = BootstrapRecord(existing, request.duplicates, request.compared_dates)
-    save_bootstrap_record(services, intent.attempt, record)
-    services.log(
-        f"acquired the lease for attempt [{intent.attempt}]: takes over [{existing.name}], {existing.rows} rows in "
-        f"{len(existing.partitions)} dates",
-        generation=intent.generation,
-    )
     left_out = f", without {_expired_text(existing)}" if existing.expired else ""
-    return PublishSpec(
-        feed=services.feed.feed,
-        generation=intent.generation,
-        attempt=intent.attempt,
-        parent=None,
-        engine=Engine.SPARK,
-        snapshot_id=SNAPSHOT_UNKNOWN,
-        request_uri=services.store.uri(services.layout.request(intent.attempt)),
-        reason=f"takes over [{existing.name}]{left_out}, duplicates [{request.duplicates}]: {request.reason}",
+    reason = f"takes over [{existing.name}]{left_out}, duplicates [{request.duplicates}]: {request.reason}"
+    attempt = begin_attempt(services, request, Kind.BOOTSTRAP, None, reason=reason)
+    attempt = replace(
+        take_over_export(services, attempt, request.duplicates, None),
+        retention_day=existing.oldest,
+        latest_day=existing.latest,
     )
+    services.manifests.write_attempt(attempt)
+    prepare_staging(services)
+    save_bootstrap_record(services, attempt.id, BootstrapRecord(existing, request.compared_dates))
+    services.log(
+        f"acquired the lease for attempt [{attempt.id}]: takes over [{existing.name}], {existing.rows} rows in "
+        f"{len(existing.partitions)} dates",
+        generation=attempt.generation,
+    )
+    return attempt
 
 
 def _read_existing_table(services: Services, source_table: str) -> ExistingTable:

@@ -13,20 +13,20 @@ from datetime import UTC, datetime
 from decimal import Decimal
 from typing import Any
 
+from dedup_clone.contract.attempt import Attempt, Plan
 from dedup_clone.contract.engine import Engine
 from dedup_clone.contract.erasure import Erasure, KeysToErase, parse_keys
 from dedup_clone.contract.errors import ConfigurationError, ContractViolation
 from dedup_clone.contract.kind import Kind
 from dedup_clone.contract.manifest import Manifest
-from dedup_clone.contract.request import Plan
 from dedup_clone.contract.table import NUMERIC_CONTEXT
-from dedup_clone.operations.first_task import acquire_lease, count_by_date, live_manifest, recover_before
+from dedup_clone.operations.first_task import count_by_date, live_manifest, recover_before
 from dedup_clone.publish.attempt_jobs import find_step_job, query_configuration
-from dedup_clone.publish.check import check_before_dedup
 from dedup_clone.publish.date_ranges import format_dates
+from dedup_clone.publish.early_checks import check_before_dedup
+from dedup_clone.publish.planning.begin_attempt import begin_attempt
 from dedup_clone.publish.planning.declared_changes import refuse_impossible_changes
-from dedup_clone.publish.planning.dedup_request import build_dedup_request
-from dedup_clone.publish.planning.parent_generation import parent_reference, require_readable_parent
+from dedup_clone.publish.planning.parent_generation import parent_files, require_readable_parent
 from dedup_clone.publish.planning.staging_table import prepare_staging
 from dedup_clone.publish.prune import prune
 from dedup_clone.publish.records.changes_table import changes_job_id
@@ -35,7 +35,6 @@ from dedup_clone.publish.records.index_refresh import refresh_index
 from dedup_clone.publish.records.lost_changes import forget_change_rows
 from dedup_clone.publish.records.publish_costs import size_text
 from dedup_clone.publish.services import Services
-from dedup_clone.publish.step_specs import PublishSpec
 from dedup_clone.publish.waiting_deliveries import waiting_names
 from dedup_clone.state.layout import names_up_to
 from dedup_clone.state.pending_changes import PendingChangesFolder
@@ -85,48 +84,34 @@ def preview(services: Services, request: ErasureRequest, count_limit_bytes: int)
     return "\n".join(lines)
 
 
-def prepare(services: Services, request: ErasureRequest) -> PublishSpec:
-    """Recover a dead run, acquire the lease, prepare staging, write the dedup request. Returns the spec.
+def prepare(services: Services, request: ErasureRequest) -> Attempt:
+    """Recover a dead run, acquire the lease, prepare staging, write the attempt.
 
-    Raises LeaseHeld, LostRace, and what `recover_before`, `_read_keys`, `_require_erasable` and `parent_reference`
-    raise.
+    Raises LeaseHeld, LostRace, and what `recover_before`, `_read_keys`, `_require_erasable` and `parent_files` raise.
     """
     _read_keys(services, request.keys_file)
     recover_before(services, request)
     live = _require_erasable(services)
-    intent = acquire_lease(services, request, Kind.ERASE, live.generation)
+    attempt = begin_attempt(
+        services, request, Kind.ERASE, live.generation, reason=request.reason, snapshot_id=live.snapshot_id
+    )
     prepare_staging(services)  # the new generation has the columns that the feed file declares by now
-    oldest, latest = services.retention_window()
-    dedup_request = build_dedup_request(
-        services,
-        intent,
-        engine=Engine.SPARK,
+    attempt = replace(
+        attempt,
         plan=Plan.AUTO,
-        date_folders=services.feed.landing.date_folders,
-        oldest=oldest,
-        latest=latest,
-        deliveries=(),
         folded=live.deliveries,
         excluded=live.excluded,
-        parent=parent_reference(services, intent.attempt, live, Engine.SPARK, oldest=oldest),
+        parent_files=parent_files(services, attempt, live),
         erasures=erasure_uris(services, live.generation),
         erases=services.store.uri(services.layout.keys_to_erase(request.keys_file)),
     )
+    services.manifests.write_attempt(attempt)
     services.log(
-        f"acquired the lease for attempt [{intent.attempt}]: erases the keys of [{dedup_request.erases}]",
+        f"acquired the lease for attempt [{attempt.id}]: erases the keys of [{attempt.erases}]",
         snapshot_id=live.snapshot_id,
-        generation=intent.generation,
+        generation=attempt.generation,
     )
-    return PublishSpec(
-        feed=services.feed.feed,
-        generation=intent.generation,
-        attempt=intent.attempt,
-        parent=intent.parent,
-        engine=Engine.SPARK,
-        snapshot_id=live.snapshot_id,
-        request_uri=services.manifests.write_request(dedup_request),
-        reason=request.reason,
-    )
+    return attempt
 
 
 def delete_leftovers(services: Services, request: ErasureRequest) -> list[str]:

@@ -17,7 +17,7 @@ from dedup_clone.contract.schema_change import added_columns, relaxed_columns, w
 from dedup_clone.contract.table import Column, TableContract
 from dedup_clone.contract.table_rebuild import needs_rebuild, rebuild_problems
 from dedup_clone.operations.rebuild import copy_bytes
-from dedup_clone.publish.check import results_before_dedup
+from dedup_clone.publish.early_checks import results_before_dedup
 from dedup_clone.publish.planning.declared_changes import lost_dates, refusals
 from dedup_clone.publish.planning.declared_options import staging_options, swap_options
 from dedup_clone.publish.planning.parent_generation import unreadable_parent

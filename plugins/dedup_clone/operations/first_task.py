@@ -4,26 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from datetime import date
-from typing import Protocol
 
 from dedup_clone.contract.errors import ConfigurationError
-from dedup_clone.contract.kind import Kind
 from dedup_clone.contract.manifest import Manifest
 from dedup_clone.publish.attempt_jobs import query_configuration
 from dedup_clone.publish.date_ranges import MAX_RANGE_DAYS
+from dedup_clone.publish.planning.begin_attempt import Form
 from dedup_clone.publish.recovery import recover
 from dedup_clone.publish.services import Services
-from dedup_clone.state.current import Intent
-
-
-class Form(Protocol):
-    """What the forms of all operations have: which run was triggered with it."""
-
-    @property
-    def dag_id(self) -> str: ...
-
-    @property
-    def run_id(self) -> str: ...
 
 
 def live_manifest(services: Services, operation: str, *, shown: int | None = None) -> Manifest:
@@ -65,10 +53,3 @@ def recover_before(services: Services, form: Form) -> None:
     """Commit or discard what a dead run has begun. Raises what `CurrentFile.read_for` and `recover` raise."""
     services.current.read_for(services.environment)
     recover(services, dag_id=form.dag_id, run_id=form.run_id)
-
-
-def acquire_lease(services: Services, form: Form, kind: Kind, parent: int | None) -> Intent:
-    """Acquire the lease to build on generation `parent`. Raises what `CurrentFile.acquire_lease` raises."""
-    return services.current.acquire_lease(
-        services.environment, parent, kind, dag_id=form.dag_id, run_id=form.run_id, now=services.now()
-    )

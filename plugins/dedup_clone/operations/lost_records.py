@@ -14,9 +14,8 @@ from dedup_clone.contract.errors import LostRace
 from dedup_clone.contract.manifest import Candidate
 from dedup_clone.contract.records import to_json, to_plain
 from dedup_clone.publish.attempt_jobs import attempt_job_id, query_configuration
-from dedup_clone.publish.records.attempt_records import find_swap
+from dedup_clone.publish.records.attempt_records import SWAP_PARAMETERS, SwapSpec, find_swap
 from dedup_clone.publish.services import Services
-from dedup_clone.publish.step_specs import SWAP_PARAMETERS, SwapSpec
 from dedup_clone.state.current import Current
 from dedup_clone.warehouse.metadata import TableMetadata
 

@@ -14,11 +14,11 @@ from typing import Any
 from dedup_clone.checks.check_result import Level
 from dedup_clone.checks.option_checks import check_undeclared_options
 from dedup_clone.checks.table_checks import check_layout
+from dedup_clone.contract.attempt import Attempt, Duplicates
 from dedup_clone.contract.engine import Engine
 from dedup_clone.contract.errors import ConfigurationError, JobFailed
 from dedup_clone.contract.kind import Kind
 from dedup_clone.contract.manifest import Manifest
-from dedup_clone.contract.request import Duplicates
 from dedup_clone.contract.schema_change import added_columns, refused_table_changes
 from dedup_clone.contract.table import TableContract
 from dedup_clone.contract.table_rebuild import (
@@ -28,16 +28,17 @@ from dedup_clone.contract.table_rebuild import (
     makes_staging_anew,
     rebuild_problems,
 )
-from dedup_clone.operations.first_task import acquire_lease, live_manifest, recover_before
+from dedup_clone.operations.first_task import live_manifest, recover_before
 from dedup_clone.operations.takeover import (
     comparison_text,
     drop_export,
     duplicates_text,
     export_existing,
     observe_table,
+    take_over_export,
 )
 from dedup_clone.publish.attempt_jobs import find_step_job, query_configuration, run_step_job
-from dedup_clone.publish.check import results_before_dedup
+from dedup_clone.publish.early_checks import results_before_dedup
 from dedup_clone.publish.existing_table import (
     BootstrapRecord,
     read_bootstrap_record,
@@ -45,6 +46,7 @@ from dedup_clone.publish.existing_table import (
     save_bootstrap_record,
 )
 from dedup_clone.publish.load import read_candidate
+from dedup_clone.publish.planning.begin_attempt import begin_attempt
 from dedup_clone.publish.planning.declared_changes import shortens_retention
 from dedup_clone.publish.planning.declared_options import staging_options, swap_options
 from dedup_clone.publish.planning.parent_generation import changed_target
@@ -53,7 +55,6 @@ from dedup_clone.publish.records.changes_table import change_rows_to_lose
 from dedup_clone.publish.records.erasure_records import erasures_up_to
 from dedup_clone.publish.records.publish_costs import price_text
 from dedup_clone.publish.services import Services
-from dedup_clone.publish.step_specs import PublishSpec
 from dedup_clone.publish.waiting_deliveries import waiting_names
 from dedup_clone.warehouse.metadata import TableMetadata
 from dedup_clone.warehouse.table_options import without_removed_columns
@@ -112,45 +113,44 @@ def preview(services: Services, request: RebuildRequest) -> tuple[int, str]:
     return live.generation, "\n".join(lines)
 
 
-def prepare(services: Services, request: RebuildRequest, live_shown: int) -> PublishSpec:
-    """Recover a dead run and acquire the lease. Returns the run's spec.
+def prepare(services: Services, request: RebuildRequest, live_shown: int) -> Attempt:
+    """Recover a dead run, acquire the lease, write the attempt.
 
     `live_shown`: the generation that was live in the preview. Raises LeaseHeld, LostRace, and what `recover_before` and
     `_require_rebuildable` raise.
     """
     recover_before(services, request)
     live = _require_rebuildable(services, request, shown=live_shown)
-    intent = acquire_lease(services, request, Kind.REBUILD, live.generation)
-    services.log(f"acquired the lease for attempt [{intent.attempt}]: rebuild", generation=intent.generation)
-    return PublishSpec(
-        feed=services.feed.feed,
-        generation=intent.generation,
-        attempt=intent.attempt,
-        parent=intent.parent,
-        engine=Engine.SPARK,
-        snapshot_id=live.snapshot_id,
-        request_uri=services.store.uri(services.layout.request(intent.attempt)),
+    attempt = begin_attempt(
+        services,
+        request,
+        Kind.REBUILD,
+        live.generation,
         reason=f"rebuild: {request.reason}",
-        rebuilds=True,
+        snapshot_id=live.snapshot_id,
     )
+    attempt = take_over_export(services, attempt, request.duplicates, live)
+    services.manifests.write_attempt(attempt)
+    services.log(f"acquired the lease for attempt [{attempt.id}]: rebuild", generation=attempt.generation)
+    return attempt
 
 
-def export(services: Services, request: RebuildRequest, spec: PublishSpec) -> None:
-    """Export target's rows, and write the dedup job's request. Safe to repeat.
+def export(services: Services, request: RebuildRequest, attempt: Attempt) -> None:
+    """Export target's rows. Safe to repeat.
 
     If columns change, the rows are first copied into the incoming table, which has the declared columns, and exported
     from there.
 
     Raises BootstrapRefused, LostRace, JobFailed, and ConfigurationError for a value that does not fit its new type.
     """
-    live, names = services.manifests.read(spec.parent or 0), services.names
+    live, names = services.manifests.read(attempt.parent or 0), services.names
     configuration = _query_of_rows(services, live, request.renamed, COPY_SQL_FILE)
     if configuration is not None:
-        if find_step_job(services, spec.attempt, COPY_STEP).metadata is None:
-            services.current.require_intent(spec.attempt)
+        if find_step_job(services, attempt.id, COPY_STEP).metadata is None:
+            services.current.require_intent(attempt.id)
             services.warehouse.alterations.drop(names.incoming_table)
         try:
-            run_step_job(services, spec.attempt, COPY_STEP, configuration)
+            run_step_job(services, attempt.id, COPY_STEP, configuration)
         except JobFailed as error:
             if not error.is_invalid_input:
                 raise
@@ -160,23 +160,23 @@ def export(services: Services, request: RebuildRequest, spec: PublishSpec) -> No
             ) from error
     table = names.target_table if configuration is None else names.incoming_table
     existing = observe_table(services, names.dataset, table, is_target=configuration is None)
-    save_bootstrap_record(services, spec.attempt, BootstrapRecord(existing, request.duplicates, request.compared_dates))
-    export_existing(services, spec.attempt)
+    save_bootstrap_record(services, attempt.id, BootstrapRecord(existing, request.compared_dates))
+    export_existing(services, attempt.id)
 
 
-def prepare_staging_layout(services: Services, spec: PublishSpec) -> None:
+def prepare_staging_layout(services: Services, attempt: Attempt) -> None:
     """After the dedup job has accepted the rows, give staging the declared columns. Safe to repeat."""
-    _, manifest = read_candidate(services, spec)
-    set_layout_of_staging(services, spec.attempt, manifest)
+    _, manifest = read_candidate(services, attempt)
+    set_layout_of_staging(services, attempt.id, manifest)
 
 
-def prepare_swap(services: Services, spec: PublishSpec) -> None:
+def prepare_swap(services: Services, attempt: Attempt) -> None:
     """Right before the swap, check that nobody changed the exported table, and give target the declared clustering.
 
     Raises BootstrapRefused. Safe to repeat.
     """
-    existing, table = read_bootstrap_record(services, spec.attempt).existing, services.feed.table.to_contract()
-    target, live = services.warehouse.table(services.feed.target), services.manifests.read(spec.parent or 0)
+    existing, table = read_bootstrap_record(services, attempt.id).existing, services.feed.table.to_contract()
+    target, live = services.warehouse.table(services.feed.target), services.manifests.read(attempt.parent or 0)
     is_clustered = target is not None and target.cluster_by == table.cluster_by != live.table.cluster_by
     # If target has the declared clustering and not the live generation's, an earlier try of this task set it. That
     # changed the table's version.

@@ -13,7 +13,7 @@ from dedup_clone.contract.kind import Kind
 from dedup_clone.contract.manifest import Manifest
 from dedup_clone.contract.table import float64_columns
 from dedup_clone.operations.erase import drop_pending_changes
-from dedup_clone.operations.first_task import acquire_lease, recover_before
+from dedup_clone.operations.first_task import recover_before
 from dedup_clone.publish.attempt_jobs import table_reference
 from dedup_clone.publish.planning.parent_generation import changed_target
 from dedup_clone.publish.planning.partition_export import (
@@ -86,7 +86,14 @@ def prepare(services: Services, request: RetirementRequest) -> Retirement:
         return retired
     recover_before(services, request)
     live = _require_retirable(services, request)
-    intent = acquire_lease(services, request, Kind.RETIRE, live.generation if live else None)
+    intent = services.current.acquire_lease(
+        services.environment,
+        live.generation if live else None,
+        Kind.RETIRE,
+        dag_id=request.dag_id,
+        run_id=request.run_id,
+        now=services.now(),
+    )
     record = Retirement(
         retired_at=services.now(),
         run_id=request.run_id,

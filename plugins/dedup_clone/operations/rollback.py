@@ -13,21 +13,22 @@ from datetime import datetime, timedelta
 import dedup_clone
 from dedup_clone.checks.check_result import Level
 from dedup_clone.checks.partition_checks import check_rows, check_staging_unchanged
+from dedup_clone.contract.attempt import Attempt
 from dedup_clone.contract.delivery import Delivery
 from dedup_clone.contract.errors import ConfigurationError
 from dedup_clone.contract.kind import Kind
 from dedup_clone.contract.manifest import Candidate, DateEntry, DateOutcome, DedupMetrics, Manifest
 from dedup_clone.contract.schema_change import added_columns, refused_table_changes, widened_columns
-from dedup_clone.operations.first_task import acquire_lease, live_manifest, recover_before
-from dedup_clone.publish.check import check_before_dedup
+from dedup_clone.operations.first_task import live_manifest, recover_before
 from dedup_clone.publish.date_ranges import format_dates
+from dedup_clone.publish.early_checks import check_before_dedup
+from dedup_clone.publish.planning.begin_attempt import begin_attempt
 from dedup_clone.publish.records.attempt_records import find_swap
 from dedup_clone.publish.records.erasure_records import last_erasure_generation
 from dedup_clone.publish.records.index_refresh import GENERATIONS_LISTED
 from dedup_clone.publish.services import Services
-from dedup_clone.publish.step_specs import PublishSpec
 from dedup_clone.publish.waiting_deliveries import excluded_after, waiting_names
-from dedup_clone.state.current import Intent, lease_held_error
+from dedup_clone.state.current import lease_held_error
 from dedup_clone.state.index import published_records
 from dedup_clone.state.staging import StagingState
 
@@ -93,8 +94,8 @@ def preview(services: Services, request: RollbackRequest) -> tuple[int, str]:
     return live.generation, "\n".join(lines)
 
 
-def prepare(services: Services, request: RollbackRequest, live_shown: int) -> PublishSpec:
-    """Recover a dead run, acquire the lease, write the restored generation as candidate. Returns the run's spec.
+def prepare(services: Services, request: RollbackRequest, live_shown: int) -> Attempt:
+    """Recover a dead run, acquire the lease, write the attempt, and the restored generation as its candidate.
 
     `live_shown`: the generation that was live in the preview. Raises LeaseHeld while another run is at work, LostRace,
     ConfigurationError when the generation cannot be restored, and what `recover_before` and `live_manifest` raise.
@@ -102,27 +103,26 @@ def prepare(services: Services, request: RollbackRequest, live_shown: int) -> Pu
     recover_before(services, request)
     live = live_manifest(services, "roll back", shown=live_shown)
     restorable = _find_restorable(services, request.generation, live)
-    intent = acquire_lease(services, request, Kind.ROLLBACK, live.generation)
-    manifest = _restored_manifest(services, restorable.manifest, intent, live)
-    services.manifests.write_candidate(intent.attempt, _candidate(services, restorable.manifest, manifest))
+    attempt = begin_attempt(
+        services,
+        request,
+        Kind.ROLLBACK,
+        live.generation,
+        reason=request.reason,
+        engine=restorable.manifest.engine,
+        snapshot_id=restorable.snapshot_id,
+    )
+    attempt = replace(attempt, restores=restorable.manifest.generation, restored_at=restorable.restored_at)
+    services.manifests.write_attempt(attempt)
+    manifest = _restored_manifest(services, restorable.manifest, attempt, live)
+    services.manifests.write_candidate(attempt.id, _candidate(services, restorable.manifest, manifest))
     services.log(
-        f"acquired the lease for attempt [{intent.attempt}]: restores generation {restorable.manifest.generation} by "
+        f"acquired the lease for attempt [{attempt.id}]: restores generation {restorable.manifest.generation} by "
         f"{restorable.how}, excludes {[d.name for d in manifest.excluded]}",
         snapshot_id=restorable.snapshot_id,
-        generation=intent.generation,
+        generation=attempt.generation,
     )
-    return PublishSpec(
-        feed=services.feed.feed,
-        generation=intent.generation,
-        attempt=intent.attempt,
-        parent=intent.parent,
-        engine=manifest.engine,
-        snapshot_id=restorable.snapshot_id,
-        request_uri="",
-        restores=restorable.manifest.generation,
-        restored_at=restorable.restored_at,
-        reason=request.reason,
-    )
+    return attempt
 
 
 def _require_no_other_run(services: Services, request: RollbackRequest) -> None:
@@ -237,25 +237,25 @@ def _held_by_staging_at(services: Services, live: Manifest) -> datetime | None:
     return seen.observed_at if all(result.level is Level.PASS for result in results) else None
 
 
-def _restored_manifest(services: Services, source: Manifest, intent: Intent, live: Manifest) -> Manifest:
+def _restored_manifest(services: Services, source: Manifest, attempt: Attempt, live: Manifest) -> Manifest:
     """The new generation's manifest: the content of `source`, the restored one. `live`: the generation that is live."""
     has_files = services.manifests.files_exist(source)
     staging = services.warehouse.table(services.feed.staging)
     days = staging.expiration_days if staging else None  # a rollback does not change it
     return replace(
         source,
-        kind=intent.kind,
+        kind=attempt.kind,
         table=replace(source.table, retention_days=round(days) if days else source.table.retention_days),
-        generation=intent.generation,
-        parent=intent.parent,
+        generation=attempt.generation,
+        parent=attempt.parent,
         restores=source.generation,
         data_folder=source.data_folder if has_files else None,
         file_list_digest=source.file_list_digest if has_files else "",
         excluded=excluded_after(services, live, source),
         applied=(),
         code_version=dedup_clone.__version__,
-        run_id=intent.run_id,
-        attempt=intent.attempt,
+        run_id=attempt.run_id,
+        attempt=attempt.id,
         created_at=services.now(),
         dropped_rows=0,
         dates=tuple(
@@ -289,5 +289,5 @@ def _candidate(services: Services, source: Manifest, manifest: Manifest) -> Cand
         deliveries=(),
         refused=(),
         examples=(),
-        metrics=DedupMetrics(0, 0, {}),
+        metrics=DedupMetrics(),
     )

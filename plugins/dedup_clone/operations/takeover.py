@@ -1,7 +1,7 @@
 """Takes over a table's rows as a new generation: what bootstrap and rebuild share before the dedup job.
 
 The table's metadata is read and compared with the feed. Then its rows are exported to files in state, free of charge.
-The exported files are the only delivery of the attempt's request: the dedup job validates them and writes them anew
+The exported files are the only delivery of the attempt: the dedup job validates them and writes them anew
 like landed files, except that each row keeps the update id that it has.
 """
 
@@ -15,17 +15,16 @@ from dedup_clone.checks.check_result import Level
 from dedup_clone.checks.option_checks import check_undeclared_options
 from dedup_clone.checks.partition_checks import partition_day
 from dedup_clone.checks.table_checks import check_table_expiration, labelled_generation
+from dedup_clone.contract.attempt import Attempt, Duplicates, Plan, RequestedDelivery
 from dedup_clone.contract.delivery import Arrival, Delivery, LandedObject
-from dedup_clone.contract.engine import Engine
 from dedup_clone.contract.errors import BootstrapRefused
+from dedup_clone.contract.manifest import Manifest
 from dedup_clone.contract.records import to_json
-from dedup_clone.contract.request import Duplicates, Plan, RequestedDelivery
 from dedup_clone.contract.table import Column, ColumnMode, float64_columns
 from dedup_clone.publish.date_ranges import format_dates
 from dedup_clone.publish.existing_table import ExistingTable, evenly_spaced, read_bootstrap_record, require_unchanged
 from dedup_clone.publish.partition_comparison import comparison_bytes
 from dedup_clone.publish.planning.declared_options import staging_options, swap_options
-from dedup_clone.publish.planning.dedup_request import build_dedup_request
 from dedup_clone.publish.planning.partition_export import export_folder, export_partitions, wrong_row_counts
 from dedup_clone.publish.records.publish_costs import price_text
 from dedup_clone.publish.services import Services
@@ -225,14 +224,30 @@ def duplicates_text(services: Services, duplicates: Duplicates) -> str:
     )
 
 
+def take_over_export(services: Services, attempt: Attempt, duplicates: Duplicates, rebuilt: Manifest | None) -> Attempt:
+    """The attempt with the export as its only delivery. `rebuilt`: the live generation; None in a bootstrap."""
+    arrival_uri = services.store.uri(services.layout.exported_arrival(attempt.id))
+    entries = rebuilt.dates if rebuilt else ()
+    return replace(
+        attempt,
+        plan=Plan.REWRITE,
+        date_folders=True,
+        deliveries=(RequestedDelivery(EXPORT_DELIVERY, arrival_uri),),
+        folded=rebuilt.deliveries if rebuilt else (),
+        excluded=rebuilt.excluded if rebuilt else (),
+        takes_over=duplicates,
+        newest_snapshots={e.date: e.newest_snapshot for e in entries if e.newest_snapshot is not None},
+    )
+
+
 def export_existing(services: Services, attempt: str) -> None:
-    """Export the table whose rows `attempt` takes over, and write the attempt's request. Safe to repeat.
+    """Export the table whose rows `attempt` takes over, and write the inventory. Safe to repeat.
 
     Raises BootstrapRefused when the table was changed or exported with other row counts, LostRace without the lease,
     and what `read_bootstrap_record` and `export_partitions` raise.
     """
-    intent, record = services.current.require_intent(attempt), read_bootstrap_record(services, attempt)
-    existing, folder = record.existing, export_folder(services, attempt)
+    intent, existing = services.current.require_intent(attempt), read_bootstrap_record(services, attempt).existing
+    folder = export_folder(services, attempt)
     require_unchanged(services, existing)
     services.log(
         f"exports {len(existing.partitions)} dates of [{existing.name}] to [{services.store.uri(folder)}]",
@@ -249,34 +264,15 @@ def export_existing(services: Services, attempt: str) -> None:
             f"Target was not changed. If row access policies hide rows from the account that exports, grant that "
             f"account all rows. Then clear the run from its first task, which exports the table anew."
         )
-    arrival_uri = _write_arrival(services, intent, folder, [file.info for file in files])
     services.current.require_intent(attempt)
-    rebuilt = None if intent.parent is None else services.manifests.read(intent.parent)  # a bootstrap has no parent
-    request = build_dedup_request(
-        services,
-        intent,
-        engine=Engine.SPARK,
-        plan=Plan.REWRITE,
-        date_folders=True,
-        oldest=existing.oldest,
-        latest=existing.latest,
-        deliveries=(RequestedDelivery(EXPORT_DELIVERY, arrival_uri),),
-        folded=rebuilt.deliveries if rebuilt else (),
-        excluded=rebuilt.excluded if rebuilt else (),
-        takes_over=record.duplicates,
-    )
-    if rebuilt:
-        newest = {e.date: e.newest_snapshot for e in rebuilt.dates if e.newest_snapshot is not None}
-        request = replace(request, newest_snapshots=newest)
-    services.manifests.write_request(request)
+    _write_arrival(services, intent, folder, [file.info for file in files])
 
 
-def _write_arrival(services: Services, intent: Intent, folder: str, objects: list[ObjectInfo]) -> str:
-    """Write an arrival record of the exported files, and return its URI.
+def _write_arrival(services: Services, intent: Intent, folder: str, objects: list[ObjectInfo]) -> None:
+    """Write an arrival record of the exported files.
 
     The record lies outside `arrivals/`, so that no publish takes the files for a landed delivery.
     """
-    name = services.layout.exported_arrival(intent.attempt)
     arrival = Arrival(
         feed=services.feed.feed,
         delivery=EXPORT_DELIVERY,
@@ -287,8 +283,7 @@ def _write_arrival(services: Services, intent: Intent, folder: str, objects: lis
         objects=tuple(LandedObject(o.name, o.object_generation, o.crc32c, o.size) for o in objects),
         late_objects=(),
     )
-    services.store.put(name, to_json(arrival))
-    return services.store.uri(name)
+    services.store.put(services.layout.exported_arrival(intent.attempt), to_json(arrival))
 
 
 def drop_export(services: Services, attempt: str) -> int:

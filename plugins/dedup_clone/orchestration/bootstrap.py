@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from airflow.sdk import Context, Param
 
-from dedup_clone.contract.records import to_plain
-from dedup_clone.contract.request import Duplicates
+from dedup_clone.contract.attempt import Attempt, Duplicates
 from dedup_clone.operations.bootstrap import BootstrapRequest
 from dedup_clone.operations.bootstrap import prepare as resolve_bootstrap
 from dedup_clone.operations.bootstrap import preview as preview_bootstrap
@@ -15,10 +12,9 @@ from dedup_clone.operations.takeover import drop_export, export_existing
 from dedup_clone.orchestration.forms import count_limit_bytes, given_reason, required_reason, with_reason
 from dedup_clone.orchestration.jobs import AttemptJobOperator
 from dedup_clone.orchestration.setup import FeedSetup
-from dedup_clone.orchestration.task_runtime import open_feed_services, pull_spec
+from dedup_clone.orchestration.task_runtime import open_feed_services, pull_attempt_id
 from dedup_clone.publish.existing_table import read_bootstrap_record, require_unchanged
 from dedup_clone.publish.services import Services
-from dedup_clone.publish.step_specs import PublishSpec
 
 SHOW_TASK = "show_existing"
 MAX_COMPARED_DATES = 100
@@ -83,26 +79,25 @@ def show(setup: FeedSetup, context: Context) -> dict[str, str]:
     return {"version": version, "text": with_reason(context, text)}
 
 
-def resolve(setup: FeedSetup, context: Context) -> dict[str, Any]:
-    """Acquires the lease and returns the publish spec. Fails if the table was changed since the preview showed it."""
+def resolve(setup: FeedSetup, context: Context) -> str:
+    """Acquires the lease and returns the attempt's id. Fails if the table was changed since the preview showed it."""
     shown = context["ti"].xcom_pull(task_ids=SHOW_TASK)
     request = _request(context)
-    spec = resolve_bootstrap(open_feed_services(setup), request, shown["version"])
-    return to_plain(spec)  # type: ignore[no-any-return]
+    return resolve_bootstrap(open_feed_services(setup), request, shown["version"]).id
 
 
 def export(setup: FeedSetup, context: Context) -> None:
-    """Exports the existing table's rows to files in state, and writes the request of the dedup job."""
-    export_existing(open_feed_services(setup), pull_spec(context).attempt)
+    """Exports the existing table's rows to files in state."""
+    export_existing(open_feed_services(setup), pull_attempt_id(context))
 
 
 def delete_export(setup: FeedSetup, context: Context) -> int:
     """Deletes the exported files, which the generation does not use. Returns their number."""
-    return drop_export(open_feed_services(setup), pull_spec(context).attempt)
+    return drop_export(open_feed_services(setup), pull_attempt_id(context))
 
 
 class SwapExistingOperator(AttemptJobOperator):
     """The swap. Fails before anything is swapped if the existing table was changed after its rows were exported."""
 
-    def prepare(self, services: Services, spec: PublishSpec) -> None:
-        require_unchanged(services, read_bootstrap_record(services, spec.attempt).existing)
+    def prepare(self, services: Services, attempt: Attempt) -> None:
+        require_unchanged(services, read_bootstrap_record(services, attempt.id).existing)

@@ -5,11 +5,8 @@ The form has no field for the keys: Airflow keeps what is typed into a form in i
 
 from __future__ import annotations
 
-from typing import Any
-
 from airflow.sdk import Context, Param
 
-from dedup_clone.contract.records import to_plain
 from dedup_clone.operations.erase import ErasureRequest, delete_leftovers
 from dedup_clone.operations.erase import prepare as resolve_erasure
 from dedup_clone.operations.erase import preview as preview_erasure
@@ -56,9 +53,9 @@ def show(setup: FeedSetup, context: Context) -> dict[str, str]:
     return {"text": with_reason(context, text)}
 
 
-def resolve(setup: FeedSetup, context: Context) -> dict[str, Any]:
-    """Acquires the lease, writes the request of the dedup job, and returns the publish spec."""
-    return to_plain(resolve_erasure(open_feed_services(setup), _request(context)))  # type: ignore[no-any-return]
+def resolve(setup: FeedSetup, context: Context) -> str:
+    """Acquires the lease and returns the attempt's id."""
+    return resolve_erasure(open_feed_services(setup), _request(context)).id
 
 
 def clean(setup: FeedSetup, context: Context) -> list[str]:

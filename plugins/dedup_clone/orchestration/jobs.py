@@ -18,6 +18,7 @@ from airflow.providers.standard.triggers.temporal import TimeDeltaTrigger
 from airflow.sdk import Context
 from airflow.sdk.exceptions import AirflowException
 
+from dedup_clone.contract.attempt import Attempt
 from dedup_clone.contract.engine import Engine
 from dedup_clone.contract.errors import JobFailed
 from dedup_clone.engines.staging_job import finish_staging, staging_configuration
@@ -29,11 +30,11 @@ from dedup_clone.orchestration.lineage import (
     table_dataset,
 )
 from dedup_clone.orchestration.setup import FeedSetup
-from dedup_clone.orchestration.task_runtime import open_feed_services, pull_spec
+from dedup_clone.orchestration.task_runtime import open_feed_services, pull_attempt
 from dedup_clone.publish.attempt_jobs import find_step_job, last_failed_job
 from dedup_clone.publish.load import begin_load, dates_to_load, load_dates, read_candidate
+from dedup_clone.publish.records.attempt_records import SWAP_PARAMETERS
 from dedup_clone.publish.services import Services
-from dedup_clone.publish.step_specs import SWAP_PARAMETERS, PublishSpec
 from dedup_clone.warehouse.jobs import BRIEF_POLL_S, poll_intervals
 
 APPLY_INTERVAL = timedelta(seconds=30)  # how often the task asks whether BigQuery has applied the streamed changes
@@ -64,12 +65,13 @@ class AttemptJobOperator(BigQueryInsertJobOperator):
         """Finds the step's job or starts it. The job id is recorded in CURRENT before the job exists."""
         from google.api_core.exceptions import Conflict
 
-        spec, services = pull_spec(context), open_feed_services(self.setup)
+        services = open_feed_services(self.setup)
+        attempt = pull_attempt(context, services)
         self.hook = BigQueryHook(gcp_conn_id=self.gcp_conn_id)
-        job = find_step_job(services, spec.attempt, self.step)
+        job = find_step_job(services, attempt.id, self.step)
         if job.metadata is None:
-            self.prepare(services, spec)
-            services.current.record_jobs(spec.attempt, [job.job_id])
+            self.prepare(services, attempt)
+            services.current.record_jobs(attempt.id, [job.job_id])
             with suppress(Conflict):  # the client repeats a request whose answer was lost, so the job may exist
                 self._submit_job(self.hook, job.job_id)
         else:
@@ -81,24 +83,26 @@ class AttemptJobOperator(BigQueryInsertJobOperator):
 
     def execute(self, context: Context) -> str:
         """Returns the job's id, or defers until the job has ended."""
-        services, spec = open_feed_services(self.setup), pull_spec(context)
-        self.engine = spec.engine
-        services.current.require_intent(spec.attempt)
-        with self._with_reason_of_failure(services, spec):
+        services = open_feed_services(self.setup)
+        attempt = pull_attempt(context, services)
+        self.engine = attempt.engine
+        services.current.require_intent(attempt.id)
+        with self._with_reason_of_failure(services, attempt):
             super().execute(context)
-        self.finish(services, spec)
+        self.finish(services, attempt)
         return str(self.job_id)
 
     def execute_complete(self, context: Context, event: dict[str, Any]) -> str:
-        services, spec = open_feed_services(self.setup), pull_spec(context)
-        self.engine = spec.engine
-        with self._with_reason_of_failure(services, spec):
+        services = open_feed_services(self.setup)
+        attempt = pull_attempt(context, services)
+        self.engine = attempt.engine
+        with self._with_reason_of_failure(services, attempt):
             super().execute_complete(context, event)
-        self.finish(services, spec)
+        self.finish(services, attempt)
         return str(self.job_id)
 
     @contextmanager
-    def _with_reason_of_failure(self, services: Services, spec: PublishSpec) -> Iterator[None]:
+    def _with_reason_of_failure(self, services: Services, attempt: Attempt) -> Iterator[None]:
         """Raises JobFailed if the job failed, with BigQuery's reason, which decides about a retry.
 
         The provider's error is only a text, so BigQuery is asked for the reason.
@@ -106,7 +110,7 @@ class AttemptJobOperator(BigQueryInsertJobOperator):
         try:
             yield
         except AirflowException as error:
-            failed = last_failed_job(services, spec.attempt, self.step)
+            failed = last_failed_job(services, attempt.id, self.step)
             if failed is None:
                 raise
             raise JobFailed(
@@ -122,10 +126,10 @@ class AttemptJobOperator(BigQueryInsertJobOperator):
         while self._job.running() and time.monotonic() < deadline:  # type: ignore[no-untyped-call]
             time.sleep(next(pause))
 
-    def prepare(self, services: Services, spec: PublishSpec) -> None:
+    def prepare(self, services: Services, attempt: Attempt) -> None:
         """Called before a new job is started. Raises if the job must not be started."""
 
-    def finish(self, services: Services, spec: PublishSpec) -> None:
+    def finish(self, services: Services, attempt: Attempt) -> None:
         """Called after the job succeeded."""
 
     def get_openlineage_facets_on_complete(self, task_instance: Any) -> Any:
@@ -148,20 +152,21 @@ class LoadStagingOperator(AttemptJobOperator):
 
     def execute(self, context: Context) -> str:
         """Streams the changed rows, or loads the changed partitions. If neither can be done, one job fills staging."""
-        services, spec = open_feed_services(self.setup), pull_spec(context)
-        services.current.require_intent(spec.attempt)
-        self.engine = spec.engine
-        candidate, manifest = read_candidate(services, spec)
-        changes = changes_to_stream(services, spec, candidate, manifest)
+        services = open_feed_services(self.setup)
+        attempt = pull_attempt(context, services)
+        services.current.require_intent(attempt.id)
+        self.engine = attempt.engine
+        candidate, manifest = read_candidate(services, attempt)
+        changes = changes_to_stream(services, attempt, candidate, manifest)
         if changes is not None:
-            stream_changes(services, spec, manifest, changes)
-            if not finish_if_applied(services, spec, manifest):
+            stream_changes(services, attempt, manifest, changes)
+            if not finish_if_applied(services, attempt, manifest):
                 self.log.info("waits until BigQuery has applied the streamed changes")
                 self.defer(trigger=TimeDeltaTrigger(APPLY_INTERVAL), method_name="resume_after_interval")
             return f"{changes.row_count} changed rows"
         dates = dates_to_load(services, candidate, manifest)
         if dates is not None:
-            load_dates(services, spec, candidate, manifest, dates)
+            load_dates(services, attempt, candidate, manifest, dates)
             return f"{len(dates)} partitions"
         return super().execute(context)
 
@@ -169,13 +174,13 @@ class LoadStagingOperator(AttemptJobOperator):
         """Called after the interval: BigQuery may have applied the streamed changes."""
         return self.execute(context)
 
-    def prepare(self, services: Services, spec: PublishSpec) -> None:
-        candidate, manifest = read_candidate(services, spec)
-        self.configuration = staging_configuration(services, spec, candidate, manifest)
-        begin_load(services, spec, manifest)
+    def prepare(self, services: Services, attempt: Attempt) -> None:
+        candidate, manifest = read_candidate(services, attempt)
+        self.configuration = staging_configuration(services, attempt, candidate, manifest)
+        begin_load(services, attempt, manifest)
 
-    def finish(self, services: Services, spec: PublishSpec) -> None:
-        finish_staging(services, spec, *read_candidate(services, spec))
+    def finish(self, services: Services, attempt: Attempt) -> None:
+        finish_staging(services, attempt, *read_candidate(services, attempt))
 
     def datasets(self, engine: Engine) -> tuple[list[LineageDataset], list[LineageDataset]]:
         """What the load reads, which depends on the engine, and staging, which it fills."""

@@ -1,4 +1,4 @@
-"""The form of the publish DAG, and its first task, which acquires the lease and returns the publish spec."""
+"""The form of the publish DAG, and its first task, which acquires the lease and returns the attempt's id."""
 
 from __future__ import annotations
 
@@ -13,23 +13,22 @@ from airflow.sdk.exceptions import AirflowSkipException
 from airflow.sdk.execution_time.task_runner import RuntimeTaskInstance
 
 from dedup_clone.checks.check_result import ACCEPTABLE_CHECKS
+from dedup_clone.contract.attempt import REPLAY_PLANS
 from dedup_clone.contract.delivery import Delivery
 from dedup_clone.contract.engine import Engine
 from dedup_clone.contract.errors import ConfigurationError, LeaseHeld
-from dedup_clone.contract.records import to_plain
-from dedup_clone.contract.request import REPLAY_PLANS
 from dedup_clone.orchestration.forms import given_reason, required_reason
 from dedup_clone.orchestration.setup import FeedSetup
 from dedup_clone.orchestration.task_runtime import open_feed_services, push_result
 from dedup_clone.orchestration.watch.publish_runs import is_automatic_run
 from dedup_clone.orchestration.watchdog.feed_check import refresh_verdict
 from dedup_clone.publish.date_ranges import parse_dates
+from dedup_clone.publish.planning.decision import PublishRequest
 from dedup_clone.publish.preview_publish import preview_publish
 from dedup_clone.publish.records.held_deliveries import discard_held
 from dedup_clone.publish.records.index_refresh import try_refresh_index
 from dedup_clone.publish.resolve import resolve
 from dedup_clone.publish.services import Services
-from dedup_clone.publish.step_specs import PublishRequest
 from dedup_clone.settings.feed import Feed
 
 # `max_active_runs` of the publish DAG. Only one run holds the lease; the others wait for approval or for the lease.
@@ -163,7 +162,7 @@ def require_free_slot(dag_id: str) -> None:
 
 
 class ResolvePublishOperator(BaseOperator, SkipMixin):
-    """Returns the publish spec. While another run holds the lease, this task waits, deferred.
+    """Returns the attempt's id. While another run holds the lease, this task waits, deferred.
 
     The later tasks are skipped after a dry run, and when there is nothing to publish.
     """
@@ -174,7 +173,7 @@ class ResolvePublishOperator(BaseOperator, SkipMixin):
         super().__init__(**kwargs)
         self.setup = setup
 
-    def execute(self, context: Context) -> dict[str, Any]:
+    def execute(self, context: Context) -> Any:
         services = open_feed_services(self.setup)
         request = read_publish_request(services, context)
         if context["params"]["dry_run"]:
@@ -187,16 +186,16 @@ class ResolvePublishOperator(BaseOperator, SkipMixin):
         if request.accepted_checks:
             require_free_slot(request.dag_id)
         try:
-            spec_or_reason = resolve(services, request)
+            attempt_or_reason = resolve(services, request)
         except LeaseHeld as error:
             self.log.info("waits for the lease: %s", error)
             self.defer(trigger=TimeDeltaTrigger(LEASE_RETRY_INTERVAL), method_name="retry_resolve")
-        if isinstance(spec_or_reason, str):
-            raise AirflowSkipException(spec_or_reason)
+        if isinstance(attempt_or_reason, str):
+            raise AirflowSkipException(attempt_or_reason)
         refresh_verdict(self.setup, reads_bigquery=False)  # the page counts the deliveries that wait
-        return to_plain(spec_or_reason)  # type: ignore[no-any-return]
+        return attempt_or_reason.id
 
-    def retry_resolve(self, context: Context, event: object = None) -> dict[str, Any]:
+    def retry_resolve(self, context: Context, event: object = None) -> Any:
         """Called after the retry interval: the lease may be free now."""
         return self.execute(context)
 

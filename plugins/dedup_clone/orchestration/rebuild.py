@@ -6,8 +6,7 @@ from typing import Any
 
 from airflow.sdk import Context, Param
 
-from dedup_clone.contract.records import to_plain
-from dedup_clone.contract.request import Duplicates
+from dedup_clone.contract.attempt import Attempt, Duplicates
 from dedup_clone.operations.rebuild import RebuildRequest, delete_copies, prepare_staging_layout, prepare_swap
 from dedup_clone.operations.rebuild import export as export_rebuilt
 from dedup_clone.operations.rebuild import prepare as resolve_rebuild
@@ -16,9 +15,8 @@ from dedup_clone.orchestration import bootstrap
 from dedup_clone.orchestration.forms import given_reason, required_reason, with_reason
 from dedup_clone.orchestration.jobs import AttemptJobOperator
 from dedup_clone.orchestration.setup import FeedSetup
-from dedup_clone.orchestration.task_runtime import open_feed_services, pull_spec
+from dedup_clone.orchestration.task_runtime import open_feed_services, pull_attempt, pull_attempt_id
 from dedup_clone.publish.services import Services
-from dedup_clone.publish.step_specs import PublishSpec
 
 SHOW_TASK = "show_rebuild"
 
@@ -26,8 +24,8 @@ SHOW_TASK = "show_rebuild"
 class SwapRebuiltOperator(AttemptJobOperator):
     """The swap. Fails if the exported table was changed; else gives target the declared clustering before it swaps."""
 
-    def prepare(self, services: Services, spec: PublishSpec) -> None:
-        prepare_swap(services, spec)
+    def prepare(self, services: Services, attempt: Attempt) -> None:
+        prepare_swap(services, attempt)
 
 
 def params() -> dict[str, Param]:
@@ -67,26 +65,27 @@ def show(setup: FeedSetup, context: Context) -> dict[str, Any]:
     return {"live_generation": live, "text": with_reason(context, text)}
 
 
-def resolve(setup: FeedSetup, context: Context) -> dict[str, Any]:
-    """Acquires the lease and returns the publish spec. Fails if the generation that the plan showed is not live now."""
+def resolve(setup: FeedSetup, context: Context) -> str:
+    """Acquires the lease and returns the attempt's id. Fails if the generation that the plan showed is not live now."""
     shown = context["ti"].xcom_pull(task_ids=SHOW_TASK)
-    spec = resolve_rebuild(open_feed_services(setup), _request(context), shown["live_generation"])
-    return to_plain(spec)  # type: ignore[no-any-return]
+    return resolve_rebuild(open_feed_services(setup), _request(context), shown["live_generation"]).id
 
 
 def export(setup: FeedSetup, context: Context) -> None:
-    """Exports target's rows to files in state, and writes the request of the dedup job.
+    """Exports target's rows to files in state.
 
     If columns change, the rows are first copied into a table with the declared columns, and exported from there.
     """
-    export_rebuilt(open_feed_services(setup), _request(context), pull_spec(context))
+    services = open_feed_services(setup)
+    export_rebuilt(services, _request(context), pull_attempt(context, services))
 
 
 def prepare(setup: FeedSetup, context: Context) -> None:
     """Gives staging the declared columns."""
-    prepare_staging_layout(open_feed_services(setup), pull_spec(context))
+    services = open_feed_services(setup)
+    prepare_staging_layout(services, pull_attempt(context, services))
 
 
 def clean(setup: FeedSetup, context: Context) -> int:
     """Deletes the copy, if there is one, and the exported files. Returns the number of files."""
-    return delete_copies(open_feed_services(setup), pull_spec(context).attempt)
+    return delete_copies(open_feed_services(setup), pull_attempt_id(context))

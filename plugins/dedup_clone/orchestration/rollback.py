@@ -9,7 +9,6 @@ from airflow.providers.standard.triggers.temporal import TimeDeltaTrigger
 from airflow.sdk import BaseOperator, Context, Param
 
 from dedup_clone.contract.errors import LeaseHeld, RollbackRefused
-from dedup_clone.contract.records import to_plain
 from dedup_clone.operations.rollback import RollbackRequest
 from dedup_clone.operations.rollback import prepare as resolve_rollback
 from dedup_clone.operations.rollback import preview as preview_rollback
@@ -17,7 +16,7 @@ from dedup_clone.orchestration.forms import given_reason, required_reason, with_
 from dedup_clone.orchestration.jobs import LoadStagingOperator
 from dedup_clone.orchestration.publish import LEASE_RETRY_INTERVAL
 from dedup_clone.orchestration.setup import FeedSetup
-from dedup_clone.orchestration.task_runtime import open_feed_services, pull_spec
+from dedup_clone.orchestration.task_runtime import open_feed_services, pull_attempt
 
 
 def params() -> dict[str, Param]:
@@ -74,25 +73,24 @@ class ShowDifferenceOperator(BaseOperator):
         return self.execute(context)
 
 
-def resolve(setup: FeedSetup, context: Context) -> dict[str, Any]:
-    """Acquires the lease, writes the restored generation as candidate, and returns the publish spec.
+def resolve(setup: FeedSetup, context: Context) -> str:
+    """Acquires the lease, writes the restored generation as candidate, and returns the attempt's id.
 
     Fails if another generation has become live since `show_difference`.
     """
     shown = context["ti"].xcom_pull(task_ids="show_difference")
-    spec = resolve_rollback(open_feed_services(setup), _request(context), shown["live_generation"])
-    return to_plain(spec)  # type: ignore[no-any-return]
+    return resolve_rollback(open_feed_services(setup), _request(context), shown["live_generation"]).id
 
 
 class RestoreStagingOperator(LoadStagingOperator):
     """Loads the generation's files, unless the swap can clone staging as of a time when staging held the generation.
 
-    That time is the spec's `restored_at`; it is None if the files must be loaded.
+    That time is the attempt's `restored_at`; it is None if the files must be loaded.
     """
 
     def execute(self, context: Context) -> str:
-        spec = pull_spec(context)
-        if spec.restored_at is not None:
-            self.log.info("nothing to load: the swap clones staging as of %s", spec.restored_at)
+        attempt = pull_attempt(context, open_feed_services(self.setup))
+        if attempt.restored_at is not None:
+            self.log.info("nothing to load: the swap clones staging as of %s", attempt.restored_at)
             return ""
         return super().execute(context)

@@ -25,18 +25,18 @@ from dedup_clone.orchestration.setup import FeedSetup
 from dedup_clone.orchestration.target_asset import event_extra, target_asset
 from dedup_clone.orchestration.task_runtime import (
     open_feed_services,
-    pull_spec,
+    pull_attempt,
+    pull_attempt_id,
     push_result,
 )
 from dedup_clone.orchestration.watchdog.feed_check import refresh_verdict
 from dedup_clone.publish.approval import approval_text, begin_approval_wait, end_approval_wait
-from dedup_clone.publish.check import check_before_swap
+from dedup_clone.publish.check import check_before_swap, reason_to_wait
 from dedup_clone.publish.commit import commit_attempt
 from dedup_clone.publish.prune import prune
 from dedup_clone.publish.records.attempt_records import find_check_results
 from dedup_clone.publish.records.best_effort import best_effort, try_read
 from dedup_clone.publish.recovery import commit_or_discard
-from dedup_clone.publish.streamed_rows import reason_to_wait
 
 CHECK_TASK, APPROVE_TASK = "check_staging", "approve_accepted"
 STREAMED_ROWS_INTERVAL = timedelta(seconds=30)  # how often the streaming buffers are looked at
@@ -147,7 +147,7 @@ def _commit_generation(setup: FeedSetup, context: Any, target: Asset) -> dict[st
     Fails when a check after the swap failed; the generation is committed even then.
     """
     services = open_feed_services(setup)
-    record, results_after = commit_attempt(services, pull_spec(context).attempt)
+    record, results_after = commit_attempt(services, pull_attempt_id(context))
     with best_effort(services, "the Asset event does not say what was published"):
         results_before = find_check_results(services, record.attempt, "before")
         results = [results_after] if results_before is None else [results_before, results_after]
@@ -186,13 +186,14 @@ class CheckStagingOperator(BaseOperator, SkipMixin):
         self.approve_task = approve_task
 
     def execute(self, context: Context) -> dict[str, Any]:
-        services, spec = open_feed_services(self.setup), pull_spec(context)
-        if reason := reason_to_wait(services, spec):
+        services = open_feed_services(self.setup)
+        attempt = pull_attempt(context, services)
+        if reason := reason_to_wait(services, attempt):
             self.log.info("waits until BigQuery has flushed the streaming buffer: %s", reason)
             self.defer(trigger=TimeDeltaTrigger(STREAMED_ROWS_INTERVAL), method_name="resume_after_interval")
-        swap: dict[str, Any] = to_plain(check_before_swap(services, spec))
+        swap: dict[str, Any] = to_plain(check_before_swap(services, attempt))
         if self.approve_task is not None:
-            evidence = approval_text(services, spec)
+            evidence = approval_text(services, attempt)
             if evidence is None:
                 push_result(context, swap)
                 self.skip(context["ti"], [self.dag.get_task(self.approve_task)])
@@ -220,10 +221,11 @@ class ApproveAcceptedOperator(AskOnceOperator):
         self.setup = setup
 
     def execute(self, context: Context) -> Any:
-        services, spec = open_feed_services(self.setup), pull_spec(context)
+        services = open_feed_services(self.setup)
+        attempt = pull_attempt(context, services)
         # If an earlier try asked already, another run may have taken the lease over: no further retry helps then.
-        services.current.require_intent(spec.attempt)
-        begin_approval_wait(services, spec)
+        services.current.require_intent(attempt.id)
+        begin_approval_wait(services, attempt)
         refresh_verdict(self.setup)  # which says that the run waits
         return super().execute(context)
 
@@ -232,5 +234,6 @@ class ApproveAcceptedOperator(AskOnceOperator):
             answer = super().execute_complete(context, event)
         except HITLRejectException as error:
             raise AirflowFailException(str(error)) from error
-        end_approval_wait(open_feed_services(self.setup), pull_spec(context))
+        services = open_feed_services(self.setup)
+        end_approval_wait(services, pull_attempt(context, services))
         return answer

@@ -1,4 +1,4 @@
-"""What tasks use at run time: the feed's services, what Airflow knows of runs, and the run's publish spec.
+"""What tasks use at run time: the feed's services, what Airflow knows of runs, and the run's attempt.
 
 Google's clients are imported when a task runs, not while DAGs are parsed.
 """
@@ -13,19 +13,19 @@ from urllib.parse import urlsplit
 
 from airflow.sdk import Context, DagRunState
 
-from dedup_clone.contract.errors import ConfigurationError
-from dedup_clone.contract.records import from_plain
+from dedup_clone.contract.attempt import Attempt
+from dedup_clone.contract.errors import ConfigurationError, ContractViolation
 from dedup_clone.orchestration.setup import FeedSetup
 from dedup_clone.publish.services import Services, open_services
-from dedup_clone.publish.step_specs import PublishSpec
 from dedup_clone.settings.deployment import Deployment
+from dedup_clone.state.layout import FeedLayout
 from dedup_clone.state.store import ObjectStore
 from dedup_clone.warehouse.bigquery import Warehouse
 
 if TYPE_CHECKING:
     from airflow.sdk.exceptions import AirflowRuntimeError
 
-# The tasks that return the publish spec of their run.
+# The tasks that return the id of their run's attempt.
 RESOLVE_PUBLISH = "resolve_publish"
 RESOLVE_ROLLBACK = "resolve_rollback"
 RESOLVE_BOOTSTRAP = "resolve_bootstrap"
@@ -135,20 +135,29 @@ def is_not_found(error: AirflowRuntimeError) -> bool:
     return (error.error.detail or {}).get("status_code") == 404
 
 
-def pull_spec(context: Context) -> PublishSpec:
-    """The run's publish spec. Raises ContractViolation if it is missing or another version of this project made it."""
-    task_id = _resolve_task_id(context)
-    return from_plain(PublishSpec, context["ti"].xcom_pull(task_ids=task_id), where=f"XCom of {task_id}")
+def pull_attempt(context: Context, services: Services) -> Attempt:
+    """The run's attempt. Raises ContractViolation if its record is gone, or if the run has none."""
+    return services.manifests.attempt(pull_attempt_id(context))
 
 
-def has_spec(context: Context) -> bool:
-    """Whether the run's resolve task returned a publish spec."""
-    return context["ti"].xcom_pull(task_ids=_resolve_task_id(context)) is not None
+def pull_attempt_id(context: Context) -> str:
+    """The id of the run's attempt. Raises ContractViolation if the run has none."""
+    attempt = find_attempt_id(context)
+    if attempt is None:
+        raise ContractViolation("This run has no attempt: clear the run from its first task.")
+    return attempt
 
 
-def spec_field(name: str, *, task_id: str = RESOLVE_PUBLISH) -> str:
-    """A template that renders to one field of the publish spec that the task returned."""
-    return "{{ " + f"ti.xcom_pull(task_ids='{task_id}')['{name}']" + " }}"
+def find_attempt_id(context: Context) -> str | None:
+    """The id of the attempt that the run's resolve task returned; None if it returned none."""
+    found = context["ti"].xcom_pull(task_ids=_resolve_task_id(context))
+    return found if isinstance(found, str) else None
+
+
+def attempt_uri(setup: FeedSetup, *, task_id: str = RESOLVE_PUBLISH) -> str:
+    """A template that renders to the URI of the attempt whose id the task returned."""
+    attempt = "{{ " + f"ti.xcom_pull(task_ids='{task_id}')" + " }}"
+    return f"gs://{setup.deployment.state_bucket}/{FeedLayout(setup.feed.feed).attempt(attempt)}"
 
 
 def _resolve_task_id(context: Context) -> str:

@@ -9,9 +9,9 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from dedup_clone.checks.check_result import ACCEPTABLE_CHECKS, may_be_accepted
+from dedup_clone.contract.attempt import REPLAY_PLANS
 from dedup_clone.contract.engine import Engine
 from dedup_clone.contract.records import to_plain
-from dedup_clone.contract.request import REPLAY_PLANS
 from dedup_clone.freshness.incident import Incident
 from dedup_clone.freshness.verdict import FreshnessVerdict
 from dedup_clone.page.feed_reader import FeedOverview, FeedRecords

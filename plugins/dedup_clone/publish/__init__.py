@@ -1,20 +1,18 @@
 """The publish protocol, without Airflow. Its modules in the order of the DAG's tasks:
 
-resolve     decide what the publish includes, acquire the lease, write the dedup job's request
+resolve     decide what the publish includes, acquire the lease, write the attempt
 load        load the new generation's files into the staging table (the dedup job wrote them)
 check       check staging and the manifest before the swap
 approval    wait for an operator's approval if the run accepts failed checks; the DAG then swaps by one SQL statement
 commit      check target after the swap, commit the generation, write ledger and index
 prune       delete the data folders that are no longer needed
-recovery    after a failed task or a dead run: commit if the swap happened, else discard
-discard     end an attempt that did not swap
+recovery    after a failed task, a refusal or a dead run: commit if the swap happened, else discard
 
-These modules work with `services` (a feed's settings, its records in state, the warehouse), `step_specs` (inputs of
-the steps), `waiting_deliveries` (the backlog) and `attempt_jobs` (BigQuery jobs under ids of the attempt).
+These modules work with `services` (a feed's settings, its records in state, the warehouse), `waiting_deliveries` (the
+backlog) and `attempt_jobs` (BigQuery jobs under ids of the attempt).
 
-early_refusals, dedup_result   refusals of deliveries: before the dedup job; by the dedup job
-policy_checks, sql_checks      checks that call BigQuery; checks without calls: `dedup_clone/checks/`
-streamed_rows                  whether the task waits for streaming buffers before it calls `check`
+early_refusals                 refusals of deliveries before the dedup job
+early_checks, sql_checks       checks before the dedup, the feed's own queries; checks that call nothing: `checks/`
 preview_publish                what a publish would do (dry run)
 partition_comparison           a partition of target compared with its files: content audit, bootstrap, rebuild
 existing_table                 the table whose rows a bootstrap or rebuild takes over, and the checks of it

@@ -12,8 +12,9 @@ from dedup_clone.checks.clustering_hint import clustering_hint
 from dedup_clone.checks.option_checks import check_target_options_set
 from dedup_clone.contract.errors import ContractViolation, OutcomeUnknown
 from dedup_clone.contract.manifest import Candidate, Manifest
-from dedup_clone.publish.policy_checks import check_policies
+from dedup_clone.publish.early_checks import check_policies
 from dedup_clone.publish.records.attempt_records import (
+    SwapSpec,
     find_check_results,
     find_swap,
     record_refusals,
@@ -26,7 +27,6 @@ from dedup_clone.publish.records.index_refresh import try_refresh_index
 from dedup_clone.publish.records.published_record import published_record
 from dedup_clone.publish.records.reporting_tables import record_attempt, try_report
 from dedup_clone.publish.services import Services
-from dedup_clone.publish.step_specs import SwapSpec
 from dedup_clone.state.current import Intent
 from dedup_clone.state.ledger import LedgerRecord, Outcome
 from dedup_clone.warehouse.metadata import Observation
@@ -62,7 +62,8 @@ def commit_generation(services: Services, intent: Intent) -> tuple[LedgerRecord,
     Raises OutcomeUnknown when target holds another generation, LookupError when target does not exist,
     ContractViolation when records of the attempt are absent.
     """
-    candidate, manifest, swap = _read_attempt(services, intent.attempt)
+    attempt = services.manifests.attempt(intent.attempt)
+    candidate, manifest, swap = _read_result(services, attempt.id)
     target = services.warehouse.observe(services.names, services.feed.target)
     labelled = table_checks.labelled_generation(target.table)
     if labelled != swap.generation:
@@ -71,12 +72,12 @@ def commit_generation(services: Services, intent: Intent) -> tuple[LedgerRecord,
             f"the swap did not happen or was replaced. Clear the run from its first task."
         )
     results = CheckResults("after", _check_target(services, manifest, swap, target))
-    save_check_results(services, intent.attempt, results, snapshot_id=int(swap.snapshot), generation=intent.generation)
+    save_check_results(services, attempt, results)
     services.manifests.commit(manifest, candidate.file_list_uri)
-    record_refusals(services, candidate.refused, run_id=intent.run_id)
-    record_erasure(services, intent, candidate, manifest, swap.reason)
+    record_refusals(services, candidate.refused, run_id=attempt.run_id)
+    record_erasure(services, attempt, candidate, manifest)
     change_rows = record_changes(services, intent, candidate)
-    record = published_record(services, intent, candidate, manifest, swap, target, change_rows)
+    record = published_record(services, intent, attempt, candidate, manifest, swap, target, change_rows)
     consequence = f"the reports on attempt [{intent.attempt}] lack the checks before its swap"
     before = try_read(services, consequence, lambda: find_check_results(services, intent.attempt, "before"))
     record_attempt(services, record, (results,) if before is None else (before, results))
@@ -95,7 +96,7 @@ def commit_generation(services: Services, intent: Intent) -> tuple[LedgerRecord,
     return record, results
 
 
-def _read_attempt(services: Services, attempt: str) -> tuple[Candidate, Manifest, SwapSpec]:
+def _read_result(services: Services, attempt: str) -> tuple[Candidate, Manifest, SwapSpec]:
     candidate = services.manifests.candidate(attempt)
     swap = find_swap(services, attempt)
     if candidate is None or candidate.manifest is None or swap is None:

@@ -6,69 +6,67 @@ The Spark job validates every file of the deliveries that are left. Engines in S
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from dataclasses import replace
 
+from dedup_clone.contract.attempt import Attempt
 from dedup_clone.contract.delivery import Arrival
-from dedup_clone.contract.landed_objects import data_objects, empty_files, refusal_reason
-from dedup_clone.contract.manifest import Candidate, DedupMetrics, RefusedDelivery
+from dedup_clone.contract.landed_objects import (
+    ObjectVersion,
+    changed_objects,
+    data_objects,
+    empty_files,
+    refusal_reason,
+)
+from dedup_clone.contract.manifest import Candidate, RefusedDelivery
 from dedup_clone.contract.parquet_columns import describe_expected, describe_leaf, describe_undeclared, holds_type
-from dedup_clone.contract.request import DedupRequest
 from dedup_clone.contract.table import Column, ColumnMode
-from dedup_clone.publish.dedup_result import end_if_all_refused
-from dedup_clone.publish.planning.landing_changes import object_uri
 from dedup_clone.publish.records.attempt_records import record_refusals
+from dedup_clone.publish.recovery import end_if_all_refused
 from dedup_clone.publish.services import Services
+from dedup_clone.state.landing import Marker
 from dedup_clone.state.parquet_footers import ParquetFooter, read_footers
 
 FOOTERS_READ = 32  # of each delivery, in about a second; a delivery may have many thousands of files
 
 
-def without_refused_deliveries(services: Services, request: DedupRequest) -> DedupRequest:
-    """Refuse deliveries by the names, sizes and footers of their files; return the request without these deliveries.
+def without_refused_deliveries(services: Services, attempt: Attempt) -> Attempt:
+    """Refuse deliveries by the names, sizes and footers of their files; return the attempt without these deliveries.
 
     The refusals are recorded. If no delivery is left, the attempt is ended, and DeliveryRefused is raised.
     """
-    refused = _find_refused(services, request)
+    refused = _find_refused(services, attempt)
     refused_deliveries = {item.delivery for item in refused}
-    left = tuple(item for item in request.deliveries if item.delivery not in refused_deliveries)
+    left = tuple(item for item in attempt.deliveries if item.delivery not in refused_deliveries)
     if not left:
-        services.manifests.write_request(request)
-        candidate = Candidate(
-            manifest=None,
-            file_list_uri=None,
-            load_uris_uri=None,
-            deliveries=(),
-            refused=refused,
-            examples=(),
-            metrics=DedupMetrics(0, 0, {}),
-        )
-        services.manifests.write_candidate(request.attempt, candidate)
-        end_if_all_refused(services, request.attempt)
-    record_refusals(services, refused, run_id=request.run_id)
-    return replace(request, deliveries=left)
+        services.manifests.write_attempt(attempt)
+        services.manifests.write_candidate(attempt.id, Candidate(refused=refused))
+        end_if_all_refused(services, attempt.id)
+    record_refusals(services, refused, run_id=attempt.run_id)
+    return replace(attempt, deliveries=left)
 
 
-def _find_refused(services: Services, request: DedupRequest) -> tuple[RefusedDelivery, ...]:
+def _find_refused(services: Services, attempt: Attempt) -> tuple[RefusedDelivery, ...]:
     """Examine the deliveries from the newest on, and return the refused ones, oldest first.
 
     The search ends at the first delivery without a problem: Spark has to start for it anyway, and validates the older
     ones too. The search also ends at a delivery that the parent includes, because the job possibly never reads it.
     """
     refused: list[RefusedDelivery] = []
-    for item in reversed(request.deliveries):
+    for item in reversed(attempt.deliveries):
         problems = []
-        if item.delivery not in request.folded:
-            problems = _problems(services, request, services.arrivals.read(item.delivery))
+        if item.delivery not in attempt.folded:
+            problems = _problems(services, attempt, services.arrivals.read(item.delivery))
         if not problems:
             break
-        refused.append(RefusedDelivery(item.delivery, refusal_reason(request.feed, item.delivery, problems)))
+        refused.append(RefusedDelivery(item.delivery, refusal_reason(attempt.feed, item.delivery, problems)))
     return tuple(reversed(refused))
 
 
-def _problems(services: Services, request: DedupRequest, arrival: Arrival) -> list[str]:
+def _problems(services: Services, attempt: Attempt, arrival: Arrival) -> list[str]:
     """What is wrong with the names and sizes of a delivery's files, or else with the footers of some of them."""
     uri = object_uri(arrival)
-    objects, problems = data_objects(request, arrival, uri)
+    objects, problems = data_objects(attempt, arrival, uri)
     problems += empty_files(objects, uri)
     if problems:
         return problems
@@ -78,11 +76,11 @@ def _problems(services: Services, request: DedupRequest, arrival: Arrival) -> li
     # Files that are gone or were replaced are left out. The job finds them: it compares all files with the inventory.
     stored = services.landing.store.stat(list(sample))
     names = [info.name for info in stored if info.object_generation == sample[info.name]]
-    optional = {path for path, first_id in request.since.items() if arrival.delivery.snapshot_id < first_id}
+    optional = {path for path, first_id in attempt.since.items() if arrival.delivery.snapshot_id < first_id}
     return [
         f"file [gs://{arrival.bucket}/{footer.name}] {problem}"
         for footer in read_footers(services.landing.store, names)
-        for problem in footer_problems(footer, request.table.columns, optional)
+        for problem in footer_problems(footer, attempt.table.columns, optional)
     ]
 
 
@@ -105,3 +103,16 @@ def footer_problems(footer: ParquetFooter, columns: tuple[Column, ...], optional
             problems.append(f"column [{leaf.column}] is [{type_text}], expected {describe_expected(column.type)}")
     missing = [column for column in columns if column.name not in found and column.name not in optional]
     return problems + [f"column [{column.name}] is missing, expected [{column.type}]" for column in missing]
+
+
+def changes_since_arrival(services: Services, arrival: Arrival) -> list[str]:
+    """One problem for each object that is gone, was replaced or appeared since the delivery was registered."""
+    marker = Marker(arrival.delivery, arrival.folder, arrival.marker, arrival.arrived_at)
+    objects = services.landing.inventory(arrival.feed, marker).objects
+    versions = {o.name.removeprefix(arrival.folder): ObjectVersion(o.generation, o.size) for o in objects}
+    return changed_objects(arrival, versions, object_uri(arrival))
+
+
+def object_uri(arrival: Arrival) -> Callable[[str], str]:
+    """A function from an object's name within the delivery's folder to its URI."""
+    return lambda name: f"gs://{arrival.bucket}/{arrival.folder}{name}"

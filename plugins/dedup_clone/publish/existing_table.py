@@ -9,7 +9,6 @@ from dedup_clone.checks.check_result import CheckResult, make_result
 from dedup_clone.contract.errors import BootstrapRefused, ContractViolation
 from dedup_clone.contract.manifest import Manifest
 from dedup_clone.contract.records import to_json
-from dedup_clone.contract.request import Duplicates
 from dedup_clone.publish.attempt_jobs import run_step_job
 from dedup_clone.publish.partition_comparison import compare_with_table, read_comparison
 from dedup_clone.publish.services import Services
@@ -46,13 +45,12 @@ class ExistingTable:
 
 @dataclass(frozen=True)
 class BootstrapRecord:
-    """Which table's rows a bootstrap or rebuild takes over, and how; saved in the attempt's folder.
+    """Which table's rows a bootstrap or rebuild takes over; saved in the attempt's folder.
 
     `compared_dates`: on how many dates staging is compared with the existing table in all columns, before the swap.
     """
 
     existing: ExistingTable
-    duplicates: Duplicates
     compared_dates: int
 
 

@@ -15,16 +15,15 @@ from collections.abc import Callable
 from datetime import date
 from typing import Any
 
+from dedup_clone.contract.attempt import MAX_TABLE_FILES, URIS_PER_JOB, Attempt
 from dedup_clone.contract.errors import CheckFailed, ContractViolation
 from dedup_clone.contract.manifest import Candidate, Manifest
-from dedup_clone.contract.request import MAX_TABLE_FILES, URIS_PER_JOB
 from dedup_clone.contract.schema_change import added_columns
 from dedup_clone.contract.table import UpdateIdMode
 from dedup_clone.publish.attempt_jobs import LOAD_STEP, URI_LIST, attempt_job_id, load_configuration
+from dedup_clone.publish.early_checks import require_policies_of_staging
 from dedup_clone.publish.planning.staging_table import prepare_staging
-from dedup_clone.publish.policy_checks import require_policies_of_staging
 from dedup_clone.publish.services import Services
-from dedup_clone.publish.step_specs import PublishSpec
 from dedup_clone.state.staging import Staging, StagingState
 
 # If more than this share of the dates changed, one job for the whole table is faster than one job for each date. Both
@@ -36,12 +35,12 @@ LOADS_AT_ONCE = 45
 LIMIT_WINDOW_S = 10
 
 
-def read_candidate(services: Services, spec: PublishSpec) -> tuple[Candidate, Manifest]:
+def read_candidate(services: Services, attempt: Attempt) -> tuple[Candidate, Manifest]:
     """Return the attempt's candidate, and its manifest. Raises ContractViolation if one of them is absent."""
-    candidate = services.manifests.candidate(spec.attempt)
+    candidate = services.manifests.candidate(attempt.id)
     if candidate is None or candidate.manifest is None:
         raise ContractViolation(
-            f"Attempt [{spec.attempt}] has no manifest to publish: clear the run from its first task."
+            f"Attempt [{attempt.id}] has no manifest to publish: clear the run from its first task."
         )
     return candidate, candidate.manifest
 
@@ -97,7 +96,7 @@ def dates_to_load(services: Services, candidate: Candidate, manifest: Manifest) 
 
 def load_dates(
     services: Services,
-    spec: PublishSpec,
+    attempt: Attempt,
     candidate: Candidate,
     manifest: Manifest,
     dates: tuple[date, ...],
@@ -108,19 +107,19 @@ def load_dates(
     Raises JobFailed, and what `begin_load` raises. If the task dies, STAGING still says `loading`, and the retry loads
     the whole table.
     """
-    begin_load(services, spec, manifest)
+    begin_load(services, attempt, manifest)
     files = services.manifests.candidate_files(candidate)
     uris: dict[date, list[str]] = {day: [] for day in dates}
     for file in files.files if files else ():
         if file.date in uris:
             uris[file.date].append(f"{manifest.data_folder}{file.path}")
     configurations = {
-        attempt_job_id(spec.feed, spec.attempt, f"{LOAD_STEP}_{day:%Y%m%d}", 1): load_configuration(
+        attempt_job_id(attempt.feed, attempt.id, f"{LOAD_STEP}_{day:%Y%m%d}", 1): load_configuration(
             services, LOAD_STEP, date_uris, f"{services.names.staging_table}${day:%Y%m%d}", manifest.table.columns
         )
         for day, date_uris in uris.items()
     }
-    services.current.record_jobs(spec.attempt, configurations)
+    services.current.record_jobs(attempt.id, configurations)
     job_ids = list(configurations)
     for first in range(0, len(job_ids), LOADS_AT_ONCE):
         if first:
@@ -132,13 +131,13 @@ def load_dates(
             services.warehouse.jobs.wait(job_id, poll_s=services.job_poll_s)
     services.log(
         f"loaded {len(dates)} of {len(manifest.dates)} partitions; the others are in staging already",
-        snapshot_id=spec.snapshot_id,
-        generation=spec.generation,
+        snapshot_id=attempt.snapshot_id,
+        generation=attempt.generation,
     )
-    finish_load(services, spec, manifest)
+    finish_load(services, attempt, manifest)
 
 
-def begin_load(services: Services, spec: PublishSpec, manifest: Manifest) -> None:
+def begin_load(services: Services, attempt: Attempt, manifest: Manifest) -> None:
     """Wait until every earlier job of the attempt has ended, then mark staging's contents as unknown.
 
     If changes were streamed into staging and their load did not finish, staging is made anew, because BigQuery may
@@ -146,12 +145,12 @@ def begin_load(services: Services, spec: PublishSpec, manifest: Manifest) -> Non
     lease.
     """
     require_policies_of_staging(services)
-    intent = services.current.require_intent(spec.attempt)
+    intent = services.current.require_intent(attempt.id)
     services.warehouse.wait_for_jobs(intent.jobs, poll_s=services.job_poll_s)
     staging = services.staging.read()
     if staging is not None and staging.is_streamed and staging.state is StagingState.LOADING:
         _replace_staging(services)
-    services.staging.write(Staging(StagingState.LOADING, spec.attempt, spec.generation, manifest.digest))
+    services.staging.write(Staging(StagingState.LOADING, attempt.id, attempt.generation, manifest.digest))
 
 
 def _replace_staging(services: Services) -> None:
@@ -163,17 +162,17 @@ def _replace_staging(services: Services) -> None:
     services.warehouse.cdc.prepare(feed.staging, feed.table.keys, feed.cdc.max_staleness_minutes)
 
 
-def finish_load(services: Services, spec: PublishSpec, manifest: Manifest) -> None:
+def finish_load(services: Services, attempt: Attempt, manifest: Manifest) -> None:
     """Record that staging holds the manifest's rows, after the load succeeded. `check_staging` verifies the rows.
 
     Raises LostRace when the attempt has lost the lease.
     """
-    services.current.require_intent(spec.attempt)
-    services.staging.write(Staging(StagingState.LOADED, spec.attempt, spec.generation, manifest.digest))
+    services.current.require_intent(attempt.id)
+    services.staging.write(Staging(StagingState.LOADED, attempt.id, attempt.generation, manifest.digest))
     services.log(
         f"staging table {services.names.staging_table} holds {manifest.rows} rows in {len(manifest.dates)} partitions",
-        snapshot_id=spec.snapshot_id,
-        generation=spec.generation,
+        snapshot_id=attempt.snapshot_id,
+        generation=attempt.generation,
     )
 
 

@@ -10,20 +10,18 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import date
 
+from dedup_clone.contract.attempt import Plan
 from dedup_clone.contract.delivery import Arrival, Delivery, LandedObject
 from dedup_clone.contract.engine import Engine
 from dedup_clone.contract.landed_objects import SUFFIX, is_ignored, objects_by_date
 from dedup_clone.contract.manifest import Manifest
-from dedup_clone.contract.request import Plan
-from dedup_clone.publish.check import check_before_dedup
 from dedup_clone.publish.date_ranges import format_dates
-from dedup_clone.publish.early_refusals import footer_problems
-from dedup_clone.publish.planning.decision import Decision, decide, engine_of
-from dedup_clone.publish.planning.landing_changes import changes_since_arrival
+from dedup_clone.publish.early_checks import check_before_dedup
+from dedup_clone.publish.early_refusals import changes_since_arrival, footer_problems
+from dedup_clone.publish.planning.decision import Decision, PublishRequest, decide, engine_of
 from dedup_clone.publish.planning.parent_generation import require_readable_parent
 from dedup_clone.publish.records.publish_costs import expected_cost, price_text, size_text
 from dedup_clone.publish.services import Services
-from dedup_clone.publish.step_specs import PublishRequest
 from dedup_clone.state.parquet_footers import read_footers
 
 FOOTERS_READ = 100  # at most; with more files the number of rows is estimated

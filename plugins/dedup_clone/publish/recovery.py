@@ -1,16 +1,45 @@
-"""Recovery after a failed task or a dead run: commit the attempt if its swap happened, else discard the attempt."""
+"""Ends attempts that did not end by themselves: commit the attempt if its swap happened, else discard it.
+
+A discarded attempt leaves refusals, held deliveries and a ledger record; its data is deleted, and a rebuild's tables
+get back their former layout.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from dedup_clone.checks.check_result import stopped_by
 from dedup_clone.checks.table_checks import labelled_generation
-from dedup_clone.contract.errors import ConfigurationError, FeedHeldElsewhere
+from dedup_clone.contract.attempt import Attempt
+from dedup_clone.contract.errors import (
+    BootstrapRefused,
+    ConfigurationError,
+    ContractViolation,
+    DeliveryRefused,
+    FeedHeldElsewhere,
+)
+from dedup_clone.contract.kind import Kind
+from dedup_clone.contract.manifest import Candidate
 from dedup_clone.publish.commit import commit_attempt
-from dedup_clone.publish.discard import discard
+from dedup_clone.publish.planning.partition_export import export_folder
+from dedup_clone.publish.planning.reused_candidate import kept_folders
+from dedup_clone.publish.planning.staging_table import restore_tables
+from dedup_clone.publish.prune import data_of_ended_attempts
+from dedup_clone.publish.records.attempt_records import (
+    arrived_at,
+    failed_checks,
+    find_check_results,
+    record_refusals,
+)
+from dedup_clone.publish.records.best_effort import best_effort
+from dedup_clone.publish.records.failed_attempt_cost import failed_attempt_cost
+from dedup_clone.publish.records.held_deliveries import hold_stopped
+from dedup_clone.publish.records.index_refresh import try_refresh_index
+from dedup_clone.publish.records.reporting_tables import record_attempt, try_report
 from dedup_clone.publish.services import Services
 from dedup_clone.state.current import Intent, lease_held_error
+from dedup_clone.state.ledger import LedgerRecord, Outcome, Stage, count_loads
 
 
 def recover(services: Services, *, dag_id: str, run_id: str, is_replay: bool = False) -> None:
@@ -79,3 +108,134 @@ def _explain_hidden_jobs(services: Services, intent: Intent) -> Iterator[None]:
             f"may not see, so nobody knows whether they still change staging or target: {error.message}. Grant "
             f"the account roles/bigquery.resourceViewer on project [{services.names.project}], then clear the run."
         ) from error
+
+
+def discard(services: Services, intent: Intent) -> None:
+    """End the attempt; target stays as it is. Safe to repeat.
+
+    Without a record of the attempt (a retirement, or a run that died right after it acquired the lease) there is
+    nothing to report.
+    """
+    attempt = services.manifests.find_attempt(intent.attempt)
+    if attempt is not None:
+        _record(services, intent, attempt)
+    if intent.kind is Kind.REBUILD:
+        restore_tables(services, intent)
+    services.current.release(intent.attempt)
+    if attempt is not None:
+        try_refresh_index(services)
+        try_report(services, attempt.id)
+    if intent.kind is not Kind.RETIRE:  # its export may be all that is left of target
+        _delete_data(services, intent)
+
+
+def _record(services: Services, intent: Intent, attempt: Attempt) -> None:
+    """Write refusals, holds and the ledger record."""
+    candidate = services.manifests.candidate(attempt.id)
+    if candidate is not None and attempt.takes_over is None:  # else the refused delivery is the export of a table
+        record_refusals(services, candidate.refused, run_id=attempt.run_id)
+    hold_stopped(services, attempt, candidate)
+    results = find_check_results(services, attempt.id, "before")
+    record_attempt(
+        services, _ledger_record(services, intent, attempt, candidate), () if results is None else (results,)
+    )
+
+
+def _delete_data(services: Services, intent: Intent) -> None:
+    """Delete the attempt's files, exported ones too, the incoming table, and data that earlier attempts left.
+
+    The files of a candidate that a replay may use again stay. What cannot be deleted is deleted after the next attempt.
+    """
+    layout, store = services.layout, services.store
+    with best_effort(services, f"data of attempt [{intent.attempt}] is left until the next attempt ends"):
+        current = services.current.read()
+        live = None if current.generation is None else services.manifests.read(current.generation)
+        own = [export_folder(services, intent.attempt), layout.changes_folder(intent.attempt)]
+        own += {layout.data_folder(intent.attempt)} - kept_folders(services, live)
+        earlier = data_of_ended_attempts(services, current)
+        count = sum(store.delete_prefix(folder) for folder in [*own, *(f for f in earlier if f not in own)])
+        services.warehouse.alterations.drop(services.names.incoming_table)
+        services.log(f"deleted {count} files of attempt [{intent.attempt}]", generation=intent.generation)
+
+
+def _ledger_record(services: Services, intent: Intent, attempt: Attempt, candidate: Candidate | None) -> LedgerRecord:
+    all_refused = candidate is not None and candidate.manifest is None
+    metrics = candidate.metrics if candidate else None
+    stage, reason = _how_it_ended(services, intent, candidate)
+    return LedgerRecord(
+        feed=services.feed.feed,
+        kind=attempt.kind,
+        outcome=Outcome.REFUSED if all_refused else Outcome.FAILED,
+        stage=stage,
+        reason=reason,
+        snapshot_id=attempt.snapshot_id,
+        deliveries=attempt.landed_deliveries,
+        generation=attempt.generation,
+        parent=attempt.parent,
+        attempt=attempt.id,
+        dag_id=attempt.dag_id,
+        run_id=attempt.run_id,
+        restores=attempt.restores,
+        engine=attempt.engine,
+        plans=(),
+        arrived_at=arrived_at(services, attempt),
+        swapped_at=None,
+        lag_s=None,
+        rows=0,
+        new_rows=0,
+        changed_rows=None,
+        kept_rows=0,
+        dropped_rows=0,
+        ties=0,
+        bytes_read=metrics.bytes_read if metrics else 0,
+        bytes_written=metrics.bytes_written if metrics else 0,
+        shares={},
+        phases=dict(metrics.seconds) if metrics else {},
+        cost=failed_attempt_cost(services, intent, candidate),
+        loads=count_loads(intent.jobs),
+    )
+
+
+def _how_it_ended(services: Services, intent: Intent, candidate: Candidate | None) -> tuple[Stage, str]:
+    """The stage that the attempt had reached, and why it ended."""
+    if intent.waits_for_approval:
+        return Stage.CHECK, (
+            "ended while its accepted checks waited for approval: it was rejected, nobody answered in time, or another "
+            "run took the lease"
+        )
+    if candidate is None:
+        return Stage.DEDUP, "ended before its dedup had a result"
+    if candidate.manifest is None:
+        return Stage.DEDUP, "; ".join(item.reason for item in candidate.refused)
+    failed = failed_checks(services, intent.attempt)
+    if failed:
+        return Stage.CHECK, stopped_by(failed)
+    staging = services.staging.read()
+    if staging is None or staging.attempt != intent.attempt:
+        return Stage.LOAD, "ended before its load"
+    check_results = services.layout.check_results(intent.attempt, "before")
+    return Stage.CHECK, f"ended before its swap; staging is {staging.state}; see {check_results}"
+
+
+def end_if_all_refused(services: Services, attempt: str) -> None:
+    """If the dedup job refused every delivery, record the refusals, end the attempt, and raise DeliveryRefused.
+
+    Raises BootstrapRefused instead when the job refused the rows that a bootstrap or rebuild takes over;
+    ContractViolation when the job left no candidate; LeaseLost when it refused every delivery, but the attempt has
+    ended already.
+    """
+    candidate = services.manifests.candidate(attempt)
+    if candidate is None:
+        raise ContractViolation(
+            f"Attempt [{attempt}] has no candidate manifest although its dedup job ended well: "
+            f"clear the run from its first task."
+        )
+    if candidate.manifest is not None:
+        return
+    intent = services.current.require_intent(attempt)
+    discard(services, intent)
+    if intent.kind.takes_over_table:
+        reasons = " ".join(refused.reason for refused in candidate.refused)
+        raise BootstrapRefused(f"Rows of the table were refused: {reasons}")
+    reasons = "\n  ".join(f"[{r.delivery.name}] {r.reason}" for r in candidate.refused)
+    raise DeliveryRefused(f"Every delivery was refused; target is unchanged:\n  {reasons}")

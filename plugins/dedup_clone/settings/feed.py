@@ -7,11 +7,11 @@ from typing import Annotated, ClassVar, Literal, Self
 
 from pydantic import Field, PrivateAttr, field_validator, model_validator
 
+from dedup_clone.contract.attempt import DEFAULT_FILE_BYTES, Plan
 from dedup_clone.contract.billing import GIB, MIB, MIN_BYTES_BILLED, TIB
 from dedup_clone.contract.changes import FIXED_COLUMNS
 from dedup_clone.contract.engine import Engine, SqlForm, unsupported_reason
 from dedup_clone.contract.errors import ConfigurationError
-from dedup_clone.contract.request import DEFAULT_FILE_BYTES, Plan
 from dedup_clone.contract.table import UpdateIdMode
 from dedup_clone.settings.check_settings import UNIQUE_ACROSS_DATES, CheckSettings, SqlCheck
 from dedup_clone.settings.freshness_settings import FreshnessSettings

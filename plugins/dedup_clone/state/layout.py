@@ -152,8 +152,8 @@ class FeedLayout:
         """The files of rows that differ from the parent's, needed until the table `FEED_changes` has the rows."""
         return f"{self.changes}{attempt}/"
 
-    def request(self, attempt: str) -> str:
-        return f"{self.attempt_folder(attempt)}request.json"
+    def attempt(self, attempt: str) -> str:
+        return f"{self.attempt_folder(attempt)}attempt.json"
 
     def dedup_started(self, attempt: str) -> str:
         """An empty object whose creation time says when the attempt's dedup task first started."""

@@ -108,6 +108,8 @@ class LedgerRecord:
       has NULL once `FEED_changes` has lost some of them for good.
     - taken_over: whether the generation includes no delivery, so that readers see the rows of a table that was taken
       over; False also for an attempt that failed.
+    - is_replay: whether it published deliveries again that were live before, or some of their dates; False also for an
+      attempt that failed.
     - changed_rows: number of rows with changed values; None if some date's values were not compared, and for a failed
       or refused attempt.
     - dropped_rows, bytes_read, bytes_written: as in Manifest and DedupMetrics (contract/manifest.py).
@@ -148,14 +150,7 @@ class LedgerRecord:
     cluster_overlap: float | None = None
     change_rows: int | None = None
     taken_over: bool = False
-
-    @property
-    def is_replay(self) -> bool:
-        """Whether the attempt published deliveries again that were live before, or some of their dates.
-
-        True also for a publish whose lag is not known.
-        """
-        return self.kind is Kind.PUBLISH and self.outcome is Outcome.PUBLISHED and self.lag_s is None
+    is_replay: bool = False
 
     @property
     def has_usual_shares(self) -> bool:

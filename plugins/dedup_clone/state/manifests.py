@@ -1,32 +1,37 @@
-"""Stores the requests and candidates of attempts, and the manifests and file lists of committed generations."""
+"""Stores attempts and their candidates, and the manifests and file lists of committed generations."""
 
 from __future__ import annotations
 
+from dedup_clone.contract.attempt import Attempt, ParentFiles
 from dedup_clone.contract.errors import ContractViolation
 from dedup_clone.contract.job_run import JobRun
 from dedup_clone.contract.manifest import Candidate, FileList, Manifest
 from dedup_clone.contract.records import from_json, to_json
-from dedup_clone.contract.request import DedupRequest, ParentGeneration
 from dedup_clone.state.layout import FeedLayout
 from dedup_clone.state.store import ObjectStore
 
 
 class Manifests:
-    """Reads and writes the requests, candidates, file lists and manifests of one feed."""
+    """Reads and writes the attempts, candidates, file lists and manifests of one feed."""
 
     def __init__(self, store: ObjectStore, feed: str) -> None:
         self._store = store
         self._layout = FeedLayout(feed)
 
-    def write_request(self, request: DedupRequest) -> str:
-        """Write the request and return its URI, which is the dedup job's only argument."""
-        name = self._layout.request(request.attempt)
-        self._store.put(name, to_json(request))
-        return self._store.uri(name)
+    def write_attempt(self, attempt: Attempt) -> None:
+        self._store.put(self._layout.attempt(attempt.id), to_json(attempt))
 
-    def request(self, attempt: str) -> DedupRequest | None:
-        """The request of `attempt`; None for a rollback or retirement, and if the attempt ended before it wrote one."""
-        return self._store.read_record(DedupRequest, self._layout.request(attempt))
+    def find_attempt(self, attempt: str) -> Attempt | None:
+        """What `attempt` does; None for a retirement, and if the run ended before it wrote the record."""
+        return self._store.read_record(Attempt, self._layout.attempt(attempt))
+
+    def attempt(self, attempt: str) -> Attempt:
+        """What `attempt` does. Raises ContractViolation when the record is gone."""
+        found = self.find_attempt(attempt)
+        if found is None:
+            name = self._store.uri(self._layout.attempt(attempt))
+            raise ContractViolation(f"[{name}] is gone: clear the run from its first task.")
+        return found
 
     def candidate(self, attempt: str) -> Candidate | None:
         """The candidate of `attempt`; None if the dedup job has not finished."""
@@ -95,7 +100,7 @@ class Manifests:
             )
         return manifest
 
-    def parent(self, generation: int | None) -> ParentGeneration | None:
+    def parent(self, generation: int | None) -> ParentFiles | None:
         """What a request says of its parent, the committed `generation`; None without a parent.
 
         Raises ContractViolation if the parent has no files.
@@ -105,7 +110,7 @@ class Manifests:
         manifest = self.read(generation)
         if manifest.data_folder is None:
             raise ContractViolation(f"Generation [{generation}] has no data files: export target first.")
-        return ParentGeneration(
+        return ParentFiles(
             generation=generation,
             manifest_uri=self._store.uri(self._layout.manifest(generation)),
             file_list_uri=self._store.uri(self._layout.file_list(generation)),

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime
 
+from dedup_clone.contract.attempt import Attempt
 from dedup_clone.contract.delivery import Delivery
 from dedup_clone.contract.errors import ContractViolation
 from dedup_clone.contract.manifest import (
@@ -16,7 +17,6 @@ from dedup_clone.contract.manifest import (
     newest_snapshot,
 )
 from dedup_clone.contract.records import digest
-from dedup_clone.contract.request import DedupRequest
 from dedup_clone.contract.table import UpdateIdMode
 from dedup_spark.parent import Parent
 from dedup_spark.plan_selection import DatePlan
@@ -151,7 +151,7 @@ def files_digest(files: Iterable[DataFile]) -> str:
 
 
 def build_manifest(
-    request: DedupRequest,
+    attempt: Attempt,
     generation: NewGeneration,
     applied: tuple[Delivery, ...],
     *,
@@ -164,23 +164,23 @@ def build_manifest(
     `file_list_digest`: the digest of the stored list of the generation's files.
     """
     return Manifest(
-        feed=request.feed,
-        kind=request.kind,
-        generation=request.generation,
-        parent=request.parent.generation if request.parent else None,
+        feed=attempt.feed,
+        kind=attempt.kind,
+        generation=attempt.generation,
+        parent=attempt.parent_files.generation if attempt.parent_files else None,
         restores=None,
-        engine=request.engine,
-        table=request.table,
-        update_id_mode=request.update_id_mode,
-        retention_day=request.retention_day,
-        data_folder=request.data_uri,
+        engine=attempt.engine,
+        table=attempt.table,
+        update_id_mode=attempt.update_id_mode,
+        retention_day=attempt.retention_day,
+        data_folder=attempt.data_uri,
         file_list_digest=file_list_digest,
-        deliveries=request.included_deliveries(applied),
-        excluded=request.excluded,
+        deliveries=attempt.included_deliveries(applied),
+        excluded=attempt.excluded,
         applied=applied,
-        code_version=request.code_version,
-        run_id=request.run_id,
-        attempt=request.attempt,
+        code_version=attempt.code_version,
+        run_id=attempt.run_id,
+        attempt=attempt.id,
         created_at=datetime.now(UTC),
         dropped_rows=dropped_rows,
         dates=generation.dates,

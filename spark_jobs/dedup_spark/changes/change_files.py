@@ -10,6 +10,7 @@ from typing import Self
 import numpy as np
 import pyarrow as pa
 
+from dedup_clone.contract.attempt import Attempt
 from dedup_clone.contract.changes import (
     CHANGE_TYPE,
     GENERATION,
@@ -21,7 +22,6 @@ from dedup_clone.contract.changes import (
     changes_table_contract,
 )
 from dedup_clone.contract.manifest import DataFile
-from dedup_clone.contract.request import DedupRequest
 from dedup_clone.contract.table import TableContract, UpdateIdMode, nullable
 from dedup_spark.arrays import Indices
 from dedup_spark.changes.row_comparison import ROWS_PER_RANGE, TYPES, RowChanges, RowComparison, RowsOfDate
@@ -79,19 +79,17 @@ class WriteChanges:
     rows_per_range: int
 
     @classmethod
-    def from_request(
-        cls, request: DedupRequest, folder_uri: str, publish_date: date, seed: Seed, snapshot_id: int
-    ) -> Self:
-        table = replace(request.table, columns=tuple(nullable(column) for column in request.table.columns))
+    def from_attempt(cls, attempt: Attempt, folder_uri: str, publish_date: date, seed: Seed, snapshot_id: int) -> Self:
+        table = replace(attempt.table, columns=tuple(nullable(column) for column in attempt.table.columns))
         return cls(
             table,
             seed,
-            request.update_id_mode,
+            attempt.update_id_mode,
             folder_uri,
-            request.generation,
+            attempt.generation,
             snapshot_id,
             publish_date,
-            request.file_bytes,
+            attempt.file_bytes,
             ROWS_PER_RANGE,
         )
 

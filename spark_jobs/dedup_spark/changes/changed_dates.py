@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from dataclasses import replace
 from datetime import date
 
+from dedup_clone.contract.attempt import Attempt, RequestedChanges
 from dedup_clone.contract.delivery import Delivery
 from dedup_clone.contract.manifest import DataFile, DateEntry
-from dedup_clone.contract.request import DedupRequest, RequestedChanges
 from dedup_clone.contract.table import UpdateIdMode
 from dedup_spark import storage
 from dedup_spark.candidate.new_manifest import NewGeneration
@@ -23,7 +23,7 @@ from dedup_spark.parent import Parent
 
 
 def write_changes(
-    request: DedupRequest,
+    attempt: Attempt,
     changes: RequestedChanges,
     generation: NewGeneration,
     parent: Parent,
@@ -44,10 +44,10 @@ def write_changes(
     for entry in generation.dates:
         parent_date = parent.on_date(entry.date)
         parent_entry = parent_date.entry if parent_date else None
-        if entry.date in generation.copied or _has_no_change(request, entry, parent_entry):
+        if entry.date in generation.copied or _has_no_change(attempt, entry, parent_entry):
             continue
         new = files[entry.date]
-        uris = [storage.join(request.data_uri, file.path) for file in new]
+        uris = [storage.join(attempt.data_uri, file.path) for file in new]
         old, size = None, sum(file.size for file in new)
         if parent_date:
             old = _rows([parent_date.uri(file) for file in parent_date.files], parent_date.entry)
@@ -55,10 +55,10 @@ def write_changes(
         tasks.append(ChangesTask(entry.date, size, _rows(uris, entry), old))
     if not tasks:
         return ()
-    included = request.included_deliveries(tuple(applied))
+    included = attempt.included_deliveries(tuple(applied))
     snapshot_id = included[-1].snapshot_id if included else max(entry.max_update_id for entry in generation.dates)
-    seed, uri = read_seed(request.seed_uri), storage.join(changes.uri, f"{run_id}/")
-    work = WriteChanges.from_request(request, uri, changes.publish_day, seed, snapshot_id)
+    seed, uri = read_seed(attempt.seed_uri), storage.join(changes.uri, f"{run_id}/")
+    work = WriteChanges.from_attempt(attempt, uri, changes.publish_day, seed, snapshot_id)
     job_log.expect_dates(len(tasks))
     with job_log.dates_at_work(len(tasks)):
         written = map_dates(session, work, largest_first(tasks), "write changes")
@@ -70,13 +70,13 @@ def _rows(uris: Sequence[str], entry: DateEntry) -> RowsOfDate:
     return RowsOfDate(tuple(uris), entry.rows, entry.newest_snapshot)
 
 
-def _has_no_change(request: DedupRequest, entry: DateEntry, parent_entry: DateEntry | None) -> bool:
+def _has_no_change(attempt: Attempt, entry: DateEntry, parent_entry: DateEntry | None) -> bool:
     """Whether the plan's counts and the ranges of update ids prove that the date has no change.
 
     They prove nothing in mode last_changed, in which a row may differ by its update id alone, and nothing on a date
     whose newest snapshot lacks keys, before the publish or after it.
     """
-    if parent_entry is None or request.update_id_mode is UpdateIdMode.LAST_CHANGED:
+    if parent_entry is None or attempt.update_id_mode is UpdateIdMode.LAST_CHANGED:
         return False
     is_whole = all(e.newest_snapshot in (None, e.min_update_id) for e in (entry, parent_entry))
     return entry.changed == 0 and not entry.new_keys and is_whole

@@ -73,7 +73,7 @@ class KeyReader:
     _lock: Lock = field(default_factory=Lock)
 
     def batches(self, uri: str, *, with_ids: bool, with_values: bool) -> Iterator[KeyBatch]:
-        """Yield the rows of a file in order, in batches that are not empty; update_ids and values only on request."""
+        """Yield the rows of a file in order, in batches that are not empty; update_ids and values only on attempt."""
         names = [column.name for column in key_columns(self.table)]
         names += [self.table.snapshot_id_column] if with_ids else []
         names += [column.name for column in self.table.value_columns] if with_values else []

@@ -86,7 +86,7 @@ class _FileEraser:
 class RowEraser:
     """Leaves the rows of erased keys out of a generation whose files are in `data_uri`.
 
-    `key_sets`: all erased keys of the feed. `tombstones`: the keys that this request erases; None for a publish.
+    `key_sets`: all erased keys of the feed. `tombstones`: the keys that this attempt erases; None for a publish.
     """
 
     table: TableContract

@@ -12,10 +12,10 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
+from dedup_clone.contract.attempt import Attempt
 from dedup_clone.contract.erasure import Erasure, KeysToErase, Tombstone, Tombstones, parse_keys
 from dedup_clone.contract.errors import ContractViolation
 from dedup_clone.contract.records import from_json
-from dedup_clone.contract.request import DedupRequest
 from dedup_spark import storage
 from dedup_spark.arrays import Indices, U64Array
 from dedup_spark.column_types import arrow_type
@@ -72,27 +72,27 @@ def _digest(first: int, second: int) -> str:
     return f"{first:016x}{second:016x}"
 
 
-def read_key_sets(request: DedupRequest, seed: Seed) -> tuple[list[ErasedKeySet], Tombstones | None]:
-    """Return the keys that the new generation must not have, and the tombstones of those that this request erases.
+def read_key_sets(attempt: Attempt, seed: Seed) -> tuple[list[ErasedKeySet], Tombstones | None]:
+    """Return the keys that the new generation must not have, and the tombstones of those that this attempt erases.
 
     The tombstones are None for a publish. Raises ContractViolation if a record was made with another seed or other hash
     functions, and ConfigurationError if the file of keys to erase is malformed.
     """
-    tombstones = [_read_record(request, uri, seed) for uri in request.erasures]
+    tombstones = [_read_record(attempt, uri, seed) for uri in attempt.erasures]
     erased = None
-    if request.erases:
-        erased = _tombstones(parse_keys(storage.read_text(request.erases), request.table), seed)
+    if attempt.erases:
+        erased = _tombstones(parse_keys(storage.read_text(attempt.erases), attempt.table), seed)
         tombstones.append(erased)
     columns = dict.fromkeys(item.columns for item in tombstones)
-    return [_key_set(request, names, tombstones, seed) for names in columns], erased
+    return [_key_set(attempt, names, tombstones, seed) for names in columns], erased
 
 
-def _read_record(request: DedupRequest, uri: str, seed: Seed) -> Tombstones:
+def _read_record(attempt: Attempt, uri: str, seed: Seed) -> Tombstones:
     found = from_json(Erasure, storage.read_text(uri), where=uri).tombstones
     if (found.seed_id, found.hash_version) != (seed.public_id, stored.VERSION):
         raise ContractViolation(
             f"Erasure [{uri}] was made with another fingerprint seed or by another release, so its keys cannot be "
-            f"recognized any more. Restore [{request.seed_uri}] from its versions; or move the record away "
+            f"recognized any more. Restore [{attempt.seed_uri}] from its versions; or move the record away "
             f"and erase the same keys again."
         )
     return found
@@ -109,16 +109,14 @@ def _tombstones(keys: KeysToErase, seed: Seed) -> Tombstones:
     return Tombstones(names, seed.public_id, stored.VERSION, tuple(Tombstone(digest) for digest in digests))
 
 
-def _key_set(
-    request: DedupRequest, names: tuple[str, ...], tombstones: Sequence[Tombstones], seed: Seed
-) -> ErasedKeySet:
+def _key_set(attempt: Attempt, names: tuple[str, ...], tombstones: Sequence[Tombstones], seed: Seed) -> ErasedKeySet:
     """The erased keys for which the columns `names` were given. `tombstones`: all tombstones, the oldest first."""
     # If a key was erased twice, the later erasure overwrites the earlier one.
     latest = {key.digest: key for item in tombstones if item.columns == names for key in item.keys}
     ordered = [latest[digest] for digest in sorted(latest)]
-    table_keys = [column.name for column in key_columns(request.table)]
+    table_keys = [column.name for column in key_columns(attempt.table)]
     return ErasedKeySet(
-        hasher=KeyHasher(tuple(request.table.column(name) for name in names), seed),
+        hasher=KeyHasher(tuple(attempt.table.column(name) for name in names), seed),
         positions=tuple(table_keys.index(name) for name in names),
         first=np.array([int(key.digest[:16], 16) for key in ordered], np.uint64),
         second=np.array([int(key.digest[16:], 16) for key in ordered], np.uint64),

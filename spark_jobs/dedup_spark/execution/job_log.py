@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-from dedup_clone.contract.request import DedupRequest
+from dedup_clone.contract.attempt import Attempt
 
 _logger = logging.getLogger("dedup_spark")
 
@@ -42,9 +42,9 @@ class JobLog:
     `seconds`: how long each phase took. `progress`: of the phase that began last.
     """
 
-    def __init__(self, request: DedupRequest) -> None:
-        ids = ",".join(str(d.delivery.snapshot_id) for d in request.deliveries) or "-"
-        self._prefix = f"feed={request.feed} snapshot_id={ids} generation={request.generation}"
+    def __init__(self, attempt: Attempt) -> None:
+        ids = ",".join(str(d.delivery.snapshot_id) for d in attempt.deliveries) or "-"
+        self._prefix = f"feed={attempt.feed} snapshot_id={ids} generation={attempt.generation}"
         self.seconds: dict[str, float] = {}
         self.progress = Progress("start")
 

@@ -43,7 +43,7 @@ class ProgressReport:
         self._thread = Thread(target=self._run, name="progress report", daemon=True)
         self._began = time.monotonic()
         self._can_write = True
-        self._without_job = "the request is read"
+        self._without_job = "the attempt is read"
 
     def begin_job(self, job_log: JobLog, attempt_uri: str) -> None:
         """Report this job from now on. `attempt_uri`: the folder of `progress.json`, for the page Snapshots."""

@@ -39,7 +39,7 @@ SessionSource = Callable[[], SparkSession]
 
 
 class StartingSession:
-    """The job's session, which starts in the background while the driver reads the request and its records.
+    """The job's session, which starts in the background while the driver reads the attempt and its records.
 
     Every run of the job starts one, even with nothing to do: YARN reports a driver without a session as failed.
     """

@@ -1,4 +1,4 @@
-"""Validates all deliveries of a request: decides which are applied, and which are refused and why."""
+"""Validates all deliveries of an attempt: decides which are applied, and which are refused and why."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from dataclasses import dataclass
 from datetime import date
 from functools import cached_property
 
+from dedup_clone.contract.attempt import Attempt
 from dedup_clone.contract.delivery import Arrival, Delivery
 from dedup_clone.contract.errors import DeliveryRefused
 from dedup_clone.contract.landed_objects import describe_no_rows, first_problems, refusal_reason
 from dedup_clone.contract.manifest import RefusedDelivery
-from dedup_clone.contract.request import DedupRequest
 from dedup_clone.contract.table import UpdateIdMode
 from dedup_spark import storage
 from dedup_spark.execution.fan_out import FanOut
@@ -60,14 +60,14 @@ class ValidatedDelivery:
 
 @dataclass(frozen=True)
 class ValidatedDeliveries:
-    """The result of validating a request. `applied`: in ascending precedence, so the newest delivery is the last."""
+    """The result of validating an attempt. `applied`: in ascending precedence, so the newest delivery is the last."""
 
     applied: tuple[ValidatedDelivery, ...]
     refused: tuple[RefusedDelivery, ...]
 
 
 def validate_deliveries(
-    request: DedupRequest,
+    attempt: Attempt,
     arrivals: tuple[Arrival, ...],
     newest_parent_id: int | None,
     validate: ValidateFiles,
@@ -80,8 +80,8 @@ def validate_deliveries(
     files: list[LandedFile] = []
     delivery_of: dict[str, Delivery] = {}
     for arrival in arrivals:
-        found, inventory_problems = data_files(arrival, request)
-        inventory_problems += changed_objects(arrival) + _order_problems(request, arrival.delivery, newest_parent_id)
+        found, inventory_problems = data_files(arrival, attempt)
+        inventory_problems += changed_objects(arrival) + _order_problems(attempt, arrival.delivery, newest_parent_id)
         problems[arrival.delivery] = inventory_problems
         if not inventory_problems:
             files += found
@@ -96,52 +96,52 @@ def validate_deliveries(
             folder = storage.object_uri(arrival.bucket, arrival.folder)
             problems[arrival.delivery].append(describe_no_rows(folder, len(validated[arrival.delivery])))
     return ValidatedDeliveries(
-        applied=tuple(_validated(request, a, validated[a.delivery]) for a in arrivals if not problems[a.delivery]),
+        applied=tuple(_validated(attempt, a, validated[a.delivery]) for a in arrivals if not problems[a.delivery]),
         refused=tuple(
-            RefusedDelivery(a.delivery, _reason(request, a.delivery, problems[a.delivery]))
+            RefusedDelivery(a.delivery, _reason(attempt, a.delivery, problems[a.delivery]))
             for a in arrivals
             if problems[a.delivery]
         ),
     )
 
 
-def validate_files(request: DedupRequest, files: Sequence[LandedFile], fan_out: FanOut) -> list[FileValidation]:
+def validate_files(attempt: Attempt, files: Sequence[LandedFile], fan_out: FanOut) -> list[FileValidation]:
     """Validate each file in a call of its own. Return the results in the order of `files`."""
-    validator = FileValidator.from_request(request)
+    validator = FileValidator.from_attempt(attempt)
     return fan_out.map(validator, files, sum(f.size for f in files), "validate landed files")
 
 
 def expected_deliveries(
-    request: DedupRequest, arrivals: Sequence[Arrival], files: Sequence[LandedFile]
+    attempt: Attempt, arrivals: Sequence[Arrival], files: Sequence[LandedFile]
 ) -> tuple[ValidatedDelivery, ...]:
     """Return the deliveries that have some of `files`, as they will be if each file has rows of its folder's date."""
     by_id: defaultdict[int, list[FileValidation]] = defaultdict(list)
     for file in files:
-        if file.folder_date and file.folder_date <= request.latest_day:
+        if file.folder_date and file.folder_date <= attempt.latest_day:
             by_id[file.snapshot_id].append(FileValidation(file, {file.folder_date: 1}, (), is_expected=True))
     with_files = (arrival for arrival in arrivals if arrival.delivery.snapshot_id in by_id)
-    return tuple(_validated(request, arrival, by_id[arrival.delivery.snapshot_id]) for arrival in with_files)
+    return tuple(_validated(attempt, arrival, by_id[arrival.delivery.snapshot_id]) for arrival in with_files)
 
 
-def require_unchanged(request: DedupRequest, applied: tuple[ValidatedDelivery, ...]) -> None:
+def require_unchanged(attempt: Attempt, applied: tuple[ValidatedDelivery, ...]) -> None:
     """List landing anew, and raise DeliveryRefused if objects have changed since the inventory was frozen."""
     for validated in applied:
         changes = changed_objects(validated.arrival)
         if changes:
-            raise DeliveryRefused(_reason(request, validated.delivery, changes))
+            raise DeliveryRefused(_reason(attempt, validated.delivery, changes))
 
 
-def _validated(request: DedupRequest, arrival: Arrival, files: list[FileValidation]) -> ValidatedDelivery:
+def _validated(attempt: Attempt, arrival: Arrival, files: list[FileValidation]) -> ValidatedDelivery:
     rows: Counter[date] = Counter()
     for file in files:
         rows.update(file.rows_by_date)
-    retained = {day: count for day, count in rows.items() if day >= request.retention_day}
+    retained = {day: count for day, count in rows.items() if day >= attempt.retention_day}
     return ValidatedDelivery(arrival, tuple(files), dict(rows), retained)
 
 
-def _order_problems(request: DedupRequest, delivery: Delivery, newest_parent_id: int | None) -> list[str]:
+def _order_problems(attempt: Attempt, delivery: Delivery, newest_parent_id: int | None) -> list[str]:
     is_late = newest_parent_id is not None and delivery.snapshot_id < newest_parent_id
-    if request.update_id_mode is UpdateIdMode.LAST_SEEN or not is_late:
+    if attempt.update_id_mode is UpdateIdMode.LAST_SEEN or not is_late:
         return []
     return [
         f"snapshot id [{delivery.snapshot_id}] is below [{newest_parent_id}], the highest that the table has: "
@@ -149,10 +149,10 @@ def _order_problems(request: DedupRequest, delivery: Delivery, newest_parent_id:
     ]
 
 
-def _reason(request: DedupRequest, delivery: Delivery, problems: list[str]) -> str:
-    if request.takes_over is None:
-        return refusal_reason(request.feed, delivery, problems)
+def _reason(attempt: Attempt, delivery: Delivery, problems: list[str]) -> str:
+    if attempt.takes_over is None:
+        return refusal_reason(attempt.feed, delivery, problems)
     return (
-        f"The existing table cannot become feed [{request.feed}]: {first_problems(problems)}. Nothing was changed. "
+        f"The existing table cannot become feed [{attempt.feed}]: {first_problems(problems)}. Nothing was changed. "
         f"Next: correct these rows in the table, then trigger the DAG again."
     )

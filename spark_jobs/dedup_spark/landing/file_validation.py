@@ -17,9 +17,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from dedup_clone.contract.attempt import Attempt
 from dedup_clone.contract.parquet_columns import describe_unreadable
 from dedup_clone.contract.parquet_footer import read_parquet_footer, with_wide_integers
-from dedup_clone.contract.request import DedupRequest
 from dedup_clone.contract.table import ColumnMode, TableContract
 from dedup_spark import storage
 from dedup_spark.absent_columns import complete_batch
@@ -76,8 +76,8 @@ class FileValidator:
     since: Mapping[str, int] = field(default_factory=dict)
 
     @classmethod
-    def from_request(cls, request: DedupRequest) -> Self:
-        return cls(request.table, request.latest_day, request.takes_over is not None, request.since)
+    def from_attempt(cls, attempt: Attempt) -> Self:
+        return cls(attempt.table, attempt.latest_day, attempt.takes_over is not None, attempt.since)
 
     def __call__(self, landed: LandedFile) -> FileValidation:
         """Read the file. A file that cannot be read is invalid. Raises only errors of the storage."""

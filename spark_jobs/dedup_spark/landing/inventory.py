@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from dedup_clone.contract import landed_objects
+from dedup_clone.contract.attempt import Attempt
 from dedup_clone.contract.delivery import Arrival
 from dedup_clone.contract.landed_objects import ObjectVersion
-from dedup_clone.contract.request import DedupRequest
 from dedup_spark import storage
 from dedup_spark.landing.file_validation import LandedFile
 
@@ -22,10 +22,10 @@ def changed_objects(arrival: Arrival) -> list[str]:
     return landed_objects.changed_objects(arrival, present, _uri_of(arrival))
 
 
-def data_files(arrival: Arrival, request: DedupRequest) -> tuple[list[LandedFile], list[str]]:
+def data_files(arrival: Arrival, attempt: Attempt) -> tuple[list[LandedFile], list[str]]:
     """The delivery's data files, and the problems of the inventory itself."""
     uri_of = _uri_of(arrival)
-    found, problems = landed_objects.data_objects(request, arrival, uri_of)
+    found, problems = landed_objects.data_objects(attempt, arrival, uri_of)
     return [LandedFile(uri_of(o.name), o.landed.size, arrival.delivery.snapshot_id, o.day) for o in found], problems
 
 

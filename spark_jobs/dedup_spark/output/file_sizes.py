@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable
 
+from dedup_clone.contract.attempt import MAX_TABLE_FILES
 from dedup_clone.contract.manifest import DataFile
-from dedup_clone.contract.request import MAX_TABLE_FILES
 from dedup_spark.landing.file_validation import LandedFile
 from dedup_spark.parent import Parent
 

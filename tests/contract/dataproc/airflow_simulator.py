@@ -23,7 +23,7 @@ from testkit.airflow import SimulatedTask
 
 REPOSITORY = Path(__file__).parents[3]
 RETRIES = 9
-REQUEST = "gs://state/worked_example/attempts/00000007-abc123/request.json"
+REQUEST = "gs://state/worked_example/attempts/00000007-abc123/attempt.json"
 SPARK = SparkSettings(
     region="europe-west1",
     service_account="spark@my-project.iam.gserviceaccount.com",
@@ -48,7 +48,7 @@ class SimulatedRun(SimulatedTask):
         super().__init__(
             operator,
             RETRIES,
-            pulled="a spec",
+            pulled="00000007-abc123",
             tasks=("resolve_publish",),
             on_failure=remote_operator.stop_spark_runs,
         )
@@ -78,9 +78,9 @@ STORED: dict[str, str] = {}  # the objects that tasks wrote to the state bucket:
 
 
 def without_state(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Give the task a publish spec and a workload, so that it reads nothing from the state bucket."""
+    """Give the task an attempt and a workload, so that it reads nothing from the state bucket."""
     STORED.clear()
-    spec = SimpleNamespace(engine=Engine.SPARK, attempt="00000007-abc123", snapshot_id=7, generation=7)
+    attempt = SimpleNamespace(engine=Engine.SPARK, id="00000007-abc123", snapshot_id=7, generation=7)
     services = SimpleNamespace(
         log=lambda *_, **__: None,
         manifests=SimpleNamespace(candidate=lambda attempt: SimpleNamespace(manifest="a manifest", reused_from="")),
@@ -92,7 +92,7 @@ def without_state(monkeypatch: pytest.MonkeyPatch) -> None:
         ),
     )
     monkeypatch.setattr(engine_dispatch, "open_feed_services", lambda setup: services)
-    monkeypatch.setattr(engine_dispatch, "pull_spec", lambda context: spec)
-    monkeypatch.setattr(remote_operator, "pull_spec", lambda context: spec)
+    monkeypatch.setattr(engine_dispatch, "pull_attempt", lambda context, services: attempt)
+    monkeypatch.setattr(remote_operator, "pull_attempt", lambda context, services: attempt)
     monkeypatch.setattr(remote_operator, "open_feed_services", lambda setup: services)
     monkeypatch.setattr(remote_operator, "read_workload", lambda services, attempt: WORK)

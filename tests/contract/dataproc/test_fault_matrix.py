@@ -36,7 +36,7 @@ def calls_of(runner: str, fakes: object, simulate: Simulate) -> list[tuple[str, 
 def assert_one_effective_run(fake: Fake, faults: object) -> None:
     state = fake.state
     assert [run.argument for run in state.succeeded] == [
-        "gs://state/worked_example/attempts/00000007-abc123/request.json"
+        "gs://state/worked_example/attempts/00000007-abc123/attempt.json"
     ], faults
     assert state.active == [], faults
     assert state.max_active == 1, faults

@@ -1,4 +1,4 @@
-"""From a publish spec to a Spark run: its workload, its request, and what is stopped when the publish fails."""
+"""From an attempt to a Spark run: its workload, its job, and what is stopped when the publish fails."""
 
 from __future__ import annotations
 
@@ -12,15 +12,14 @@ from airflow.sdk.exceptions import TaskDeferred
 from google.cloud.bigquery import Client as BigQuery
 from google.cloud.storage import Client as Storage
 
+from dedup_clone.contract.attempt import Attempt, Plan
 from dedup_clone.contract.errors import ContractViolation
-from dedup_clone.contract.records import to_json, to_plain
-from dedup_clone.contract.request import Plan
+from dedup_clone.contract.records import to_json
 from dedup_clone.contract.table import UpdateIdMode
 from dedup_clone.orchestration.runners import engine_dispatch, remote_operator
 from dedup_clone.orchestration.runners.workload import Method, Workload, read_workload
-from dedup_clone.orchestration.task_runtime import pull_spec
+from dedup_clone.orchestration.task_runtime import pull_attempt
 from dedup_clone.publish.services import Services
-from dedup_clone.publish.step_specs import PublishSpec
 from testkit.airflow import dag_run
 from testkit.feed_on_stand_in import TODAY, YESTERDAY, FeedOnStandIn, row
 from testkit.server_clients import shared_clients as shared_clients
@@ -33,16 +32,16 @@ def world(clients: tuple[Storage, BigQuery]) -> FeedOnStandIn:
     return FeedOnStandIn(new_feed("sized_"), *clients)
 
 
-def rewrite(services: Services, spec: PublishSpec, **changes: Any) -> None:
-    request = services.manifests.request(spec.attempt)
+def rewrite(services: Services, attempt: Attempt, **changes: Any) -> None:
+    request = services.manifests.attempt(attempt.id)
     assert request
-    services.manifests.write_request(replace(request, **changes))
+    services.manifests.write_attempt(replace(request, **changes))
 
 
-def workload(world: FeedOnStandIn, spec: PublishSpec) -> Workload:
+def workload(world: FeedOnStandIn, attempt: Attempt) -> Workload:
     """The workload of an attempt, whose lease is given back."""
-    work = read_workload(world.services, spec.attempt)
-    world.services.current.release(spec.attempt)
+    work = read_workload(world.services, attempt.id)
+    world.services.current.release(attempt.id)
     return work
 
 
@@ -76,9 +75,9 @@ LAST_CHANGED = {"update_id_mode": UpdateIdMode.LAST_CHANGED}
 def test_a_request_that_cannot_be_adopted_has_another_method_and_its_reason(
     world: FeedOnStandIn, change: dict[str, Any], method: Method, reason: str
 ) -> None:
-    spec = world.resolve(world.land(7, [row(7, 1)]))
-    rewrite(world.services, spec, **change)
-    work = read_workload(world.services, spec.attempt)
+    attempt = world.resolve(world.land(7, [row(7, 1)]))
+    rewrite(world.services, attempt, **change)
+    work = read_workload(world.services, attempt.id)
     assert work.method is method
     assert work.reason.startswith(reason)
 
@@ -98,46 +97,46 @@ def test_only_the_requested_dates_count(world: FeedOnStandIn) -> None:
     name = world.land(8, two_dates)
     work = workload(world, world.resolve(name, replay=True, dates=(YESTERDAY,), reason="yesterday was wrong"))
     assert (work.delivered_rows, work.parent_rows, work.dates) == (1, 1, 1)
-    spec = world.resolve(name)
-    rewrite(world.services, spec, dates=(date(1999, 1, 1),))
-    assert workload(world, spec).delivered_bytes == 0
+    attempt = world.resolve(name)
+    rewrite(world.services, attempt, dates=(date(1999, 1, 1),))
+    assert workload(world, attempt).delivered_bytes == 0
 
 
 def test_folders_are_named_after_the_feeds_own_partition_column(world: FeedOnStandIn) -> None:
-    spec, services = world.resolve(world.land(7, [row(7, 1)])), world.services
-    (delivery,), request = services.arrivals.deliveries(), services.manifests.request(spec.attempt)
+    attempt, services = world.resolve(world.land(7, [row(7, 1)])), world.services
+    (delivery,), request = services.arrivals.deliveries(), services.manifests.attempt(attempt.id)
     assert request
     arrival = services.arrivals.read(delivery)
     objects = tuple(replace(o, name=o.name.replace("/date=", "/day=")) for o in arrival.objects)
     services.store.put(services.layout.arrival(delivery), to_json(replace(arrival, objects=objects)))
-    rewrite(services, spec, table=replace(request.table, partition_column="day"), dates=(TODAY,))
-    assert read_workload(services, spec.attempt).delivered_bytes > 0
+    rewrite(services, attempt, table=replace(request.table, partition_column="day"), dates=(TODAY,))
+    assert read_workload(services, attempt.id).delivered_bytes > 0
 
 
-def test_an_attempt_without_its_request_has_no_workload(world: FeedOnStandIn) -> None:
+def test_an_attempt_without_its_record_has_no_workload(world: FeedOnStandIn) -> None:
     with pytest.raises(ContractViolation):
         read_workload(world.services, "nobody")
 
 
-def test_the_run_gets_the_specs_request_and_is_stopped_when_the_publish_fails(
+def test_the_run_gets_the_attempts_uri_and_is_stopped_when_the_publish_fails(
     world: FeedOnStandIn, fakes, simulate: Simulate, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     fake, task = fakes("cluster", slowness=9), simulate("cluster")
     for module in (engine_dispatch, remote_operator):
-        monkeypatch.setattr(module, "pull_spec", pull_spec)
+        monkeypatch.setattr(module, "pull_attempt", pull_attempt)
         monkeypatch.setattr(module, "open_feed_services", lambda setup: world.services)
     monkeypatch.setattr(remote_operator, "read_workload", read_workload)
-    spec = world.resolve(world.land(7, [row(7, 1)]))
-    ti = SimpleNamespace(try_number=1, xcom_push=lambda key, value: None, xcom_pull=lambda **_: to_plain(spec))
+    attempt = world.resolve(world.land(7, [row(7, 1)]))
+    ti = SimpleNamespace(try_number=1, xcom_push=lambda key, value: None, xcom_pull=lambda **_: attempt.id)
     dag = SimpleNamespace(has_task=lambda name: name == "resolve_publish")
     context: Any = {"ti": ti, "dag": dag, "dag_run": dag_run("publish", "run")}
     operator = task.operator()
-    operator.request_uri = spec.request_uri
+    operator.request_uri = attempt.uri
     with pytest.raises(TaskDeferred) as deferred:
         operator.execute(context)
-    name = f"dc-worked-example-{spec.attempt}-1"
+    name = f"dc-worked-example-{attempt.id}-1"
     assert deferred.value.trigger.name == name
-    assert [(run.name, run.argument) for run in fake.state.active] == [(name, spec.request_uri)]
+    assert [(run.name, run.argument) for run in fake.state.active] == [(name, attempt.uri)]
     remote_operator.stop_spark_runs(operator, context)
     assert fake.state.active == []
 

@@ -215,7 +215,7 @@ class DedupTask:
 
     def __init__(self, world: FeedAgainstOracle, monkeypatch: pytest.MonkeyPatch, run: runs.Run) -> None:
         self.tasks = DagTasks(world, TaskApi(monkeypatch), monkeypatch, "publish")
-        self.tasks.has_taken(run.spec)
+        self.tasks.has_taken(run.plan)
         self.submitted, dedup = 0, world.dedup.run
 
         def submit(request_uri: str) -> None:

@@ -59,11 +59,11 @@ def test_each_bad_delivery_is_set_aside_and_the_good_one_is_published(typed: Fee
 def test_nothing_is_published_when_all_are_refused(typed: FeedAgainstOracle) -> None:
     typed.publish(typed.land_files(1, good(1)), engine=Engine.MERGE)
     before = typed.table_rows()
-    spec = typed.resolve(typed.land_files(2, with_row(code=None)(2)), engine=Engine.MERGE)
+    attempt = typed.resolve(typed.land_files(2, with_row(code=None)(2)), engine=Engine.MERGE)
     with pytest.raises(DeliveryRefused, match=r"column \[code\]: 1 rows are \[NULL\]"):
-        typed.deduplicate(spec)
+        typed.deduplicate(attempt)
     assert typed.table_rows() == before
-    record = typed.services.ledger.read(spec.attempt)
+    record = typed.services.ledger.read(attempt.id)
     assert record
     assert (record.outcome, record.engine) == ("refused", "merge")
 
@@ -87,7 +87,7 @@ def overwrite(world: FeedAgainstOracle) -> None:
 def test_landing_that_changes_under_the_engine_fails_the_run(
     world: FeedAgainstOracle, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    spec = world.resolve(world.land(1, [row(1, 1)]), engine=Engine.BIGQUERY)
+    attempt = world.resolve(world.land(1, [row(1, 1)]), engine=Engine.BIGQUERY)
     count_dates = dedup_in_bigquery.count_dates
 
     def count_while_the_producer_writes(*arguments: Any) -> Any:
@@ -96,8 +96,8 @@ def test_landing_that_changes_under_the_engine_fails_the_run(
 
     monkeypatch.setattr(dedup_in_bigquery, "count_dates", count_while_the_producer_writes)
     with pytest.raises(DeliveryRefused, match=r"part-0\.parquet\] was replaced"):
-        world.deduplicate(spec)
-    assert world.services.manifests.candidate(spec.attempt) is None
+        world.deduplicate(attempt)
+    assert world.services.manifests.candidate(attempt.id) is None
 
 
 def add_objects(world: FeedAgainstOracle) -> None:
@@ -113,9 +113,9 @@ def test_a_delivery_that_was_changed_before_is_refused(
 ) -> None:
     name = world.land(1, [row(1, 1)])
     change(world)
-    spec = world.resolve(name, engine=Engine.BIGQUERY)
+    attempt = world.resolve(name, engine=Engine.BIGQUERY)
     with pytest.raises(DeliveryRefused, match=said):
-        world.deduplicate(spec)
+        world.deduplicate(attempt)
 
 
 INFO = next(column for column in NESTED.columns if column.name == "info")

@@ -88,7 +88,7 @@ def test_the_load_task_waits_deferred_until_bigquery_has_applied_the_rows(
 ) -> None:
     run = runs.publish(world, world.land_expected(2, snapshot(2)), run_id="run-a").until("dedup")
     tasks = DagTasks(world, TaskApi(monkeypatch), monkeypatch, "publish", "run-a")
-    tasks.has_taken(run.spec)
+    tasks.has_taken(run.plan)
     with pytest.raises(TaskDeferred) as deferred:
         tasks.execute("load_staging")
     assert staging_state(world) == ("loading", True)

@@ -86,17 +86,17 @@ def test_an_invalid_marker_is_wrong_until_it_is_gone(world: FeedOnStandIn) -> No
 def test_no_step_of_a_publish_nor_a_rollback_is_drift(world: FeedOnStandIn) -> None:
     world.publish(world.land(7, [row(7, 1)]))
     world.running.add("eight")
-    spec = world.resolve(world.land(8, [row(8, 1, 21)]), run_id="eight")
+    attempt = world.resolve(world.land(8, [row(8, 1, 21)]), run_id="eight")
     assert wrong(world) == []
-    world.deduplicate(spec)
-    world.load(spec)
-    swap = world.check(spec)
+    world.deduplicate(attempt)
+    world.load(attempt)
+    swap = world.check(attempt)
     assert wrong(world) == []
-    world.swap(spec, swap)
+    world.swap(attempt, swap)
     assert wrong(world) == []
     world.running.clear()
     assert wrong(world) == ["sla_at_risk"]  # the run ended without a commit
-    world.commit(spec)
+    world.commit(attempt)
     assert wrong(world) == []
     world.roll_back(1)
     assert wrong(world) == []
@@ -148,14 +148,14 @@ def test_a_commit_during_the_check_does_not_hide_the_record_of_the_live_generati
     world.publish(world.land(7, [row(7, 1)]))
     refuse(world, world.land(8, [row(8, 1)]))
     world.publish(world.land(9, [row(9, 1)]))
-    spec, swap = world.publish_to_check(world.land(10, [row(10, 1)]))
-    world.swap(spec, swap)
+    attempt, swap = world.publish_to_check(world.land(10, [row(10, 1)]))
+    world.swap(attempt, swap)
     ended_attempts = read_feed_state.ended_attempts
 
     def commit_after(*arguments: Any) -> Any:
         attempts = ended_attempts(*arguments)
         if world.services.current.read().intent is not None:
-            world.commit(spec)
+            world.commit(attempt)
         return attempts
 
     monkeypatch.setattr(read_feed_state, "ended_attempts", commit_after)

@@ -76,16 +76,16 @@ def stopped(world: FeedOnStandIn) -> str:
 
 
 def reject_acceptance(world: FeedOnStandIn, name: str) -> None:
-    spec, _ = world.publish_to_check(
+    attempt, _ = world.publish_to_check(
         name, replay=True, run_id="rejected", accepted_checks=("changed_share",), reason="new prices"
     )
-    world.services.current.begin_approval_wait(spec.attempt)
+    world.services.current.begin_approval_wait(attempt.id)
 
 
 def fail_a_rollback(world: FeedOnStandIn, name: str) -> None:
     live, _ = world.preview(1)
-    spec = prepare(world.services, RollbackRequest(ROLLBACK_DAG, "rollback", 1, "bad"), live)
-    assert world.check(spec)
+    attempt = prepare(world.services, RollbackRequest(ROLLBACK_DAG, "rollback", 1, "bad"), live)
+    assert world.check(attempt)
 
 
 def fail_a_replay_of_another_delivery(world: FeedOnStandIn, name: str) -> None:
@@ -163,10 +163,10 @@ def test_a_record_of_checks_before_dedup_that_cannot_be_written_stops_no_publish
 
 def test_a_check_that_failed_after_the_swap_is_an_incident_until_the_next_generation(world: FeedOnStandIn) -> None:
     name = world.land(7, [row(7, 1), row(7, 2)])
-    spec, checked = world.publish_to_check(name)
-    world.swap(spec, checked)
+    attempt, checked = world.publish_to_check(name)
+    world.swap(attempt, checked)
     world.bigquery.query_and_wait(f"DELETE FROM `warehouse.{world.feed.target}` WHERE product_id = 1")
-    record, _ = commit_attempt(world.services, spec.attempt)
+    record, _ = commit_attempt(world.services, attempt.id)
     state = feed_state(world)
     assert [r.check for r in state.failed_after_swap] == ["target_rows"]
     (incident,) = [

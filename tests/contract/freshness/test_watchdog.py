@@ -52,20 +52,20 @@ def test_a_late_delivery_gives_one_warning_one_miss_one_recovery(dog: Watchdog) 
 
 def test_a_publish_that_is_slow_is_told_with_its_run_before_and_after_the_sla(dog: Watchdog) -> None:
     name = dog.world.land(7, [row(7, 1)])
-    spec = dog.world.resolve(name, run_id="slow")
+    attempt = dog.world.resolve(name, run_id="slow")
     dog.world.running = {"slow"}
     assert dog.check(later=10 * MINUTE) == []
     assert dog.check(later=56 * MINUTE) == [f"WARNING: {AT_RISK}"]
-    dog.world.deduplicate(spec)
+    dog.world.deduplicate(attempt)
     assert dog.check(later=61 * MINUTE) == ["ALERT: sla_missed"]
     message = dog.caplog.text
     assert (
         "61 min ago, and is not live; the freshness SLA is 60 min. Run [slow] has held the lease for 61 min" in message
     )
     assert "/runs/slow" in message
-    dog.world.load(spec)
-    dog.world.swap(spec, dog.world.check(spec))
-    dog.world.commit(spec)
+    dog.world.load(attempt)
+    dog.world.swap(attempt, dog.world.check(attempt))
+    dog.world.commit(attempt)
     assert dog.check(later=66 * MINUTE) == ["RECOVERED: sla_missed"]
 
 
@@ -147,8 +147,8 @@ def test_a_publish_that_ended_between_swap_and_commit_is_told_with_what_readers_
     world.publish(world.land(7, [row(7, 1)]))
     name = world.land(8, [row(8, 1)])
     run_id = f"publish__{name.replace('-', '__')}"
-    spec, checked = world.publish_to_check(name, run_id=run_id)
-    world.swap(spec, checked)
+    attempt, checked = world.publish_to_check(name, run_id=run_id)
+    world.swap(attempt, checked)
     world.running = {run_id}
     assert dog.check() == []
     assert verdict_of(world).headline.startswith(f"Readers see generation 2, which run [{run_id}] has not committed; 1")
@@ -167,12 +167,12 @@ def test_a_lease_that_an_ended_run_left_is_told_at_once_if_no_delivery_waits(dog
     world = dog.world
     for snapshot_id in (7, 8):
         world.publish(world.land(snapshot_id, [row(snapshot_id, 1)]))
-    spec = prepare(world.services, RollbackRequest("rollback", "by-hand", 1, "bad snapshot"), 2)
+    attempt = prepare(world.services, RollbackRequest("rollback", "by-hand", 1, "bad snapshot"), 2)
     world.running = {"by-hand"}
     assert dog.check() == []
     world.running = set()
     assert dog.check(later=MINUTE) == ["ALERT: lease_held"]
-    assert spec.generation == 3
+    assert attempt.generation == 3
     recover(world.services, dag_id="other", run_id="other")
     assert dog.check(later=3 * MINUTE) == ["RECOVERED: lease_held"]
 
@@ -181,10 +181,10 @@ def test_a_run_that_gives_the_lease_back_during_the_check_is_not_reported(
     dog: Watchdog, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     world = dog.world
-    spec = world.resolve(world.land(7, [row(7, 1)]))
+    attempt = world.resolve(world.land(7, [row(7, 1)]))
 
     def ends_well(dag_id: str, run_id: str) -> bool:
-        world.services.current.release(spec.attempt)
+        world.services.current.release(attempt.id)
         return False
 
     services = replace(world.services, is_running=ends_well)

@@ -44,8 +44,8 @@ def test_what_names_sizes_and_footers_show_is_refused_before_spark(clients: tupl
         message = refuse(world, world.land_files(number, case.make(number)))
         assert [text for text in case.said if text not in message] == [], (case.name, message)
         assert f"deliver snapshot [{number}] again, the marker last" in message
-    spec = world.resolve(world.land_files(900, with_row(code=None)(900)))
-    assert spec.snapshot_id == 900
+    attempt = world.resolve(world.land_files(900, with_row(code=None)(900)))
+    assert attempt.snapshot_id == 900
 
 
 def test_a_refusal_is_recorded_told_once_and_a_corrected_delivery_published(world: FeedOnStandIn) -> None:
@@ -71,13 +71,13 @@ def test_a_refusal_is_recorded_told_once_and_a_corrected_delivery_published(worl
 def test_other_deliveries_are_published_by_the_run_of_a_refused_one(world: FeedOnStandIn) -> None:
     world.land(7, [row(7, 1)])
     bad = [world.land_files(number, {PART: b""}) for number in (8, 9)]
-    spec = world.resolve(bad[1])
-    assert spec.snapshot_id == 7
+    attempt = world.resolve(bad[1])
+    assert attempt.snapshot_id == 7
     assert [delivery.name for delivery in world.services.arrivals.refused()] == bad
-    world.deduplicate(spec)
-    world.load(spec)
-    world.swap(spec, world.check(spec))
-    world.commit(spec)
+    world.deduplicate(attempt)
+    world.load(attempt)
+    world.swap(attempt, world.check(attempt))
+    world.commit(attempt)
     assert world.rows() == expected(row(7, 1))
 
 
@@ -132,8 +132,8 @@ def test_a_file_that_is_gone_or_was_replaced_is_left_to_the_job(world: FeedOnSta
     world.overwrite(8, PART, b"x")
     folder = f"{world.feed.landing.prefix}/snapshot_id=8"
     world.storage.bucket("landing").blob(f"{folder}/date={TODAY}/part-1.parquet").delete()
-    spec = world.resolve(name)
-    assert world.services.current.require_intent(spec.attempt)
+    attempt = world.resolve(name)
+    assert world.services.current.require_intent(attempt.id)
     assert world.services.arrivals.refused() == []
 
 

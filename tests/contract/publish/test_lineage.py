@@ -22,7 +22,7 @@ def test_executed_tasks_tell_what_the_engine_of_the_run_read_and_wrote(
     world: FeedOnStandIn, listener: Listener, monkeypatch: pytest.MonkeyPatch, engine: Engine
 ) -> None:
     tasks = DagTasks(world, TaskApi(monkeypatch), monkeypatch, "publish")
-    tasks.has_taken(runs.publish(world, world.land(7, [row(7, 1)]), engine=engine).until("resolve").spec)
+    tasks.has_taken(runs.publish(world, world.land(7, [row(7, 1)]), engine=engine).until("resolve").plan)
 
     def pull(ti: RuntimeTaskInstance, task_ids: str) -> object:
         return tasks.results[task_ids, "return_value"]

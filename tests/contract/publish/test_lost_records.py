@@ -121,7 +121,7 @@ def test_a_swap_that_was_not_committed_is_left_to_the_next_run(published: FeedOn
     assert "The next run commits" in runs.recover_records(published).next_step
     published.state.lose("CURRENT")
     runs.recover_records(published)
-    assert published.state.generation == run.spec.generation
+    assert published.state.generation == run.plan.generation
     published.publish(published.land(10, [row(10, 2, 40)]))
     assert published.rows() == expected(ROWS[0], row(10, 2, 40))
 
@@ -238,7 +238,7 @@ def test_a_damaged_record_is_named_and_the_feed_goes_on_with_its_former_version(
 
 
 @pytest.mark.parametrize(
-    "damaged", ["request.json", "checks_before.json", "spark_usage.json", "files", "manifest", "arrivals"]
+    "damaged", ["attempt.json", "checks_before.json", "spark_usage.json", "files", "manifest", "arrivals"]
 )
 def test_a_swap_is_committed_although_what_only_the_ledger_reads_is_damaged(
     published: FeedOnStandIn, damaged: str
@@ -298,7 +298,7 @@ def test_a_commit_needs_neither_its_costs_nor_the_results_of_its_checks_nor_the_
 
 FOREIGN = [
     *(f"arrivals/{name}" for name in ("placeholder", "7-1.json.bak", "7-1", "later/7-1.json")),
-    *("refused/7-1.json.bak", "data/.keep", "data/old/part-0.parquet", "attempts/.keep", "attempts/old/request.json"),
+    *("refused/7-1.json.bak", "data/.keep", "data/old/part-0.parquet", "attempts/.keep", "attempts/old/attempt.json"),
     *("erasures/.keep", "erasures/00000001.json.bak", "erasures/copy/00000001.json"),
     *("manifests/00000001.json.bak", "ledger/00000001-abc123.json.bak", "changes/old/part-0.parquet"),
 ]

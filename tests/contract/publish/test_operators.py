@@ -100,10 +100,10 @@ def test_the_form_reaches_the_run(by_hand: DagTasks) -> None:
     for empty in ({}, {"engine": None, "plan": None}, {"engine": "", "plan": ""}):
         form.update({**AGAIN, "dry_run": None, "dates": [f"{TODAY}..{TODAY}"], **empty})
         by_hand.execute(RESOLVE, **form.validate())
-        request = world.state.read(f"attempts/{by_hand.spec.attempt}/request.json")
+        request = world.state.read(f"attempts/{by_hand.plan.id}/attempt.json")
         assert (request["engine"], request["plan"], request["dates"]) == ("spark", "auto", [str(TODAY)])
     by_hand.execute(RESOLVE, engine="bigquery", plan="", dates=[])
-    assert by_hand.spec.engine == "bigquery"
+    assert by_hand.plan.engine == "bigquery"
 
 
 @pytest.mark.parametrize(
@@ -179,7 +179,7 @@ def test_a_person_discards_a_held_delivery_in_the_form(by_hand: DagTasks) -> Non
 @pytest.fixture
 def loading(by_hand: DagTasks) -> DagTasks:
     """A run that is about to load."""
-    by_hand.has_taken(runs.publish(by_hand.world, by_hand.world.land(7, [row(7, 1)])).until("dedup").spec)
+    by_hand.has_taken(runs.publish(by_hand.world, by_hand.world.land(7, [row(7, 1)])).until("dedup").plan)
     return by_hand
 
 
@@ -188,7 +188,7 @@ def jobs_of(run: DagTasks) -> list[str]:
 
 
 def test_a_task_that_runs_again_reuses_the_job_that_ended_well(loading: DagTasks) -> None:
-    first = job_id(loading.spec, "load", 1)
+    first = job_id(loading.plan, "load", 1)
     assert loading.execute("load_staging") == loading.execute("load_staging") == first
     assert loading.hook.inserted == jobs_of(loading) == [first]
     assert loading.world.rows(loading.world.feed.staging) == expected(row(7, 1))
@@ -198,10 +198,10 @@ def test_a_job_is_made_once_and_waited_for_although_the_answer_to_its_insertion_
     world = loading.world
     with losing_answers(world.bigquery) as world.bigquery:
         loading.hook = ClientHook(world.bigquery)
-        assert loading.execute("load_staging") == job_id(loading.spec, "load", 1)
+        assert loading.execute("load_staging") == job_id(loading.plan, "load", 1)
         with pytest.raises(DownstreamTasksSkipped):
             loading.execute(CHECK)
-        assert loading.execute(SWAP) == job_id(loading.spec, "swap", 1)
+        assert loading.execute(SWAP) == job_id(loading.plan, "swap", 1)
     assert world.rows() == expected(row(7, 1))
 
 
@@ -210,7 +210,7 @@ def test_a_job_that_failed_is_followed_by_the_next_id_and_is_retried_only_if_tha
     loading.execute("load_staging")
     with pytest.raises(DownstreamTasksSkipped):
         loading.execute(CHECK)
-    name = job_id(loading.spec, "swap", 1)
+    name = job_id(loading.plan, "swap", 1)
     fault = {"match": {"job_id": name}, "effect": "error", "reason": "backendError", "message": "try again"}
     world.add_fault(fault)
     with pytest.raises(Exception, match="try again") as raised:
@@ -225,8 +225,8 @@ def test_a_job_that_failed_is_followed_by_the_next_id_and_is_retried_only_if_tha
     with pytest.raises(AirflowFailException, match=rf"\[{name[:-1]}2\] failed.*somebody else"):
         loading.resume(SWAP, "execute_complete", {"status": "error", "message": "somebody else"})
     world.query(f"DROP TABLE .{world.feed.target}")
-    assert loading.execute(SWAP) == job_id(loading.spec, "swap", 3)
-    assert jobs_of(loading)[1:] == [job_id(loading.spec, "swap", number) for number in (1, 2, 3)]
+    assert loading.execute(SWAP) == job_id(loading.plan, "swap", 3)
+    assert jobs_of(loading)[1:] == [job_id(loading.plan, "swap", number) for number in (1, 2, 3)]
 
 
 def test_without_the_lease_no_job_is_made_and_no_retry_tries_to(loading: DagTasks) -> None:
@@ -303,8 +303,8 @@ def test_an_erasure_shows_its_rows_and_is_sized_like_a_publish(
     assert "erase 1 keys" in shown["text"]
     assert f"with these keys: **1**, on: {TODAY}" in shown["text"]
     erase.execute("resolve_erasure")
-    assert (erase.spec.generation, erase.spec.reason) == (2, "request 17 (asked by vera)")
-    assert runs.executors_for(world, erase.spec) >= 1
+    assert (erase.plan.generation, erase.plan.reason) == (2, "request 17 (asked by vera)")
+    assert runs.executors_for(world, erase.plan) >= 1
 
 
 def test_a_rollback_waits_for_a_run_that_is_at_work_but_not_for_ever(

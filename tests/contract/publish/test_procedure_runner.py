@@ -75,8 +75,8 @@ def test_a_snapshot_is_published_by_a_stored_procedure_for_spark(
     feed = FeedOnStandIn(setup.feed, *clients)
     run = runs.publish(feed, feed.land(7, [row(7, 1), row(7, 1), row(7, 2)])).until("resolve")
     let_tasks_use(feed, monkeypatch)
-    task = ProcedureTask(setup, run.spec.request_uri)
-    let_spark_tasks_pull(run.spec, monkeypatch)
+    task = ProcedureTask(setup, run.plan.uri)
+    let_spark_tasks_pull(run.plan, monkeypatch)
     task.run()
     assert task.state == "success", task.error
     assert run.finish_after("dedup").cluster_overlap == 0.0
@@ -88,6 +88,6 @@ def test_a_snapshot_is_published_by_a_stored_procedure_for_spark(
     failing = ProcedureTask(setup, "gs://state/absent.json")
     failing.tries = 1
     failed = runs.publish(feed, feed.land(8, [row(8, 1)])).until("resolve")
-    let_spark_tasks_pull(failed.spec, monkeypatch)
+    let_spark_tasks_pull(failed.plan, monkeypatch)
     with pytest.raises(SparkRunFailed, match=r"dedup of \[gs://state/absent.json\] failed, nothing was published"):
         failing.run_try()

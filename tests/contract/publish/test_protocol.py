@@ -126,7 +126,7 @@ def test_a_crash_between_swap_and_commit_is_recovered_by_the_next_run(world: Fee
 def test_a_job_that_still_runs_is_waited_for_before_the_lease_is_freed(world: FeedOnStandIn) -> None:
     world.publish(world.land(7, FIRST))
     dead = runs.publish(world, world.land(8, [row(8, 1, 99)])).until("dedup")
-    job = world.prepare_load(dead.spec)
+    job = world.prepare_load(dead.plan)
     world.delay_jobs(job.job_id, 1.0)
     job._begin()
     runs.recover_lease(world)

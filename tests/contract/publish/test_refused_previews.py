@@ -121,4 +121,4 @@ def test_rows_that_can_be_read_are_not_refused(world: FeedOnStandIn, prepare: tu
         step(world)
     generation = world.state.generation
     run = runs.erasure(world, KEYS).until("resolve")
-    assert run.spec.parent == generation
+    assert run.plan.parent == generation

@@ -57,7 +57,7 @@ class ProtocolSteps:
         return ProtocolAttempt(runs.publish(self.world, name).until("dedup"))
 
     def prepare_load(self, attempt: ProtocolAttempt) -> None:
-        attempt.job = self.world.prepare_load(attempt.run.spec)
+        attempt.job = self.world.prepare_load(attempt.run.plan)
 
     def start_load(self, attempt: ProtocolAttempt) -> None:
         if attempt.job is None:
@@ -65,7 +65,7 @@ class ProtocolSteps:
         attempt.job._begin()
 
     def wait_for_load(self, attempt: ProtocolAttempt) -> None:
-        self.world.finish_load(attempt.run.spec, attempt.job)
+        self.world.finish_load(attempt.run.plan, attempt.job)
 
     def check(self, attempt: ProtocolAttempt) -> None:
         attempt.run.step("check")

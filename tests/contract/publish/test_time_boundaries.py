@@ -151,6 +151,6 @@ def test_a_producer_in_another_zone_may_deliver_its_own_today(timed: TimedWorld)
     zones = ("Pacific/Auckland", "America/Los_Angeles", "Europe/Berlin")
     todays = [timed.bigquery_time().astimezone(ZoneInfo(zone)).date() for zone in zones]
     run = runs.publish(timed, timed.land(7, [row(7, n, day=day) for n, day in enumerate(todays)])).until("resolve")
-    latest = date.fromisoformat(timed.state.read(f"attempts/{run.attempt}/request.json")["latest_day"])
+    latest = date.fromisoformat(timed.state.read(f"attempts/{run.attempt}/attempt.json")["latest_day"])
     assert latest == timed.now().date() + timedelta(days=1)
     assert max(todays) <= latest

@@ -56,7 +56,7 @@ def test_the_other_environment_starts_nothing_and_ends_nothing(
             start()
     airflow = TaskApi(monkeypatch)
     failed = DagTasks(other, airflow, monkeypatch, "publish", f"run-{name}")
-    failed.has_taken(run.spec)
+    failed.has_taken(run.plan)
     failed.execute("reconcile_failure")
     assert world.state.lease == before
     watch = Watch(other, airflow, monkeypatch)

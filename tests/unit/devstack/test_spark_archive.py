@@ -34,7 +34,7 @@ def test_the_same_sources_give_the_same_bytes_wherever_and_whenever(sources: Pat
 
 
 @pytest.mark.parametrize(
-    "name", ["spark_jobs/dedup_snapshot.py", "spark_jobs/dedup_spark/job.py", "plugins/dedup_clone/contract/request.py"]
+    "name", ["spark_jobs/dedup_snapshot.py", "spark_jobs/dedup_spark/job.py", "plugins/dedup_clone/contract/attempt.py"]
 )
 def test_an_edit_gives_another_digest(sources: Path, name: str) -> None:
     before = build_spark_code(sources).digest
@@ -60,7 +60,7 @@ def test_the_zip_holds_the_job_and_its_contract_and_nothing_else() -> None:
 @pytest.mark.parametrize("argument", ["command line", "procedure"])
 def test_the_job_starts_from_the_shipped_files_alone(argument: str, tmp_path: Path) -> None:
     """It reads the request that it is given, and says so when there is none."""
-    code, missing = build_spark_code(REPOSITORY), tmp_path / "request.json"
+    code, missing = build_spark_code(REPOSITORY), tmp_path / "attempt.json"
     (tmp_path / MAIN_FILE).write_bytes(code.main)
     (tmp_path / ARCHIVE_FILE).write_bytes(code.archive)
     given = ["--request", str(missing)] if argument == "command line" else []

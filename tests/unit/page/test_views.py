@@ -135,7 +135,7 @@ def test_generations_show_whether_and_from_what_they_can_be_restored() -> None:
 
 def test_a_replay_of_an_old_snapshot_has_no_lag_and_misses_no_sla() -> None:
     index = fresh()
-    replay = replace(index.records[-1], deliveries=index.records[40].deliveries, lag_s=None)
+    replay = replace(index.records[-1], deliveries=index.records[40].deliveries, lag_s=None, is_replay=True)
     again = replace(index, records=(*index.records[:-1], replay))
     view = index_view(again, None, NOW)
     assert (view["live"]["kind"], view["live"]["lag_s"]) == ("replay", None)

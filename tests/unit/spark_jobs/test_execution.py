@@ -127,18 +127,18 @@ def test_the_command_reports_while_it_reads_the_request_and_stops_spark(
         while text not in caplog.text and time.monotonic() < deadline:
             time.sleep(0.01)
 
-    def read_request(uri: str) -> NoReturn:
-        wait_for_line("at work for 0 s: the request is read")
+    def read_attempt(uri: str) -> NoReturn:
+        wait_for_line("at work for 0 s: the attempt is read")
         raise OSError("absent")
 
     monkeypatch.setattr(progress_report, "INTERVAL_S", 0.01)
-    monkeypatch.setattr(command, "read_request", read_request)
+    monkeypatch.setattr(command, "read_attempt", read_attempt)
     session = SimpleNamespace(started=None, stop=lambda: wait_for_line("at work for 0 s: Spark stops"))
     monkeypatch.setattr(command, "StartingSession", lambda name: session)
-    assert command.main(["--request", str(tmp_path / "request.json")]) == 1
+    assert command.main(["--request", str(tmp_path / "attempt.json")]) == 1
     lines = lines_of(caplog)
-    assert lines[0].startswith("deduplicates the request [")
-    assert "at work for 0 s: the request is read" in lines
+    assert lines[0].startswith("deduplicates the attempt [")
+    assert "at work for 0 s: the attempt is read" in lines
     assert lines[-1].startswith("at work for 0 s: Spark stops; dedup of [")
     assert lines[-1].endswith("nothing was published: absent; correct this, unless it is temporary, then retry")
 
@@ -147,9 +147,9 @@ def test_the_command_reports_from_the_start_of_spark_to_the_end_of_the_job(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     area = SparkJobFeed(None, str(tmp_path / "landing"), str(tmp_path / "state"), PRODUCTS)
-    request = area.request([area.land(1, rows(1, 1))])
-    uri, progress = storage.join(request.attempt_uri, "request.json"), storage.join(request.attempt_uri, FILE_NAME)
-    storage.write_text(uri, to_json(request))
+    attempt = area.attempt([area.land(1, rows(1, 1))])
+    uri, progress = storage.join(attempt.folder_uri, "attempt.json"), storage.join(attempt.folder_uri, FILE_NAME)
+    storage.write_text(uri, to_json(attempt))
     reported, replace = Event(), storage.replace_text
 
     def store(uri: str, text: str, *, timeout_s: float) -> None:
@@ -227,7 +227,7 @@ def test_the_last_line_says_what_to_do_about_a_missing_object(
 ) -> None:
     caplog.set_level(logging.INFO)
     monkeypatch.setattr(command, "StartingSession", lambda name: SimpleNamespace(started=None, stop=stop))
-    assert command.main(["--request", f"{tmp_path}/request.json"]) == 1
+    assert command.main(["--request", f"{tmp_path}/attempt.json"]) == 1
     last = caplog.records[-1].getMessage()
     assert "No such file or directory" in last
     assert last.endswith("; correct this, unless it is temporary, then retry")

@@ -32,7 +32,7 @@ def arrival(area: SparkJobFeed, *objects: tuple[str, int]) -> Arrival:
 def names(area: SparkJobFeed, *objects: tuple[str, int], engine: Engine = Engine.SPARK) -> tuple[list[str], list[str]]:
     """Names of the data files below the snapshot, and the problems."""
     noticed = arrival(area, *objects)
-    files, problems = data_files(noticed, replace(area.request([noticed]), engine=engine))
+    files, problems = data_files(noticed, replace(area.attempt([noticed]), engine=engine))
     return [f.uri.removeprefix(area.uri(FOLDER)) for f in files], problems
 
 

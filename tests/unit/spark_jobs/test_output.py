@@ -13,8 +13,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from dedup_clone.contract.attempt import MAX_TABLE_FILES
 from dedup_clone.contract.manifest import DataFile
-from dedup_clone.contract.request import MAX_TABLE_FILES
 from dedup_clone.contract.table import Column, TableContract
 from dedup_spark.comparison.cluster_overlap import block_ranges, overlapping_share
 from dedup_spark.comparison.key_examples import key_texts

@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
+from dedup_clone.contract.attempt import Plan
 from dedup_clone.contract.delivery import Arrival, Delivery, LandedObject
 from dedup_clone.contract.manifest import DateEntry, DateOutcome
-from dedup_clone.contract.request import Plan
 from dedup_clone.contract.table import UpdateIdMode
 from dedup_spark.candidate.new_manifest import assemble_generation
 from dedup_spark.landing.delivery_validation import ValidatedDelivery

@@ -12,7 +12,7 @@ from dedup_clone.settings.spark_settings import Runner
 
 
 def dedup_operator(setup: FeedSetup, *, task_id: str, request_uri: str, **kwargs: Any) -> BaseOperator:
-    """The task that makes the candidate from the dedup request. `request_uri`: a template of the request's URI.
+    """The task that makes the attempt's candidate. `request_uri`: a template of the URI of the attempt's record.
 
     Raises ConfigurationError when the profile, or for runner `local` this machine, lacks what the runner needs.
     """

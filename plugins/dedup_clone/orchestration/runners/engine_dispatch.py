@@ -1,4 +1,4 @@
-"""Lets the dedup task run the engine that the publish spec names: the feed's, or another one that a replay names.
+"""Lets the dedup task run the engine that the attempt names: the feed's, or another one that a replay names.
 
 The engine is not known before the task runs, so the DAG has the same tasks for all engines.
 """
@@ -15,10 +15,11 @@ from dedup_clone.orchestration.setup import FeedSetup
 from dedup_clone.orchestration.task_runtime import (
     RESOLVE_PUBLISH,
     open_feed_services,
-    pull_spec,
+    pull_attempt,
+    pull_attempt_id,
 )
-from dedup_clone.publish.dedup_result import end_if_all_refused
 from dedup_clone.publish.planning.reused_candidate import is_reused
+from dedup_clone.publish.recovery import end_if_all_refused
 
 
 class EngineDispatchMixin(BaseOperator):
@@ -32,18 +33,19 @@ class EngineDispatchMixin(BaseOperator):
         self.runs_spark = True
 
     def execute(self, context: Context) -> Any:
-        spec, services = pull_spec(context), open_feed_services(self.setup)
+        services = open_feed_services(self.setup)
+        attempt = pull_attempt(context, services)
         # If the attempt of an SQL engine fails, the object that is written here tells the watch DAG that the attempt
         # may have read rows (watch/publish_runs.py).
-        services.store.create(services.layout.dedup_started(spec.attempt), "")
-        self.runs_spark = spec.engine.runs_spark
+        services.store.create(services.layout.dedup_started(attempt.id), "")
+        self.runs_spark = attempt.engine.runs_spark
         result = None
-        if is_reused(services, spec.attempt):
+        if is_reused(services, attempt.id):
             self.log.info("an earlier attempt has deduplicated the same: nothing is left to do")
         elif self.runs_spark:
             result = self.run_spark(context)
         else:
-            dedup_in_bigquery(services, spec.attempt)
+            dedup_in_bigquery(services, attempt.id)
         self.end_if_all_refused(context)
         return result
 
@@ -53,7 +55,7 @@ class EngineDispatchMixin(BaseOperator):
 
     def end_if_all_refused(self, context: Context) -> None:
         """Called after the job ended well, also after a deferral. Fails for good if every delivery was refused."""
-        end_if_all_refused(open_feed_services(self.setup), pull_spec(context).attempt)
+        end_if_all_refused(open_feed_services(self.setup), pull_attempt_id(context))
 
     def get_openlineage_facets_on_complete(self, task_instance: Any) -> Any:
         """What the task read and wrote. Only a publish reads landing. State is named as output only."""

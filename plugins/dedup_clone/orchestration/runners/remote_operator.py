@@ -34,9 +34,10 @@ from dedup_clone.orchestration.runners.spark_run import SparkJobSpec, SparkRun, 
 from dedup_clone.orchestration.runners.spark_run_trigger import SparkRunTrigger
 from dedup_clone.orchestration.runners.workload import read_workload
 from dedup_clone.orchestration.task_runtime import (
-    has_spec,
+    find_attempt_id,
     open_feed_services,
-    pull_spec,
+    pull_attempt,
+    pull_attempt_id,
 )
 from dedup_clone.publish.records.best_effort import best_effort
 from dedup_clone.settings.spark_settings import Runner
@@ -53,7 +54,7 @@ _LINKS: dict[Runner, type[BaseGoogleLink]] = {
 
 
 class RemoteSparkOperator(EngineDispatchMixin, BaseOperator):
-    """The dedup task of every runner but the local one. `request_uri`: the dedup request's URI, the job's argument."""
+    """The dedup task of every runner but the local one. `request_uri`: the attempt's URI, the job's argument."""
 
     template_fields = ("request_uri",)
 
@@ -144,25 +145,26 @@ class RemoteSparkOperator(EngineDispatchMixin, BaseOperator):
         raise SparkRunFailed(f"Spark run [{run.name}] failed; the task tries again by itself. Reason: {reason}")
 
     def _own_name(self, context: Context) -> str:
-        return run_name(self.setup.feed.feed, pull_spec(context).attempt, context["ti"].try_number)
+        return run_name(self.setup.feed.feed, pull_attempt_id(context), context["ti"].try_number)
 
     def _earlier_runs(self, context: Context, runner: SparkRunner) -> list[SparkRun]:
         """The runs that earlier tries started, also those from before the task was cleared."""
-        feed, attempt = self.setup.feed.feed, pull_spec(context).attempt
+        feed, attempt = self.setup.feed.feed, pull_attempt_id(context)
         runs = [runner.get_run(run_name(feed, attempt, number)) for number in range(1, context["ti"].try_number)]
         return [run for run in runs if run is not None]
 
     def _job_spec(self, context: Context) -> SparkJobSpec:
-        spec, feed, spark = pull_spec(context), self.setup.feed, self.setup.deployment.spark
+        feed, spark = self.setup.feed, self.setup.deployment.spark
         code = read_spark_code(self.setup.folders.spark_code)
         services = open_feed_services(self.setup)
-        size = size_run(read_workload(services, spec.attempt), feed.spark, runner_of(self.setup))
+        attempt = pull_attempt(context, services)
+        size = size_run(read_workload(services, attempt.id), feed.spark, runner_of(self.setup))
         sla, is_late = feed.freshness.sla_minutes, size.expected_minutes > feed.freshness.sla_minutes
         warning = f"; the job alone takes longer than [freshness.sla_minutes], which is {sla}" if is_late else ""
         services.log(
             f"Spark gets {size.summary}{warning}",
-            snapshot_id=spec.snapshot_id,
-            generation=spec.generation,
+            snapshot_id=attempt.snapshot_id,
+            generation=attempt.generation,
             level=logging.WARNING if is_late else logging.INFO,
         )
         return SparkJobSpec(
@@ -174,14 +176,14 @@ class RemoteSparkOperator(EngineDispatchMixin, BaseOperator):
                 **spark.labels,
                 "dedup_clone_feed": feed.feed,
                 "dedup_clone_step": "dedup",
-                "dedup_clone_attempt": spec.attempt,
+                "dedup_clone_attempt": attempt.id,
             },
             ttl_s=int(self._timeout_s) + TTL_MARGIN_S,
         )
 
     def _save_usage(self, context: Context, run: SparkRun) -> None:
         """Stores what the run used, and adds what the attempt's earlier runs did; its ledger record prices it."""
-        services, attempt = open_feed_services(self.setup), pull_spec(context).attempt
+        services, attempt = open_feed_services(self.setup), pull_attempt_id(context)
         prices, name = self.setup.deployment.spark, services.layout.spark_usage(attempt)
         with best_effort(services, f"the cost of Spark run [{run.name}] is missing in the ledger"):
             size = size_run(read_workload(services, attempt), self.setup.feed.spark, runner_of(self.setup))
@@ -213,11 +215,11 @@ class RemoteSparkOperator(EngineDispatchMixin, BaseOperator):
 def stop_spark_runs(task: Any, context: Context) -> None:
     """Cancels all Spark runs that the tries of `task` can have started.
 
-    Does nothing if `task` is None or a task of the local runner, or if the DAG run has no publish spec.
+    Does nothing if `task` is None or a task of the local runner, or if the DAG run has no attempt.
     """
-    if not isinstance(task, RemoteSparkOperator) or not has_spec(context):
+    if not isinstance(task, RemoteSparkOperator) or (attempt := find_attempt_id(context)) is None:
         return
-    runner, attempt = open_runner(task.runner_config), pull_spec(context).attempt
+    runner = open_runner(task.runner_config)
     # Airflow counts tries on when a task is cleared, and gives it as many again.
     tries = ((task.retries or 0) + 1) * ((context["dag_run"].clear_number or 0) + 1)
     for number in range(1, tries + 1):

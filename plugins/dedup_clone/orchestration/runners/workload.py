@@ -1,15 +1,15 @@
-"""Estimates how much work a request is, from the request, the deliveries' inventories and the parent's manifest."""
+"""Estimates how much work an attempt is, from the attempt, the deliveries' inventories and the parent's manifest."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
 
+from dedup_clone.contract.attempt import Attempt, Plan
 from dedup_clone.contract.delivery import Arrival
 from dedup_clone.contract.errors import ContractViolation
 from dedup_clone.contract.landed_objects import objects_by_date
 from dedup_clone.contract.manifest import Manifest
-from dedup_clone.contract.request import DedupRequest, Plan
 from dedup_clone.contract.table import UpdateIdMode
 from dedup_clone.publish.services import Services
 
@@ -33,9 +33,9 @@ class Method(StrEnum):
 
 @dataclass(frozen=True)
 class Workload:
-    """How much work a request is.
+    """How much work an attempt is.
 
-    `deliveries`, `dates`: how many of them the request has; without date folders, the dates are those of the parent.
+    `deliveries`, `dates`: how many of them the attempt has; without date folders, the dates are those of the parent.
     `newest_rows`, `older_rows`: about how many rows the newest delivery has, and all others together. `parent_rows`:
     how many the parent has. If only some dates are replayed, bytes and rows are those of these dates. `reason`: why the
     method is not ADOPT; empty if it is.
@@ -55,27 +55,25 @@ class Workload:
         return self.newest_rows + self.older_rows
 
 
-def read_workload(services: Services, attempt: str) -> Workload:
-    """The workload of an attempt. Raises ContractViolation when its request or an arrival record is missing."""
-    request = services.manifests.request(attempt)
-    if request is None:
-        raise ContractViolation(f"The request of attempt [{attempt}] is gone: clear the run from its first task.")
-    arrivals = [_arrival(services, d.arrival_uri) for d in request.deliveries]
-    by_date = [item for a in arrivals for item in objects_by_date(a, request.table.partition_column).items()]
+def read_workload(services: Services, attempt_id: str) -> Workload:
+    """The workload of an attempt. Raises ContractViolation when its attempt or an arrival record is missing."""
+    attempt = services.manifests.attempt(attempt_id)
+    arrivals = [_arrival(services, d.arrival_uri) for d in attempt.deliveries]
+    by_date = [item for a in arrivals for item in objects_by_date(a, attempt.table.partition_column).items()]
     objects = [o for arrival in arrivals for o in arrival.objects]
-    if request.dates is not None:
-        by_date = [(day, files) for day, files in by_date if day in request.dates]
+    if attempt.dates is not None:
+        by_date = [(day, files) for day, files in by_date if day in attempt.dates]
         objects = [o for _, files in by_date for o in files]
     delivered_bytes = sum(o.size for o in objects)
-    parent = services.manifests.read(request.parent.generation) if request.parent else None
-    parent_dates = [e for e in parent.dates if request.dates is None or e.date in request.dates] if parent else []
+    parent = services.manifests.read(attempt.parent_files.generation) if attempt.parent_files else None
+    parent_dates = [e for e in parent.dates if attempt.dates is None or e.date in attempt.dates] if parent else []
     parent_rows = sum(entry.rows for entry in parent_dates)
-    older_deliveries = max(len(request.deliveries) - 1, 0)
+    older_deliveries = max(len(attempt.deliveries) - 1, 0)
     newest_rows = parent_rows or delivered_bytes // _BYTES_PER_ROW // (older_deliveries + 1)
     dates = {day for day, _ in by_date}
-    method, reason = _method(request, parent)
+    method, reason = _method(attempt, parent)
     return Workload(
-        deliveries=len(request.deliveries),
+        deliveries=len(attempt.deliveries),
         delivered_bytes=delivered_bytes,
         newest_rows=newest_rows,
         older_rows=newest_rows * older_deliveries,
@@ -95,28 +93,28 @@ def _arrival(services: Services, uri: str) -> Arrival:
     return arrival
 
 
-def _method(request: DedupRequest, parent: Manifest | None) -> tuple[Method, str]:
+def _method(attempt: Attempt, parent: Manifest | None) -> tuple[Method, str]:
     """The method, and why it is not ADOPT."""
-    if request.erases:
+    if attempt.erases:
         return Method.ADOPT, ""  # reads the keys of the parent, as adopt does
-    if request.plan is Plan.WINDOW:
-        return Method.WINDOW, f"plan [{request.plan}] is asked for"
-    if not request.date_folders:
+    if attempt.plan is Plan.WINDOW:
+        return Method.WINDOW, f"plan [{attempt.plan}] is asked for"
+    if not attempt.date_folders:
         return Method.WINDOW, "a file without a date folder may hold several dates"
-    newest = max(requested.delivery.snapshot_id for requested in request.deliveries)
-    keeps_ids = request.update_id_mode is UpdateIdMode.LAST_CHANGED
-    if request.plan is Plan.REWRITE:
-        method, reason = Method.REWRITE, f"plan [{request.plan}] is asked for"
+    newest = max(requested.delivery.snapshot_id for requested in attempt.deliveries)
+    keeps_ids = attempt.update_id_mode is UpdateIdMode.LAST_CHANGED
+    if attempt.plan is Plan.REWRITE:
+        method, reason = Method.REWRITE, f"plan [{attempt.plan}] is asked for"
     elif keeps_ids:
-        method, reason = Method.REWRITE, f"mode [{request.update_id_mode}] compares values"
+        method, reason = Method.REWRITE, f"mode [{attempt.update_id_mode}] compares values"
     elif parent and newest < parent.snapshot_id:
         method, reason = Method.LATE, f"snapshot [{newest}] is older than [{parent.snapshot_id}], which is live"
-    elif request.exact:
+    elif attempt.exact:
         return Method.ADOPT_EXACTLY, "[dedup.exact] compares all keys"
     else:
         return Method.ADOPT, ""
-    if len(request.deliveries) > 1:
-        return Method.WINDOW, f"{reason}, and [{len(request.deliveries)}] deliveries wait"
-    if request.exact and keeps_ids:
+    if len(attempt.deliveries) > 1:
+        return Method.WINDOW, f"{reason}, and [{len(attempt.deliveries)}] deliveries wait"
+    if attempt.exact and keeps_ids:
         return Method.WINDOW, f"{reason}, and [dedup.exact] compares them themselves"
     return method, reason

@@ -156,10 +156,10 @@ def _began_dedup(services: Services, attempt: str) -> bool:
 
     The Spark job itself, not the task, records that it runs: a task can fail before the service has started the job.
     """
-    request = services.manifests.request(attempt)
-    if request is None:
+    record = services.manifests.find_attempt(attempt)
+    if record is None:
         return False
-    if request.engine.runs_spark:
+    if record.engine.runs_spark:
         return services.manifests.last_job_run(attempt) is not None
     return services.store.read(services.layout.dedup_started(attempt)) is not None
 

@@ -3,17 +3,39 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from datetime import date
 
 from dedup_clone.contract.delivery import Backlog, Delivery
 from dedup_clone.contract.engine import Engine
 from dedup_clone.contract.errors import ConfigurationError, DeliveryRefused, LostRace
+from dedup_clone.contract.landed_objects import objects_by_date
 from dedup_clone.contract.manifest import Manifest
+from dedup_clone.contract.table import UpdateIdMode
+from dedup_clone.publish.date_ranges import format_dates
 from dedup_clone.publish.planning.declared_changes import refuse_impossible_changes
-from dedup_clone.publish.planning.replayed_dates import require_replayable
 from dedup_clone.publish.records.erasure_records import last_erasure_generation
 from dedup_clone.publish.services import Services
-from dedup_clone.publish.step_specs import PublishRequest
 from dedup_clone.publish.waiting_deliveries import find_backlog, find_backlog_with_replay
+
+
+@dataclass(frozen=True)
+class PublishRequest:
+    """What a publish run was started for: a new delivery, or a replay that an operator requested.
+
+    `engine` and `plan`: None for the feed's own. `accepted_checks`: the checks whose failure the operator accepts;
+    `reason`: why the operator asked for the replay, or empty. `dates`: the only dates of the delivery to replay; None
+    for all.
+    """
+
+    dag_id: str
+    run_id: str
+    delivery: Delivery
+    replay: bool
+    engine: Engine | None
+    plan: str | None
+    accepted_checks: tuple[str, ...]
+    reason: str
+    dates: tuple[date, ...] | None = None
 
 
 @dataclass(frozen=True)
@@ -113,3 +135,32 @@ def _skip_reason(services: Services, delivery: Delivery, backlog: Backlog, paren
     services.arrivals.read(delivery)  # raises if it is not registered; the error names those that are
     # It is registered, but was not when the backlog was listed.
     raise LostRace(f"Delivery [{delivery.name}] was registered just now: this task tries again by itself.")
+
+
+def require_replayable(services: Services, delivery: Delivery, dates: tuple[date, ...], live: Manifest | None) -> None:
+    """Raise ConfigurationError if one of `dates` cannot be replayed; the error says what can be done instead."""
+    feed = services.feed
+    where = f"Dates of delivery [{delivery.name}] of [{feed.feed}]"
+    if live is None:
+        raise ConfigurationError(f"{where} cannot be replayed before the first publish: replay the whole snapshot.")
+    if not feed.landing.date_folders:
+        raise ConfigurationError(
+            f"{where} cannot be told apart: the feed lands no date folders. Replay the whole snapshot."
+        )
+    if feed.update_id_mode is UpdateIdMode.LAST_CHANGED and delivery not in live.deliveries[-1:]:
+        published = f"delivery [{live.deliveries[-1].name}]" if live.deliveries else "delivery (none yet)"
+        raise ConfigurationError(
+            f"{where} cannot be replayed: mode [last_changed] needs snapshots in order, so only dates of the newest "
+            f"published {published} can. Name that one, or publish the whole snapshot."
+        )
+    delivered = set(objects_by_date(services.arrivals.read(delivery), feed.table.partition_column))
+    oldest, newest = services.retention_window()
+    possible = [day for day in delivered if oldest <= day <= newest]
+    too_old = [day for day in dates if day < oldest]
+    absent = [day for day in dates if day >= oldest and day not in possible]
+    if too_old or absent or not dates:
+        raise ConfigurationError(
+            f"{where} cannot be replayed: older than the retention of {feed.table.retention_days} days (the oldest "
+            f"is {oldest}): {format_dates(too_old)}; not in the delivery: {format_dates(absent)}. "
+            f"Choose among: {format_dates(possible)}."
+        )

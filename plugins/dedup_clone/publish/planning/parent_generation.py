@@ -1,4 +1,4 @@
-"""Makes a dedup request's reference to the parent generation, whichever engine made the parent.
+"""Finds the rows of the parent generation for a dedup, whichever engine made the parent.
 
 Spark reads the parent's files. If there are none, because an SQL engine made the parent or its files were pruned,
 target is exported first. The exported files belong to the attempt that needs them, and are pruned with its data.
@@ -6,16 +6,14 @@ target is exported first. The exported files belong to the attempt that needs th
 
 from __future__ import annotations
 
-from datetime import date
-
 from dedup_clone.checks.check_result import Level
 from dedup_clone.checks.partition_checks import check_rows, roll_back_to
 from dedup_clone.checks.table_checks import labelled_generation
+from dedup_clone.contract.attempt import Attempt, ParentFiles
 from dedup_clone.contract.engine import Engine
 from dedup_clone.contract.errors import ContractViolation
 from dedup_clone.contract.manifest import DataFile, FileList, Manifest
 from dedup_clone.contract.records import digest, to_json
-from dedup_clone.contract.request import ParentGeneration
 from dedup_clone.contract.table import float64_columns
 from dedup_clone.publish.attempt_jobs import table_reference
 from dedup_clone.publish.planning.partition_export import (
@@ -26,16 +24,15 @@ from dedup_clone.publish.planning.partition_export import (
 from dedup_clone.publish.services import Services
 
 
-def parent_reference(
-    services: Services, attempt: str, parent: Manifest | None, engine: Engine, *, oldest: date
-) -> ParentGeneration | None:
-    """Return the reference for a dedup request; None without a parent.
+def parent_files(services: Services, attempt: Attempt, parent: Manifest | None) -> ParentFiles | None:
+    """Where the attempt's dedup finds the rows of `parent`; None without a parent.
 
-    `oldest`: the first date within the retention; an export leaves out earlier dates. Raises ContractViolation if
-    target must be read but does not hold exactly the parent's rows, and JobFailed if an export fails.
+    Raises ContractViolation if target must be read but does not hold exactly the parent's rows, and JobFailed if an
+    export fails.
     """
     if parent is None:
         return None
+    engine = attempt.engine
     has_files = services.manifests.files_exist(parent)
     if not (engine.runs_spark and has_files):
         problem = changed_target(services, parent)
@@ -43,10 +40,10 @@ def parent_reference(
             raise ContractViolation(f"Nothing was published: {problem}")
     if not engine.runs_spark:  # the SQL engines read target
         manifest_uri = services.store.uri(services.layout.manifest(parent.generation))
-        return ParentGeneration(parent.generation, manifest_uri, file_list_uri="", file_list_digest="", data_uri="")
+        return ParentFiles(parent.generation, manifest_uri, file_list_uri="", file_list_digest="", data_uri="")
     if has_files:
         return services.manifests.parent(parent.generation)
-    return _export_target(services, attempt, parent, oldest=oldest)
+    return _export_target(services, attempt, parent)
 
 
 def unreadable_parent(services: Services, parent: Manifest | None, engine: Engine) -> str | None:
@@ -94,11 +91,11 @@ def require_readable_parent(services: Services, parent: Manifest | None, engine:
         raise ContractViolation(f"Nothing was published: {reason}")
 
 
-def _export_target(services: Services, attempt: str, parent: Manifest, *, oldest: date) -> ParentGeneration:
-    """Export target as the parent's files, and write a file list of them. Safe to repeat."""
+def _export_target(services: Services, attempt: Attempt, parent: Manifest) -> ParentFiles:
+    """Export target's dates within the retention as the parent's files, and write a list of them. Safe to repeat."""
     _require_live(services, parent)
-    folder = export_folder(services, attempt)
-    entries = {entry.date: entry for entry in parent.dates if entry.date >= oldest}
+    folder = export_folder(services, attempt.id)
+    entries = {entry.date: entry for entry in parent.dates if entry.date >= attempt.retention_day}
     services.log(
         f"exports {len(entries)} dates of generation {parent.generation}, which has no files, to "
         f"[{services.store.uri(folder)}]",
@@ -106,7 +103,7 @@ def _export_target(services: Services, attempt: str, parent: Manifest, *, oldest
     )
     table = table_reference(services, services.names.target_table)
     # Any name of the partition column will do: nothing reads it, because the file list below has the date of each file.
-    exported = export_partitions(services, attempt, table, entries, partition_column="date")
+    exported = export_partitions(services, attempt.id, table, entries, partition_column="date")
     wrong = wrong_row_counts(exported, {day: entry.rows for day, entry in entries.items()})
     if wrong:
         raise ContractViolation(
@@ -125,10 +122,10 @@ def _export_target(services: Services, attempt: str, parent: Manifest, *, oldest
         for file in exported
         if file.rows
     )
-    name = f"{services.layout.attempt_folder(attempt)}exported-files.json"
+    name = f"{services.layout.attempt_folder(attempt.id)}exported-files.json"
     text = to_json(FileList(files))
     services.store.put(name, text)
-    return ParentGeneration(
+    return ParentFiles(
         generation=parent.generation,
         manifest_uri=services.store.uri(services.layout.manifest(parent.generation)),
         file_list_uri=services.store.uri(name),

@@ -6,34 +6,26 @@ attempt. From then on it is a publish like any other.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
+from dedup_clone.contract.attempt import Attempt
 from dedup_clone.contract.errors import ContractViolation
 from dedup_clone.contract.manifest import Candidate, DedupMetrics, Manifest
-from dedup_clone.contract.request import DedupRequest
 from dedup_clone.publish.records.held_deliveries import HeldDelivery, find_held
 from dedup_clone.publish.services import Services
 
 
-@dataclass(frozen=True)
-class ReusableCandidate:
-    """The `request` of an attempt, and its `candidate` in the name of that attempt."""
-
-    request: DedupRequest
-    candidate: Candidate
-
-
 def find_reusable_candidate(
-    services: Services, request: DedupRequest, live: Manifest | None
-) -> ReusableCandidate | None:
-    """What the attempt of `request`, which has no parent yet, takes from the attempt that a check stopped.
+    services: Services, attempt: Attempt, live: Manifest | None
+) -> tuple[Attempt, Candidate] | None:
+    """The attempt with the parent's files, and the candidate that it takes from an attempt that a check stopped.
 
     None if deliveries, parent, settings, days or code differ, or if files are gone.
     """
-    deliveries = tuple(item.delivery for item in request.deliveries)
+    deliveries = tuple(item.delivery for item in attempt.deliveries)
     for held in find_held(services, live):
         if deliveries == (held.delivery,) and _is_kept(held, live):
-            return _take_over(services, request, held)
+            return _take_over(services, attempt, held)
     return None
 
 
@@ -52,35 +44,40 @@ def _is_kept(held: HeldDelivery, live: Manifest | None) -> bool:
     return held.stopped_with == (held.delivery,) and held.parent == (None if live is None else live.generation)
 
 
-def _take_over(services: Services, request: DedupRequest, held: HeldDelivery) -> ReusableCandidate | None:
-    stopped = services.manifests.request(held.attempt)
+def _take_over(services: Services, attempt: Attempt, held: HeldDelivery) -> tuple[Attempt, Candidate] | None:
+    stopped = services.manifests.find_attempt(held.attempt)
     candidate = services.manifests.candidate(held.attempt)
-    if stopped is None or candidate is None or candidate.manifest is None or stopped.changes or request.changes:
+    if stopped is None or candidate is None or candidate.manifest is None or stopped.changes or attempt.changes:
         return None
     as_stopped = replace(
-        request,
+        attempt,
+        id=stopped.id,
         generation=stopped.generation,
-        attempt=stopped.attempt,
+        dag_id=stopped.dag_id,
         run_id=stopped.run_id,
+        reason=stopped.reason,
+        taken_at=stopped.taken_at,
+        is_replay=stopped.is_replay,
+        accepted_checks=stopped.accepted_checks,
         data_uri=stopped.data_uri,
-        attempt_uri=stopped.attempt_uri,
-        parent=stopped.parent,
+        folder_uri=stopped.folder_uri,
+        parent_files=stopped.parent_files,
     )
     if as_stopped != stopped or not _has_files(services, candidate, candidate.manifest):
         return None
     manifest = replace(
         candidate.manifest,
-        generation=request.generation,
-        attempt=request.attempt,
-        run_id=request.run_id,
+        generation=attempt.generation,
+        attempt=attempt.id,
+        run_id=attempt.run_id,
         created_at=services.now(),
     )
     services.log(
-        f"uses the result of attempt [{held.attempt}] again, so no dedup job runs", generation=request.generation
+        f"uses the result of attempt [{held.attempt}] again, so no dedup job runs", generation=attempt.generation
     )
-    return ReusableCandidate(
-        replace(request, parent=stopped.parent),
-        replace(candidate, manifest=manifest, metrics=DedupMetrics(0, 0, {}), reused_from=held.attempt),
+    return (
+        replace(attempt, parent_files=stopped.parent_files),
+        replace(candidate, manifest=manifest, metrics=DedupMetrics(), reused_from=held.attempt),
     )
 
 

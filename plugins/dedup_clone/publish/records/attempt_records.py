@@ -4,26 +4,63 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterable
+from dataclasses import dataclass, field
+from datetime import datetime
 
 from dedup_clone.checks.check_result import CheckResult, CheckResults, Level
+from dedup_clone.contract.attempt import Attempt
 from dedup_clone.contract.errors import ContractViolation
 from dedup_clone.contract.manifest import RefusedDelivery
 from dedup_clone.contract.records import to_json
+from dedup_clone.publish.records.best_effort import try_read
 from dedup_clone.publish.services import Services
-from dedup_clone.publish.step_specs import SwapSpec
 from dedup_clone.state.arrivals import Refusal
+
+# The parameters of publish/swap_target.sql that are fields of SwapSpec, with their BigQuery types.
+SWAP_PARAMETERS = {
+    "parent": "STRING",
+    "generation": "STRING",
+    "checked_at": "TIMESTAMP",
+    "snapshot": "STRING",
+    "manifest": "STRING",
+    "description": "STRING",
+    "expiration_days": "FLOAT64",
+}
+
+
+@dataclass(frozen=True)
+class SwapSpec:
+    """What was checked and is allowed to go live: staging as of `checked_at`.
+
+    `generation`, `parent` and `snapshot` are text, because the swap's SQL takes them as text parameters; `parent` is
+    empty for a first generation. `manifest` is the manifest's digest. `description`, `expiration_days`: the text, and
+    the days for which target keeps a partition, that the swap sets on target. `bytes_billed` is that of the checks'
+    queries. `staging_bytes`: logical size of the checked table. `options`: the feed file's options that the swap sets
+    on target (see warehouse/table_options.py).
+    """
+
+    attempt: str
+    generation: str
+    parent: str
+    snapshot: str
+    manifest: str
+    description: str
+    checked_at: datetime
+    expiration_days: int
+    bytes_billed: int
+    staging_bytes: int
+    options: dict[str, str] = field(default_factory=dict)
+
 
 _LOG_LEVELS = {Level.PASS: logging.INFO, Level.WARN: logging.WARNING, Level.FAIL: logging.ERROR}
 
 
-def save_check_results(
-    services: Services, attempt: str, results: CheckResults, *, snapshot_id: int, generation: int
-) -> None:
+def save_check_results(services: Services, attempt: Attempt, results: CheckResults) -> None:
     """Write the results into the attempt's folder, and log one line for each."""
-    services.store.put(services.layout.check_results(attempt, results.phase), to_json(results))
+    services.store.put(services.layout.check_results(attempt.id, results.phase), to_json(results))
     for item in results.items:
         level = _LOG_LEVELS[item.level]
-        services.log(f"check {item}", snapshot_id=snapshot_id, generation=generation, level=level)
+        services.log(f"check {item}", snapshot_id=attempt.snapshot_id, generation=attempt.generation, level=level)
 
 
 def find_check_results(services: Services, attempt: str, phase: str) -> CheckResults | None:
@@ -55,6 +92,15 @@ def save_swap(services: Services, swap: SwapSpec) -> None:
 def find_swap(services: Services, attempt: str) -> SwapSpec | None:
     """What the attempt was allowed to swap; None if it failed earlier or was pruned."""
     return services.store.read_record(SwapSpec, services.layout.swap_spec(attempt))
+
+
+def arrived_at(services: Services, attempt: Attempt) -> datetime:
+    """When the newest delivery arrived; when the lease was acquired, if there is none or its arrival is not known."""
+    if not attempt.landed_deliveries:
+        return attempt.taken_at
+    consequence = f"the arrival of attempt [{attempt.id}] is not known"
+    arrival = try_read(services, consequence, lambda: services.arrivals.read(attempt.landed_deliveries[-1]))
+    return arrival.arrived_at if arrival else attempt.taken_at
 
 
 def record_refusals(services: Services, refused: Iterable[RefusedDelivery], *, run_id: str) -> None:

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from datetime import date, timedelta
 
+from dedup_clone.contract.attempt import Attempt
 from dedup_clone.contract.erasure import ErasedRows, Erasure, Tombstone
 from dedup_clone.contract.errors import ContractViolation
 from dedup_clone.contract.kind import Kind
@@ -16,7 +17,6 @@ from dedup_clone.contract.manifest import Candidate, Manifest
 from dedup_clone.contract.records import from_json, to_json
 from dedup_clone.contract.table import UpdateIdMode
 from dedup_clone.publish.services import Services
-from dedup_clone.state.current import Intent
 from dedup_clone.state.layout import generation_of, names_up_to
 from dedup_clone.state.store import retry_lost_race
 
@@ -47,16 +47,16 @@ def erasure_uris(services: Services, generation: int | None) -> tuple[str, ...]:
     return tuple(services.store.uri(services.layout.erasure(n)) for n in erasures_up_to(services, generation))
 
 
-def record_erasure(services: Services, intent: Intent, candidate: Candidate, manifest: Manifest, reason: str) -> None:
+def record_erasure(services: Services, attempt: Attempt, candidate: Candidate, manifest: Manifest) -> None:
     """Before the commit, write an erasure's record, or add to earlier records which keys the newest snapshot lacks.
 
     Safe to repeat.
     """
     if candidate.erased is None:
         return
-    if intent.kind is Kind.ERASE:
-        _write_certificate(services, candidate.erased, manifest, reason)
-    elif _examined_newest_snapshot(services, manifest):
+    if attempt.kind is Kind.ERASE:
+        _write_certificate(services, candidate.erased, manifest, attempt.reason)
+    elif attempt.dates is None and _examined_newest_snapshot(manifest):
         _record_absent_keys(services, candidate.erased, manifest)
 
 
@@ -131,15 +131,14 @@ def complete_certificate(
     retry_lost_race(write)
 
 
-def _examined_newest_snapshot(services: Services, manifest: Manifest) -> bool:
-    """Whether the dedup job found out which erased keys the producer's newest snapshot contains.
+def _examined_newest_snapshot(manifest: Manifest) -> bool:
+    """Whether a publish of all dates found out which erased keys the producer's newest snapshot contains.
 
-    The newest delivery that this publish applied must be the newest that the generation includes, and all its dates
-    must have been applied. In mode last_changed it must be the only applied one, because with several the update_id of
-    a row does not tell whether the newest delivery has the row.
+    The newest delivery that it applied must be the newest that the generation includes. In mode last_changed it must be
+    the only applied one, because with several the update_id of a row does not tell whether the newest delivery has the
+    row.
     """
-    request = services.manifests.request(manifest.attempt)
-    if request is None or request.dates is not None or not manifest.applied:
+    if not manifest.applied:
         return False
     is_single = manifest.update_id_mode is UpdateIdMode.LAST_SEEN or len(manifest.applied) == 1
     return is_single and manifest.applied[-1] == manifest.deliveries[-1]

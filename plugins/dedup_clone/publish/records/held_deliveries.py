@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 
 from dedup_clone.checks.check_result import CheckResult, Level, accepted_failures
+from dedup_clone.contract.attempt import Attempt
 from dedup_clone.contract.delivery import Delivery
 from dedup_clone.contract.errors import ConfigurationError
 from dedup_clone.contract.kind import Kind
@@ -19,7 +20,6 @@ from dedup_clone.publish.records.attempt_records import find_check_results
 from dedup_clone.publish.services import Services
 from dedup_clone.publish.waiting_deliveries import find_backlog
 from dedup_clone.state.arrivals import Refusal
-from dedup_clone.state.current import Intent
 
 
 @dataclass(frozen=True)
@@ -40,28 +40,29 @@ class HeldDelivery:
     failed: tuple[CheckResult, ...]
 
 
-def hold_stopped(services: Services, intent: Intent, candidate: Candidate | None) -> None:
+def hold_stopped(services: Services, attempt: Attempt, candidate: Candidate | None) -> None:
     """Hold deliveries of this attempt, which ends, if a check on their data failed. Safe to repeat.
 
     Of several deliveries all but the newest are held: the next run tries the newest alone. Deliveries that the parent
     includes, and those of a replay of some dates, are not held. A failure that a person accepted counts, because the
     attempt ended without a swap: nobody approved it, or the replay must be repeated.
     """
-    failed = _data_failures(services, intent.attempt)
-    request = services.manifests.request(intent.attempt) if failed else None
-    if intent.kind is not Kind.PUBLISH or candidate is None or request is None or request.dates is not None:
+    if attempt.kind is not Kind.PUBLISH or candidate is None or attempt.dates is not None:
+        return
+    failed = _data_failures(services, attempt.id)
+    if not failed:
         return
     refused = {item.delivery for item in candidate.refused}
-    applied = tuple(item.delivery for item in request.deliveries if item.delivery not in refused)
+    applied = tuple(item.delivery for item in attempt.deliveries if item.delivery not in refused)
     for delivery in applied[:-1] or applied:
-        if delivery in request.folded:
+        if delivery in attempt.folded:
             continue
         held = HeldDelivery(
             delivery=delivery,
-            attempt=intent.attempt,
-            parent=intent.parent,
-            dag_id=intent.dag_id,
-            run_id=intent.run_id,
+            attempt=attempt.id,
+            parent=attempt.parent,
+            dag_id=attempt.dag_id,
+            run_id=attempt.run_id,
             held_at=services.now(),
             stopped_with=applied,
             failed=failed,

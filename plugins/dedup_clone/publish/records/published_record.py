@@ -8,14 +8,16 @@ from datetime import datetime
 from typing import TypeVar
 
 from dedup_clone.checks.share_checks import shares
+from dedup_clone.contract.attempt import Attempt
+from dedup_clone.contract.delivery import newly_live
 from dedup_clone.contract.kind import Kind
 from dedup_clone.contract.manifest import Candidate, Manifest
 from dedup_clone.contract.spark_usage import SparkUsage
+from dedup_clone.publish.records.attempt_records import SwapSpec
 from dedup_clone.publish.records.best_effort import try_read
 from dedup_clone.publish.records.publish_costs import cost_of, merge_input, with_spark
 from dedup_clone.publish.records.publish_phases import publish_phases
 from dedup_clone.publish.services import Services
-from dedup_clone.publish.step_specs import SwapSpec
 from dedup_clone.state.current import Intent
 from dedup_clone.state.ledger import Cost, LedgerRecord, Outcome, Stage, count_loads
 from dedup_clone.state.streamed_changes import StreamedChanges
@@ -27,6 +29,7 @@ T = TypeVar("T")
 def published_record(
     services: Services,
     intent: Intent,
+    attempt: Attempt,
     candidate: Candidate,
     manifest: Manifest,
     swap: SwapSpec,
@@ -49,13 +52,11 @@ def published_record(
     if parent_generation is not None:
         parent = read("lag and shares", lambda: services.manifests.read(parent_generation))
     is_parent_known = parent_generation is None or parent is not None
-    request = read("dates that were replayed", lambda: services.manifests.request(manifest.attempt))
-    replays_some_dates = request is not None and request.dates is not None
     newly_live_arrived_at = None
-    if is_parent_known and not replays_some_dates:
+    if is_parent_known and attempt.dates is None:
         newly_live_arrived_at = read("lag", lambda: arrival_time_of_newly_live(services, manifest, parent))
     # A bootstrap has no arrival. Then the time when the attempt acquired the lease counts as the arrival.
-    arrived_at = read("arrival", lambda: _arrival_of_newest(services, manifest)) or intent.taken_at
+    arrived_at = read("arrival", lambda: _arrival_of_newest(services, manifest)) or attempt.taken_at
     swapped_at = target.table.created_at
     merged = merge_input(manifest, parent, swap.staging_bytes) if is_parent_known else None
     changed = [e.changed for e in manifest.dates]
@@ -78,17 +79,18 @@ def published_record(
         cost = read("cost", lambda: _add_spark_cost(services, intent, candidate, table_cost))
     return LedgerRecord(
         feed=services.feed.feed,
-        kind=intent.kind,
+        kind=attempt.kind,
+        is_replay=attempt.is_replay,
         outcome=Outcome.PUBLISHED,
         stage=Stage.COMMIT,
-        reason=swap.reason,
+        reason=attempt.reason,
         snapshot_id=int(swap.snapshot),
-        deliveries=() if replays_some_dates else manifest.applied,
+        deliveries=manifest.applied if attempt.dates is None else (),
         generation=manifest.generation,
-        parent=intent.parent,
-        attempt=intent.attempt,
-        dag_id=intent.dag_id,
-        run_id=intent.run_id,
+        parent=attempt.parent,
+        attempt=attempt.id,
+        dag_id=attempt.dag_id,
+        run_id=attempt.run_id,
         restores=manifest.restores,
         engine=manifest.engine,
         plans=tuple(sorted({e.plan for e in manifest.dates})),
@@ -139,10 +141,7 @@ def _arrival_of_newest(services: Services, manifest: Manifest) -> datetime | Non
 def arrival_time_of_newly_live(services: Services, manifest: Manifest, parent: Manifest | None) -> datetime | None:
     """The arrival of the newest delivery that was never live before.
 
-    A replayed delivery counts as live before if the parent includes it, or a later delivery of its snapshot. None if
-    there is no such delivery.
+    None if there is no such delivery.
     """
-    published = {*parent.deliveries, *parent.excluded} if parent else set()
-    latest = {delivery.snapshot_id: delivery for delivery in sorted(published)}
-    newly_live = [d for d in manifest.applied if d.snapshot_id not in latest or latest[d.snapshot_id] < d]
-    return services.arrivals.read(newly_live[-1]).arrived_at if newly_live else None
+    found = newly_live(manifest.applied, (*parent.deliveries, *parent.excluded) if parent else ())
+    return services.arrivals.read(found[-1]).arrived_at if found else None

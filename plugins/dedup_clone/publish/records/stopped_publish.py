@@ -15,7 +15,6 @@ from dedup_clone.contract.records import to_json
 from dedup_clone.publish.records.attempt_records import find_check_results
 from dedup_clone.publish.records.best_effort import best_effort, try_read
 from dedup_clone.publish.services import Services
-from dedup_clone.publish.step_specs import PublishRequest
 from dedup_clone.state.ledger import LedgerRecord, Stage
 
 
@@ -34,18 +33,16 @@ class StoppedPublish:
 
 
 def note_checks_before_dedup(
-    services: Services, request: PublishRequest, deliveries: tuple[Delivery, ...], results: CheckResults
+    services: Services, deliveries: tuple[Delivery, ...], results: CheckResults, *, dag_id: str, run_id: str
 ) -> bool:
     """Record that checks stop these deliveries before dedup, or delete the record if they passed. Never raises.
 
-    Returns whether the record changed. A replay of some dates leaves it alone: it includes no waiting delivery.
+    Returns whether the record changed.
     """
-    if request.dates is not None:
-        return False
     name, failed = services.layout.checks_before_dedup, _failures(results, with_accepted=False)
     with best_effort(services, "the page may be wrong about checks before dedup until the next publish"):
         if failed:
-            stopped = StoppedPublish(deliveries, request.dag_id, request.run_id, failed, is_before_dedup=True)
+            stopped = StoppedPublish(deliveries, dag_id, run_id, failed, is_before_dedup=True)
             services.store.put(name, to_json(stopped))
             return True
         stored = services.store.read(name)

@@ -7,8 +7,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Self
 
+from dedup_clone.contract.attempt import Attempt
 from dedup_clone.contract.manifest import EXAMPLES_PER_DATE, Difference, KeyExample
-from dedup_clone.contract.request import DedupRequest
 from dedup_clone.contract.table import TableContract
 from dedup_spark import storage
 from dedup_spark.comparison.duplicate_keys import TooManyDuplicates
@@ -51,13 +51,13 @@ class AdoptDate:
     parts: PartTasks | None = None
 
     @classmethod
-    def from_request(cls, request: DedupRequest, seed: Seed, key_cache_bytes: int) -> Self:
+    def from_attempt(cls, attempt: Attempt, seed: Seed, key_cache_bytes: int) -> Self:
         return cls(
-            request.table,
+            attempt.table,
             seed,
-            request.data_uri,
-            request.exact,
-            request.compare_values,
+            attempt.data_uri,
+            attempt.exact,
+            attempt.compare_values,
             key_cache_bytes,
             DEFAULT_LIMITS,
         )

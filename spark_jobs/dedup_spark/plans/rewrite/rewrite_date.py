@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Self
 
+from dedup_clone.contract.attempt import Attempt
 from dedup_clone.contract.manifest import DataFile, KeyExample
-from dedup_clone.contract.request import DedupRequest
 from dedup_clone.contract.table import TableContract
 from dedup_spark import storage
 from dedup_spark.arrays import EMPTY_I64
@@ -45,8 +45,8 @@ class RewriteDate:
     key_cache_bytes: int
 
     @classmethod
-    def from_request(cls, request: DedupRequest, seed: Seed, file_bytes: int, key_cache_bytes: int) -> Self:
-        return cls(request.table, seed, request.data_uri, request.exact, file_bytes, key_cache_bytes)
+    def from_attempt(cls, attempt: Attempt, seed: Seed, file_bytes: int, key_cache_bytes: int) -> Self:
+        return cls(attempt.table, seed, attempt.data_uri, attempt.exact, file_bytes, key_cache_bytes)
 
     def __call__(self, task: RewriteTask, reader: ValidatingReader) -> tuple[RewriteTask, Outcome] | None:
         """Write the date's files and fingerprints below the data folder, or decline the date.

@@ -8,8 +8,8 @@ from datetime import date
 
 from pyspark.sql import SparkSession
 
+from dedup_clone.contract.attempt import Attempt
 from dedup_clone.contract.manifest import Difference
-from dedup_clone.contract.request import DedupRequest
 from dedup_spark.landing.delivery_validation import ValidatedDelivery
 from dedup_spark.parent import PARENT_SOURCE, Parent
 from dedup_spark.plans.window.output_partitions import partition_dates, repartition
@@ -21,22 +21,22 @@ from dedup_spark.plans.written_date import DateCost, WrittenDate
 
 def run_window_plan(
     session: SparkSession,
-    request: DedupRequest,
+    attempt: Attempt,
     dates: set[date],
     applied: tuple[ValidatedDelivery, ...],
     parent: Parent,
     file_bytes: int,
 ) -> list[WrittenDate]:
-    """Write the files of `dates` below the request's data folder. Return what was written.
+    """Write the files of `dates` below the attempt's data folder. Return what was written.
 
     `file_bytes`: the target size of a written file. Raises errors of Spark.
     """
-    context, table = session.sparkContext, request.table
+    context, table = session.sparkContext, attempt.table
     partitions = partition_dates(bytes_by_date(dates, applied, parent), file_bytes, context.defaultParallelism)
     rows = repartition(read_sources(session, table, applied, parent, dates), table, partitions)
-    writer = RowWriter(table, request.data_uri, {day: newest_source(day, applied) for day in dates})
-    context.setJobDescription(f"{request.feed} generation {request.generation}: window over {len(dates)} dates, write")
-    ranked = in_written_order(rank(rows, table, request.update_id_mode), table)
+    writer = RowWriter(table, attempt.data_uri, {day: newest_source(day, applied) for day in dates})
+    context.setJobDescription(f"{attempt.feed} generation {attempt.generation}: window over {len(dates)} dates, write")
+    ranked = in_written_order(rank(rows, table, attempt.update_id_mode), table)
     by_date: defaultdict[date, list[FileRecord]] = defaultdict(list)
     for row in ranked.mapInArrow(writer.write, RECORD_SCHEMA).collect():
         record: FileRecord = pickle.loads(row.record)

@@ -1,41 +1,41 @@
-"""Reads the request and the inventories that it names, and refuses a request that the job cannot carry out."""
+"""Reads the attempt and the inventories that it names, and refuses an attempt that the job cannot carry out."""
 
 from __future__ import annotations
 
+from dedup_clone.contract.attempt import Attempt
 from dedup_clone.contract.delivery import Arrival
 from dedup_clone.contract.errors import ContractViolation
 from dedup_clone.contract.records import from_json
-from dedup_clone.contract.request import DedupRequest
 from dedup_spark import storage
 from dedup_spark.column_types import require_supported
 
 
-def read_request(uri: str) -> DedupRequest:
-    """Return the request stored at `uri`.
+def read_attempt(uri: str) -> Attempt:
+    """Return the attempt stored at `uri`.
 
     Raises FileNotFoundError if there is none, ContractViolation if it is malformed, and ConfigurationError if the job
     does not support the table's columns or keys.
     """
-    request = from_json(DedupRequest, storage.read_text(uri), where=uri)
-    deliveries = [d.delivery for d in request.deliveries]
+    attempt = from_json(Attempt, storage.read_text(uri), where=uri)
+    deliveries = [d.delivery for d in attempt.deliveries]
     has_unique_ids = len({d.snapshot_id for d in deliveries}) == len(deliveries)
     is_ascending = deliveries == sorted(deliveries) and has_unique_ids
-    if bool(deliveries) == bool(request.erases) or not is_ascending:
+    if bool(deliveries) == bool(attempt.erases) or not is_ascending:
         raise ContractViolation(
-            f"Request [{uri}] names deliveries [{', '.join(d.name for d in deliveries)}], expected at least one, or "
+            f"Attempt [{uri}] names deliveries [{', '.join(d.name for d in deliveries)}], expected at least one, or "
             f"none for an erasure, ascending, and one for each snapshot id: clear the run from its first task."
         )
-    require_supported(request.table)
-    return request
+    require_supported(attempt.table)
+    return attempt
 
 
-def read_arrivals(request: DedupRequest) -> tuple[Arrival, ...]:
-    """Return the arrivals of the request's deliveries, in its order; each has the frozen inventory.
+def read_arrivals(attempt: Attempt) -> tuple[Arrival, ...]:
+    """Return the arrivals of the attempt's deliveries, in its order; each has the frozen inventory.
 
     Raises ContractViolation if a record is malformed or of another delivery, and FileNotFoundError if there is none.
     """
     arrivals = []
-    for requested in request.deliveries:
+    for requested in attempt.deliveries:
         arrival = from_json(Arrival, storage.read_text(requested.arrival_uri), where=requested.arrival_uri)
         if arrival.delivery != requested.delivery:
             raise ContractViolation(

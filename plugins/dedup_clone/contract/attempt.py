@@ -1,12 +1,12 @@
-"""The request: the input of the dedup job. Each attempt that deduplicates or erases has one request.
+"""The attempt: the one record that says what a run does. The run's first task writes it; every later step reads it.
 
-Apart from the seed, the job writes only below the folders that the request names.
+It is also the input of the dedup job. Apart from the seed, the job writes only below the folders that it names.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from datetime import date
+from datetime import date, datetime
 from enum import StrEnum
 
 from dedup_clone.contract.delivery import Delivery
@@ -55,11 +55,11 @@ class RequestedDelivery:
 
 
 @dataclass(frozen=True)
-class ParentGeneration:
-    """The committed generation that the new one builds on: URIs of its manifest, its file list and its data folder.
+class ParentFiles:
+    """The rows of the parent: URIs of its manifest, its file list and its data folder.
 
     If the parent has no files, target is exported first; file list, digest and data folder are then those of the
-    export. An SQL engine reads target itself; its requests have an empty file list, digest and data folder.
+    export. An SQL engine reads target itself; file list, digest and data folder are then empty.
     """
 
     generation: int
@@ -78,14 +78,27 @@ class RequestedChanges:
 
 
 @dataclass(frozen=True)
-class DedupRequest:
-    """The dedup job's input.
+class Attempt:
+    """What one run does under the lease: it makes `generation` on top of the committed generation `parent`.
 
+    - id: names the attempt; its first digits are the generation.
+    - parent: None before the first publish.
+    - dag_id, run_id: the DAG run that acquired the lease.
+    - reason: why a person started the run; empty for an arrival.
+    - snapshot_id: the snapshot that page and status view name, as far as it is known before the dedup: the newest one
+      to apply; the live one if only some `dates` are applied, and in an erasure or rebuild; in a rollback that of the
+      restored generation; in a bootstrap 0.
+    - taken_at: when the run acquired the lease.
+    - is_replay: whether all deliveries were live before, or only some of their dates are applied.
+    - accepted_checks: the checks before the swap whose failure the operator accepts.
+    - restores, restored_at: only for a rollback, the generation to make live again, and the time as of which the swap
+      clones staging; without that time the generation is loaded from its files.
     - date_folders: whether the landed files are in a folder for each date.
     - retention_day, latest_day: the oldest and the newest date that rows may have.
     - deliveries: the deliveries to apply, in ascending precedence.
     - folded: the deliveries that the parent includes.
     - excluded: the deliveries that a rollback took out.
+    - parent_files: the parent's rows, for the dedup; None without a parent, and in a rollback, bootstrap or rebuild.
     - seed_uri: the secret seed of the feed's fingerprints. The job creates the seed if it is absent.
     - exact: compare the keys themselves (in mode last_changed also the values) instead of fingerprints and hashes.
     - compare_values: let plan ADOPT also count changed rows.
@@ -98,11 +111,11 @@ class DedupRequest:
       of an existing table, whose rows have their own update ids. The manifest does not list this delivery.
     - newest_snapshots: only for a rebuild, by date the `newest_snapshot` of the live generation (DateEntry).
     - erasures: URIs of the records of earlier erasures, whose keys the new generation must not have.
-    - erases: only if this attempt is an erasure, the URI of the file of keys to erase; `deliveries` is then empty.
+    - erases: only for an erasure, the URI of the file of keys to erase; `deliveries` is then empty.
     - changes: set for engine CDC, and for engine SPARK if the feed file has `changes: true`.
 
     Each run of the job writes its data files below its own folder in `data_uri` (`…/<run>/date=D/…`), and the rows that
-    differ from the parent's below its own folder in `changes.uri`. Below `attempt_uri` the run writes (the named
+    differ from the parent's below its own folder in `changes.uri`. Below `folder_uri` the run writes (the named
     classes are in `contract/`):
 
     - `runs/<run>.json`: JobRun.
@@ -111,37 +124,56 @@ class DedupRequest:
     - `candidate.json`: Candidate, which names these lists; written last, and only if it is absent.
     """
 
+    id: str
     feed: str
     kind: Kind
     generation: int
-    attempt: str
+    parent: int | None
+    dag_id: str
     run_id: str
+    reason: str
+    snapshot_id: int
+    taken_at: datetime
     code_version: str
+    engine: Engine
     table: TableContract
     update_id_mode: UpdateIdMode
-    engine: Engine
     date_folders: bool
     plan: Plan
     retention_day: date
     latest_day: date
-    deliveries: tuple[RequestedDelivery, ...]
-    folded: tuple[Delivery, ...]
-    excluded: tuple[Delivery, ...]
-    parent: ParentGeneration | None
+    folder_uri: str
     data_uri: str
-    attempt_uri: str
     seed_uri: str
+    is_replay: bool = False
+    accepted_checks: tuple[str, ...] = ()
+    restores: int | None = None
+    restored_at: datetime | None = None
+    deliveries: tuple[RequestedDelivery, ...] = ()
+    folded: tuple[Delivery, ...] = ()
+    excluded: tuple[Delivery, ...] = ()
+    parent_files: ParentFiles | None = None
     exact: bool = False
     compare_values: bool = True
     file_bytes: int = DEFAULT_FILE_BYTES
     dates: tuple[date, ...] | None = None
-    takes_over: Duplicates | None = None
     since: dict[str, int] = field(default_factory=dict)
     form: SqlForm = SqlForm.QUALIFY
+    takes_over: Duplicates | None = None
+    newest_snapshots: dict[date, int] = field(default_factory=dict)
     erasures: tuple[str, ...] = ()
     erases: str = ""
     changes: RequestedChanges | None = None
-    newest_snapshots: dict[date, int] = field(default_factory=dict)
+
+    @property
+    def uri(self) -> str:
+        """Where the attempt is stored: the dedup job's only argument."""
+        return f"{self.folder_uri}attempt.json"
+
+    @property
+    def landed_deliveries(self) -> tuple[Delivery, ...]:
+        """The deliveries to apply; none if the one delivery is the export of a table."""
+        return tuple(item.delivery for item in self.deliveries) if self.takes_over is None else ()
 
     def included_deliveries(self, applied: tuple[Delivery, ...]) -> tuple[Delivery, ...]:
         """The deliveries that the new generation includes, the latest of each snapshot id.

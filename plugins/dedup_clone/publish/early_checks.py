@@ -1,0 +1,123 @@
+"""Checks that need no row of the new generation: they run before the dedup, and most of them again before the swap.
+
+Staging and target may change meanwhile.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Sequence
+
+from dedup_clone.checks import table_checks
+from dedup_clone.checks.check_result import CheckResult, CheckResults, accept, require_no_failure
+from dedup_clone.checks.option_checks import check_undeclared_options
+from dedup_clone.contract.schema_change import added_columns
+from dedup_clone.contract.table import Column
+from dedup_clone.publish.planning.declared_options import staging_options, swap_options
+from dedup_clone.publish.records.attempt_records import find_swap
+from dedup_clone.publish.services import Services
+from dedup_clone.publish.sql_checks import dry_run_sql_checks
+from dedup_clone.warehouse.metadata import TableMetadata
+from dedup_clone.warehouse.table_options import column_entry, row_policy_entry, without_removed_columns
+
+
+def check_before_dedup(
+    services: Services,
+    parent: int | None,
+    *,
+    accepted: Collection[str] = (),
+    reason: str = "",
+    with_sql: bool = True,
+    note: Callable[[CheckResults], None] | None = None,
+) -> None:
+    """Run the checks that do not depend on the new generation.
+
+    Raises CheckFailed if one fails, and what `dry_run_sql_checks` raises.
+
+    `parent`: the live generation. `accepted`: the checks whose failure the operator accepts; `reason`: why. `with_sql`:
+    dry-run the feed's own queries, too. `note` is called with the results, whether or not one failed.
+    """
+    items = results_before_dedup(services, parent, with_sql=with_sql)
+    results = CheckResults("before", accept(items, accepted, reason))
+    if note is not None:
+        note(results)
+    require_no_failure(results, "Nothing was deduplicated, target keeps its old content.")
+
+
+def results_before_dedup(services: Services, parent: int | None, *, with_sql: bool = True) -> list[CheckResult]:
+    """The results of the checks that `check_before_dedup` runs. Raises what `dry_run_sql_checks` raises."""
+    feed = services.feed
+    staging, target = services.warehouse.table(feed.staging), services.warehouse.table(feed.target)
+    results = [table_checks.check_target_is_parent(target, parent, None)]
+    if target is not None:
+        results.append(table_checks.check_materialized_views(services.warehouse.materialized_views_of(feed.target)))
+    if staging is not None:
+        results.append(table_checks.check_table_expiration([staging, *([target] if target else [])]))
+        results.append(table_checks.check_layout(staging, target, feed.table.to_contract()))
+        results += [*check_policies(services, "staging_policies", feed.staging), *check_access(services)]
+        results += check_target_options(services, staging, target, parent)
+        results += dry_run_sql_checks(services, staging) if with_sql else []
+    return results
+
+
+def check_policies(services: Services, check: str, table: str) -> list[CheckResult]:
+    """Return one result, named `check`, for the table's policies; none if the feed file declares no policies."""
+    declared = services.feed.table.policies
+    if not declared.row_access and not declared.column_tags:
+        return []
+    return [table_checks.check_policies(check, services.warehouse.policies(table), declared)]
+
+
+def require_policies_of_staging(services: Services) -> None:
+    """Raise CheckFailed if staging lacks a declared policy: readers of staging would see what target hides."""
+    results = check_policies(services, "staging_policies", services.feed.staging)
+    require_no_failure(CheckResults("before", tuple(results)), "No row was loaded, target keeps its old content.")
+
+
+def check_access(services: Services) -> list[CheckResult]:
+    """Check that the run's account is allowed to read staging as of a past time.
+
+    No result if the feed file declares no row access policies.
+    """
+    if not services.feed.table.policies.row_access:
+        return []
+    return [table_checks.check_staging_access(services.warehouse.missing_access(services.feed.staging))]
+
+
+def check_target_options(
+    services: Services, staging: TableMetadata, target: TableMetadata | None, parent: int | None
+) -> list[CheckResult]:
+    """Check that the next swap removes no option, policy or description that others than this project set on target.
+
+    Return one result; none if target is absent. `parent`: the live generation, None without one.
+    """
+    if target is None:
+        return []
+    declared = {**swap_options(services.feed.table), **staging_options(services.feed.table)}
+    retained = {column.name for column in staging.columns}  # target may have columns that a rebuild drops
+    live = None if parent is None else services.manifests.read(parent)
+    swap = None if live is None else find_swap(services, live.attempt)
+    entries = without_removed_columns(_options_and_policies(services, target), retained=retained)
+    if live is not None:
+        feed_file = services.feed.table.to_contract()
+        entries |= _columns_by_hand(target, staging.columns, live.table.columns, feed_file.columns)
+    return [
+        check_undeclared_options(
+            target=entries,
+            staging=_options_and_policies(services, staging),
+            declared=declared,
+            # The next swap may remove what this one set, once it is not declared.
+            last_set=swap.options if swap else {},
+        )
+    ]
+
+
+def _columns_by_hand(target: TableMetadata, *known: Sequence[Column]) -> dict[str, str]:
+    """Entries for the columns of target that are in none of the `known` lists: somebody added them."""
+    added = set.intersection(*(set(added_columns(columns, target.columns)) for columns in known))
+    return {column_entry(path): "added by hand" for path in sorted(added)}
+
+
+def _options_and_policies(services: Services, table: TableMetadata) -> dict[str, str]:
+    """The table's options and row access policies, as entries of `warehouse/table_options.py`."""
+    policies = services.warehouse.row_policies(table.name)
+    return {**table.options, **{row_policy_entry(name): text for name, text in policies.items()}}
