@@ -1,8 +1,10 @@
 """The operations that a person starts, besides a publish. Each of these modules is one of them, with
 
 XRequest    the fields of its form
-preview     the text that the person who approves it reads, and the refusals; acquires no lease, changes nothing
-prepare     its first task after the approval, which acquires the lease and writes the run's attempt
+preview     the text that the person who approves it reads, and the refusals; acquires no lease, changes nothing. In
+            rollback, bootstrap and rebuild also what must not change until `prepare`: the live generation, or the
+            version of the existing table
+prepare     its first task after the approval, which recovers a dead run, acquires the lease and writes the attempt
 
 and with the steps that no other operation has. Load, check, swap and commit are those of a publish (`publish/`).
 

@@ -64,8 +64,7 @@ def preview(services: Services, request: BootstrapRequest, count_limit_bytes: in
     """The version of the existing table, and as Markdown what the bootstrap would do.
 
     A query counts duplicate keys if it would read at most `count_limit_bytes`. Raises BootstrapRefused if the table
-    does not fit the feed, or has duplicates that the form does not resolve; ConfigurationError, FeedHeldElsewhere,
-    JobFailed.
+    does not fit the feed, or has duplicates that the form does not resolve.
     """
     services.current.read_for(services.environment)
     existing = _read_existing_table(services, request.source_table)
@@ -100,8 +99,7 @@ def preview(services: Services, request: BootstrapRequest, count_limit_bytes: in
 def prepare(services: Services, request: BootstrapRequest, version_shown: str) -> Attempt:
     """Recover a dead run, read the table again, acquire the lease, write the attempt and which table it takes over.
 
-    `version_shown` is the table's version in the preview. Raises LeaseHeld, LostRace, BootstrapRefused when the table
-    cannot be bootstrapped or was changed since the preview, and what `recover_before` raises.
+    Raises BootstrapRefused when the table cannot be bootstrapped, or has another version than the preview showed.
     """
     recover_before(services, request)
     existing = _read_existing_table(services, request.source_table)
@@ -132,8 +130,7 @@ def prepare(services: Services, request: BootstrapRequest, version_shown: str) -
 def _read_existing_table(services: Services, source_table: str) -> ExistingTable:
     """Read the metadata of the form's `source_table`. One metadata query.
 
-    Raises BootstrapRefused if the table does not exist or cannot be bootstrapped. The error names all problems of feed
-    and metadata; if there are none, those of the partitions. Raises ConfigurationError for a malformed name.
+    The error, if it cannot be bootstrapped, names all problems of feed and metadata; else those of the partitions.
     """
     match = _NAME.fullmatch(source_table or services.feed.target)
     if match is None:
@@ -208,4 +205,4 @@ def _left_with_source(services: Services, existing: ExistingTable) -> list[str]:
     table = services.warehouse.with_dataset(existing.dataset).table(existing.table)
     if existing.is_target or table is None:
         return []
-    return [f"- {text.removesuffix(OR_REMOVE)}." for text in not_taken_over(services, existing.dataset, table)]
+    return [f"- **{text.removesuffix(OR_REMOVE)}.**" for text in not_taken_over(services, existing.dataset, table)]

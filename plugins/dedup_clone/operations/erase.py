@@ -56,10 +56,7 @@ class ErasureRequest:
 
 
 def preview(services: Services, request: ErasureRequest, count_limit_bytes: int) -> str:
-    """What the erasure would do, as Markdown. A query counts the rows if it would read at most `count_limit_bytes`.
-
-    Raises what `_require_erasable` and `_read_keys` raise, and JobFailed.
-    """
+    """What the erasure would do, as Markdown. A query counts the rows if it would read at most `count_limit_bytes`."""
     live, keys = _require_erasable(services), _read_keys(services, request.keys_file)
     readable_until = services.now() + services.warehouse.time_travel_window()
     changes = services.names.changes_table
@@ -85,10 +82,7 @@ def preview(services: Services, request: ErasureRequest, count_limit_bytes: int)
 
 
 def prepare(services: Services, request: ErasureRequest) -> Attempt:
-    """Recover a dead run, acquire the lease, prepare staging, write the attempt.
-
-    Raises LeaseHeld, LostRace, and what `recover_before`, `_read_keys`, `_require_erasable` and `parent_files` raise.
-    """
+    """Recover a dead run, acquire the lease, prepare staging, write the attempt."""
     _read_keys(services, request.keys_file)
     recover_before(services, request)
     live = _require_erasable(services)
@@ -120,8 +114,8 @@ def delete_leftovers(services: Services, request: ErasureRequest) -> list[str]:
     What is deleted: the keys' rows in `FEED_changes`, the folders of earlier generations, examples of keys on the page,
     the incoming table of an SQL engine, and the file of keys.
 
-    Returns the deleted folders; none if an earlier try has deleted them. Safe to repeat. Raises what `_erase_changes`
-    and `_read_keys` raise, and ContractViolation if the run has committed no erasure.
+    Returns the deleted folders; none if an earlier try has deleted them. Safe to repeat. Raises ContractViolation if
+    the run has committed no erasure.
     """
     erasure = erasure_of_run(services, request.run_id)
     if erasure is None:
@@ -168,11 +162,7 @@ def key_text(keys: KeysToErase, row: tuple[Any, ...]) -> str:
 
 
 def _require_erasable(services: Services) -> Manifest:
-    """The live generation's manifest.
-
-    Raises ConfigurationError if the feed's engine is not `spark`, and what `live_manifest`,
-    `refuse_impossible_changes`, `check_before_dedup` and `require_readable_parent` raise.
-    """
+    """The live generation's manifest. Raises what says that no erasure could be built on it."""
     feed, live = services.feed, live_manifest(services, "erase")
     if feed.engine is not Engine.SPARK:
         raise ConfigurationError(
@@ -210,7 +200,7 @@ def _erase_changes(services: Services, erasure: Erasure, keys: KeysToErase) -> i
     """Delete the keys' rows from `FEED_changes`, and changes from before the erasure that were not loaded yet.
 
     The ledger table then has no `change_rows` for generations before the erasure. Returns how many rows were deleted;
-    None if the feed has no `FEED_changes`. Safe to repeat. Raises what `forget_change_rows` raises.
+    None if the feed has no `FEED_changes`. Safe to repeat.
     """
     drop_pending_changes(services, before=erasure.generation)
     forget_change_rows(services, erasure.attempt, last=erasure.generation - 1)

@@ -50,6 +50,6 @@ def count_by_date(
 
 
 def recover_before(services: Services, form: Form) -> None:
-    """Commit or discard what a dead run has begun. Raises what `CurrentFile.read_for` and `recover` raise."""
+    """Commit or discard what a dead run has begun. Raises LeaseHeld while another run is at work."""
     services.current.read_for(services.environment)
     recover(services, dag_id=form.dag_id, run_id=form.run_id)

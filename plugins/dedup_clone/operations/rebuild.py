@@ -80,10 +80,7 @@ class RebuildRequest:
 
 
 def preview(services: Services, request: RebuildRequest) -> tuple[int, str]:
-    """The live generation, and as Markdown what the rebuild would do.
-
-    Raises what `_require_rebuildable` and `copy_bytes` raise.
-    """
+    """The live generation, and as Markdown what the rebuild would do."""
     live = _require_rebuildable(services, request)
     names, table = services.names, services.feed.table.to_contract()
     size = copy_bytes(services, live, request.renamed)
@@ -114,11 +111,7 @@ def preview(services: Services, request: RebuildRequest) -> tuple[int, str]:
 
 
 def prepare(services: Services, request: RebuildRequest, live_shown: int) -> Attempt:
-    """Recover a dead run, acquire the lease, write the attempt.
-
-    `live_shown`: the generation that was live in the preview. Raises LeaseHeld, LostRace, and what `recover_before` and
-    `_require_rebuildable` raise.
-    """
+    """Recover a dead run, acquire the lease, write the attempt."""
     recover_before(services, request)
     live = _require_rebuildable(services, request, shown=live_shown)
     attempt = begin_attempt(
@@ -241,10 +234,7 @@ def _changes(before: TableContract, after: TableContract, renamed: Mapping[str, 
 
 
 def _require_rebuildable(services: Services, request: RebuildRequest, *, shown: int | None = None) -> Manifest:
-    """Return the live generation's manifest.
-
-    Raises ConfigurationError with everything that prevents the rebuild, and what `live_manifest` raises.
-    """
+    """The live generation's manifest. Raises ConfigurationError with everything that prevents the rebuild."""
     live = live_manifest(services, "rebuild", shown=shown)
     problems = list(_problems(services, live, request.renamed))
     if problems:

@@ -39,10 +39,7 @@ class RetirementRequest:
 
 
 def preview(services: Services, request: RetirementRequest) -> str:
-    """What the retirement would do, as Markdown.
-
-    Raises FeedHeldElsewhere, and ConfigurationError for what cannot be done.
-    """
+    """What the retirement would do, as Markdown."""
     services.current.read_for(services.environment)
     live = _require_retirable(services, request)
     feed, days = services.feed, services.feed.table.retention_days
@@ -78,8 +75,7 @@ def preview(services: Services, request: RetirementRequest) -> str:
 def prepare(services: Services, request: RetirementRequest) -> Retirement:
     """Recover a dead run, acquire the lease, which lasts until the end of the retirement, and write the record.
 
-    If an earlier try has written the record, return that. Raises LeaseHeld while another run works on the feed,
-    LostRace, ConfigurationError if target is to be exported and cannot be, and what `recover_before` raises.
+    If an earlier try has written the record, return that.
     """
     retired = services.current.read().retired
     if retired is not None:
@@ -110,8 +106,7 @@ def prepare(services: Services, request: RetirementRequest) -> Retirement:
 def retire(services: Services, request: RetirementRequest) -> Retirement:
     """Retire the feed, and return the record. Safe to repeat.
 
-    Raises ContractViolation if target or its export has other rows than the manifest, JobFailed if an export fails, and
-    what `prepare` raises.
+    Raises ContractViolation if target or its export has other rows than the manifest.
     """
     record, names = prepare(services, request), services.names
     if record.target is TargetAction.EXPORT and record.generation is not None:

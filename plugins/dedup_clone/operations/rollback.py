@@ -68,9 +68,8 @@ class RestorableGeneration:
 def preview(services: Services, request: RollbackRequest) -> tuple[int, str]:
     """The live generation, and as Markdown what the rollback would do.
 
-    Raises LeaseHeld while another run is at work, because what that run publishes would change the preview;
-    ConfigurationError when the generation cannot be restored; CheckFailed if a check of the tables, which run again
-    before the swap, fails; and what `live_manifest` raises.
+    Raises LeaseHeld while another run is at work, because what that run publishes would change the preview, and
+    CheckFailed if a check of the tables, which run again before the swap, fails.
     """
     live = live_manifest(services, "roll back")
     _require_no_other_run(services, request)
@@ -95,11 +94,7 @@ def preview(services: Services, request: RollbackRequest) -> tuple[int, str]:
 
 
 def prepare(services: Services, request: RollbackRequest, live_shown: int) -> Attempt:
-    """Recover a dead run, acquire the lease, write the attempt, and the restored generation as its candidate.
-
-    `live_shown`: the generation that was live in the preview. Raises LeaseHeld while another run is at work, LostRace,
-    ConfigurationError when the generation cannot be restored, and what `recover_before` and `live_manifest` raise.
-    """
+    """Recover a dead run, acquire the lease, write the attempt, and the restored generation as its candidate."""
     recover_before(services, request)
     live = live_manifest(services, "roll back", shown=live_shown)
     restorable = _find_restorable(services, request.generation, live)

@@ -160,10 +160,10 @@ def not_taken_over(services: Services, dataset: str, table: TableMetadata) -> It
         found = services.warehouse.with_dataset(dataset).policies(table.name).row_access
         policies = sorted({*found} - {*declared.row_access})
         if policies:
-            yield f"**Not taken over: row access policies [{', '.join(policies)}].** {hidden}"
+            yield f"Not taken over: row access policies [{', '.join(policies)}]. {hidden}"
     except Forbidden as error:
         yield (
-            f"**Not known: whether {dataset}.{table.name} has row access policies.** {hidden}, or let the account of "
+            f"Not known: whether {dataset}.{table.name} has row access policies. {hidden}, or let the account of "
             f"Airflow list them. BigQuery says: {error.message}"
         )
     tags = ", ".join(
@@ -173,7 +173,7 @@ def not_taken_over(services: Services, dataset: str, table: TableMetadata) -> It
     )
     if tags:
         yield (
-            f"**Not taken over: policy tags of columns [{tags}].** Readers of target would see these columns. Declare "
+            f"Not taken over: policy tags of columns [{tags}]. Readers of target would see these columns. Declare "
             f"them in table.policies.column_tags (nested columns cannot be declared there) {how}"
         )
     options = check_undeclared_options(
