@@ -31,6 +31,7 @@ from dedup_clone.contract.manifest import (
     KeyExample,
     Manifest,
     RefusedDelivery,
+    new_manifest,
 )
 from dedup_clone.contract.records import digest, from_json, to_json
 from dedup_clone.contract.table import UpdateIdMode
@@ -73,7 +74,7 @@ class FakeDedupJob:
                 refused.append(RefusedDelivery(item.delivery, reason))
             else:
                 applied.append((item.delivery, OracleDelivery(item.delivery.snapshot_id, rows)))
-        result = Candidate(None, None, None, (), tuple(refused), (), DedupMetrics(0, 0, {}))
+        result = Candidate(refused=tuple(refused))
         if applied or attempt.erases:
             # An applied table that is taken over is no delivery.
             deliveries = tuple(d for d, _ in applied if attempt.takes_over is None)
@@ -135,27 +136,14 @@ class FakeDedupJob:
             entries.append(_entry(attempt, files[-1], after))
         file_list, data_run = FileList(tuple(files)), attempt.data_uri.rstrip("/").rsplit("/", 1)[-1]
         deliveries = tuple(metrics.delivery for metrics in result.deliveries)
-        manifest = Manifest(
-            feed=attempt.feed,
-            kind=attempt.kind,
-            generation=attempt.generation,
-            parent=attempt.parent_files.generation if attempt.parent_files else None,
-            restores=None,
-            engine=attempt.engine,
-            table=attempt.table,
-            update_id_mode=attempt.update_id_mode,
-            retention_day=attempt.retention_day,
+        manifest = new_manifest(
+            attempt,
+            deliveries,
+            tuple(entries),
+            dropped_rows=after.dropped,
+            created_at=datetime.now(UTC),
             data_folder=attempt.data_uri,
             file_list_digest=digest(to_json(file_list)),
-            deliveries=attempt.included_deliveries(deliveries),
-            excluded=attempt.excluded,
-            applied=deliveries,
-            code_version=attempt.code_version,
-            run_id=attempt.run_id,
-            attempt=attempt.id,
-            created_at=datetime.now(UTC),
-            dropped_rows=after.dropped,
-            dates=tuple(entries),
         )
         list_uri, uris_uri = f"{attempt.folder_uri}files-{data_run}.json", f"{attempt.folder_uri}uris-{data_run}.txt"
         self._write(list_uri, to_json(file_list))

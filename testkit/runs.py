@@ -26,7 +26,7 @@ from dedup_clone.operations.takeover import drop_export, export_existing
 from dedup_clone.orchestration.runners.sizing import size_run
 from dedup_clone.orchestration.runners.workload import read_workload
 from dedup_clone.publish import load
-from dedup_clone.publish.approval import approval_text, begin_approval_wait, end_approval_wait
+from dedup_clone.publish.approval import approval_text, end_approval_wait
 from dedup_clone.publish.existing_table import read_bootstrap_record, require_unchanged
 from dedup_clone.publish.preview_publish import preview_publish
 from dedup_clone.publish.prune import prune
@@ -122,7 +122,7 @@ class Run:
     def wait_for_approval(self) -> str | None:
         """Yield the lease to any other run until somebody approves. Returns the text for that person."""
         self.world.running.add(self.world.services.current.require_intent(self.attempt).run_id)
-        begin_approval_wait(self.world.services, self.plan)
+        self.world.services.current.begin_approval_wait(self.attempt)
         return self.approval_text
 
     @property

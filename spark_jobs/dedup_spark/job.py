@@ -12,11 +12,11 @@ from dedup_clone.contract.attempt import Attempt
 from dedup_clone.contract.delivery import Delivery
 from dedup_clone.contract.erasure import ErasedRows
 from dedup_clone.contract.job_run import JobRun
-from dedup_clone.contract.manifest import Candidate, DedupMetrics, FileList, Manifest, RefusedDelivery
+from dedup_clone.contract.manifest import Candidate, DedupMetrics, FileList, Manifest, RefusedDelivery, new_manifest
 from dedup_clone.contract.records import digest, to_json
 from dedup_spark import storage
 from dedup_spark.candidate.job_metrics import dedup_metrics, delivery_metrics
-from dedup_spark.candidate.new_manifest import NewGeneration, assemble_generation, build_manifest
+from dedup_spark.candidate.new_manifest import NewGeneration, assemble_generation
 from dedup_spark.candidate.table_takeover import as_taken_over, refuse_duplicates
 from dedup_spark.changes.changed_dates import write_changes
 from dedup_spark.comparison.key_examples import select_examples
@@ -154,7 +154,7 @@ class DedupJob:
 
     def _refused_candidate(self, refused: tuple[RefusedDelivery, ...]) -> Candidate:
         """Return a candidate without a manifest: every delivery, or the table to take over, was refused."""
-        return Candidate(None, None, None, (), refused, (), DedupMetrics(0, 0, dict(self.job_log.seconds)))
+        return Candidate(refused=refused, metrics=DedupMetrics(seconds=dict(self.job_log.seconds)))
 
     def _finish(
         self,
@@ -176,8 +176,14 @@ class DedupJob:
         changes_uri = self._write_changes(applied, generation, parent)
         deliveries = tuple(delivery_metrics(delivery, written) for delivery in validated.applied)
         dropped = parent.dropped_rows + sum(metrics.dropped_rows for metrics in deliveries)
-        manifest = build_manifest(
-            self.attempt, generation, applied, dropped_rows=dropped, file_list_digest=digest(file_list)
+        manifest = new_manifest(
+            self.attempt,
+            applied,
+            generation.dates,
+            dropped_rows=dropped,
+            created_at=datetime.now(UTC),
+            data_folder=self.attempt.data_uri,
+            file_list_digest=digest(file_list),
         )
         self.job_log.info(
             f"generation has {manifest.rows} rows in {len(manifest.dates)} dates ({len(generation.copied)} copied), "

@@ -183,7 +183,8 @@ def replayed(now: datetime) -> MemoryStore:
     """The newest publish is a replay of an old snapshot."""
     whole = page_indexes.fresh(now)
     again = {"deliveries": whole.records[39].deliveries, "snapshot_id": whole.records[39].snapshot_id}
-    replay = replace(whole.records[-1], **again, lag_s=None, dropped_rows=1234, reason="prices were wrong")
+    again |= {"is_replay": True, "lag_s": None, "dropped_rows": 1234, "reason": "prices were wrong"}
+    replay = replace(whole.records[-1], **again)
     return MemoryStore(replace(whole, records=(*whole.records[:-1], replay)))
 
 

@@ -66,8 +66,6 @@ def record(number: int, arrived_at: datetime, lag_s: float, **changes: Any) -> L
         "new_rows": rows // 2000 + number * 7919 % 100 * 10**6,
         "changed_rows": rows // 1000 + number * 104_729 % 100 * 10**6,
         "kept_rows": rows // 3000,
-        "dropped_rows": 0,
-        "ties": 0,
         "bytes_read": 10**12,
         "bytes_written": 10**10,
         "cluster_overlap": 0.25 if number % 2 else None,

@@ -107,9 +107,16 @@ def accepted_failures(results: Iterable[CheckResult]) -> tuple[CheckResult, ...]
     return tuple(r for r in results if r.level is Level.WARN and r.next_step.startswith(_ACCEPTED_PREFIX))
 
 
+def failures(results: CheckResults | None, *, with_accepted: bool = False) -> tuple[CheckResult, ...]:
+    """The checks that failed; none without results. `with_accepted`: those whose failure the operator accepted, too."""
+    items = results.items if results else ()
+    accepted = accepted_failures(items) if with_accepted else ()
+    return tuple(r for r in items if r.level is Level.FAIL or r in accepted)
+
+
 def require_no_failure(results: CheckResults, consequence: str) -> None:
     """Raise CheckFailed, which lists all failures, if a check failed. `consequence`: what this means for target."""
-    failed = [str(r) for r in results.items if r.level is Level.FAIL]
+    failed = [str(r) for r in failures(results)]
     if failed:
         lines = "\n  ".join(failed)
         raise CheckFailed(f"{len(failed)} check(s) {results.phase} the swap failed. {consequence}\n  {lines}")

@@ -64,9 +64,9 @@ class ParentFiles:
 
     generation: int
     manifest_uri: str
-    file_list_uri: str
-    file_list_digest: str
-    data_uri: str
+    file_list_uri: str = ""
+    file_list_digest: str = ""
+    data_uri: str = ""
 
 
 @dataclass(frozen=True)

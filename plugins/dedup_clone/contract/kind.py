@@ -14,8 +14,3 @@ class Kind(StrEnum):
     REBUILD = "rebuild"
     ERASE = "erase"
     RETIRE = "retire"
-
-    @property
-    def takes_over_table(self) -> bool:
-        """Whether the attempt exports a table whose rows become the new generation, without any delivery."""
-        return self in (Kind.BOOTSTRAP, Kind.REBUILD)

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from datetime import date, datetime
 from enum import StrEnum
 
-from dedup_clone.contract.attempt import Plan
+from dedup_clone.contract.attempt import Attempt, Plan
 from dedup_clone.contract.delivery import Delivery
 from dedup_clone.contract.engine import Engine
 from dedup_clone.contract.erasure import ErasedRows
@@ -184,6 +184,41 @@ class Manifest:
     def digest(self) -> str:
         """Identifies the manifest in table labels, and in the objects CURRENT and STAGING in state."""
         return record_digest(self)
+
+
+def new_manifest(
+    attempt: Attempt,
+    applied: tuple[Delivery, ...],
+    dates: tuple[DateEntry, ...],
+    *,
+    dropped_rows: int,
+    created_at: datetime,
+    data_folder: str | None = None,
+    file_list_digest: str = "",
+) -> Manifest:
+    """The manifest of the generation that the attempt's dedup made. `applied`: the deliveries that it applied."""
+    return Manifest(
+        feed=attempt.feed,
+        kind=attempt.kind,
+        generation=attempt.generation,
+        parent=attempt.parent_files.generation if attempt.parent_files else None,
+        restores=None,
+        engine=attempt.engine,
+        table=attempt.table,
+        update_id_mode=attempt.update_id_mode,
+        retention_day=attempt.retention_day,
+        data_folder=data_folder,
+        file_list_digest=file_list_digest,
+        deliveries=attempt.included_deliveries(applied),
+        excluded=attempt.excluded,
+        applied=applied,
+        code_version=attempt.code_version,
+        run_id=attempt.run_id,
+        attempt=attempt.id,
+        created_at=created_at,
+        dropped_rows=dropped_rows,
+        dates=dates,
+    )
 
 
 @dataclass(frozen=True)

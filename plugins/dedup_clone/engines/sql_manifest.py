@@ -23,6 +23,7 @@ from dedup_clone.contract.manifest import (
     Difference,
     KeyExample,
     Manifest,
+    new_manifest,
     newest_snapshot,
 )
 from dedup_clone.publish.attempt_jobs import limited_query_configuration, run_step_job
@@ -100,27 +101,12 @@ def build_manifest(
         day = row["found_day"]
         _require_parent_complete(attempt, row, retained.get(day), now)
         entries[day] = _entry(attempt, row, retained.get(day))
-    return Manifest(
-        feed=attempt.feed,
-        kind=attempt.kind,
-        generation=attempt.generation,
-        parent=parent.generation if parent else None,
-        restores=None,
-        engine=attempt.engine,
-        table=attempt.table,
-        update_id_mode=attempt.update_id_mode,
-        retention_day=attempt.retention_day,
-        data_folder=None,
-        file_list_digest="",
-        deliveries=attempt.included_deliveries(applied),
-        excluded=attempt.excluded,
-        applied=applied,
-        code_version=attempt.code_version,
-        run_id=attempt.run_id,
-        attempt=attempt.id,
-        created_at=now,
+    return new_manifest(
+        attempt,
+        applied,
+        tuple(entries[day] for day in sorted(entries)),
         dropped_rows=delivered_rows_dropped + sum(e.rows for day, e in parent_entries.items() if day not in retained),
-        dates=tuple(entries[day] for day in sorted(entries)),
+        created_at=now,
     )
 
 

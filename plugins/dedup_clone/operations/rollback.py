@@ -17,7 +17,7 @@ from dedup_clone.contract.attempt import Attempt
 from dedup_clone.contract.delivery import Delivery
 from dedup_clone.contract.errors import ConfigurationError
 from dedup_clone.contract.kind import Kind
-from dedup_clone.contract.manifest import Candidate, DateEntry, DateOutcome, DedupMetrics, Manifest
+from dedup_clone.contract.manifest import Candidate, DateEntry, DateOutcome, Manifest
 from dedup_clone.contract.schema_change import added_columns, refused_table_changes, widened_columns
 from dedup_clone.operations.first_task import live_manifest, recover_before
 from dedup_clone.publish.date_ranges import format_dates
@@ -277,12 +277,4 @@ def _candidate(services: Services, source: Manifest, manifest: Manifest) -> Cand
         uris = f"{layout.attempt_folder(manifest.attempt)}uris.txt"
         store.put(uris, "".join(f"{manifest.data_folder}{file.path}\n" for file in files.files))
         load_uris_uri = store.uri(uris)
-    return Candidate(
-        manifest=manifest,
-        file_list_uri=file_list_uri,
-        load_uris_uri=load_uris_uri,
-        deliveries=(),
-        refused=(),
-        examples=(),
-        metrics=DedupMetrics(),
-    )
+    return Candidate(manifest, file_list_uri, load_uris_uri)

@@ -31,7 +31,7 @@ from dedup_clone.orchestration.lineage import (
 )
 from dedup_clone.orchestration.setup import FeedSetup
 from dedup_clone.orchestration.task_runtime import open_feed_services, pull_attempt
-from dedup_clone.publish.attempt_jobs import find_step_job, last_failed_job
+from dedup_clone.publish.attempt_jobs import find_step_job
 from dedup_clone.publish.load import begin_load, dates_to_load, load_dates, read_candidate
 from dedup_clone.publish.records.attempt_records import SWAP_PARAMETERS
 from dedup_clone.publish.services import Services
@@ -110,7 +110,7 @@ class AttemptJobOperator(BigQueryInsertJobOperator):
         try:
             yield
         except AirflowException as error:
-            failed = last_failed_job(services, attempt.id, self.step)
+            failed = find_step_job(services, attempt.id, self.step).failed
             if failed is None:
                 raise
             raise JobFailed(

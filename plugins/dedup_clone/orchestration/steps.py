@@ -30,7 +30,7 @@ from dedup_clone.orchestration.task_runtime import (
     push_result,
 )
 from dedup_clone.orchestration.watchdog.feed_check import refresh_verdict
-from dedup_clone.publish.approval import approval_text, begin_approval_wait, end_approval_wait
+from dedup_clone.publish.approval import approval_text, end_approval_wait
 from dedup_clone.publish.check import check_before_swap, reason_to_wait
 from dedup_clone.publish.commit import commit_attempt
 from dedup_clone.publish.prune import prune
@@ -225,7 +225,7 @@ class ApproveAcceptedOperator(AskOnceOperator):
         attempt = pull_attempt(context, services)
         # If an earlier try asked already, another run may have taken the lease over: no further retry helps then.
         services.current.require_intent(attempt.id)
-        begin_approval_wait(services, attempt)
+        services.current.begin_approval_wait(attempt.id)
         refresh_verdict(self.setup)  # which says that the run waits
         return super().execute(context)
 

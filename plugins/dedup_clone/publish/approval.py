@@ -42,11 +42,6 @@ def approval_text(services: Services, attempt: Attempt) -> str | None:
     )
 
 
-def begin_approval_wait(services: Services, attempt: Attempt) -> None:
-    """Let any other run take over the lease until the approval. Raises LostRace when the attempt has lost the lease."""
-    services.current.begin_approval_wait(attempt.id)
-
-
 def end_approval_wait(services: Services, attempt: Attempt) -> None:
     """End the wait after the approval: no run may take over the lease any more.
 

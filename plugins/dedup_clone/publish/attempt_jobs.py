@@ -31,10 +31,11 @@ URI_LIST = {"fileSetSpecType": "FILE_SET_SPEC_TYPE_NEW_LINE_DELIMITED_MANIFEST"}
 
 @dataclass(frozen=True)
 class StepJob:
-    """A step's BigQuery job. `metadata`: None while the job does not exist."""
+    """A step's BigQuery job. `metadata`: None while it does not exist. `failed`: then the step's last job, if any."""
 
     job_id: str
     metadata: JobMetadata | None
+    failed: JobMetadata | None = None
 
 
 def attempt_job_id(feed: str, attempt: str, step: str, number: int) -> str:
@@ -47,27 +48,19 @@ def attempt_job_id(feed: str, attempt: str, step: str, number: int) -> str:
 
 def find_step_job(services: Services, attempt: str, step: str) -> StepJob:
     """The step's job that runs or succeeded; else the id for its next job. Raises OutcomeUnknown if too many failed."""
-    job: JobMetadata | None = None
+    failed: JobMetadata | None = None
     for number in range(1, MAX_FAILED_JOBS + 1):
         job_id = attempt_job_id(services.feed.feed, attempt, step, number)
         job = services.warehouse.job(job_id)
-        if job is None or not job.error:
+        if job is None:
+            return StepJob(job_id, None, failed)
+        if not job.error:
             return StepJob(job_id, job)
+        failed = job
     raise OutcomeUnknown(
         f"{MAX_FAILED_JOBS} BigQuery jobs of step [{step}] of attempt [{attempt}] failed, the last one with: "
-        f"{job.error if job else ''}. Remove the cause, then clear the run from its first task."
+        f"{failed.error if failed else ''}. Remove the cause, then clear the run from its first task."
     )
-
-
-def last_failed_job(services: Services, attempt: str, step: str) -> JobMetadata | None:
-    """The step's last job if it failed; None if that job did not fail, or if the step has no job."""
-    last: JobMetadata | None = None
-    for number in range(1, MAX_FAILED_JOBS + 1):
-        job = services.warehouse.job(attempt_job_id(services.feed.feed, attempt, step, number))
-        if job is None:
-            break
-        last = job
-    return last if last is not None and last.error else None
 
 
 def run_step_job(services: Services, attempt: str, step: str, configuration: Mapping[str, Any]) -> EndedJob:

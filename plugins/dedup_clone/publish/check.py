@@ -17,7 +17,7 @@ from dedup_clone.contract.attempt import Attempt
 from dedup_clone.contract.kind import Kind
 from dedup_clone.contract.manifest import Candidate, Manifest
 from dedup_clone.publish.attempt_jobs import LOAD_STEP, REPLACE_STEP, SWAP_STEP, find_step_job
-from dedup_clone.publish.early_checks import check_access, check_policies, check_target_options
+from dedup_clone.publish.early_checks import check_tables
 from dedup_clone.publish.existing_table import check_existing_table, read_bootstrap_record
 from dedup_clone.publish.load import read_candidate
 from dedup_clone.publish.planning.declared_options import swap_options
@@ -44,10 +44,6 @@ class Facts:
     staging: Observation
     target: TableMetadata | None
     sql_bytes_billed: int = 0
-
-    @property
-    def tables(self) -> list[TableMetadata]:
-        return [self.staging.table, *([self.target] if self.target else [])]
 
 
 Check = Callable[[Facts], list[CheckResult]]
@@ -93,14 +89,10 @@ def check_before_swap(services: Services, attempt: Attempt) -> SwapSpec:
 
 def check_surroundings(facts: Facts) -> list[CheckResult]:
     """Whether something about the tables would make BigQuery refuse the swap, or let it lose something."""
-    services, staging = facts.services, facts.staging.table
+    tables = [facts.staging.table, *([facts.target] if facts.target else [])]
     return [
-        table_checks.check_table_expiration(facts.tables),
-        table_checks.check_streaming_buffer(facts.tables, services.now()),
-        table_checks.check_materialized_views(services.warehouse.materialized_views_of(services.feed.target)),
-        *check_policies(services, "staging_policies", services.feed.staging),
-        *check_access(services),
-        *check_target_options(services, staging, facts.target, facts.attempt.parent),
+        *check_tables(facts.services, facts.staging.table, facts.target, facts.attempt.parent),
+        table_checks.check_streaming_buffer(tables, facts.services.now()),
     ]
 
 

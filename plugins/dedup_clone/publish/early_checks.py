@@ -48,15 +48,24 @@ def results_before_dedup(services: Services, parent: int | None, *, with_sql: bo
     feed = services.feed
     staging, target = services.warehouse.table(feed.staging), services.warehouse.table(feed.target)
     results = [table_checks.check_target_is_parent(target, parent, None)]
-    if target is not None:
-        results.append(table_checks.check_materialized_views(services.warehouse.materialized_views_of(feed.target)))
     if staging is not None:
-        results.append(table_checks.check_table_expiration([staging, *([target] if target else [])]))
         results.append(table_checks.check_layout(staging, target, feed.table.to_contract()))
-        results += [*check_policies(services, "staging_policies", feed.staging), *check_access(services)]
-        results += check_target_options(services, staging, target, parent)
+        results += check_tables(services, staging, target, parent)
         results += dry_run_sql_checks(services, staging) if with_sql else []
     return results
+
+
+def check_tables(
+    services: Services, staging: TableMetadata, target: TableMetadata | None, parent: int | None
+) -> list[CheckResult]:
+    """Whether something about the tables would make BigQuery refuse the swap, or let it lose something."""
+    return [
+        table_checks.check_table_expiration([staging, *([target] if target else [])]),
+        table_checks.check_materialized_views(services.warehouse.materialized_views_of(services.feed.target)),
+        *check_policies(services, "staging_policies", services.feed.staging),
+        *_check_access(services),
+        *_check_target_options(services, staging, target, parent),
+    ]
 
 
 def check_policies(services: Services, check: str, table: str) -> list[CheckResult]:
@@ -73,7 +82,7 @@ def require_policies_of_staging(services: Services) -> None:
     require_no_failure(CheckResults("before", tuple(results)), "No row was loaded, target keeps its old content.")
 
 
-def check_access(services: Services) -> list[CheckResult]:
+def _check_access(services: Services) -> list[CheckResult]:
     """Check that the run's account is allowed to read staging as of a past time.
 
     No result if the feed file declares no row access policies.
@@ -83,7 +92,7 @@ def check_access(services: Services) -> list[CheckResult]:
     return [table_checks.check_staging_access(services.warehouse.missing_access(services.feed.staging))]
 
 
-def check_target_options(
+def _check_target_options(
     services: Services, staging: TableMetadata, target: TableMetadata | None, parent: int | None
 ) -> list[CheckResult]:
     """Check that the next swap removes no option, policy or description that others than this project set on target.

@@ -6,11 +6,11 @@ The Spark job validates every file of the deliveries that are left. Engines in S
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 from dedup_clone.contract.attempt import Attempt
-from dedup_clone.contract.delivery import Arrival
+from dedup_clone.contract.delivery import Arrival, LandedObject
 from dedup_clone.contract.landed_objects import (
     ObjectVersion,
     changed_objects,
@@ -70,21 +70,32 @@ def _problems(services: Services, attempt: Attempt, arrival: Arrival) -> list[st
     problems += empty_files(objects, uri)
     if problems:
         return problems
-    count = min(len(objects), FOOTERS_READ)
-    evenly_spaced = [objects[number * len(objects) // count].landed for number in range(count)]
-    sample = {landed.name: landed.generation for landed in evenly_spaced}
-    # Files that are gone or were replaced are left out. The job finds them: it compares all files with the inventory.
+    return read_sample(services, arrival, [found.landed for found in objects], attempt.since)[1]
+
+
+def read_sample(
+    services: Services, arrival: Arrival, files: Sequence[LandedObject], since: Mapping[str, int]
+) -> tuple[list[ParquetFooter], list[str]]:
+    """The footers of FOOTERS_READ of the files, evenly spaced, and what is wrong with them.
+
+    Files that are gone or were replaced are left out: the job compares all files with the inventory.
+    """
+    count = min(len(files), FOOTERS_READ)
+    sample = {landed.name: landed.generation for landed in (files[n * len(files) // count] for n in range(count))}
     stored = services.landing.store.stat(list(sample))
     names = [info.name for info in stored if info.object_generation == sample[info.name]]
-    optional = {path for path, first_id in attempt.since.items() if arrival.delivery.snapshot_id < first_id}
-    return [
+    optional = {path for path, first_id in since.items() if arrival.delivery.snapshot_id < first_id}
+    footers = read_footers(services.landing.store, names)
+    columns = services.feed.table.to_contract().columns
+    problems = [
         f"file [gs://{arrival.bucket}/{footer.name}] {problem}"
-        for footer in read_footers(services.landing.store, names)
-        for problem in footer_problems(footer, attempt.table.columns, optional)
+        for footer in footers
+        for problem in _footer_problems(footer, columns, optional)
     ]
+    return footers, problems
 
 
-def footer_problems(footer: ParquetFooter, columns: tuple[Column, ...], optional: set[str]) -> list[str]:
+def _footer_problems(footer: ParquetFooter, columns: tuple[Column, ...], optional: set[str]) -> list[str]:
     """Problems of the columns of a file. Columns inside of nested ones are left to the Spark job.
 
     `optional`: the paths of the declared columns that files of this delivery need not have.

@@ -58,17 +58,12 @@ def table_load_configuration(services: Services, candidate: Candidate, manifest:
         )
     uris = [str(candidate.load_uris_uri)]
     options: dict[str, Any] = dict(URI_LIST)
-    if _adds_columns(services, manifest):
+    staging = services.warehouse.table(services.feed.staging)
+    if staging is not None and added_columns(staging.columns, manifest.table.columns):
         options["schemaUpdateOptions"] = ["ALLOW_FIELD_ADDITION"]
     return load_configuration(
         services, LOAD_STEP, uris, services.names.staging_table, manifest.table.columns, **options
     )
-
-
-def _adds_columns(services: Services, manifest: Manifest) -> bool:
-    """Whether staging lacks columns of the new generation."""
-    staging = services.warehouse.table(services.feed.staging)
-    return staging is not None and bool(added_columns(staging.columns, manifest.table.columns))
 
 
 def dates_to_load(services: Services, candidate: Candidate, manifest: Manifest) -> tuple[date, ...] | None:

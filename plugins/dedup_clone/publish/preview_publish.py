@@ -6,7 +6,7 @@ know which rows would change.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import date
 
@@ -17,14 +17,12 @@ from dedup_clone.contract.landed_objects import SUFFIX, is_ignored, objects_by_d
 from dedup_clone.contract.manifest import Manifest
 from dedup_clone.publish.date_ranges import format_dates
 from dedup_clone.publish.early_checks import check_before_dedup
-from dedup_clone.publish.early_refusals import changes_since_arrival, footer_problems
+from dedup_clone.publish.early_refusals import changes_since_arrival, read_sample
 from dedup_clone.publish.planning.decision import Decision, PublishRequest, decide, engine_of
 from dedup_clone.publish.planning.parent_generation import require_readable_parent
 from dedup_clone.publish.records.publish_costs import expected_cost, price_text, size_text
 from dedup_clone.publish.services import Services
-from dedup_clone.state.parquet_footers import read_footers
 
-FOOTERS_READ = 100  # at most; with more files the number of rows is estimated
 PROBLEMS_NAMED = 5
 
 
@@ -44,7 +42,7 @@ def preview_publish(services: Services, publish_request: PublishRequest) -> str:
     lines = [
         f"**{services.feed.feed}: dry run of delivery {publish_request.delivery.name}{only}**",
         "",
-        f"{_effect(services, publish_request, decision)}. Nothing was written.",
+        f"{_effect(publish_request, decision)}. Nothing was written.",
     ]
     intent = services.current.read().intent
     if intent is not None:
@@ -54,7 +52,7 @@ def preview_publish(services: Services, publish_request: PublishRequest) -> str:
     return "\n".join(lines)
 
 
-def _effect(services: Services, publish_request: PublishRequest, decision: Decision) -> str:
+def _effect(publish_request: PublishRequest, decision: Decision) -> str:
     """Whether and how readers may see other rows."""
     parent, applied = decision.parent, decision.backlog.apply
     if decision.skip_reason:
@@ -64,7 +62,7 @@ def _effect(services: Services, publish_request: PublishRequest, decision: Decis
     new = [d for d in applied if d not in parent.deliveries]
     if not new:
         return "Target would not change: the live generation has all of it, so the new one would have the same rows"
-    only = "" if publish_request.dates is None else f", on the requested dates; {_status_kept(services, decision)}"
+    only = "" if publish_request.dates is None else ", on the requested dates; the delivery itself stays what it is"
     if new[-1].snapshot_id < parent.snapshot_id or (parent.deliveries and new[-1] < parent.deliveries[-1]):
         return (
             f"Target would change: older than snapshot {parent.snapshot_id}, which is live: only fills gaps, rows that "
@@ -73,143 +71,87 @@ def _effect(services: Services, publish_request: PublishRequest, decision: Decis
     return f"Target would change: rows of {_names(new)} replace older ones; rows that they lack stay{only}"
 
 
-def _status_kept(services: Services, decision: Decision) -> str:
-    """As text, which status the replayed delivery keeps, because only some of its dates are applied."""
-    (delivery,) = decision.backlog.apply
-    if decision.parent and delivery in decision.parent.excluded:
-        return "the delivery itself stays excluded"
-    if delivery in services.arrivals.refused():
-        return "the delivery itself stays refused"
-    return "the delivery itself stays to be published"
-
-
 def _details(services: Services, request: PublishRequest, decision: Decision, engine: Engine) -> list[str]:
     plan = Plan(request.plan) if request.plan else services.feed.dedup.plan
-    live, applied = decision.parent, decision.backlog.apply
-    read_deliveries = () if _reads_nothing(services, decision, engine, plan) else applied
-    landed = _read_landing(services, [services.arrivals.read(d) for d in read_deliveries], request.dates)
+    live, landed = decision.parent, _read_landing(services, decision, request.dates)
     oldest, _ = services.retention_window()
     entries = live.dates if live else ()
     retained = {entry.date for entry in entries if entry.date >= oldest}
     expired = [entry for entry in entries if entry.date < oldest]
     delivered = retained if landed.dates is None else {day for day in landed.dates if day >= oldest}
     too_old = [day for day in landed.dates or () if day < oldest]
+    shown = "dates unknown until they are read" if landed.dates is None else f"dates {format_dates(delivered)}"
     rows = [
         ("live generation", str(live.generation) if live else "none"),
-        ("included", _names(applied)),
+        ("included", _names(decision.backlog.apply)),
         ("superseded", _names(decision.backlog.superseded)),
         ("engine, plan", f"{engine}, {plan}" if engine.runs_spark else str(engine)),
-        ("read of landing", landed.text(delivered)),
+        ("delivered", f"{landed.files} files, {size_text(landed.size)}, {landed.rows_text}; {shown}"),
         (
             "dropped, older than the retention",
             f"{format_dates(too_old)} of landing; {format_dates(e.date for e in expired)} of the live generation "
             f"({sum(e.rows for e in expired)} rows)",
         ),
-        ("dates kept as they are", f"{len(retained - delivered)} of {len(retained | delivered)}"),
+        ("dates that are not delivered", f"{len(retained - delivered)} of {len(retained | delivered)}"),
         ("billed", _cost_text(services, engine, live, landed)),
     ]
-    if engine.runs_spark and live:
-        rows.insert(5, ("read of state", f"at most {size_text(_size_of(services, live, retained & delivered))}"))
     problems = landed.problems[:PROBLEMS_NAMED]
     refused = [f"**Would be refused**: {'; '.join(problems)}."] if problems else []
     return [*refused, "", "| what | value |", "| --- | --- |", *(f"| {name} | {value} |" for name, value in rows)]
 
 
-def _reads_nothing(services: Services, decision: Decision, engine: Engine, plan: Plan) -> bool:
-    """Whether the Spark job would read nothing in landing; False for engines in SQL.
-
-    It reads nothing if the live generation includes all deliveries and the plan does not rewrite them. If the retention
-    became longer, it reads them nevertheless: they may have dates that the live generation dropped.
-    """
-    live = decision.parent
-    if live is None or not engine.runs_spark or plan not in (Plan.AUTO, Plan.ADOPT):
-        return False
-    return (
-        set(live.deliveries).issuperset(decision.backlog.apply) and services.retention_window()[0] >= live.retention_day
-    )
-
-
 @dataclass(frozen=True)
 class _Landed:
-    """What would be read from landing. `dates`: None for a feed without date folders.
+    """What is delivered. `rows`: an estimate if only some footers were read, 0 if objects changed.
 
-    `problems`: why deliveries would be refused: objects that changed in landing since the deliveries were registered,
-    or else what the footers show. `rows` is 0 if objects changed.
+    `dates`: None for a feed without date folders. `problems`: why deliveries would be refused: objects that changed in
+    landing since the deliveries were registered, or else what the footers show.
     """
 
     files: int
     size: int
     rows: int
-    rows_are_estimated: bool
+    rows_text: str
     dates: frozenset[date] | None
     problems: tuple[str, ...]
 
-    def text(self, dates: set[date]) -> str:
-        """`dates`: those within the retention."""
-        if not self.files:
-            return "nothing"
-        about = "about " if self.rows_are_estimated else ""
-        rows = "rows unknown" if self.problems else f"{about}{self.rows} rows"
-        shown = "dates unknown until they are read" if self.dates is None else f"dates {format_dates(dates)}"
-        return f"{self.files} files, {size_text(self.size)}, {rows}; {shown}"
 
-
-def _read_landing(services: Services, arrivals: list[Arrival], only_dates: tuple[date, ...] | None) -> _Landed:
-    files: list[LandedObject] = []
-    dates: set[date] = set()
-    for arrival in arrivals:
-        if not services.feed.landing.date_folders:
-            files += [landed for landed in arrival.objects if _is_data_file(arrival, landed)]
-            continue
-        for day, date_files in objects_by_date(arrival, services.feed.table.partition_column).items():
-            if only_dates is None or day in only_dates:
-                files += date_files
-                dates.add(day)
+def _read_landing(services: Services, decision: Decision, only_dates: tuple[date, ...] | None) -> _Landed:
+    arrivals = [services.arrivals.read(delivery) for delivery in decision.backlog.apply]
+    by_arrival = [_files_by_date(services, arrival, only_dates) for arrival in arrivals]
+    files = [[landed for found in by_date.values() for landed in found] for by_date in by_arrival]
     problems = [problem for arrival in arrivals for problem in changes_since_arrival(services, arrival)]
-    rows, estimated = 0, True
+    rows, text = 0, "rows unknown"
     if not problems:  # else files may be gone
-        since, first_id = services.feed.table.since(), min((a.delivery.snapshot_id for a in arrivals), default=0)
-        optional = {path for path, required_from in since.items() if first_id < required_from}
-        rows, estimated, problems = _count_rows(services, files, optional)
+        samples = [
+            read_sample(services, arrival, landed, services.feed.table.since())
+            for arrival, landed in zip(arrivals, files, strict=True)
+        ]
+        problems = [problem for _, found in samples for problem in found]
+        for (footers, _), landed in zip(samples, files, strict=True):
+            rows += sum(footer.rows for footer in footers) * len(landed) // max(len(footers), 1)
+        is_estimate = any(len(footers) < len(landed) for (footers, _), landed in zip(samples, files, strict=True))
+        text = f"{'about ' if is_estimate else ''}{rows} rows"
+    dates = frozenset(day for by_date in by_arrival for day in by_date if day is not None)
     return _Landed(
-        files=len(files),
-        size=sum(file.size for file in files),
+        files=sum(map(len, files)),
+        size=sum(landed.size for found in files for landed in found),
         rows=rows,
-        rows_are_estimated=estimated,
-        dates=frozenset(dates) if services.feed.landing.date_folders else None,
+        rows_text=text,
+        dates=dates if services.feed.landing.date_folders else None,
         problems=tuple(problems),
     )
 
 
-def _is_data_file(arrival: Arrival, landed: LandedObject) -> bool:
-    return landed.name.endswith(SUFFIX) and not is_ignored(landed.name.removeprefix(arrival.folder), landed.size)
-
-
-def _count_rows(services: Services, files: list[LandedObject], optional: set[str]) -> tuple[int, bool, list[str]]:
-    """The number of rows, whether it is an estimate, and the problems of the footers that are read.
-
-    It is an estimate if there are so many files that only some footers are read. `optional`: the paths of columns that
-    a file need not have.
-    """
-    step = -(-len(files) // FOOTERS_READ) or 1
-    sample = files[::step]
-    footers = read_footers(services.landing.store, [file.name for file in sample])
-    columns = services.feed.table.to_contract().columns
-    problems = [
-        f"file [{services.landing.store.uri(footer.name)}] {problem}"
-        for footer in footers
-        for problem in footer_problems(footer, columns, optional)
-    ]
-    rows, size = sum(footer.rows for footer in footers), sum(file.size for file in sample)
-    if step == 1 or not size:
-        return rows, False, problems
-    return round(rows / size * sum(file.size for file in files)), True, problems
-
-
-def _size_of(services: Services, live: Manifest, dates: set[date]) -> int:
-    """Bytes of the live generation's files of the dates; 0 if an SQL engine made it, because it then has no files."""
-    listed = services.manifests.committed_files(live.generation)
-    return sum(file.size for file in listed.files if file.date in dates) if listed else 0
+def _files_by_date(
+    services: Services, arrival: Arrival, only_dates: tuple[date, ...] | None
+) -> Mapping[date | None, list[LandedObject]]:
+    """The delivery's data files by date; all of them by None if the feed lands no date folders."""
+    if services.feed.landing.date_folders:
+        by_date = objects_by_date(arrival, services.feed.table.partition_column)
+        return {day: found for day, found in by_date.items() if only_dates is None or day in only_dates}
+    data_files = [o for o in arrival.objects if o.name.endswith(SUFFIX)]
+    return {None: [o for o in data_files if not is_ignored(o.name.removeprefix(arrival.folder), o.size)]}
 
 
 def _cost_text(services: Services, engine: Engine, live: Manifest | None, landed: _Landed) -> str:

@@ -20,7 +20,7 @@ from dedup_clone.contract.errors import (
     FeedHeldElsewhere,
 )
 from dedup_clone.contract.kind import Kind
-from dedup_clone.contract.manifest import Candidate
+from dedup_clone.contract.manifest import Candidate, DedupMetrics
 from dedup_clone.publish.commit import commit_attempt
 from dedup_clone.publish.planning.partition_export import export_folder
 from dedup_clone.publish.planning.reused_candidate import kept_folders
@@ -160,7 +160,7 @@ def _delete_data(services: Services, intent: Intent) -> None:
 
 def _ledger_record(services: Services, intent: Intent, attempt: Attempt, candidate: Candidate | None) -> LedgerRecord:
     all_refused = candidate is not None and candidate.manifest is None
-    metrics = candidate.metrics if candidate else None
+    metrics = candidate.metrics if candidate else DedupMetrics()
     stage, reason = _how_it_ended(services, intent, candidate)
     return LedgerRecord(
         feed=services.feed.feed,
@@ -177,20 +177,10 @@ def _ledger_record(services: Services, intent: Intent, attempt: Attempt, candida
         run_id=attempt.run_id,
         restores=attempt.restores,
         engine=attempt.engine,
-        plans=(),
         arrived_at=arrived_at(services, attempt),
-        swapped_at=None,
-        lag_s=None,
-        rows=0,
-        new_rows=0,
-        changed_rows=None,
-        kept_rows=0,
-        dropped_rows=0,
-        ties=0,
-        bytes_read=metrics.bytes_read if metrics else 0,
-        bytes_written=metrics.bytes_written if metrics else 0,
-        shares={},
-        phases=dict(metrics.seconds) if metrics else {},
+        bytes_read=metrics.bytes_read,
+        bytes_written=metrics.bytes_written,
+        phases=dict(metrics.seconds),
         cost=failed_attempt_cost(services, intent, candidate),
         loads=count_loads(intent.jobs),
     )
@@ -234,7 +224,7 @@ def end_if_all_refused(services: Services, attempt: str) -> None:
         return
     intent = services.current.require_intent(attempt)
     discard(services, intent)
-    if intent.kind.takes_over_table:
+    if intent.kind in (Kind.BOOTSTRAP, Kind.REBUILD):
         reasons = " ".join(refused.reason for refused in candidate.refused)
         raise BootstrapRefused(f"Rows of the table were refused: {reasons}")
     reasons = "\n  ".join(f"[{r.delivery.name}] {r.reason}" for r in candidate.refused)

@@ -2,7 +2,7 @@
 
 A run holds the lease while its intent is in CURRENT. The term "take over" is used for two things:
 
-- A bootstrap or a rebuild takes over the rows of an existing table (`takes_over_table`).
+- A bootstrap or a rebuild takes over the rows of an existing table (`takes_over` in contract/attempt.py).
 - Any run takes over the lease of a run that waits for approval (`take_over_lease`).
 """
 

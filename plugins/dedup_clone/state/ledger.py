@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
 
@@ -130,21 +130,21 @@ class LedgerRecord:
     run_id: str
     restores: int | None
     engine: Engine
-    plans: tuple[str, ...]
     arrived_at: datetime
-    swapped_at: datetime | None
-    lag_s: float | None
-    rows: int
-    new_rows: int
-    changed_rows: int | None
-    kept_rows: int
-    dropped_rows: int
-    ties: int
-    bytes_read: int
-    bytes_written: int
-    shares: dict[str, float]
-    phases: dict[str, float]
-    cost: Cost | None
+    plans: tuple[str, ...] = ()
+    swapped_at: datetime | None = None
+    lag_s: float | None = None
+    rows: int = 0
+    new_rows: int = 0
+    changed_rows: int | None = None
+    kept_rows: int = 0
+    dropped_rows: int = 0
+    ties: int = 0
+    bytes_read: int = 0
+    bytes_written: int = 0
+    shares: dict[str, float] = field(default_factory=dict)
+    phases: dict[str, float] = field(default_factory=dict)
+    cost: Cost | None = None
     loads: int = 1
     erased_rows: int | None = None
     cluster_overlap: float | None = None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dedup_clone.contract.attempt import Attempt, ParentFiles
+from dedup_clone.contract.attempt import Attempt
 from dedup_clone.contract.errors import ContractViolation
 from dedup_clone.contract.job_run import JobRun
 from dedup_clone.contract.manifest import Candidate, FileList, Manifest
@@ -99,21 +99,3 @@ class Manifests:
                 f"was committed: restore a former version of it (docs/runbook.md, lost records), then retry."
             )
         return manifest
-
-    def parent(self, generation: int | None) -> ParentFiles | None:
-        """What a request says of its parent, the committed `generation`; None without a parent.
-
-        Raises ContractViolation if the parent has no files.
-        """
-        if generation is None:
-            return None
-        manifest = self.read(generation)
-        if manifest.data_folder is None:
-            raise ContractViolation(f"Generation [{generation}] has no data files: export target first.")
-        return ParentFiles(
-            generation=generation,
-            manifest_uri=self._store.uri(self._layout.manifest(generation)),
-            file_list_uri=self._store.uri(self._layout.file_list(generation)),
-            file_list_digest=manifest.file_list_digest,
-            data_uri=manifest.data_folder,
-        )

@@ -4,16 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import UTC, date, datetime
+from datetime import date
 
-from dedup_clone.contract.attempt import Attempt
-from dedup_clone.contract.delivery import Delivery
 from dedup_clone.contract.errors import ContractViolation
 from dedup_clone.contract.manifest import (
     DataFile,
     DateEntry,
     DateOutcome,
-    Manifest,
     newest_snapshot,
 )
 from dedup_clone.contract.records import digest
@@ -148,40 +145,3 @@ def files_digest(files: Iterable[DataFile]) -> str:
     """Return a digest of the files' paths, row counts and sizes, which does not depend on the order of `files`."""
     lines = sorted(f"{file.path} {file.rows} {file.size}" for file in files)
     return digest("\n".join(lines))
-
-
-def build_manifest(
-    attempt: Attempt,
-    generation: NewGeneration,
-    applied: tuple[Delivery, ...],
-    *,
-    dropped_rows: int,
-    file_list_digest: str,
-) -> Manifest:
-    """Return the manifest.
-
-    `dropped_rows`: how many rows of the deliveries and of the parent are older than the retention.
-    `file_list_digest`: the digest of the stored list of the generation's files.
-    """
-    return Manifest(
-        feed=attempt.feed,
-        kind=attempt.kind,
-        generation=attempt.generation,
-        parent=attempt.parent_files.generation if attempt.parent_files else None,
-        restores=None,
-        engine=attempt.engine,
-        table=attempt.table,
-        update_id_mode=attempt.update_id_mode,
-        retention_day=attempt.retention_day,
-        data_folder=attempt.data_uri,
-        file_list_digest=file_list_digest,
-        deliveries=attempt.included_deliveries(applied),
-        excluded=attempt.excluded,
-        applied=applied,
-        code_version=attempt.code_version,
-        run_id=attempt.run_id,
-        attempt=attempt.id,
-        created_at=datetime.now(UTC),
-        dropped_rows=dropped_rows,
-        dates=generation.dates,
-    )

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from dedup_clone.contract.engine import Engine
-from dedup_clone.contract.errors import CheckFailed, ConfigurationError, DeliveryRefused
+from dedup_clone.contract.errors import CheckFailed, ConfigurationError
 from testkit import runs
 from testkit.fake_dedup_job import parquet_bytes
 from testkit.feed_on_stand_in import TODAY, YESTERDAY, FeedOnStandIn, row
@@ -41,7 +41,7 @@ def test_before_the_first_publish_all_is_new(world: FeedOnStandIn) -> None:
     name = world.land(7, [row(7, 1), row(7, 2), row(7, 1, day=YESTERDAY)])
     text = try_out(world, name)
     assert "Target would change: the first publish, all rows are new" in text
-    read = cells(text)["read of landing"]
+    read = cells(text)["delivered"]
     assert read.startswith("2 files, ")
     assert read.endswith(f" bytes, 3 rows; dates {YESTERDAY}..{TODAY}")
 
@@ -54,15 +54,10 @@ def test_what_a_snapshot_would_bring_and_keep(world: FeedOnStandIn) -> None:
     assert f"Target would change: rows of {name} replace older ones" in text
     found = cells(text)
     assert (found["live generation"], found["included"], found["superseded"]) == ("2", name, "none")
-    assert (found["engine, plan"], found["dates kept as they are"]) == ("spark, auto", "1 of 2")
-    listed = world.services.manifests.committed_files(2)
-    assert listed
-    (size,) = (file.size for file in listed.files if file.date == TODAY)
-    assert found["read of state"] == f"at most {size} bytes"
+    assert (found["engine, plan"], found["dates that are not delivered"]) == ("spark, auto", "1 of 2")
     assert found["billed"].startswith("about 20.0 MiB, 0.00 USD on demand; instead by MERGE or QUALIFY about 0.00")
     merge = cells(runs.dry_run_of(world, name, replay=True, engine=Engine.MERGE))
     assert merge["engine, plan"] == "merge"
-    assert "read of state" not in merge
     assert merge["billed"].startswith("about 70.0 MiB")  # the statement, and queries that examine and count the rows
 
 
@@ -71,9 +66,7 @@ def test_a_replay_of_what_is_live_or_superseded_would_change_nothing(world: Feed
     world.publish(name)
     text = try_out(world, name)
     assert "Target would not change: the live generation has all of it" in text
-    assert cells(text)["read of landing"] == "nothing"
-    assert cells(text)["dates kept as they are"] == "1 of 1"
-    assert cells(try_out(world, name, plan="window"))["read of landing"].startswith("1 files")
+    assert cells(text)["dates that are not delivered"] == "0 of 1"
     superseded = try_out(world, older)
     assert "Target would not change: nothing would be published" in superseded
     assert cells(superseded) == {}
@@ -84,26 +77,10 @@ def test_an_older_snapshot_would_only_fill_gaps_and_of_the_dates_that_are_asked_
     name = world.land(5, [row(5, 2), row(5, 2, day=YESTERDAY)])
     text = try_out(world, name, dates=(YESTERDAY,))
     assert "older than snapshot 7, which is live: only fills gaps" in text
-    assert cells(text)["read of landing"].endswith(f"1 rows; dates {YESTERDAY}")
-    assert "the delivery itself stays to be published" in text
+    assert cells(text)["delivered"].endswith(f"1 rows; dates {YESTERDAY}")
+    assert "on the requested dates; the delivery itself stays what it is" in text
     with pytest.raises(ConfigurationError, match="not in the delivery"):
         try_out(world, name, dates=(TODAY - timedelta(days=3),))
-
-
-def test_an_excluded_or_refused_delivery_of_which_some_dates_are_replayed_keeps_its_status(
-    world: FeedOnStandIn,
-) -> None:
-    world.publish(world.land(7, [row(7, 1)]))
-    excluded = world.land(8, [row(8, 1)])
-    world.publish(excluded)
-    world.roll_back(1)
-    assert "the delivery itself stays excluded" in try_out(world, excluded, dates=(TODAY,))
-    world.dedup.refused_ids = {9}
-    refused = world.land(9, [row(9, 1)])
-    with pytest.raises(DeliveryRefused):
-        world.publish(refused)
-    assert world.state.deliveries("refused") == [refused]
-    assert "the delivery itself stays refused" in try_out(world, refused, dates=(TODAY,))
 
 
 def test_what_would_be_refused_and_a_run_at_work_are_reported(world: FeedOnStandIn) -> None:
@@ -115,7 +92,7 @@ def test_what_would_be_refused_and_a_run_at_work_are_reported(world: FeedOnStand
     text = try_out(world, name)
     for part in ("**Would be refused**: object", "was replaced", "At work now: run [at-work] of [feed_publish]"):
         assert part in text
-    assert "rows unknown" in cells(text)["read of landing"]
+    assert "rows unknown" in cells(text)["delivered"]
 
 
 def test_a_file_that_is_no_parquet_would_be_refused(world: FeedOnStandIn) -> None:
@@ -137,7 +114,7 @@ def test_hidden_files_outside_date_folders_are_not_counted(world: FeedOnStandIn)
     hidden = {name: b"half-written" for name in ("_temporary/part-1.parquet", ".part-2.parquet")}
     name = world.land_files(7, {"part-0.parquet": parquet_bytes([row(7, 1)]), **hidden})
     text = try_out(world, name)
-    read = cells(text)["read of landing"]
+    read = cells(text)["delivered"]
     assert read.startswith("1 files, ")
     assert read.endswith(" 1 rows; dates unknown until they are read")
     assert "Would be refused" not in text

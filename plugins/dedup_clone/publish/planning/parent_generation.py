@@ -38,12 +38,18 @@ def parent_files(services: Services, attempt: Attempt, parent: Manifest | None) 
         problem = changed_target(services, parent)
         if problem:
             raise ContractViolation(f"Nothing was published: {problem}")
+    manifest_uri = services.store.uri(services.layout.manifest(parent.generation))
     if not engine.runs_spark:  # the SQL engines read target
-        manifest_uri = services.store.uri(services.layout.manifest(parent.generation))
-        return ParentFiles(parent.generation, manifest_uri, file_list_uri="", file_list_digest="", data_uri="")
-    if has_files:
-        return services.manifests.parent(parent.generation)
-    return _export_target(services, attempt, parent)
+        return ParentFiles(parent.generation, manifest_uri)
+    if not has_files or parent.data_folder is None:
+        return _export_target(services, attempt, parent, manifest_uri)
+    return ParentFiles(
+        generation=parent.generation,
+        manifest_uri=manifest_uri,
+        file_list_uri=services.store.uri(services.layout.file_list(parent.generation)),
+        file_list_digest=parent.file_list_digest,
+        data_uri=parent.data_folder,
+    )
 
 
 def unreadable_parent(services: Services, parent: Manifest | None, engine: Engine) -> str | None:
@@ -91,7 +97,7 @@ def require_readable_parent(services: Services, parent: Manifest | None, engine:
         raise ContractViolation(f"Nothing was published: {reason}")
 
 
-def _export_target(services: Services, attempt: Attempt, parent: Manifest) -> ParentFiles:
+def _export_target(services: Services, attempt: Attempt, parent: Manifest, manifest_uri: str) -> ParentFiles:
     """Export target's dates within the retention as the parent's files, and write a list of them. Safe to repeat."""
     _require_live(services, parent)
     folder = export_folder(services, attempt.id)
@@ -127,7 +133,7 @@ def _export_target(services: Services, attempt: Attempt, parent: Manifest) -> Pa
     services.store.put(name, text)
     return ParentFiles(
         generation=parent.generation,
-        manifest_uri=services.store.uri(services.layout.manifest(parent.generation)),
+        manifest_uri=manifest_uri,
         file_list_uri=services.store.uri(name),
         file_list_digest=digest(text),
         data_uri=services.store.uri(folder),

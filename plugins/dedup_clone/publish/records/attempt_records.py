@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from datetime import datetime
 
-from dedup_clone.checks.check_result import CheckResult, CheckResults, Level
+from dedup_clone.checks.check_result import CheckResult, CheckResults, Level, failures
 from dedup_clone.contract.attempt import Attempt
 from dedup_clone.contract.errors import ContractViolation
 from dedup_clone.contract.manifest import RefusedDelivery
@@ -81,8 +81,7 @@ def read_check_results(services: Services, attempt: str, phase: str) -> CheckRes
 
 def failed_checks(services: Services, attempt: str, phase: str = "before") -> tuple[CheckResult, ...]:
     """The attempt's checks `before` or `after` the swap that failed; none if it ended earlier, or was pruned."""
-    results = find_check_results(services, attempt, phase)
-    return tuple(r for r in results.items if r.level is Level.FAIL) if results else ()
+    return failures(find_check_results(services, attempt, phase))
 
 
 def save_swap(services: Services, swap: SwapSpec) -> None:

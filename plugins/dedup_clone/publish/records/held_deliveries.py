@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from datetime import datetime
 
-from dedup_clone.checks.check_result import CheckResult, Level, accepted_failures
+from dedup_clone.checks.check_result import CheckResult, failures
 from dedup_clone.contract.attempt import Attempt
 from dedup_clone.contract.delivery import Delivery
 from dedup_clone.contract.errors import ConfigurationError
@@ -49,8 +49,8 @@ def hold_stopped(services: Services, attempt: Attempt, candidate: Candidate | No
     """
     if attempt.kind is not Kind.PUBLISH or candidate is None or attempt.dates is not None:
         return
-    failed = _data_failures(services, attempt.id)
-    if not failed:
+    failed = failures(find_check_results(services, attempt.id, "before"), with_accepted=True)
+    if not any(result.concerns_data for result in failed):
         return
     refused = {item.delivery for item in candidate.refused}
     applied = tuple(item.delivery for item in attempt.deliveries if item.delivery not in refused)
@@ -65,18 +65,10 @@ def hold_stopped(services: Services, attempt: Attempt, candidate: Candidate | No
             run_id=attempt.run_id,
             held_at=services.now(),
             stopped_with=applied,
-            failed=failed,
+            failed=tuple(replace(result, examples=()) for result in failed),
         )
         services.store.create(services.layout.held_delivery(delivery), to_json(held))
         services.log(f"holds delivery [{delivery.name}]", snapshot_id=delivery.snapshot_id)
-
-
-def _data_failures(services: Services, attempt: str) -> tuple[CheckResult, ...]:
-    results = find_check_results(services, attempt, "before")
-    items = () if results is None else results.items
-    accepted = accepted_failures(items)
-    failed = [r for r in items if r.level is Level.FAIL or r in accepted]
-    return tuple(replace(r, examples=()) for r in failed) if any(r.concerns_data for r in failed) else ()
 
 
 def find_held(services: Services, live: Manifest | None) -> list[HeldDelivery]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
-from dedup_clone.checks.check_result import CheckResult, CheckResults, Level, accepted_failures
+from dedup_clone.checks.check_result import CheckResult, CheckResults, failures
 from dedup_clone.contract.delivery import Delivery
 from dedup_clone.contract.records import to_json
 from dedup_clone.publish.records.attempt_records import find_check_results
@@ -39,7 +39,7 @@ def note_checks_before_dedup(
 
     Returns whether the record changed.
     """
-    name, failed = services.layout.checks_before_dedup, _failures(results, with_accepted=False)
+    name, failed = services.layout.checks_before_dedup, failures(results)
     with best_effort(services, "the page may be wrong about checks before dedup until the next publish"):
         if failed:
             stopped = StoppedPublish(deliveries, dag_id, run_id, failed, is_before_dedup=True)
@@ -51,25 +51,25 @@ def note_checks_before_dedup(
 
 
 def find_stopped_publish(
-    services: Services, waiting: Collection[Delivery], failures: Sequence[LedgerRecord]
+    services: Services, waiting: Collection[Delivery], failed_attempts: Sequence[LedgerRecord]
 ) -> StoppedPublish | None:
     """The last run that checked the newest of the `waiting` deliveries, if checks stopped it before its swap.
 
-    `failures`: the ledger records of attempts that committed no generation, newest last. Those that ended before their
-    checks, or had other deliveries, do not count. Checks that a person accepted count as failed: such an attempt ended
-    because nobody approved it, or later.
+    `failed_attempts`: the ledger records of attempts that committed no generation, newest last. Those that ended before
+    their checks, or had other deliveries, do not count. Checks that a person accepted count as failed: such an attempt
+    ended because nobody approved it, or later.
     """
     if not waiting:
         return None
     newest, before_dedup = max(waiting), find_stopped_before_dedup(services)
     if before_dedup is not None and newest in before_dedup.deliveries:
         return before_dedup
-    for record in reversed(failures):
+    for record in reversed(failed_attempts):
         if newest not in record.deliveries or record.stage is not Stage.CHECK:
             continue
         results = find_check_results(services, record.attempt, "before")
         if results is not None:
-            failed = _failures(results, with_accepted=True)
+            failed = failures(results, with_accepted=True)
             if len(record.deliveries) > 1 and any(r.concerns_data for r in failed):
                 return None  # the others are held now, and the newest is tried alone
             return StoppedPublish(record.deliveries, record.dag_id, record.run_id, failed) if failed else None
@@ -80,8 +80,3 @@ def find_stopped_before_dedup(services: Services) -> StoppedPublish | None:
     """The run that checks stopped before dedup, until a publish passes them; None if there is none."""
     name = services.layout.checks_before_dedup
     return try_read(services, f"[{name}] is ignored", lambda: services.store.read_record(StoppedPublish, name))
-
-
-def _failures(results: CheckResults, *, with_accepted: bool) -> tuple[CheckResult, ...]:
-    accepted = accepted_failures(results.items) if with_accepted else ()
-    return tuple(r for r in results.items if r.level is Level.FAIL or r in accepted)
