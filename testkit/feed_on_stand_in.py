@@ -33,8 +33,8 @@ from dedup_clone.publish.load import (
     table_load_configuration,
 )
 from dedup_clone.publish.planning.decision import PublishRequest
-from dedup_clone.publish.planning.reused_candidate import is_reused
 from dedup_clone.publish.records.attempt_records import SwapSpec
+from dedup_clone.publish.records.held_deliveries import is_reused
 from dedup_clone.publish.records.reporting_tables import LONGEST_PAUSE, load_ledger_rows
 from dedup_clone.publish.recovery import end_if_all_refused
 from dedup_clone.publish.resolve import resolve

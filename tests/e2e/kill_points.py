@@ -90,7 +90,7 @@ MOMENTS = {
     "notice.registered": Moment(STORAGE, AFTER, ARRIVAL),
     "resolve.leasing": Moment(STORAGE, BEFORE, LEASE),
     "resolve.leased": Moment(STORAGE, AFTER, LEASE),
-    "resolve.requesting": Moment(STORAGE, BEFORE, writes(r"attempts/[^/]+/request\.json")),
+    "resolve.writing_attempt": Moment(STORAGE, BEFORE, writes(r"attempts/[^/]+/attempt\.json")),
     "dedup.examining": Moment(STORAGE, BEFORE, spark_reads_landing),
     "dedup.writing": Moment(STORAGE, BEFORE, writes(r"data/.*\.parquet")),
     "dedup.writing_candidate": Moment(STORAGE, BEFORE, CANDIDATE),

@@ -15,6 +15,7 @@ from dedup_clone.settings.check_settings import CheckSettings, DuplicateKeys
 
 # BigQuery's quota for one table. A load modifies every partition of staging, a swap every partition of target.
 PARTITION_MODIFICATIONS_PER_DAY = 30_000
+MIN_OVERLAP_FOR_HINT = 0.5  # as a share of the row groups
 
 
 def check_keys_unique(manifest: Manifest, files: FileList | None) -> CheckResult:
@@ -92,4 +93,17 @@ def check_partition_quota(manifest: Manifest, earlier_loads: int, own_loads: int
         found=f"{used} in the last 24 hours, {needed} of this publish",
         expected=f"at most {PARTITION_MODIFICATIONS_PER_DAY} partition modifications in 24 hours",
         next_step="publish again when earlier loads are older than 24 hours: BigQuery refills the quota all day.",
+    )
+
+
+def clustering_hint(manifest: Manifest) -> str | None:
+    """The warning as text; None if the table is not clustered, few row groups overlap, or their number is not known."""
+    share = manifest.cluster_overlap
+    if share is None or share < MIN_OVERLAP_FOR_HINT or not manifest.table.cluster_by:
+        return None
+    column = manifest.table.cluster_by[0]
+    return (
+        f"[{share:.0%}] of the files' row groups overlap in clustering column [{column}]: until BigQuery has clustered "
+        f"the table again, filters on it read many blocks. Deliver files sorted by [{column}], or set "
+        f"[dedup.plan: rewrite]."
     )

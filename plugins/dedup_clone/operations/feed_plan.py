@@ -77,7 +77,7 @@ class FeedPlan:
 def plan_feed(services: Services) -> FeedPlan:
     """Compare the feed file with the live generation, staging and target.
 
-    Raises ContractViolation for a damaged or lost record, and what `results_before_dedup` raises.
+    Raises ContractViolation for a damaged or lost record.
     """
     feed, current = services.feed, services.current.read()
     generation = current.generation

@@ -52,10 +52,8 @@ Check = Callable[[Facts], list[CheckResult]]
 def check_before_swap(services: Services, attempt: Attempt) -> SwapSpec:
     """Check staging and the manifest, save the results, and return the parameters of the swap.
 
-    Raises CheckFailed, LostRace when the attempt has lost the lease, LookupError when staging does not exist, and
-    what `read_candidate`, `check_existing_table` and `run_sql_checks` raise.
-
-    If the attempt's swap runs or has happened, as after a clear of the task, the recorded parameters are returned.
+    Raises CheckFailed, LeaseLost, and LookupError when staging does not exist. If the attempt's swap runs or has
+    happened, as after a clear of the task, the recorded parameters are returned.
     """
     services.current.require_intent(attempt.id)
     candidate, manifest = read_candidate(services, attempt)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dedup_clone.checks import partition_checks, table_checks
 from dedup_clone.checks.check_result import CheckResult, CheckResults
-from dedup_clone.checks.clustering_hint import clustering_hint
+from dedup_clone.checks.manifest_checks import clustering_hint
 from dedup_clone.checks.option_checks import check_target_options_set
 from dedup_clone.contract.errors import ContractViolation, OutcomeUnknown
 from dedup_clone.contract.manifest import Candidate, Manifest
@@ -37,8 +37,7 @@ def commit_attempt(services: Services, attempt: str) -> tuple[LedgerRecord, Chec
 
     Returns the attempt's ledger record and the results of the checks after the swap. An attempt that is committed
     already (the task was retried) is not committed again. When page or tables cannot be updated, a warning is logged
-    and nothing is raised. Raises what `commit_generation` raises, and LostRace when the attempt holds no lease and was
-    never committed.
+    and nothing is raised. Raises LostRace when the attempt holds no lease and was never committed.
     """
     intent = services.current.read().intent
     record = None if intent and intent.attempt == attempt else services.ledger.read(attempt)

@@ -31,10 +31,9 @@ def check_before_dedup(
 ) -> None:
     """Run the checks that do not depend on the new generation.
 
-    Raises CheckFailed if one fails, and what `dry_run_sql_checks` raises.
-
-    `parent`: the live generation. `accepted`: the checks whose failure the operator accepts; `reason`: why. `with_sql`:
-    dry-run the feed's own queries, too. `note` is called with the results, whether or not one failed.
+    Raises CheckFailed if one fails. `parent`: the live generation. `accepted`: the checks whose failure the operator
+    accepts; `reason`: why. `with_sql`: dry-run the feed's own queries, too. `note` is called with the results, whether
+    or not one failed.
     """
     items = results_before_dedup(services, parent, with_sql=with_sql)
     results = CheckResults("before", accept(items, accepted, reason))
@@ -44,7 +43,7 @@ def check_before_dedup(
 
 
 def results_before_dedup(services: Services, parent: int | None, *, with_sql: bool = True) -> list[CheckResult]:
-    """The results of the checks that `check_before_dedup` runs. Raises what `dry_run_sql_checks` raises."""
+    """The results of the checks that `check_before_dedup` runs."""
     feed = services.feed
     staging, target = services.warehouse.table(feed.staging), services.warehouse.table(feed.target)
     results = [table_checks.check_target_is_parent(target, parent, None)]

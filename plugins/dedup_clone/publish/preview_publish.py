@@ -29,8 +29,7 @@ PROBLEMS_NAMED = 5
 def preview_publish(services: Services, publish_request: PublishRequest) -> str:
     """What the publish would do, as Markdown.
 
-    Raises what `CurrentFile.read_for`, `decide`, `check_before_dedup` and `require_readable_parent` raise, as the
-    publish itself would, and errors of Cloud Storage.
+    Raises what the publish itself would raise before its dedup.
     """
     services.current.read_for(services.environment)
     decision, engine = decide(services, publish_request), engine_of(services, publish_request)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from dedup_clone.publish.planning.reused_candidate import kept_folders
 from dedup_clone.publish.records.erasure_records import last_erasure_generation
+from dedup_clone.publish.records.held_deliveries import kept_folders
 from dedup_clone.publish.services import Services
 from dedup_clone.state.current import Current
 from dedup_clone.state.layout import names_up_to

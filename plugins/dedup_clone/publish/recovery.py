@@ -23,7 +23,6 @@ from dedup_clone.contract.kind import Kind
 from dedup_clone.contract.manifest import Candidate, DedupMetrics
 from dedup_clone.publish.commit import commit_attempt
 from dedup_clone.publish.planning.partition_export import export_folder
-from dedup_clone.publish.planning.reused_candidate import kept_folders
 from dedup_clone.publish.planning.staging_table import restore_tables
 from dedup_clone.publish.prune import data_of_ended_attempts
 from dedup_clone.publish.records.attempt_records import (
@@ -34,7 +33,7 @@ from dedup_clone.publish.records.attempt_records import (
 )
 from dedup_clone.publish.records.best_effort import best_effort
 from dedup_clone.publish.records.failed_attempt_cost import failed_attempt_cost
-from dedup_clone.publish.records.held_deliveries import hold_stopped
+from dedup_clone.publish.records.held_deliveries import hold_stopped, kept_folders
 from dedup_clone.publish.records.index_refresh import try_refresh_index
 from dedup_clone.publish.records.reporting_tables import record_attempt, try_report
 from dedup_clone.publish.services import Services

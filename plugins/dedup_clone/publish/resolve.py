@@ -14,9 +14,9 @@ from dedup_clone.publish.early_refusals import without_refused_deliveries
 from dedup_clone.publish.planning.begin_attempt import begin_attempt
 from dedup_clone.publish.planning.decision import Decision, PublishRequest, decide, engine_of
 from dedup_clone.publish.planning.parent_generation import parent_files, require_readable_parent
-from dedup_clone.publish.planning.reused_candidate import find_reusable_candidate
 from dedup_clone.publish.planning.staging_table import add_columns_for_queries, prepare_staging
 from dedup_clone.publish.records.erasure_records import erasure_uris
+from dedup_clone.publish.records.held_deliveries import find_reusable_candidate
 from dedup_clone.publish.records.index_refresh import try_refresh_index
 from dedup_clone.publish.records.stopped_publish import note_checks_before_dedup
 from dedup_clone.publish.recovery import recover
@@ -26,9 +26,8 @@ from dedup_clone.publish.services import Services
 def resolve(services: Services, publish_request: PublishRequest) -> Attempt | str:
     """Return the attempt for the following tasks, or the reason why there is nothing to publish.
 
-    Raises LeaseHeld while another run works on the feed, LostRace, DeliveryRefused if every delivery is refused by the
-    names, sizes or footers of its files, and what `CurrentFile.read_for`, `recover`, `decide`, `check_before_dedup`,
-    `require_readable_parent` and `parent_files` raise.
+    Raises LeaseHeld while another run works on the feed, LostRace, CheckFailed, ConfigurationError, and DeliveryRefused
+    if every delivery is refused by the names, sizes or footers of its files.
     """
     dag_id, run_id = publish_request.dag_id, publish_request.run_id
     services.current.read_for(services.environment)

@@ -18,7 +18,7 @@ from dedup_clone.orchestration.task_runtime import (
     pull_attempt,
     pull_attempt_id,
 )
-from dedup_clone.publish.planning.reused_candidate import is_reused
+from dedup_clone.publish.records.held_deliveries import is_reused
 from dedup_clone.publish.recovery import end_if_all_refused
 
 

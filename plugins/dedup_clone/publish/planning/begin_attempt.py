@@ -34,7 +34,7 @@ def begin_attempt(
 ) -> Attempt:
     """Acquire the lease and return the new attempt, as far as feed file and lease say what it does.
 
-    The caller adds what only this kind of attempt has, and writes the record. Raises what `acquire_lease` raises.
+    The caller adds what only this kind of attempt has, and writes the record.
     """
     feed, layout, store = services.feed, services.layout, services.store
     intent = services.current.acquire_lease(
