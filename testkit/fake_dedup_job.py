@@ -64,16 +64,16 @@ class FakeDedupJob:
         attempt = replace(attempt, data_uri=f"{attempt.data_uri}{secrets.token_hex(4)}/")
         before = self._before(attempt)
         applied, refused = [], []
-        for item in attempt.deliveries:
-            rows, reason = self._landed(attempt, self._record(Arrival, item.arrival_uri)), ""
-            if item.delivery.snapshot_id in self.refused_ids:
+        for delivery in attempt.deliveries:
+            rows, reason = self._landed(attempt, self._record(Arrival, attempt.arrival_uri(delivery))), ""
+            if delivery.snapshot_id in self.refused_ids:
                 reason = "column [x] has 1 bad row in [a.parquet]: deliver again"
             elif attempt.takes_over is Duplicates.REFUSE and len({before.table.key(row) for row in rows}) < len(rows):
                 reason = "surplus rows of keys that occur more than once"
             if reason:
-                refused.append(RefusedDelivery(item.delivery, reason))
+                refused.append(RefusedDelivery(delivery, reason))
             else:
-                applied.append((item.delivery, OracleDelivery(item.delivery.snapshot_id, rows)))
+                applied.append((delivery, OracleDelivery(delivery.snapshot_id, rows)))
         result = Candidate(refused=tuple(refused))
         if applied or attempt.erases:
             # An applied table that is taken over is no delivery.

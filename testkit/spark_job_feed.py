@@ -22,7 +22,6 @@ from dedup_clone.contract.attempt import (
     ParentFiles,
     Plan,
     RequestedChanges,
-    RequestedDelivery,
 )
 from dedup_clone.contract.changes import changes_table_contract
 from dedup_clone.contract.delivery import Arrival, Delivery, LandedObject, split_backlog
@@ -142,9 +141,8 @@ class SparkJobFeed:
         name = f"{generation:08d}-abcdef"
         included = self.manifest.deliveries if self.manifest else ()
         backlog = split_backlog([a.delivery for a in arrivals], included, ())
-        uris = {a.delivery: storage.join(self.state, f"arrivals/{a.delivery.name}.json") for a in arrivals}
         for arrival in arrivals:
-            storage.create_text(uris[arrival.delivery], to_json(arrival))
+            storage.create_text(storage.join(self.state, f"arrivals/{arrival.delivery.name}.json"), to_json(arrival))
         return Attempt(
             feed=FEED,
             kind=Kind.PUBLISH,
@@ -164,7 +162,8 @@ class SparkJobFeed:
             plan=self.plan,
             retention_day=retention_day,
             latest_day=LATEST_DAY,
-            deliveries=tuple(RequestedDelivery(d, uris[d]) for d in backlog.apply),
+            deliveries=backlog.apply,
+            arrivals_uri=storage.join(self.state, "arrivals/"),
             folded=included,
             excluded=(),
             parent_files=self.parent,
@@ -204,12 +203,9 @@ class SparkJobFeed:
             self.commit(candidate)
         return candidate
 
-    def requested_delivery(self, arrival: Arrival) -> RequestedDelivery:
-        return RequestedDelivery(arrival.delivery, storage.join(self.state, f"arrivals/{arrival.delivery.name}.json"))
-
     def replay(self, arrival: Arrival) -> Candidate:
         """Publish once more a delivery that the table already includes."""
-        attempt = replace(self.attempt([arrival]), deliveries=(self.requested_delivery(arrival),))
+        attempt = replace(self.attempt([arrival]), deliveries=(arrival.delivery,))
         candidate = self.run(attempt)
         self.commit(candidate)
         return candidate

@@ -98,7 +98,7 @@ def unchanged_plans(attempt: Attempt, parent: Parent) -> dict[date, DatePlan] | 
     """
     if attempt.plan not in (Plan.AUTO, Plan.ADOPT) or attempt.retention_day < parent.complete_since:
         return None
-    requested = [delivery.delivery for delivery in attempt.deliveries]
+    requested = attempt.deliveries
     # Of the deliveries that the parent contains, only the one with the newest id is not late.
     is_late = any(delivery.snapshot_id != parent.newest_id for delivery in requested)
     if is_late and attempt.update_id_mode is UpdateIdMode.LAST_CHANGED:

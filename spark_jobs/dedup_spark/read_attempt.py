@@ -17,7 +17,7 @@ def read_attempt(uri: str) -> Attempt:
     does not support the table's columns or keys.
     """
     attempt = from_json(Attempt, storage.read_text(uri), where=uri)
-    deliveries = [d.delivery for d in attempt.deliveries]
+    deliveries = list(attempt.deliveries)
     has_unique_ids = len({d.snapshot_id for d in deliveries}) == len(deliveries)
     is_ascending = deliveries == sorted(deliveries) and has_unique_ids
     if bool(deliveries) == bool(attempt.erases) or not is_ascending:
@@ -32,15 +32,7 @@ def read_attempt(uri: str) -> Attempt:
 def read_arrivals(attempt: Attempt) -> tuple[Arrival, ...]:
     """Return the arrivals of the attempt's deliveries, in its order; each has the frozen inventory.
 
-    Raises ContractViolation if a record is malformed or of another delivery, and FileNotFoundError if there is none.
+    Raises ContractViolation if a record is malformed, and FileNotFoundError if there is none.
     """
-    arrivals = []
-    for requested in attempt.deliveries:
-        arrival = from_json(Arrival, storage.read_text(requested.arrival_uri), where=requested.arrival_uri)
-        if arrival.delivery != requested.delivery:
-            raise ContractViolation(
-                f"Arrival [{requested.arrival_uri}] is of delivery [{arrival.delivery.name}], "
-                f"expected [{requested.delivery.name}]: clear the run from its first task."
-            )
-        arrivals.append(arrival)
-    return tuple(arrivals)
+    uris = [attempt.arrival_uri(delivery) for delivery in attempt.deliveries]
+    return tuple(from_json(Arrival, storage.read_text(uri), where=uri) for uri in uris)

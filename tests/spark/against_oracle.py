@@ -70,7 +70,7 @@ class JobAgainstOracle:
     def attempt(self, *snapshot_ids: int, dates: tuple[date, ...] | None = None) -> Attempt:
         arrivals = [self.landed[number][0] for number in sorted(snapshot_ids)]
         attempt = self.feed.attempt(arrivals, retention_day=self.retention_day)
-        deliveries = tuple(map(self.feed.requested_delivery, arrivals))
+        deliveries = tuple(arrival.delivery for arrival in arrivals)
         return replace(attempt, deliveries=deliveries, dates=dates, erasures=self.erasures, since=self.since)
 
     def commit(self, candidate: Candidate, expected: OracleState, *, is_publish: bool = True) -> None:
@@ -96,7 +96,7 @@ class JobAgainstOracle:
 
     def _has_nothing_to_do(self, attempt: Attempt) -> bool:
         """Whether the live generation includes all deliveries of an attempt, so that the job need not read them."""
-        live, requested = self.feed.manifest, {item.delivery for item in attempt.deliveries}
+        live, requested = self.feed.manifest, set(attempt.deliveries)
         if live is None or self.feed.plan not in (Plan.AUTO, Plan.ADOPT):
             return False
         if (live.table.columns, live.update_id_mode) != (attempt.table.columns, attempt.update_id_mode):

@@ -137,10 +137,10 @@ def logged_jobs(events: Path, attempt: Attempt) -> list[str]:
 
 def test_failure_ends_with_one_clear_line_and_publishes_nothing(area: SparkJobFeed) -> None:
     attempt = area.attempt([area.land(1, [row(1, 7, 20, 1)])])
-    storage.write_text(attempt.deliveries[0].arrival_uri, "{}")
+    storage.write_text(attempt.arrival_uri(attempt.deliveries[0]), "{}")
     done = submit(attempt)
     assert done.returncode == 1
     last = done.stdout.strip().splitlines()[-1]
     assert "nothing was published" in last
-    assert attempt.deliveries[0].arrival_uri in last
+    assert attempt.arrival_uri(attempt.deliveries[0]) in last
     assert not storage.exists(storage.join(attempt.folder_uri, "candidate.json"))

@@ -251,7 +251,7 @@ def test_an_older_snapshot_is_late_in_mode_last_changed(tmp_path: Path, snapshot
     feed.publish(earlier)
     feed.publish(feed.land(8, snap(8, {1: 10})))
     late = earlier if snapshot_id == 7 else feed.land(6, snap(6, {1: 60}))
-    candidate = feed.run(replace(feed.attempt([late]), deliveries=(feed.requested_delivery(late),)))
+    candidate = feed.run(replace(feed.attempt([late]), deliveries=(late.delivery,)))
     (refused,) = candidate.refused
     assert f"snapshot id [{snapshot_id}] is below [8]" in refused.reason
     assert candidate.manifest is None

@@ -174,7 +174,7 @@ def test_a_candidate_says_which_erased_keys_were_delivered(area: SparkJobFeed) -
     assert both.erased
     assert both.erased.rows == {FIRST: 1}
     assert len(both.erased.delivered) == 2
-    replay = replace(area.attempt([]), deliveries=(area.requested_delivery(arrival),), erasures=attempt.erasures)
+    replay = replace(area.attempt([]), deliveries=(arrival.delivery,), erasures=attempt.erasures)
     assert area.run(replay).erased is None
 
 

@@ -47,14 +47,6 @@ class Duplicates(StrEnum):
 
 
 @dataclass(frozen=True)
-class RequestedDelivery:
-    """A delivery to apply, and the URI of its arrival record (its inventory)."""
-
-    delivery: Delivery
-    arrival_uri: str
-
-
-@dataclass(frozen=True)
 class ParentFiles:
     """The rows of the parent: URIs of its manifest, its file list and its data folder.
 
@@ -96,6 +88,7 @@ class Attempt:
     - date_folders: whether the landed files are in a folder for each date.
     - retention_day, latest_day: the oldest and the newest date that rows may have.
     - deliveries: the deliveries to apply, in ascending precedence.
+    - arrivals_uri: the folder with the inventories of the deliveries (Arrival).
     - folded: the deliveries that the parent includes.
     - excluded: the deliveries that a rollback took out.
     - parent_files: the parent's rows, for the dedup; None without a parent, and in a rollback, bootstrap or rebuild.
@@ -142,6 +135,7 @@ class Attempt:
     plan: Plan
     retention_day: date
     latest_day: date
+    arrivals_uri: str
     folder_uri: str
     data_uri: str
     seed_uri: str
@@ -149,7 +143,7 @@ class Attempt:
     accepted_checks: tuple[str, ...] = ()
     restores: int | None = None
     restored_at: datetime | None = None
-    deliveries: tuple[RequestedDelivery, ...] = ()
+    deliveries: tuple[Delivery, ...] = ()
     folded: tuple[Delivery, ...] = ()
     excluded: tuple[Delivery, ...] = ()
     parent_files: ParentFiles | None = None
@@ -170,10 +164,14 @@ class Attempt:
         """Where the attempt is stored: the dedup job's only argument."""
         return f"{self.folder_uri}attempt.json"
 
+    def arrival_uri(self, delivery: Delivery) -> str:
+        """Where the inventory of one of the deliveries is stored."""
+        return f"{self.arrivals_uri}{delivery.name}.json"
+
     @property
     def landed_deliveries(self) -> tuple[Delivery, ...]:
         """The deliveries to apply; none if the one delivery is the export of a table."""
-        return tuple(item.delivery for item in self.deliveries) if self.takes_over is None else ()
+        return self.deliveries if self.takes_over is None else ()
 
     def included_deliveries(self, applied: tuple[Delivery, ...]) -> tuple[Delivery, ...]:
         """The deliveries that the new generation includes, the latest of each snapshot id.

@@ -118,7 +118,7 @@ def _load_incoming(
     )
     run_step_job(services, attempt.id, "incoming", query_configuration(services, "incoming", sql, {}))
     loaded, refused = [], []
-    numbers = {item.delivery: number for number, item in enumerate(attempt.deliveries, start=1)}
+    numbers = {delivery: number for number, delivery in enumerate(attempt.deliveries, start=1)}
     for item in examined:
         configuration = load_configuration(
             services,

@@ -65,12 +65,12 @@ def examine(services: Services, attempt: Attempt) -> Examination:
     CheckFailed when a query would read more than the feed's `max_bytes_billed`.
     """
     valid, refused, bytes_processed = [], [], 0
-    for number, item in enumerate(attempt.deliveries, start=1):
-        examiner = _Examiner(services, attempt, services.arrivals.read(item.delivery), number)
+    for number, delivery in enumerate(attempt.deliveries, start=1):
+        examiner = _Examiner(services, attempt, services.arrivals.read(delivery), number)
         examined, problems = examiner.examine()
         bytes_processed += examiner.bytes_processed
         if examined is None:
-            refused.append(RefusedDelivery(item.delivery, refusal_reason(attempt.feed, item.delivery, problems)))
+            refused.append(RefusedDelivery(delivery, refusal_reason(attempt.feed, delivery, problems)))
         else:
             valid.append(examined)
     return Examination(tuple(valid), tuple(refused), bytes_processed)

@@ -112,7 +112,7 @@ def prepare(services: Services, request: BootstrapRequest, version_shown: str) -
     reason = f"takes over [{existing.name}]{left_out}, duplicates [{request.duplicates}]: {request.reason}"
     attempt = begin_attempt(services, request, Kind.BOOTSTRAP, None, reason=reason)
     attempt = replace(
-        take_over_export(services, attempt, request.duplicates, None),
+        take_over_export(attempt, request.duplicates, None),
         retention_day=existing.oldest,
         latest_day=existing.latest,
     )

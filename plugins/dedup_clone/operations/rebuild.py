@@ -122,7 +122,7 @@ def prepare(services: Services, request: RebuildRequest, live_shown: int) -> Att
         reason=f"rebuild: {request.reason}",
         snapshot_id=live.snapshot_id,
     )
-    attempt = take_over_export(services, attempt, request.duplicates, live)
+    attempt = take_over_export(attempt, request.duplicates, live)
     services.manifests.write_attempt(attempt)
     services.log(f"acquired the lease for attempt [{attempt.id}]: rebuild", generation=attempt.generation)
     return attempt

@@ -15,7 +15,7 @@ from dedup_clone.checks.check_result import Level
 from dedup_clone.checks.option_checks import check_undeclared_options
 from dedup_clone.checks.partition_checks import partition_day
 from dedup_clone.checks.table_checks import check_table_expiration, labelled_generation
-from dedup_clone.contract.attempt import Attempt, Duplicates, Plan, RequestedDelivery
+from dedup_clone.contract.attempt import Attempt, Duplicates, Plan
 from dedup_clone.contract.delivery import Arrival, Delivery, LandedObject
 from dedup_clone.contract.errors import BootstrapRefused
 from dedup_clone.contract.manifest import Manifest
@@ -224,15 +224,15 @@ def duplicates_text(services: Services, duplicates: Duplicates) -> str:
     )
 
 
-def take_over_export(services: Services, attempt: Attempt, duplicates: Duplicates, rebuilt: Manifest | None) -> Attempt:
+def take_over_export(attempt: Attempt, duplicates: Duplicates, rebuilt: Manifest | None) -> Attempt:
     """The attempt with the export as its only delivery. `rebuilt`: the live generation; None in a bootstrap."""
-    arrival_uri = services.store.uri(services.layout.exported_arrival(attempt.id))
     entries = rebuilt.dates if rebuilt else ()
     return replace(
         attempt,
         plan=Plan.REWRITE,
         date_folders=True,
-        deliveries=(RequestedDelivery(EXPORT_DELIVERY, arrival_uri),),
+        deliveries=(EXPORT_DELIVERY,),
+        arrivals_uri=attempt.folder_uri,
         folded=rebuilt.deliveries if rebuilt else (),
         excluded=rebuilt.excluded if rebuilt else (),
         takes_over=duplicates,
@@ -283,7 +283,8 @@ def _write_arrival(services: Services, intent: Intent, folder: str, objects: lis
         objects=tuple(LandedObject(o.name, o.object_generation, o.crc32c, o.size) for o in objects),
         late_objects=(),
     )
-    services.store.put(services.layout.exported_arrival(intent.attempt), to_json(arrival))
+    folder_of_attempt = services.layout.attempt_folder(intent.attempt)
+    services.store.put(f"{folder_of_attempt}{EXPORT_DELIVERY.name}.json", to_json(arrival))
 
 
 def drop_export(services: Services, attempt: str) -> int:

@@ -30,7 +30,7 @@ def approval_text(services: Services, attempt: Attempt) -> str | None:
     if not accepted:
         return None
     table = "\n".join(f"| {r.check} | {_cell(r.found)} | {_cell(r.expected)} |" for r in accepted)
-    deliveries = ", ".join(item.delivery.name for item in attempt.deliveries)
+    deliveries = ", ".join(delivery.name for delivery in attempt.deliveries)
     return (
         f"**{services.feed.feed}: generation {attempt.generation}, from delivery {deliveries}, fails "
         f"{len(accepted)} check(s) that its run accepts**\n\n"

@@ -36,14 +36,16 @@ def without_refused_deliveries(services: Services, attempt: Attempt) -> Attempt:
     The refusals are recorded. If no delivery is left, the attempt is ended, and DeliveryRefused is raised.
     """
     refused = _find_refused(services, attempt)
+    if not refused:
+        return attempt
     refused_deliveries = {item.delivery for item in refused}
-    left = tuple(item for item in attempt.deliveries if item.delivery not in refused_deliveries)
+    left = tuple(delivery for delivery in attempt.deliveries if delivery not in refused_deliveries)
     if not left:
         services.manifests.write_attempt(attempt)
         services.manifests.write_candidate(attempt.id, Candidate(refused=refused))
         end_if_all_refused(services, attempt.id)
     record_refusals(services, refused, run_id=attempt.run_id)
-    return replace(attempt, deliveries=left)
+    return replace(attempt, deliveries=left, snapshot_id=left[-1].snapshot_id)
 
 
 def _find_refused(services: Services, attempt: Attempt) -> tuple[RefusedDelivery, ...]:
@@ -53,13 +55,13 @@ def _find_refused(services: Services, attempt: Attempt) -> tuple[RefusedDelivery
     ones too. The search also ends at a delivery that the parent includes, because the job possibly never reads it.
     """
     refused: list[RefusedDelivery] = []
-    for item in reversed(attempt.deliveries):
+    for delivery in reversed(attempt.deliveries):
         problems = []
-        if item.delivery not in attempt.folded:
-            problems = _problems(services, attempt, services.arrivals.read(item.delivery))
+        if delivery not in attempt.folded:
+            problems = _problems(services, attempt, services.arrivals.read(delivery))
         if not problems:
             break
-        refused.append(RefusedDelivery(item.delivery, refusal_reason(attempt.feed, item.delivery, problems)))
+        refused.append(RefusedDelivery(delivery, refusal_reason(attempt.feed, delivery, problems)))
     return tuple(reversed(refused))
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from dedup_clone.checks.check_result import CheckResults
-from dedup_clone.contract.attempt import Attempt, Plan, RequestedDelivery
+from dedup_clone.contract.attempt import Attempt, Plan
 from dedup_clone.contract.delivery import Delivery, newly_live
 from dedup_clone.contract.kind import Kind
 from dedup_clone.publish.date_ranges import format_dates
@@ -63,7 +63,7 @@ def resolve(services: Services, publish_request: PublishRequest) -> Attempt | st
         services.manifests.write_attempt(attempt)
     services.log(
         f"acquired the lease for attempt [{attempt.id}] on parent [{attempt.parent}], includes "
-        f"{[item.delivery.name for item in attempt.deliveries]}{_dates_text(publish_request)}, superseded "
+        f"{[delivery.name for delivery in attempt.deliveries]}{_dates_text(publish_request)}, superseded "
         f"{[d.name for d in decision.backlog.superseded]}",
         snapshot_id=attempt.snapshot_id,
         generation=attempt.generation,
@@ -89,7 +89,7 @@ def _begin(services: Services, publish_request: PublishRequest, decision: Decisi
         plan=Plan(publish_request.plan) if publish_request.plan else attempt.plan,
         is_replay=dates is not None or not newly_live(applied, before),
         accepted_checks=publish_request.accepted_checks,
-        deliveries=tuple(RequestedDelivery(d, services.arrivals.uri(d)) for d in applied),
+        deliveries=applied,
         folded=_latest_of_each_id(parent.deliveries if parent else ()),
         # A replay of a whole delivery ends its exclusion by a rollback.
         excluded=tuple(d for d in (parent.excluded if parent else ()) if dates or d not in applied),

@@ -78,10 +78,6 @@ class Arrivals:
         """The record of the delivery's refusal; None if the delivery was not refused."""
         return self._store.read_record(Refusal, self._layout.refusal(delivery))
 
-    def uri(self, delivery: Delivery) -> str:
-        """The URI of the delivery's arrival record."""
-        return self._store.uri(self._layout.arrival(delivery))
-
     def refuse(self, refusal: Refusal) -> None:
         """Record that a delivery was refused. If there is a refusal already, it stays as it is."""
         self._store.create(self._layout.refusal(refusal.delivery), to_json(refusal))

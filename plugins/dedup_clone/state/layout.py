@@ -182,10 +182,6 @@ class FeedLayout:
         """The table that a bootstrap or rebuild takes over."""
         return f"{self.attempt_folder(attempt)}existing_table.json"
 
-    def exported_arrival(self, attempt: str) -> str:
-        """The inventory of a table's exported files, which the dedup job handles like a delivery."""
-        return f"{self.attempt_folder(attempt)}exported.json"
-
     def check_results(self, attempt: str, phase: str) -> str:
         """The results of the checks `before` or `after` the swap (`phase`)."""
         return f"{self.attempt_folder(attempt)}checks_{phase}.json"

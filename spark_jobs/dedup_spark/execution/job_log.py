@@ -43,7 +43,7 @@ class JobLog:
     """
 
     def __init__(self, attempt: Attempt) -> None:
-        ids = ",".join(str(d.delivery.snapshot_id) for d in attempt.deliveries) or "-"
+        ids = ",".join(str(d.snapshot_id) for d in attempt.deliveries) or "-"
         self._prefix = f"feed={attempt.feed} snapshot_id={ids} generation={attempt.generation}"
         self.seconds: dict[str, float] = {}
         self.progress = Progress("start")

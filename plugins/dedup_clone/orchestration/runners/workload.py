@@ -58,7 +58,7 @@ class Workload:
 def read_workload(services: Services, attempt_id: str) -> Workload:
     """The workload of an attempt. Raises ContractViolation when its attempt or an arrival record is missing."""
     attempt = services.manifests.attempt(attempt_id)
-    arrivals = [_arrival(services, d.arrival_uri) for d in attempt.deliveries]
+    arrivals = [_arrival(services, attempt.arrival_uri(d)) for d in attempt.deliveries]
     by_date = [item for a in arrivals for item in objects_by_date(a, attempt.table.partition_column).items()]
     objects = [o for arrival in arrivals for o in arrival.objects]
     if attempt.dates is not None:
@@ -101,7 +101,7 @@ def _method(attempt: Attempt, parent: Manifest | None) -> tuple[Method, str]:
         return Method.WINDOW, f"plan [{attempt.plan}] is asked for"
     if not attempt.date_folders:
         return Method.WINDOW, "a file without a date folder may hold several dates"
-    newest = max(requested.delivery.snapshot_id for requested in attempt.deliveries)
+    newest = max(delivery.snapshot_id for delivery in attempt.deliveries)
     keeps_ids = attempt.update_id_mode is UpdateIdMode.LAST_CHANGED
     if attempt.plan is Plan.REWRITE:
         method, reason = Method.REWRITE, f"plan [{attempt.plan}] is asked for"

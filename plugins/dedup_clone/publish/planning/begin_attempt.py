@@ -62,6 +62,7 @@ def begin_attempt(
         plan=feed.dedup.plan,
         retention_day=oldest,
         latest_day=latest,
+        arrivals_uri=store.uri(layout.arrivals),
         folder_uri=store.uri(layout.attempt_folder(intent.attempt)),
         data_uri=store.uri(layout.data_folder(intent.attempt)),
         seed_uri=store.uri(layout.fingerprint_seed),

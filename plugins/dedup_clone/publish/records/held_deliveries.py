@@ -56,7 +56,7 @@ def hold_stopped(services: Services, attempt: Attempt, candidate: Candidate | No
     if not any(result.concerns_data for result in failed):
         return
     refused = {item.delivery for item in candidate.refused}
-    applied = tuple(item.delivery for item in attempt.deliveries if item.delivery not in refused)
+    applied = tuple(delivery for delivery in attempt.deliveries if delivery not in refused)
     for delivery in applied[:-1] or applied:
         if delivery in attempt.folded:
             continue
@@ -101,9 +101,8 @@ def find_reusable_candidate(
 
     None if deliveries, parent, settings, days or code differ, or if files are gone.
     """
-    deliveries = tuple(item.delivery for item in attempt.deliveries)
     for held in find_held(services, live):
-        if deliveries == (held.delivery,) and _is_kept(held, live):
+        if attempt.deliveries == (held.delivery,) and _is_kept(held, live):
             return _take_over(services, attempt, held)
     return None
 
