@@ -166,7 +166,7 @@ def open_feed(shape: DatasetShape, session: SparkSession, out: Path) -> SparkJob
     feed.manifest = from_json(Manifest, manifest.read_text(), where=str(manifest))
     feed.parent = from_json(ParentFiles, parent.read_text(), where=str(parent))
     # The numbers of the next deliveries: a correction must be newer than the parent's delivery of the same snapshot id.
-    feed._next_numbers = itertools.count(feed.parent.generation + 1)
+    feed._next_numbers = itertools.count(feed.manifest.generation + 1)
     seed = storage.join(feed.state, "fingerprint_seed")
     feed.state = str(out)
     storage.copy(seed, storage.join(feed.state, "fingerprint_seed"))  # stored fingerprints depend on the seed

@@ -149,7 +149,7 @@ class FakeDedupJob:
         self._write(list_uri, to_json(file_list))
         self._write(uris_uri, "".join(f"{attempt.data_uri}{file.path}\n" for file in files))
         changes_uri = None
-        if attempt.changes and before.rows and not attempt.erases:
+        if attempt.changes_uri and before.rows and not attempt.erases:
             changes_uri = f"{attempt.folder_uri}changes-{data_run}.json"
             self._write(
                 changes_uri, to_json(FileList(self._write_changes(attempt, manifest.snapshot_id, before, after)))
@@ -176,8 +176,7 @@ class FakeDedupJob:
         self, attempt: Attempt, snapshot_id: int, before: OracleState, after: OracleState
     ) -> tuple[DataFile, ...]:
         """Write the rows for the table of changes into one file."""
-        assert attempt.changes
-        day, columns = attempt.changes.publish_day, schema(attempt.table)
+        day, columns = attempt.taken_at.date(), schema(attempt.table)
         fixed = {"publish_date": day, "generation": attempt.generation, "snapshot_id": snapshot_id}
         changes = [
             {
@@ -198,7 +197,7 @@ class FakeDedupJob:
             *(pa.field(name, pa.struct(list(columns))) for name in ("old_row", "new_row")),
         ]
         content, path = parquet_bytes(changes, pa.schema(fields)), "fake/changes.parquet"
-        self._write(f"{attempt.changes.uri}{path}", content)
+        self._write(f"{attempt.changes_uri}{path}", content)
         return (DataFile(path, day, len(changes), len(content), snapshot_id, snapshot_id),)
 
     def _rows(self, attempt: Attempt, uris: list[str]) -> list[Row]:

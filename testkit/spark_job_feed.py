@@ -21,7 +21,6 @@ from dedup_clone.contract.attempt import (
     Attempt,
     ParentFiles,
     Plan,
-    RequestedChanges,
 )
 from dedup_clone.contract.changes import changes_table_contract
 from dedup_clone.contract.delivery import Arrival, Delivery, LandedObject, split_backlog
@@ -44,7 +43,8 @@ from testkit.driver_session import DriverSession
 FEED = "feed"
 LATEST_DAY = date(2030, 1, 1)  # the newest date that rows may have
 RETENTION_DAY = date(2020, 1, 1)  # by default, the oldest date that rows may have
-PUBLISH_DAY = date(2029, 12, 31)  # the publish date in rows of the table of changes
+TAKEN_AT = datetime(2029, 12, 31, tzinfo=UTC)
+PUBLISH_DAY = TAKEN_AT.date()  # the publish date in rows of the table of changes
 
 
 @dataclass
@@ -148,12 +148,12 @@ class SparkJobFeed:
             kind=Kind.PUBLISH,
             generation=generation,
             id=name,
-            parent=self.parent.generation if self.parent else None,
+            parent=self.manifest.generation if self.manifest else None,
             dag_id="test",
             run_id="test",
             reason="",
             snapshot_id=0,
-            taken_at=datetime(2026, 1, 1, tzinfo=UTC),
+            taken_at=TAKEN_AT,
             code_version="0",
             table=self.table,
             update_id_mode=self.mode,
@@ -173,7 +173,7 @@ class SparkJobFeed:
             exact=self.exact,
             compare_values=self.compare_values,
             file_bytes=self.file_bytes,
-            changes=RequestedChanges(self._changes_folder(name), PUBLISH_DAY) if self.with_changes else None,
+            changes_uri=self._changes_folder(name) if self.with_changes else "",
         )
 
     def _changes_folder(self, attempt: str) -> str:
@@ -218,7 +218,6 @@ class SparkJobFeed:
         uri = storage.join(self.state, f"manifests/{self.manifest.generation}.json")
         storage.write_text(uri, to_json(self.manifest))
         self.parent = ParentFiles(
-            self.manifest.generation,
             uri,
             candidate.file_list_uri,
             self.manifest.file_list_digest,

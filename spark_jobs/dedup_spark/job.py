@@ -233,13 +233,11 @@ class DedupJob:
         Returns None, and writes nothing, if the attempt asks for no changes or is an erasure, or if the parent has no
         date within the retention.
         """
-        attempt, changes = self.attempt, self.attempt.changes
-        if changes is None or not parent.dates or attempt.erases:
+        attempt = self.attempt
+        if not attempt.changes_uri or not parent.dates or attempt.erases:
             return None
         with self.job_log.phase("changes"):
-            written = write_changes(
-                attempt, changes, generation, parent, applied, self.run_id, self.session, self.job_log
-            )
+            written = write_changes(attempt, generation, parent, applied, self.run_id, self.session, self.job_log)
         uri = storage.join(attempt.folder_uri, f"changes-{self.run_id}.json")
         storage.write_text(uri, to_json(FileList(written)))
         self.job_log.info(f"wrote {sum(file.rows for file in written)} changes")

@@ -54,19 +54,10 @@ class ParentFiles:
     export. An SQL engine reads target itself; file list, digest and data folder are then empty.
     """
 
-    generation: int
     manifest_uri: str
     file_list_uri: str = ""
     file_list_digest: str = ""
     data_uri: str = ""
-
-
-@dataclass(frozen=True)
-class RequestedChanges:
-    """The folder (`uri`) for the rows that differ from the parent's, and the UTC day on which the publish began."""
-
-    uri: str
-    publish_day: date
 
 
 @dataclass(frozen=True)
@@ -105,10 +96,11 @@ class Attempt:
     - newest_snapshots: only for a rebuild, by date the `newest_snapshot` of the live generation (DateEntry).
     - erasures: URIs of the records of earlier erasures, whose keys the new generation must not have.
     - erases: only for an erasure, the URI of the file of keys to erase; `deliveries` is then empty.
-    - changes: set for engine CDC, and for engine SPARK if the feed file has `changes: true`.
+    - changes_uri: the folder for the rows that differ from the parent's; empty unless the engine is CDC, or SPARK for a
+      feed with `changes: true`.
 
     Each run of the job writes its data files below its own folder in `data_uri` (`…/<run>/date=D/…`), and the rows that
-    differ from the parent's below its own folder in `changes.uri`. Below `folder_uri` the run writes (the named
+    differ from the parent's below its own folder in `changes_uri`. Below `folder_uri` the run writes (the named
     classes are in `contract/`):
 
     - `runs/<run>.json`: JobRun.
@@ -157,7 +149,7 @@ class Attempt:
     newest_snapshots: dict[date, int] = field(default_factory=dict)
     erasures: tuple[str, ...] = ()
     erases: str = ""
-    changes: RequestedChanges | None = None
+    changes_uri: str = ""
 
     @property
     def uri(self) -> str:

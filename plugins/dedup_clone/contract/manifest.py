@@ -201,7 +201,7 @@ def new_manifest(
         feed=attempt.feed,
         kind=attempt.kind,
         generation=attempt.generation,
-        parent=attempt.parent_files.generation if attempt.parent_files else None,
+        parent=attempt.parent if attempt.parent_files else None,
         restores=None,
         engine=attempt.engine,
         table=attempt.table,

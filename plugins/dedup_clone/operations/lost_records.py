@@ -102,9 +102,10 @@ def carry_out(services: Services, plan: RecoveryPlan, *, table_is_gone: bool = F
 def _plan_with_label(services: Services, current: Current, generation: int, target: TableMetadata) -> RecoveryPlan:
     """The plan if target's label names `generation`."""
     if current.intent is not None and current.intent.generation == generation:
-        attempt = current.intent.attempt
-        swapped = services.manifests.candidate(attempt)
-        if swapped is not None and swapped.manifest is not None and find_swap(services, attempt) is not None:
+        attempt, manifests = current.intent.attempt, services.manifests
+        swapped = manifests.candidate(attempt)
+        has_records = manifests.find_attempt(attempt) is not None and find_swap(services, attempt) is not None
+        if has_records and swapped is not None and swapped.manifest is not None:
             return RecoveryPlan("The next run commits the swap of the run that holds the lease.")
     manifest, candidate = services.manifests.find(generation), None
     if manifest is None:

@@ -183,8 +183,8 @@ def _written_by_sql_at(facts: Facts) -> datetime | None:
 def check_manifest(facts: Facts) -> list[CheckResult]:
     """What the manifest says of the new generation, compared with the parent if its rows were the base of the dedup."""
     services, manifest, settings = facts.services, facts.manifest, facts.services.feed.checks
-    base = facts.attempt.parent_files
-    parent = None if base is None else services.manifests.read(base.generation)
+    generation = facts.attempt.parent if facts.attempt.parent_files else None
+    parent = None if generation is None else services.manifests.read(generation)
     attempts = ended_attempts(services.store, services.feed.feed)
     history = [r.shares for r in attempts if r.has_usual_shares][-PUBLISHES_COMPARED:]
     own_loads = count_loads(services.current.require_intent(facts.attempt.id).jobs)

@@ -10,6 +10,7 @@ from dedup_clone.checks import partition_checks, table_checks
 from dedup_clone.checks.check_result import CheckResult, CheckResults
 from dedup_clone.checks.manifest_checks import clustering_hint
 from dedup_clone.checks.option_checks import check_target_options_set
+from dedup_clone.contract.attempt import Attempt
 from dedup_clone.contract.errors import ContractViolation, OutcomeUnknown
 from dedup_clone.contract.manifest import Candidate, Manifest
 from dedup_clone.publish.early_checks import check_policies
@@ -61,8 +62,7 @@ def commit_generation(services: Services, intent: Intent) -> tuple[LedgerRecord,
     Raises OutcomeUnknown when target holds another generation, LookupError when target does not exist,
     ContractViolation when records of the attempt are absent.
     """
-    attempt = services.manifests.attempt(intent.attempt)
-    candidate, manifest, swap = _read_result(services, attempt.id)
+    attempt, candidate, manifest, swap = _read_records(services, intent.attempt)
     target = services.warehouse.observe(services.names, services.feed.target)
     labelled = table_checks.labelled_generation(target.table)
     if labelled != swap.generation:
@@ -95,16 +95,16 @@ def commit_generation(services: Services, intent: Intent) -> tuple[LedgerRecord,
     return record, results
 
 
-def _read_result(services: Services, attempt: str) -> tuple[Candidate, Manifest, SwapSpec]:
-    candidate = services.manifests.candidate(attempt)
-    swap = find_swap(services, attempt)
-    if candidate is None or candidate.manifest is None or swap is None:
-        name = services.store.uri(services.layout.swap_spec(attempt))
+def _read_records(services: Services, attempt_id: str) -> tuple[Attempt, Candidate, Manifest, SwapSpec]:
+    attempt, candidate = services.manifests.find_attempt(attempt_id), services.manifests.candidate(attempt_id)
+    swap = find_swap(services, attempt_id)
+    if attempt is None or candidate is None or candidate.manifest is None or swap is None:
+        folder = services.store.uri(services.layout.attempt_folder(attempt_id))
         raise ContractViolation(
-            f"Attempt [{attempt}] lacks its candidate manifest or [{name}] although it was "
+            f"Attempt [{attempt_id}] lacks attempt.json, candidate.json or swap.json in [{folder}] although it was "
             f"swapped: run `make recover` (docs/runbook.md, lost records), then retry."
         )
-    return candidate, candidate.manifest, swap
+    return attempt, candidate, candidate.manifest, swap
 
 
 def _check_target(

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from datetime import date
 
-from dedup_clone.contract.attempt import Attempt, RequestedChanges
+from dedup_clone.contract.attempt import Attempt
 from dedup_clone.contract.delivery import Delivery
 from dedup_clone.contract.manifest import DataFile, DateEntry
 from dedup_clone.contract.table import UpdateIdMode
@@ -24,7 +24,6 @@ from dedup_spark.parent import Parent
 
 def write_changes(
     attempt: Attempt,
-    changes: RequestedChanges,
     generation: NewGeneration,
     parent: Parent,
     applied: Sequence[Delivery],
@@ -34,8 +33,8 @@ def write_changes(
 ) -> tuple[DataFile, ...]:
     """Write the rows by which the generation differs from its parent, below this run's folder in the changes folder.
 
-    Return the records of the written files; their paths begin with the run's folder. `changes`: names the changes
-    folder and the day of the publish. `run_id`: the id of this run of the Spark job, which names its folder.
+    Return the records of the written files; their paths begin with the run's folder. `run_id`: the id of this run of
+    the Spark job, which names its folder.
     """
     files: defaultdict[date, list[DataFile]] = defaultdict(list)
     for file in generation.files:
@@ -57,8 +56,8 @@ def write_changes(
         return ()
     included = attempt.included_deliveries(tuple(applied))
     snapshot_id = included[-1].snapshot_id if included else max(entry.max_update_id for entry in generation.dates)
-    seed, uri = read_seed(attempt.seed_uri), storage.join(changes.uri, f"{run_id}/")
-    work = WriteChanges.from_attempt(attempt, uri, changes.publish_day, seed, snapshot_id)
+    seed, uri = read_seed(attempt.seed_uri), storage.join(attempt.changes_uri, f"{run_id}/")
+    work = WriteChanges.from_attempt(attempt, uri, attempt.taken_at.date(), seed, snapshot_id)
     job_log.expect_dates(len(tasks))
     with job_log.dates_at_work(len(tasks)):
         written = map_dates(session, work, largest_first(tasks), "write changes")

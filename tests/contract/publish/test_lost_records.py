@@ -126,7 +126,7 @@ def test_a_swap_that_was_not_committed_is_left_to_the_next_run(published: FeedOn
     assert published.rows() == expected(ROWS[0], row(10, 2, 40))
 
 
-@pytest.mark.parametrize("lost", ["swap.json", "candidate.json"])
+@pytest.mark.parametrize("lost", ["attempt.json", "swap.json", "candidate.json"])
 def test_a_swap_whose_own_records_are_lost_is_committed_or_taken_over(published: FeedOnStandIn, lost: str) -> None:
     run = runs.publish(published, published.land(9, NINTH)).until("swap")
     published.state.lose(f"attempts/{run.attempt}/{lost}")
@@ -220,7 +220,16 @@ def test_the_command_shows_the_plan_and_carries_it_out_only_when_told_to(
 # Damage: an object is written as a whole, so only somebody else can have damaged it.
 
 
-@pytest.mark.parametrize("name", ["CURRENT", "STAGING", "manifests/00000002.json", "attempts/{attempt}/candidate.json"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "CURRENT",
+        "STAGING",
+        "manifests/00000002.json",
+        "attempts/{attempt}/attempt.json",
+        "attempts/{attempt}/candidate.json",
+    ],
+)
 def test_a_damaged_record_is_named_and_the_feed_goes_on_with_its_former_version(
     published: FeedOnStandIn, name: str
 ) -> None:
@@ -237,9 +246,7 @@ def test_a_damaged_record_is_named_and_the_feed_goes_on_with_its_former_version(
     goes_on(published)
 
 
-@pytest.mark.parametrize(
-    "damaged", ["attempt.json", "checks_before.json", "spark_usage.json", "files", "manifest", "arrivals"]
-)
+@pytest.mark.parametrize("damaged", ["checks_before.json", "spark_usage.json", "files", "manifest", "arrivals"])
 def test_a_swap_is_committed_although_what_only_the_ledger_reads_is_damaged(
     published: FeedOnStandIn, damaged: str
 ) -> None:

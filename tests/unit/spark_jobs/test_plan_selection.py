@@ -119,15 +119,15 @@ def test_a_date_that_can_be_streamed_has_a_task_and_no_other() -> None:
 
 def test_a_date_that_the_parent_copied_forward_is_unchanged_in_a_replay_of_what_is_live() -> None:
     """It would be missing otherwise. The parent is as after a replay of one date alone."""
-    delivery = Delivery(7, 1)
+    replayed = Delivery(7, 1)
     request: Any = SimpleNamespace(
-        plan=Plan.AUTO, retention_day=BOTH, deliveries=(delivery,), update_id_mode=UpdateIdMode.LAST_SEEN
+        plan=Plan.AUTO, retention_day=BOTH, deliveries=(replayed,), update_id_mode=UpdateIdMode.LAST_SEEN
     )
     entries = {
         BOTH: replace(entry(BOTH), plan=DateOutcome.COPIED_FORWARD),
         NEW: replace(entry(NEW), plan=DateOutcome.REWRITE),
     }
-    parent = Parent("", entries, (), 7, 0, deliveries=frozenset([delivery]), complete_since=BOTH)
+    parent = Parent("", entries, (), 7, 0, deliveries=frozenset([replayed]), complete_since=BOTH)
     plans = unchanged_plans(request, parent)
     assert plans is not None
     generation = assemble_generation(UpdateIdMode.LAST_SEEN, plans, {}, {}, parent)

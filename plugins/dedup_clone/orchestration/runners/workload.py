@@ -65,7 +65,7 @@ def read_workload(services: Services, attempt_id: str) -> Workload:
         by_date = [(day, files) for day, files in by_date if day in attempt.dates]
         objects = [o for _, files in by_date for o in files]
     delivered_bytes = sum(o.size for o in objects)
-    parent = services.manifests.read(attempt.parent_files.generation) if attempt.parent_files else None
+    parent = services.manifests.read(attempt.parent) if attempt.parent and attempt.parent_files else None
     parent_dates = [e for e in parent.dates if attempt.dates is None or e.date in attempt.dates] if parent else []
     parent_rows = sum(entry.rows for entry in parent_dates)
     older_deliveries = max(len(attempt.deliveries) - 1, 0)

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from datetime import UTC
 from typing import Protocol
 
 import dedup_clone
-from dedup_clone.contract.attempt import Attempt, RequestedChanges
+from dedup_clone.contract.attempt import Attempt
 from dedup_clone.contract.engine import Engine
 from dedup_clone.contract.kind import Kind
 from dedup_clone.publish.services import Services
@@ -42,7 +41,6 @@ def begin_attempt(
     )
     oldest, latest = services.retention_window()  # fixed for the whole run, which may last past midnight
     finds_changes = engine is Engine.CDC or (feed.changes and engine is Engine.SPARK)
-    changes_uri = store.uri(layout.changes_folder(intent.attempt))
     return Attempt(
         id=intent.attempt,
         feed=feed.feed,
@@ -71,5 +69,5 @@ def begin_attempt(
         file_bytes=feed.dedup.file_megabytes << 20,
         since=feed.table.since(),
         form=feed.form,
-        changes=RequestedChanges(changes_uri, services.now().astimezone(UTC).date()) if finds_changes else None,
+        changes_uri=store.uri(layout.changes_folder(intent.attempt)) if finds_changes else "",
     )

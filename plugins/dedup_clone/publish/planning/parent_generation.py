@@ -40,11 +40,10 @@ def parent_files(services: Services, attempt: Attempt, parent: Manifest | None) 
             raise ContractViolation(f"Nothing was published: {problem}")
     manifest_uri = services.store.uri(services.layout.manifest(parent.generation))
     if not engine.runs_spark:  # the SQL engines read target
-        return ParentFiles(parent.generation, manifest_uri)
+        return ParentFiles(manifest_uri)
     if not has_files or parent.data_folder is None:
         return _export_target(services, attempt, parent, manifest_uri)
     return ParentFiles(
-        generation=parent.generation,
         manifest_uri=manifest_uri,
         file_list_uri=services.store.uri(services.layout.file_list(parent.generation)),
         file_list_digest=parent.file_list_digest,
@@ -132,7 +131,6 @@ def _export_target(services: Services, attempt: Attempt, parent: Manifest, manif
     text = to_json(FileList(files))
     services.store.put(name, text)
     return ParentFiles(
-        generation=parent.generation,
         manifest_uri=manifest_uri,
         file_list_uri=services.store.uri(name),
         file_list_digest=digest(text),

@@ -125,7 +125,7 @@ def _is_kept(held: HeldDelivery, live: Manifest | None) -> bool:
 def _take_over(services: Services, attempt: Attempt, held: HeldDelivery) -> tuple[Attempt, Candidate] | None:
     stopped = services.manifests.find_attempt(held.attempt)
     candidate = services.manifests.candidate(held.attempt)
-    if stopped is None or candidate is None or candidate.manifest is None or stopped.changes or attempt.changes:
+    if stopped is None or candidate is None or candidate.manifest is None or stopped.changes_uri or attempt.changes_uri:
         return None
     as_stopped = replace(
         attempt,
