@@ -25,6 +25,7 @@ from dedup_clone.operations.lost_records import RecoveryPlan, carry_out, plan_re
 from dedup_clone.operations.takeover import drop_export, export_existing
 from dedup_clone.orchestration.runners.sizing import size_run
 from dedup_clone.orchestration.runners.workload import read_workload
+from dedup_clone.orchestration.watchdog import reporting
 from dedup_clone.publish import load
 from dedup_clone.publish.approval import approval_text, end_approval_wait
 from dedup_clone.publish.existing_table import read_bootstrap_record, require_unchanged
@@ -35,7 +36,6 @@ from dedup_clone.publish.records.attempt_records import SwapSpec, save_swap
 from dedup_clone.publish.records.changes_table import load_changes
 from dedup_clone.publish.records.held_deliveries import discard_held
 from dedup_clone.publish.records.index_refresh import refresh_index
-from dedup_clone.publish.records.late_rows import find_late_rows
 from dedup_clone.publish.recovery import commit_or_discard, recover
 from dedup_clone.publish.sql_checks import run_sql_checks
 from dedup_clone.publish.waiting_deliveries import find_backlog
@@ -390,7 +390,7 @@ def create_table(world: FeedOnStandIn, name: str) -> None:
 
 def late_tables(world: FeedOnStandIn) -> list[str]:
     """The tables that have lacked rows for so long that the watchdog reports it."""
-    return [late.table for late in find_late_rows(world.services)]
+    return list(reporting.late_tables(world.services))
 
 
 def refresh_page(world: FeedOnStandIn) -> None:

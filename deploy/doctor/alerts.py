@@ -8,12 +8,11 @@ from deploy.doctor.finding import Finding, Level, LiveEnvironment, ok
 
 
 def check_alerts(live: LiveEnvironment) -> Iterator[Finding]:
-    """The profile must name a webhook or a notifier; otherwise incidents appear only in the log and on the page."""
-    alerts = live.profile.alerts
-    count = len(alerts.webhooks) + len(alerts.notifiers)
+    """The profile must name a notifier; otherwise incidents appear only in the log and on the page."""
+    count = len(live.profile.alerts.notifiers)
     if not count:
-        text = "nobody is told of incidents: the profile names no webhook and no notifier."
-        command = "(add `webhooks: [CONNECTION]` to section `alerts` of the profile; docs/alerting.md)"
+        text = "nobody is told of incidents: the profile names no notifier."
+        command = "(add `notifiers` to section `alerts` of the profile; docs/alerting.md)"
         yield Finding(Level.FAIL, "alerts", text, command)
     else:
         yield ok("alerts", f"[{count}] notifier(s); `make alert-test` shows whether they are reached.")

@@ -88,7 +88,7 @@ resource "google_monitoring_alert_policy" "freshness_burn" {
 
   documentation {
     mime_type = "text/markdown"
-    content   = "See the page Snapshots in Airflow, and the entries \"sla_at_risk\" and \"sla_missed\" of docs/runbook.md."
+    content   = "See the page Snapshots in Airflow, and the entry \"late\" of docs/runbook.md."
   }
 }
 

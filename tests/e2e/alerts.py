@@ -9,8 +9,7 @@ from testkit.stack import Stack
 from testkit.waiting import wait_for
 
 WATCHDOG = "freshness_watchdog"
-AT_RISK = "sla_at_risk"
-MISSED = "sla_missed"
+LATE = "late"  # a warning while the SLA is at risk, an alert once it is missed
 
 
 class Watchdog:

@@ -19,7 +19,7 @@ from testkit.holding_proxy import HoldPhase, ProxiedRequest, Service
 from testkit.stack import Stack, as_tuples, row
 from testkit.waiting import TIMEOUT_S, wait_for
 from tests.e2e import victims
-from tests.e2e.alerts import AT_RISK, Watchdog
+from tests.e2e.alerts import LATE, Watchdog
 from tests.e2e.feeds import DELETED, ENDED_BADLY, FAILED, KILLED, MARKED_FAILED, MARKED_SUCCESS, TODAY
 from tests.e2e.in_airflow import ASKING_DAG, ASKING_TASK, answers
 
@@ -126,7 +126,7 @@ def repeated(ended: EndedRuns, watchdog: Watchdog) -> EndedRuns:
 
 @pytest.mark.parametrize("feed", [f for f in ENDED_BADLY if f != KILLED])
 def test_the_watchdog_tells_at_its_next_check(repeated: EndedRuns, watchdog: Watchdog, feed: str) -> None:
-    assert watchdog.alerts(feed)[:1] == [f"WARNING: {AT_RISK}"]
+    assert watchdog.alerts(feed)[:1] == [f"WARNING: {LATE}"]
 
 
 @pytest.mark.parametrize("feed", REPEATED_LATER)
@@ -176,5 +176,5 @@ def test_airflow_answers_tasks_as_its_double_does(
 
 @pytest.mark.parametrize("feed", [f for f in ENDED_BADLY if f != KILLED])
 def test_the_watchdog_tells_that_it_is_over(repeated: EndedRuns, watchdog: Watchdog, feed: str) -> None:
-    watchdog.check_until(feed, f"RECOVERED: {AT_RISK}")
-    assert watchdog.alerts(feed) == [f"WARNING: {AT_RISK}", f"RECOVERED: {AT_RISK}"]
+    watchdog.check_until(feed, f"RECOVERED: {LATE}")
+    assert watchdog.alerts(feed) == [f"WARNING: {LATE}", f"RECOVERED: {LATE}"]

@@ -154,12 +154,18 @@ def busy_api(now: datetime) -> Api:
 def before_the_first_delivery(now: datetime) -> MemoryStore:
     """A feed whose watch DAG is paused, and that could not be checked once."""
     paused = Incident(
-        IncidentKind.WATCH_PAUSED, Severity.ALERT, now, "paused", "no table yet", "unpause it.", dag_id="sales_watch"
+        IncidentKind.STOPPED,
+        Severity.ALERT,
+        now,
+        "paused",
+        "no table yet",
+        "unpause it.",
+        "watch_paused",
+        "sales_watch",
     )
-    checked = page_indexes.verdict("sales", FreshnessStatus.AT_RISK, now, incidents=(paused,))
-    store = MemoryStore(verdicts=(replace(checked, is_started=False),))
-    store.report("sales", replace(paused, kind=IncidentKind.FEED_NOT_CHECKED, dag_id="freshness_watchdog"))
-    return store
+    unchecked = replace(paused, kind=IncidentKind.REPORTING, subject="not_checked", dag_id="freshness_watchdog")
+    checked = page_indexes.verdict("sales", FreshnessStatus.AT_RISK, now, incidents=(paused, unchecked))
+    return MemoryStore(verdicts=(replace(checked, is_started=False),))
 
 
 def vanished(now: datetime) -> Any:

@@ -90,7 +90,7 @@ STATES = [
     ("/unchecked/", "hero", ["UNKNOWN", "The watchdog has not checked since ", "Its last verdict was late"]),
     ("/first/", "hero", ["The watchdog has not checked this feed yet"]),
     ("/broken/", "hero", ["STOPPED", "What to do: correct the file and deploy it"]),
-    ("/broken/", "incidents", ["Line 3: no [keys]", "correct the file and deploy it", "feed_file_invalid"]),
+    ("/broken/", "incidents", ["Line 3: no [keys]", "correct the file and deploy it", "stopped-feed_file_invalid"]),
     ("/nothing/", "notice", ["A feed appears here as soon as the DAG freshness_watchdog has checked it."]),
     ("/viewer/#product_attributes", "replay", ["Your role may look but not start product_attributes_publish."]),
     ("/dedup-clone/#product_attributes", "cost", ["Spark is $5.14 of it"]),
@@ -126,12 +126,12 @@ def test_what_needs_a_person_is_on_cards_and_a_stopped_snapshot_leads_to_its_for
     stopped, asked, refused = page.value(INCIDENTS)
     assert "Snapshot 2122 was stopped by a check" in stopped
     assert "at most 20.00% as configured" in stopped
-    assert "sla_missed, since " in stopped  # a line of its card, not one more card
+    assert "late, since " in stopped  # a line of its card, not one more card
     assert "Roll store_visits back to generation 119?" in asked
     assert "everybody who may edit runs of store_visits_rollback" in asked
     assert all(word in refused for word in ("Since", "Readers see", "snapshot 2120", "Next step"))
     links = page.value("[...document.querySelectorAll('#incidents a[target]')].map((a) => a.href)")
-    assert links == [f"https://example.org/runbook.md#{kind}" for kind in ("sla_missed", "delivery_refused")]
+    assert links == [f"https://example.org/runbook.md#{kind}" for kind in ("late", "refused")]
     pills = "[...document.querySelectorAll('#checks tr .pill')]"
     visible = f"{pills}.filter((pill) => pill.checkVisibility()).map((pill) => pill.innerText)"
     assert page.value(visible) == ["fail", "warn"]  # those that passed are folded
@@ -150,7 +150,8 @@ def test_a_held_snapshot_has_one_card_from_which_a_person_accepts_or_discards_it
     (*others, waits) = late.arrivals
     arrivals = (*others, replace(waits, state=DeliveryState.HELD))
     held = replace(late, stopped=None, held=(late.stopped,), arrivals=arrivals)  # type: ignore[arg-type]
-    incident = Incident(IncidentKind.DELIVERY_HELD, Severity.ALERT, now, "it is held", "7", "look", subject="2122-1")
+    name = waits.delivery.name
+    incident = Incident(IncidentKind.PUBLISH_FAILED, Severity.ALERT, now, "it is held", "7", "look", subject=name)
     found = page_indexes.verdict(late.feed, FreshnessStatus.AT_RISK, now, incidents=(incident,))
     checked = f"[...{FORM}.querySelectorAll('input:checked')].map((box) => box.parentNode.innerText.split(':')[0])"
     with serve(site(now, held=MemoryStore(held, verdicts=(found,)))) as address:

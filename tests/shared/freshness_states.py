@@ -20,7 +20,8 @@ from dedup_clone.freshness.feed_state import (
     TargetState,
     WaitingDelivery,
 )
-from dedup_clone.freshness.incident import Alert, Incident, IncidentKind, Moment, Severity
+from dedup_clone.freshness.incident import Incident, IncidentKind, Severity
+from dedup_clone.orchestration.watchdog.notifiers import Alert
 from dedup_clone.publish.records.held_deliveries import HeldDelivery
 from dedup_clone.settings.freshness_settings import ExpectedArrivals, FreshnessSettings
 from dedup_clone.state.arrivals import Refusal
@@ -177,21 +178,15 @@ REPEATED = FailedRun("publish__8__1", Delivery(8, 1), 1, NOW, "", repeat_at=NOW 
 GIVEN_UP = FailedRun("publish__8__1__4", Delivery(8, 1), 4, NOW, "all runs failed")
 
 
+def incident(kind: IncidentKind = IncidentKind.ARRIVAL_OVERDUE, subject: str = "", **changes: Any) -> Incident:
+    made = Incident(kind, Severity.ALERT, NOW, "what", "readers", "next.", subject)
+    return dataclasses.replace(made, **changes)
+
+
 BEGAN = Alert(
-    incident="sla_missed",
     feed="sales",
-    kind=IncidentKind.SLA_MISSED,
-    severity=Severity.ALERT,
-    moment=Moment.BEGAN,
-    what="snapshot 8 <b>is</b> not live.",
-    since=NOW,
-    ended_at=None,
+    incident=incident(IncidentKind.LATE, what="snapshot 8 <b>is</b> not live.", next_step="open the run."),
     readers_see="snapshot 7",
-    next_step="open the run.",
-    runbook="https://host/runbook.md#sla_missed",
+    runbook="https://host/runbook.md#late",
     link="https://airflow/dags/sales_publish",
 )
-
-
-def incident(kind: IncidentKind = IncidentKind.ARRIVAL_OVERDUE, subject: str = "") -> Incident:
-    return Incident(kind, Severity.ALERT, NOW, "what", "readers", "next.", subject)

@@ -219,12 +219,13 @@ def verdict(
 def invalid_feed_file(feed: str, now: datetime = NOW) -> FreshnessVerdict:
     """The verdict of a feed whose file is invalid and to which nothing was ever delivered."""
     found = Incident(
-        IncidentKind.FEED_FILE_INVALID,
+        IncidentKind.STOPPED,
         Severity.ALERT,
         now - timedelta(minutes=8),
         f"the file of feed [{feed}] is invalid: no delivery is registered and nothing is published. Line 3: no [keys].",
         "no table yet: nothing was published",
         "correct the file and deploy it; deliveries that have landed meanwhile are found.",
+        "feed_file_invalid",
     )
     return verdict(
         feed,
@@ -240,7 +241,7 @@ def invalid_feed_file(feed: str, now: datetime = NOW) -> FreshnessVerdict:
 def verdicts(now: datetime = NOW) -> tuple[FreshnessVerdict, ...]:
     """The verdicts on `fresh`, `late` and `empty`, by an hourly watchdog, so that they stay valid in a slow test."""
     missed = Incident(
-        IncidentKind.SLA_MISSED,
+        IncidentKind.LATE,
         Severity.ALERT,
         now - timedelta(minutes=12),
         f"snapshot 2122 arrived {now - timedelta(minutes=72):%Y-%m-%d %H:%M:%S} UTC, 72 min ago, and is not live; the "
@@ -252,7 +253,7 @@ def verdicts(now: datetime = NOW) -> tuple[FreshnessVerdict, ...]:
         run_id="publish__2122__1795000000000122",
     )
     refused = Incident(
-        IncidentKind.DELIVERY_REFUSED,
+        IncidentKind.REFUSED,
         Severity.ALERT,
         now - timedelta(minutes=91),
         "delivery [2121-1795000000000121] was refused: file [date=2026-11-20/part-3.parquet]: 14 rows "

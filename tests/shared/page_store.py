@@ -8,9 +8,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from dedup_clone.contract.kind import Kind
-from dedup_clone.contract.records import from_json, to_json, to_plain
-from dedup_clone.freshness.incident import Incident
-from dedup_clone.freshness.incident_records import IncidentRecord, IncidentRecords
+from dedup_clone.contract.records import to_json, to_plain
 from dedup_clone.freshness.verdict import SUMMARY_KEY, FreshnessVerdict
 from dedup_clone.state.current import Current, Intent
 from dedup_clone.state.index import Index
@@ -64,13 +62,6 @@ class MemoryStore:
 
     def read_reports(self, kind: Any, names: Sequence[str]) -> Any:
         return ObjectStore.read_reports(self, kind, names)  # type: ignore[arg-type]
-
-    def report(self, feed: str, incident: Incident, ended_at: datetime | None = None) -> None:
-        """Store a further record of an incident."""
-        name = f"{feed}/incidents.json"
-        before = from_json(IncidentRecords, self.texts[name].text, where=name).records if name in self.texts else ()
-        records = IncidentRecords((*before, IncidentRecord(incident, ended_at, ("log",))))
-        self.texts[name] = StoredText(to_json(records), len(records.records))
 
 
 def at_work(now: datetime) -> MemoryStore:

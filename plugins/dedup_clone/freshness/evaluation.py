@@ -8,8 +8,9 @@ from datetime import datetime
 
 from dedup_clone.freshness.arrival_checks import check_arrivals, next_expected
 from dedup_clone.freshness.feed_state import REFUSALS_READ, FeedState
-from dedup_clone.freshness.incident import Incident, IncidentKind
+from dedup_clone.freshness.incident import Incident, IncidentKind, Severity
 from dedup_clone.freshness.operation_checks import (
+    JOB_PENDING,
     check_dags,
     check_deliveries,
     check_lease,
@@ -18,7 +19,7 @@ from dedup_clone.freshness.operation_checks import (
     check_records,
 )
 from dedup_clone.freshness.sla_checks import check_age, check_sla
-from dedup_clone.freshness.target_checks import check_after_swap, check_contents, check_target
+from dedup_clone.freshness.target_checks import MATERIALIZED_VIEW, check_after_swap, check_contents, check_target
 from dedup_clone.freshness.verdict import FreshnessStatus, FreshnessVerdict
 
 # Incidents are listed in the order of these checks: the most important first.
@@ -36,9 +37,12 @@ CHECKS = (
     check_target,
     check_deliveries,
 )
-# The kinds of incidents that are looked for only if BigQuery answers.
-BIGQUERY_KINDS = (IncidentKind.TARGET_DRIFT, IncidentKind.TARGET_MATERIALIZED_VIEW, IncidentKind.JOB_PENDING)
-LATE_KINDS = {IncidentKind.SLA_MISSED, IncidentKind.TARGET_TOO_OLD}  # with one of these the status is LATE
+# The incidents that are looked for only if BigQuery answers: kind and subject of each.
+TOLD_BY_BIGQUERY = {
+    (IncidentKind.TARGET_DRIFT, ""),
+    (IncidentKind.STOPPED, MATERIALIZED_VIEW),
+    (IncidentKind.STOPPED, JOB_PENDING),
+}
 
 
 def find_incidents(now: datetime, state: FeedState) -> list[Incident]:
@@ -46,11 +50,13 @@ def find_incidents(now: datetime, state: FeedState) -> list[Incident]:
     return [incident for check in CHECKS for incident in check(now, state)]
 
 
-def unchecked_kinds(state: FeedState) -> set[IncidentKind]:
-    """The kinds of incidents that may have been overlooked, so that no incident of these kinds counts as ended."""
-    kinds = set(BIGQUERY_KINDS) if state.target is None else set()
-    kinds |= {IncidentKind.DELIVERY_HELD} if len(state.held) >= REFUSALS_READ else set()
-    return kinds | {IncidentKind.DELIVERY_REFUSED} if state.may_lack_refusals else kinds
+def is_unchecked(incident: Incident, state: FeedState) -> bool:
+    """Whether the incident may have been overlooked, so that it does not count as ended if it was not found."""
+    if (incident.kind, incident.subject) in TOLD_BY_BIGQUERY:
+        return state.target is None
+    if incident.kind is IncidentKind.PUBLISH_FAILED:
+        return bool(incident.subject) and len(state.held) >= REFUSALS_READ
+    return incident.kind is IncidentKind.REFUSED and len(state.refused) >= REFUSALS_READ
 
 
 def evaluate(
@@ -65,8 +71,8 @@ def evaluate(
     `runbook`: the runbook's address, which the verdict repeats.
     """
     incidents = keep_first_seen(find_incidents(now, state), now, reported)
-    names, unchecked = {incident.name for incident in incidents}, unchecked_kinds(state)
-    incidents += [i for i in reported if i.kind in unchecked and i.name not in names]
+    names = {incident.name for incident in incidents}
+    incidents += [i for i in reported if is_unchecked(i, state) and i.name not in names]
     return FreshnessVerdict(
         feed=state.feed,
         status=_status(state, incidents),
@@ -92,7 +98,7 @@ def keep_first_seen(incidents: Iterable[Incident], now: datetime, reported: Iter
 
 
 def _status(state: FeedState, incidents: list[Incident]) -> FreshnessStatus:
-    if any(incident.kind in LATE_KINDS for incident in incidents):
+    if any(i.kind is IncidentKind.LATE and i.severity is Severity.ALERT for i in incidents):
         return FreshnessStatus.LATE
     if state.failed_checks or state.newer(held.delivery for held in state.held):
         return FreshnessStatus.STOPPED

@@ -19,7 +19,7 @@ from dedup_clone.state.landing import InvalidMarker
 from dedup_clone.state.ledger import LedgerRecord
 from dedup_clone.warehouse.metadata import TableMetadata
 
-REFUSALS_READ = 20  # at most so many open refusals are reported: the newest
+REFUSALS_READ = 20  # at most so many open refusals, and held deliveries, are reported: the newest
 
 
 @dataclass(frozen=True)
@@ -153,11 +153,6 @@ class FeedState:
     def due_at(self) -> datetime | None:
         """When the oldest waiting delivery must be live; None when none waits."""
         return None if self.oldest_waiting is None else self.oldest_waiting.arrived_at + self.sla
-
-    @property
-    def may_lack_refusals(self) -> bool:
-        """Whether there may be more open refusals than those in `refused`."""
-        return len(self.refused) >= REFUSALS_READ
 
     @property
     def uncommitted(self) -> Intent | None:

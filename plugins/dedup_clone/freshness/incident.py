@@ -1,41 +1,41 @@
-"""Defines an incident (what is wrong with a feed, since when) and the alert that is sent about it."""
+"""Defines incidents: what is wrong with a feed, since when, and who was told. Only the watchdog writes their records.
+
+One object holds the records of a feed. The watchdog writes it after it has sent the alerts, so a check that is killed
+between the two sends them again.
+"""
 
 from __future__ import annotations
 
-import html
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from enum import StrEnum
 
-from dedup_clone.freshness.durations import format_duration, format_time
+from dedup_clone.contract.records import to_json
+from dedup_clone.state.layout import FeedLayout
+from dedup_clone.state.reporting_backlog import FOLDER
+from dedup_clone.state.store import ObjectStore
+
+NO_FEED = FOLDER.rstrip("/")  # takes the place of the feed's name in records and alerts that belong to no feed
 
 
 class IncidentKind(StrEnum):
-    """The kinds of incidents. Their values are stored; docs/runbook.md has an entry for each."""
+    """The kinds of incidents. Their values are stored; docs/runbook.md has a heading for each, with all its subjects.
 
+    LATE: a delivery has missed its SLA or is about to, or the live snapshot is too old. STOPPED: something keeps
+    deliveries from being published. PUBLISH_FAILED: the publish of a delivery failed, or a check stopped it. REFUSED: a
+    delivery or its marker breaks the data contract. REPORTING: the watchdog, or a table about publishes, lacks
+    something.
+    """
+
+    LATE = "late"
     ARRIVAL_OVERDUE = "arrival_overdue"
-    SLA_AT_RISK = "sla_at_risk"
-    SLA_MISSED = "sla_missed"
-    TARGET_TOO_OLD = "target_too_old"
-    FEED_FILE_INVALID = "feed_file_invalid"
-    FEED_NOT_CHECKED = "feed_not_checked"
-    WATCH_PAUSED = "watch_paused"
-    WATCH_FAILING = "watch_failing"
-    WATCH_IDLE = "watch_idle"
-    PUBLISH_PAUSED = "publish_paused"
+    STOPPED = "stopped"
     PUBLISH_FAILED = "publish_failed"
-    RECORDS_LOST = "records_lost"
-    CHECKS_FAILED_AFTER_SWAP = "checks_failed_after_swap"
+    REFUSED = "refused"
     TARGET_DRIFT = "target_drift"
-    TARGET_MATERIALIZED_VIEW = "target_materialized_view"
-    LEASE_HELD = "lease_held"
-    JOB_PENDING = "job_pending"
-    DELIVERY_REFUSED = "delivery_refused"
-    DELIVERY_HELD = "delivery_held"
-    INVALID_MARKER = "invalid_marker"
     CONTENT_UNEQUAL = "content_unequal"
-    ROWS_NOT_LOADED = "rows_not_loaded"
-    ALERT_TEST = "alert_test"
+    REPORTING = "reporting"
 
 
 class Severity(StrEnum):
@@ -45,15 +45,9 @@ class Severity(StrEnum):
     ALERT = "alert"
 
 
-# A sentence in `what` of an SLA incident whose publish failed a check before the swap. The alert's title says so too.
-STOPPED_BY_CHECK = "A check stopped the publish"
-# The warning on the left becomes the alert on the right. The warning's record is removed without a recovery message.
-ESCALATES_TO = {IncidentKind.SLA_AT_RISK: IncidentKind.SLA_MISSED}
-
-
 @dataclass(frozen=True)
 class Incident:
-    """Something that is wrong with a feed. `subject` (such as a delivery) separates incidents of the same kind.
+    """Something that is wrong with a feed. `subject` (a cause, a delivery) separates incidents of the same kind.
 
     `readers_see` is what a query of target returns meanwhile. `dag_id`, `run_id`: the DAG or the run that a person must
     see to, if there is one.
@@ -71,77 +65,65 @@ class Incident:
 
     @property
     def name(self) -> str:
-        """The name of the incident's record."""
+        """Identifies the incident among those of its feed. It stays the same when the severity changes."""
         return f"{self.kind}-{self.subject}" if self.subject else str(self.kind)
 
 
-class Moment(StrEnum):
-    """Whether an alert says that its incident began, or that it ended."""
+@dataclass(frozen=True)
+class IncidentRecord:
+    """One incident. `ended_at`: None while it is open.
 
-    BEGAN = "began"
-    ENDED = "ended"
+    `told`: who knows that it began, and not that it ended; with the severity of which each was told.
+    """
+
+    incident: Incident
+    ended_at: datetime | None = None
+    told: dict[str, Severity] = field(default_factory=dict)
+
+    def to_tell(self, notifiers: Iterable[str]) -> tuple[str, ...]:
+        """Those of the notifiers that must be told of the incident as it is now, or of its end."""
+        if self.ended_at is not None:
+            return tuple(name for name in notifiers if name in self.told)
+        return tuple(name for name in notifiers if self.told.get(name) is not self.incident.severity)
 
 
 @dataclass(frozen=True)
-class Alert:
-    """The message about one incident. Templates of notifiers in the profile can use its fields and properties.
+class IncidentRecords:
+    """The records of one feed: of open incidents, and of ended ones until all notifiers know of the end."""
 
-    `incident` is the name of the incident. `runbook` and `link` (to the DAG or run in Airflow) are URLs. `ended_at` is
-    None while the incident is open.
-    """
-
-    feed: str
-    incident: str
-    kind: IncidentKind
-    severity: Severity
-    moment: Moment
-    what: str
-    since: datetime
-    ended_at: datetime | None
-    readers_see: str
-    next_step: str
-    runbook: str
-    link: str
+    records: tuple[IncidentRecord, ...]
 
     @property
-    def dedup_key(self) -> str:
-        """A key that all messages about one problem share, by which a receiver groups them and closes the problem.
+    def open(self) -> tuple[Incident, ...]:
+        return tuple(record.incident for record in self.records if record.ended_at is None)
 
-        A warning and the alert that it becomes are one problem: only the end of the alert is reported.
+    def compare(
+        self, found: Iterable[Incident], now: datetime, is_unchecked: Callable[[Incident], bool]
+    ) -> tuple[IncidentRecord, ...]:
+        """The records after a check that found these incidents: those that are not found have ended.
+
+        Incidents that the check could not look for stay open. An open incident keeps what was found first, until its
+        severity changes. If an ended incident is found again, those who do not know of its end are told nothing.
         """
-        escalated = ESCALATES_TO.get(self.kind)
-        return f"dedup-clone/{self.feed}/{self.incident if escalated is None else escalated}"
+        active = {incident.name: incident for incident in found}
+        after = []
+        for record in self.records:
+            incident = active.pop(record.incident.name, None)
+            if incident is not None:
+                is_same = record.ended_at is None and record.incident.severity is incident.severity
+                after.append(record if is_same else IncidentRecord(incident, told=record.told))
+            elif record.ended_at is not None or is_unchecked(record.incident):
+                after.append(record)
+            else:
+                after.append(replace(record, ended_at=now))
+        return (*after, *map(IncidentRecord, active.values()))
 
-    @property
-    def event_action(self) -> str:
-        """`trigger` when the incident begins, `resolve` when it ends: PagerDuty's words."""
-        return "trigger" if self.ended_at is None else "resolve"
 
-    @property
-    def title(self) -> str:
-        stopped = "a check stopped the publish, " if STOPPED_BY_CHECK in self.what else ""
-        return f"[{self.feed}] {'RECOVERED' if self.ended_at else str(self.severity).upper()}: {stopped}{self.kind}"
+def read_incident_records(store: ObjectStore, feed: str) -> IncidentRecords:
+    """The feed's records. A damaged object is logged and counts as absent: all that is open is reported again."""
+    found = store.read_reports(IncidentRecords, [FeedLayout(feed).incidents])
+    return found[0] if found else IncidentRecords(())
 
-    @property
-    def text(self) -> str:
-        """The whole message as a few lines of plain text."""
-        lines = [self.title, f"{'What' if self.ended_at is None else 'Was'}: {self.what}"]
-        if self.ended_at is None:
-            lines += [
-                f"Since: {format_time(self.since)}",
-                f"Readers see: {self.readers_see}",
-                f"Next: {self.next_step}",
-            ]
-        else:
-            lasted = format_duration(self.ended_at - self.since)
-            lines += [
-                f"Lasted: {format_time(self.since)} to {format_time(self.ended_at)} ({lasted})",
-                f"Readers see: {self.readers_see}",
-                "Next: nothing.",
-            ]
-        return "\n".join([*lines, f"Runbook: {self.runbook}", f"Airflow: {self.link}"])
 
-    @property
-    def html(self) -> str:
-        """The text as HTML, for mail."""
-        return "<p>" + "<br>".join(html.escape(line) for line in self.text.splitlines()) + "</p>"
+def write_incident_records(store: ObjectStore, feed: str, records: IncidentRecords) -> None:
+    store.put(FeedLayout(feed).incidents, to_json(records))

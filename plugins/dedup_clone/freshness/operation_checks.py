@@ -11,6 +11,7 @@ from dedup_clone.freshness.feed_state import DagActivity, FeedState
 from dedup_clone.freshness.incident import Incident, IncidentKind, Severity
 from dedup_clone.state.current import restore_records
 
+JOB_PENDING = "job_pending"  # the subject of an incident that only BigQuery tells
 # A job may be PENDING for this share of the SLA: ten minutes of an hour, which is about the reserve in the latency
 # budget (docs/hour.md).
 MAX_PENDING_SHARE = 1 / 6
@@ -26,25 +27,28 @@ def check_dags(now: datetime, state: FeedState) -> Iterator[Incident]:
     active run is sound once its task waits for a marker: at most one run is active, so the failed one came before.
     """
 
-    def incident(dag: DagActivity, kind: IncidentKind, since: datetime, what: str, next_step: str) -> Incident:
-        return Incident(kind, Severity.ALERT, since, what, state.readers_see(now), next_step, dag_id=dag.dag_id)
+    def incident(dag: DagActivity, cause: str, since: datetime, what: str, next_step: str) -> Incident:
+        readers_see = state.readers_see(now)
+        return Incident(
+            IncidentKind.STOPPED, Severity.ALERT, since, what, readers_see, next_step, subject=cause, dag_id=dag.dag_id
+        )
 
     watch, publish = state.watch_dag, state.publish_dag
     if watch is not None and watch.is_paused:
         what = f"DAG [{watch.dag_id}] is paused: no delivery is registered."
         step = "unpause it; deliveries that have landed meanwhile are found."
-        yield incident(watch, IncidentKind.WATCH_PAUSED, now, what, step)
+        yield incident(watch, "watch_paused", now, what, step)
     elif watch is not None:
         failed, succeeded = watch.failed_at, watch.succeeded_at
         if failed is not None and (succeeded is None or failed > succeeded) and not watch.is_deferred:
             what = f"the last run of DAG [{watch.dag_id}] failed at {format_time(failed)}; the next one tries again."
-            yield incident(watch, IncidentKind.WATCH_FAILING, failed, what, "read the log of notice_delivery.")
+            yield incident(watch, "watch_failing", failed, what, "read the log of notice_delivery.")
         ended = max((end for end in (failed, succeeded) if end is not None), default=None)
         landed = min((w.arrived_at for w in state.waiting if not w.is_registered), default=now)
         if not watch.has_active_run and ended is not None and now - ended > IDLE_AFTER:
             what = f"DAG [{watch.dag_id}] has no run and had none since {format_time(ended)}: nothing is registered."
             step = "see whether scheduler and DAG processor are healthy, and whether the DAG has an import error."
-            yield incident(watch, IncidentKind.WATCH_IDLE, ended, what, step)
+            yield incident(watch, "watch_idle", ended, what, step)
         elif now - landed > IDLE_AFTER:
             run = "has an active run, which" if watch.has_active_run else "has no run, and"
             what = f"DAG [{watch.dag_id}] {run} has not registered a delivery that landed {format_time(landed)}."
@@ -52,10 +56,10 @@ def check_dags(now: datetime, state: FeedState) -> Iterator[Incident]:
                 "see whether scheduler, DAG processor and triggerer are healthy, whether the DAG has an import error, "
                 "and whether the log of notice_delivery names listings that failed."
             )
-            yield incident(watch, IncidentKind.WATCH_IDLE, landed, what, step)
+            yield incident(watch, "watch_idle", landed, what, step)
     if publish is not None and publish.is_paused:
         what = f"DAG [{publish.dag_id}] is paused: deliveries are registered and wait."
-        yield incident(publish, IncidentKind.PUBLISH_PAUSED, now, what, "unpause it; the runs that wait start.")
+        yield incident(publish, "publish_paused", now, what, "unpause it; the runs that wait start.")
 
 
 def check_publish_runs(now: datetime, state: FeedState) -> Iterator[Incident]:
@@ -90,22 +94,24 @@ def check_records(now: datetime, state: FeedState) -> Iterator[Incident]:
     """CURRENT and the ledger record of the live generation must exist."""
     if state.current_is_lost:
         yield Incident(
-            IncidentKind.RECORDS_LOST,
+            IncidentKind.STOPPED,
             Severity.ALERT,
             since=now,
             what="CURRENT is gone: nobody knows which generation is live, and nothing can be published.",
             readers_see=state.readers_see(now),
             next_step=f"pause the feed's watch and publish DAGs. {restore_records(state.feed)}",
+            subject="records_lost",
         )
     elif state.lost_record:
         yield Incident(
-            IncidentKind.RECORDS_LOST,
+            IncidentKind.REPORTING,
             Severity.WARNING,
             since=now,
             what=f"[{state.lost_record}] is gone: the ledger record of live generation {state.current.generation}.",
             readers_see=state.readers_see(now),
             next_step="copy its last version back (docs/runbook.md, a record is lost or damaged). The next publish "
             "ends this, too.",
+            subject="records_lost",
         )
 
 
@@ -132,12 +138,13 @@ def check_lease(now: datetime, state: FeedState) -> Iterator[Incident]:
         next_step = "clear that run from its first task, which commits the generation; so does the next run."
     held = format_duration(now - intent.taken_at)
     yield Incident(
-        IncidentKind.LEASE_HELD,
+        IncidentKind.STOPPED,
         Severity.ALERT,
         since=intent.taken_at + allowed,
         what=f"{holder} has held the lease for {held} and {consequence}.",
         readers_see=state.readers_see(now),
         next_step=next_step,
+        subject="lease_held",
         dag_id=intent.dag_id,
         run_id=intent.run_id,
     )
@@ -154,7 +161,7 @@ def check_pending_job(now: datetime, state: FeedState) -> Iterator[Incident]:
     else:
         next_step = "see whether jobs wait for slots or for the free pool (docs/hour.md, PENDING)."
     yield Incident(
-        IncidentKind.JOB_PENDING,
+        IncidentKind.STOPPED,
         Severity.WARNING,
         since=job.since + allowed,
         what=(
@@ -163,6 +170,7 @@ def check_pending_job(now: datetime, state: FeedState) -> Iterator[Incident]:
         ),
         readers_see=state.readers_see(now),
         next_step=next_step,
+        subject=JOB_PENDING,
     )
 
 
@@ -171,7 +179,7 @@ def check_deliveries(now: datetime, state: FeedState) -> Iterator[Incident]:
     for held in state.held:
         together = [f"[{delivery.name}]" for delivery in held.stopped_with if delivery != held.delivery]
         yield Incident(
-            IncidentKind.DELIVERY_HELD,
+            IncidentKind.PUBLISH_FAILED,
             Severity.ALERT,
             since=held.held_at,
             what=(
@@ -189,7 +197,7 @@ def check_deliveries(now: datetime, state: FeedState) -> Iterator[Incident]:
         )
     for refusal in state.refused:
         yield Incident(
-            IncidentKind.DELIVERY_REFUSED,
+            IncidentKind.REFUSED,
             Severity.ALERT,
             since=refusal.refused_at,
             what=refusal.reason,  # it names the delivery
@@ -199,11 +207,11 @@ def check_deliveries(now: datetime, state: FeedState) -> Iterator[Incident]:
         )
     for marker in state.invalid_markers:
         yield Incident(
-            IncidentKind.INVALID_MARKER,
+            IncidentKind.REFUSED,
             Severity.WARNING,
             since=marker.created_at,
             what=marker.text,
             readers_see=state.readers_see(now),
             next_step="tell the producer; land the snapshot in a folder of the right name, delete the marker.",
-            subject=str(marker.generation),
+            subject=f"marker-{marker.generation}",
         )

@@ -11,9 +11,11 @@ from dedup_clone.checks.check_result import next_step_after_checks, stopped_by
 from dedup_clone.contract.kind import Kind
 from dedup_clone.freshness.durations import format_duration, format_time
 from dedup_clone.freshness.feed_state import FeedState, WaitingDelivery
-from dedup_clone.freshness.incident import STOPPED_BY_CHECK, Incident, IncidentKind, Severity
+from dedup_clone.freshness.incident import Incident, IncidentKind, Severity
 from dedup_clone.state.ledger import PUBLISHES_COMPARED, LedgerRecord, count_loads
 
+# A sentence of an incident whose publish failed a check before the swap.
+STOPPED_BY_CHECK = "A check stopped the publish"
 # With fewer publishes, half of the SLA counts as the usual duration from lease to swap, and a quarter as that from the
 # end of the dedup job to the swap. A phase that fewer publishes have is not compared with its budget.
 PUBLISHES_NEEDED = 3
@@ -24,7 +26,7 @@ BUDGET_MINUTES_PER_HOUR = {"until_lease": 2, "spark_start": 2, "dedup": 20, "loa
 
 
 def check_sla(now: datetime, state: FeedState) -> Iterator[Incident]:
-    """The oldest waiting delivery must become live within the SLA.
+    """The oldest waiting delivery must become live within the SLA: a warning while that is at risk, then an alert.
 
     The SLA is at risk when the last attempt failed, or waits for an approval. It is also at risk when, at the next
     check, less time would be left than the rest of the publish usually takes: a warning by that check would come too
@@ -38,7 +40,7 @@ def check_sla(now: datetime, state: FeedState) -> Iterator[Incident]:
     if now > due:
         sla = state.sla // timedelta(minutes=1)
         yield Incident(
-            IncidentKind.SLA_MISSED,
+            IncidentKind.LATE,
             Severity.ALERT,
             since=due,
             what=f"{arrival}, and is not live; the freshness SLA is {sla} min. {progress}",
@@ -50,7 +52,7 @@ def check_sla(now: datetime, state: FeedState) -> Iterator[Incident]:
         )
     elif _waits_for_approval(state) or _failure_reason(state, oldest) or now + remaining + state.check_interval > due:
         yield Incident(
-            IncidentKind.SLA_AT_RISK,
+            IncidentKind.LATE,
             Severity.WARNING,
             since=now,
             what=(
@@ -73,13 +75,14 @@ def check_age(now: datetime, state: FeedState) -> Iterator[Incident]:
         return
     age = format_duration(now - state.live.arrived_at)
     yield Incident(
-        IncidentKind.TARGET_TOO_OLD,
+        IncidentKind.LATE,
         Severity.ALERT,
         since=state.live.arrived_at + timedelta(minutes=limit),
         what=f"the {'table' if state.live.taken_over else 'snapshot'} in target "
         f"{'was taken over' if state.live.taken_over else 'arrived'} {age} ago; its maximum age is {limit} min.",
         readers_see=state.readers_see(now),
         next_step="see whether a snapshot waits or none has arrived; this feed's other alerts say why.",
+        subject="too_old",
     )
 
 

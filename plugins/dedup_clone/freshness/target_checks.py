@@ -12,6 +12,8 @@ from dedup_clone.freshness.feed_state import FeedState, TargetState
 from dedup_clone.freshness.incident import Incident, IncidentKind, Severity
 from dedup_clone.warehouse.metadata import TableMetadata
 
+MATERIALIZED_VIEW = "materialized_view"  # the subject of an incident that only BigQuery tells
+
 
 def check_target(now: datetime, state: FeedState) -> Iterator[Incident]:
     """Target must be as its publish left it, and no materialized view may read it.
@@ -34,12 +36,13 @@ def check_target(now: datetime, state: FeedState) -> Iterator[Incident]:
     if target.materialized_views:
         views = ", ".join(target.materialized_views)
         yield Incident(
-            IncidentKind.TARGET_MATERIALIZED_VIEW,
+            IncidentKind.STOPPED,
             Severity.WARNING,
             since=now,
             what=f"materialized view(s) {views} read target: no snapshot can be published any more.",
             readers_see=state.readers_see(now),
             next_step="drop these views, or let them read a view of target, before the next snapshot is due.",
+            subject=MATERIALIZED_VIEW,
         )
 
 
@@ -50,13 +53,13 @@ def check_after_swap(now: datetime, state: FeedState) -> Iterator[Incident]:
         return
     evidence = "; ".join(f"{r.check}: {r.found}, expected {r.expected}" for r in failed)
     yield Incident(
-        IncidentKind.CHECKS_FAILED_AFTER_SWAP,
+        IncidentKind.TARGET_DRIFT,
         Severity.ALERT,
         since=state.live.swapped_at or now,
         what=f"checks failed after generation {state.live.generation} became live: {evidence}.",
         readers_see=state.readers_see(now),
         next_step=" ".join(f"[{r.check}]: {r.next_step}" for r in failed),
-        subject=str(state.live.generation),
+        subject=f"after_swap-{state.live.generation}",
         dag_id=state.live.dag_id,
         run_id=state.live.run_id,
     )

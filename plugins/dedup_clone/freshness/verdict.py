@@ -1,24 +1,30 @@
 """Stores the verdict, the result of the last check of a feed, in `_freshness/`. The page shows it.
 
-A summary is stored as metadata of the same object, so that one listing gives the page the summaries of all feeds.
+The verdict without its incidents is stored as metadata of the same object, too, so that one listing gives the page the
+verdicts of all feeds.
 """
 
 from __future__ import annotations
 
 import contextlib
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from enum import StrEnum
 
 from dedup_clone.contract.errors import ContractViolation
 from dedup_clone.contract.records import from_json, from_plain, to_json, to_plain
+from dedup_clone.freshness.durations import format_duration, format_time
 from dedup_clone.freshness.incident import Incident
 from dedup_clone.state.layout import FRESHNESS_FOLDER, FeedLayout
 from dedup_clone.state.store import ObjectStore, retry_lost_race
 
 SUMMARY_KEY = "summary"  # the key in the object's metadata
 STALE_AFTER_INTERVALS = 3  # a verdict is stale when it is older than this many check intervals
+NO_VERDICT = (
+    "The watchdog has not checked this feed yet. If it does not within some minutes, see whether the DAG "
+    "freshness_watchdog is paused or its task fails."
+)
 
 
 class FreshnessStatus(StrEnum):
@@ -26,7 +32,8 @@ class FreshnessStatus(StrEnum):
 
     STOPPED: a check stopped the newest delivery; or the feed has no valid file, so that nothing is registered or
     published. AT_RISK: any other incident is open. If none is: FRESH, EMPTY if nothing was published yet, or
-    ROLLED_BACK if a rollback took a delivery out that is newer than the live ones.
+    ROLLED_BACK if a rollback took a delivery out that is newer than the live ones. UNKNOWN: no check has succeeded, or
+    none lately.
     """
 
     FRESH = "fresh"
@@ -35,27 +42,12 @@ class FreshnessStatus(StrEnum):
     LATE = "late"
     ROLLED_BACK = "rolled back"
     EMPTY = "empty"
-
-
-@dataclass(frozen=True)
-class VerdictSummary:
-    """What the page's list of all feeds shows of a verdict; the fields are those of FreshnessVerdict."""
-
-    status: FreshnessStatus
-    headline: str
-    checked_at: datetime
-    check_interval_s: float
-    waiting: int
-    is_started: bool
-
-    def is_stale(self, now: datetime) -> bool:
-        """Whether the verdict is old, because checks that should have replaced it did not happen."""
-        return now - self.checked_at > STALE_AFTER_INTERVALS * timedelta(seconds=self.check_interval_s)
+    UNKNOWN = "unknown"
 
 
 @dataclass(frozen=True)
 class FreshnessVerdict:
-    """The result of one check of a feed. `incidents`: the most important first.
+    """The result of one check of a feed. `incidents`: all that the page shows, the most important first.
 
     `readers_see`: what a query of target returns, as the alerts say it. `check_interval_s`: the seconds until the next
     check. `next_expected_at`: the next expected arrival, None for a feed that has none. `waiting`: the number of
@@ -81,14 +73,25 @@ class FreshnessVerdict:
         return f"Readers see {self.readers_see}{f'; {waits}' if self.waiting else ''}."
 
     @property
-    def summary(self) -> VerdictSummary:
-        return VerdictSummary(
-            self.status, self.headline, self.checked_at, self.check_interval_s, self.waiting, self.is_started
-        )
+    def summary(self) -> FreshnessVerdict:
+        return replace(self, incidents=())
 
     def is_stale(self, now: datetime) -> bool:
-        """Whether checks that should have replaced the verdict did not happen."""
-        return self.summary.is_stale(now)
+        """Whether the verdict is old, because checks that should have replaced it did not happen."""
+        return now - self.checked_at > STALE_AFTER_INTERVALS * timedelta(seconds=self.check_interval_s)
+
+
+def status_and_headline(verdict: FreshnessVerdict | None, now: datetime) -> tuple[FreshnessStatus, str]:
+    """What the verdict says as of `now`. Its status is UNKNOWN if there is none, or if it is stale."""
+    if verdict is None:
+        return FreshnessStatus.UNKNOWN, NO_VERDICT
+    if verdict.is_stale(now):
+        age = format_duration(now - verdict.checked_at)
+        return FreshnessStatus.UNKNOWN, (
+            f"The watchdog has not checked since {format_time(verdict.checked_at)}, {age} ago. "
+            f"Its last verdict was {verdict.status}: {verdict.headline}"
+        )
+    return verdict.status, verdict.headline
 
 
 def write_verdict(store: ObjectStore, verdict: FreshnessVerdict) -> None:
@@ -117,12 +120,11 @@ def read_verdict(store: ObjectStore, feed: str) -> FreshnessVerdict | None:
     return None
 
 
-def read_summaries(store: ObjectStore) -> dict[str, VerdictSummary]:
-    """The summary of each feed by the feed's name, from one listing. Unreadable summaries are left out."""
+def read_summaries(store: ObjectStore) -> dict[str, FreshnessVerdict]:
+    """The verdict of each feed, without incidents, by its name, from one listing. Unreadable ones are left out."""
     summaries = {}
     for name, metadata in store.metadata(FRESHNESS_FOLDER).items():
         with contextlib.suppress(ContractViolation, ValueError, KeyError):
-            plain = json.loads(metadata[SUMMARY_KEY])
-            feed = name.removeprefix(FRESHNESS_FOLDER).removesuffix(".json")
-            summaries[feed] = from_plain(VerdictSummary, plain, where=store.uri(name))
+            summary = from_plain(FreshnessVerdict, json.loads(metadata[SUMMARY_KEY]), where=store.uri(name))
+            summaries[summary.feed] = summary
     return summaries

@@ -1,4 +1,4 @@
-"""Reads what the page shows from the state bucket: the index, verdict, open incidents, CURRENT and progress of feeds.
+"""Reads what the page shows from the state bucket: the index, verdict, CURRENT and progress of feeds.
 
 Objects are cached for a few seconds; after that, an object is read again only if it has changed. The list of all feeds
 needs two listings of objects, however many feeds there are, and the records of each feed of which the watchdog has seen
@@ -18,9 +18,7 @@ from typing import Any, Generic, TypeVar
 
 from dedup_clone.contract.errors import ContractViolation
 from dedup_clone.contract.records import from_json
-from dedup_clone.freshness.incident import Incident
-from dedup_clone.freshness.incident_records import NO_FEED, IncidentRecords
-from dedup_clone.freshness.verdict import FreshnessVerdict, VerdictSummary, read_summaries
+from dedup_clone.freshness.verdict import FreshnessVerdict, read_summaries
 from dedup_clone.state.current import Current, Intent
 from dedup_clone.state.index import DeliveryState, Index
 from dedup_clone.state.layout import FeedLayout
@@ -38,7 +36,6 @@ class FeedRecords:
 
     `intent`: the run that holds the lease; None if no run does. `progress`: how far that run's dedup job is; None if
     that is not known.
-    `reported`: the open incidents of this feed, and of tables that have rows of all feeds.
     """
 
     feed: str
@@ -46,7 +43,6 @@ class FeedRecords:
     verdict: FreshnessVerdict | None
     intent: Intent | None = None
     progress: JobProgress | None = None
-    reported: tuple[Incident, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -71,7 +67,7 @@ class FeedOverview:
     """
 
     feed: str
-    summary: VerdictSummary | None
+    summary: FreshnessVerdict | None
     waiting: int
 
 
@@ -110,7 +106,6 @@ class _CachedObject(Generic[T]):
 class _CachedFeed:
     """The objects of one feed. `progress`: of the dedup job of the run with the lease; None without such a run.
 
-    `shared_incidents`: those that belong to no feed.
     `read_at`: when the objects were last read, by the clock of FeedReader.
     """
 
@@ -118,8 +113,6 @@ class _CachedFeed:
     index: _CachedObject[Index]
     verdict: _CachedObject[FreshnessVerdict]
     current: _CachedObject[Current]
-    incidents: _CachedObject[IncidentRecords]
-    shared_incidents: _CachedObject[IncidentRecords]
     progress: _CachedObject[JobProgress] | None = None
     lock: threading.Lock = field(default_factory=threading.Lock)
     read_at: float = float("-inf")
@@ -129,13 +122,7 @@ class _CachedFeed:
         return self.current.record.intent if self.current.record else None
 
     def refresh(self, store: ObjectStore) -> None:
-        objects: list[_CachedObject[Any]] = [
-            self.index,
-            self.verdict,
-            self.current,
-            self.incidents,
-            self.shared_incidents,
-        ]
+        objects: list[_CachedObject[Any]] = [self.index, self.verdict, self.current]
         in_parallel(lambda cached: cached.refresh(store), objects)
         name = self.layout.progress(self.intent.attempt) if self.intent else ""
         if self.progress is None or self.progress.name != name:
@@ -144,21 +131,16 @@ class _CachedFeed:
             self.progress.refresh(store)
 
     def records(self) -> FeedRecords | None:
-        """The records as last read; None without index, verdict and open incident."""
+        """The records as last read; None without index and verdict."""
         index, verdict = self.index.record, self.verdict.record
-        own = self.incidents.record.open if self.incidents.record else ()
-        if not (index or verdict or own):
+        if not (index or verdict):
             return None
-        feed, shared = self.layout.feed, self.shared_incidents.record.open if self.shared_incidents.record else ()
-        # A feed's table of changes is of no interest to other feeds.
-        shared = tuple(i for i in shared if not i.subject.endswith("_changes") or i.subject == f"{feed}_changes")
         return FeedRecords(
-            feed=feed,
+            feed=self.layout.feed,
             index=index,
             verdict=verdict,
             intent=self.intent,
             progress=self.progress.record if self.progress else None,
-            reported=(*own, *shared),
         )
 
 
@@ -174,14 +156,14 @@ class FeedReader:
         self._lock = threading.Lock()
         self._store: ObjectStore | None = None
         self._feeds: list[str] = []
-        self._summaries: dict[str, VerdictSummary] = {}
+        self._summaries: dict[str, FreshnessVerdict] = {}
         self._listed_at = float("-inf")
         self._cache: dict[str, _CachedFeed] = {}
 
     def overview(self) -> list[FeedOverview]:
         """Every feed of which the watchdog has seen a delivery or a live generation, ordered by name.
 
-        Also every other feed that has an index, a verdict or an open incident; the records of these feeds are read.
+        Also every other feed that has an index or a verdict; the records of these feeds are read.
         """
         store, feeds = self._store_and_feeds()
         overviews = {f: FeedOverview(f, s, s.waiting) for f, s in self._summaries.items() if s.is_started}
@@ -194,7 +176,7 @@ class FeedReader:
         return [overviews[feed] for feed in feeds if feed in overviews]
 
     def read(self, feed: str) -> FeedRecords | None:
-        """The records of one feed; None if it has neither an index nor a verdict nor an open incident."""
+        """The records of one feed; None if it has neither an index nor a verdict."""
         store, feeds = self._store_and_feeds()
         return self._read(store, feed) if feed in feeds else None
 
@@ -221,8 +203,6 @@ class FeedReader:
                     _CachedObject(layout.index, Index),
                     _CachedObject(layout.freshness, FreshnessVerdict),
                     _CachedObject(layout.current, Current),
-                    _CachedObject(layout.incidents, IncidentRecords),
-                    _CachedObject(FeedLayout(NO_FEED).incidents, IncidentRecords),
                 )
             cached = self._cache[feed]
         with cached.lock:

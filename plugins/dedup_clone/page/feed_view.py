@@ -12,10 +12,9 @@ from dedup_clone.checks.check_result import ACCEPTABLE_CHECKS, may_be_accepted
 from dedup_clone.contract.attempt import REPLAY_PLANS
 from dedup_clone.contract.engine import Engine
 from dedup_clone.contract.records import to_plain
-from dedup_clone.freshness.incident import Incident
-from dedup_clone.freshness.verdict import FreshnessVerdict
+from dedup_clone.freshness.verdict import FreshnessVerdict, status_and_headline
 from dedup_clone.page.feed_reader import FeedOverview, FeedRecords
-from dedup_clone.page.freshness_view import arrival_view, status_and_headline, status_view, today_view
+from dedup_clone.page.freshness_view import arrival_view, status_view, today_view
 from dedup_clone.page.restore_options import generation_view
 from dedup_clone.settings.check_settings import SQL_CHECK_PREFIX
 from dedup_clone.state.index import DeliveryState, Index, IndexArrival, IndexChecks, IndexStopped
@@ -37,7 +36,7 @@ def feed_summary(overview: FeedOverview, now: datetime) -> dict[str, Any]:
     status, headline = status_and_headline(overview.summary, now)
     return {
         "feed": overview.feed,
-        "status": status,
+        "status": str(status),
         "headline": headline,
         "waiting": overview.waiting,
     }
@@ -49,10 +48,9 @@ def page_view(records: FeedRecords, now: datetime) -> dict[str, Any]:
     Without an index: freshness, and the run that holds the lease.
     """
     if records.index is not None:
-        view = index_view(records.index, records.verdict, now, records.reported)
+        view = index_view(records.index, records.verdict, now)
     else:
-        freshness = status_view(records.verdict, now, records.reported)
-        view = {"now": now.isoformat(), "feed": records.feed, "freshness": freshness}
+        view = {"now": now.isoformat(), "feed": records.feed, "freshness": status_view(records.verdict, now)}
     running = _running(records)
     if records.intent is not None and view.get("stopped") is not None:
         # A delivery that a check stopped is not shown as such then: the run may publish it, or waits for an approval.
@@ -78,15 +76,10 @@ def _running(records: FeedRecords) -> dict[str, Any] | None:
     }
 
 
-def index_view(
-    index: Index,
-    verdict: FreshnessVerdict | None,
-    now: datetime,
-    reported: tuple[Incident, ...] = (),
-) -> dict[str, Any]:
-    """What the page shows at `now` (UTC) of a feed that has an index. `reported`: see FeedRecords."""
+def index_view(index: Index, verdict: FreshnessVerdict | None, now: datetime) -> dict[str, Any]:
+    """What the page shows at `now` (UTC) of a feed that has an index."""
     shown, waiting = index.records[-PUBLISHES_SHOWN:], _waiting(index)
-    freshness = status_view(verdict, now, reported)
+    freshness = status_view(verdict, now)
     return {
         "now": now.isoformat(),
         "feed": index.feed,

@@ -2,76 +2,36 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from datetime import UTC, datetime, time, timedelta
 from typing import Any
 from zoneinfo import ZoneInfo
 
 from dedup_clone.contract.records import to_plain
 from dedup_clone.freshness.arrival_checks import ExpectedTime, expected_times_with_states
-from dedup_clone.freshness.durations import format_duration, format_time
-from dedup_clone.freshness.incident import Incident, IncidentKind
-from dedup_clone.freshness.verdict import FreshnessVerdict, VerdictSummary
+from dedup_clone.freshness.verdict import FreshnessVerdict, status_and_headline
 from dedup_clone.settings.freshness_settings import ExpectedArrivals
 from dedup_clone.state.index import Index, IndexArrival
 
-UNKNOWN = "unknown"
-NO_VERDICT = (
-    "The watchdog has not checked this feed yet. If it does not within some minutes, see whether the DAG "
-    "freshness_watchdog is paused or its task fails."
-)
-# No verdict has incidents of these kinds, because no check of the feed finds them.
-_NEVER_IN_VERDICT = (IncidentKind.FEED_NOT_CHECKED, IncidentKind.ROWS_NOT_LOADED)
 
-
-def status_view(verdict: FreshnessVerdict | None, now: datetime, reported: Iterable[Incident] = ()) -> dict[str, Any]:
-    """The verdict as of `now`. Its status is `unknown` if there is no verdict, or if it is too old to be trusted.
+def status_view(verdict: FreshnessVerdict | None, now: datetime) -> dict[str, Any]:
+    """The verdict as of `now`.
 
     The view's `waiting` is that of the verdict, as the headline's; None without a verdict that can be trusted.
-    `reported`: the open incidents; those that the verdict cannot have are shown after those that it has.
     `next_step`: of the first incident.
     """
     status, headline = status_and_headline(verdict, now)
-    found = _incidents(verdict, reported)
+    incidents = () if verdict is None else verdict.incidents
     expected = None if verdict is None else verdict.next_expected_at
     return {
-        "status": status,
+        "status": str(status),
         "headline": headline,
-        "next_step": found[0].next_step if found else "",
-        "incidents": [to_plain(one) for one in found],
+        "next_step": incidents[0].next_step if incidents else "",
+        "incidents": [{"name": one.name, **to_plain(one)} for one in incidents],
         "waiting": None if verdict is None or verdict.is_stale(now) else verdict.waiting,
         "check_age_s": None if verdict is None else (now - verdict.checked_at).total_seconds(),
         "next_expected_at": None if expected is None or expected < now else to_plain(expected),
         "runbook": "" if verdict is None else verdict.runbook,
     }
-
-
-def _incidents(verdict: FreshnessVerdict | None, reported: Iterable[Incident]) -> list[Incident]:
-    """The incidents of the verdict, and the reported ones of kinds that no verdict has; without a verdict all reported.
-
-    Other reported ones have ended since, although the watchdog has not reported their ends yet.
-    """
-    found = list(verdict.incidents) if verdict else []
-    names = {incident.name for incident in found}
-    found += [
-        incident
-        for incident in reported
-        if incident.name not in names and (verdict is None or incident.kind in _NEVER_IN_VERDICT)
-    ]
-    return found
-
-
-def status_and_headline(verdict: FreshnessVerdict | VerdictSummary | None, now: datetime) -> tuple[str, str]:
-    """Status and headline as of `now`."""
-    if verdict is None:
-        return UNKNOWN, NO_VERDICT
-    if verdict.is_stale(now):
-        age = format_duration(now - verdict.checked_at)
-        return UNKNOWN, (
-            f"The watchdog has not checked since {format_time(verdict.checked_at)}, {age} ago. "
-            f"Its last verdict was {verdict.status}: {verdict.headline}"
-        )
-    return str(verdict.status), verdict.headline
 
 
 def today_view(index: Index, now: datetime, unregistered: int = 0) -> dict[str, Any]:

@@ -45,7 +45,7 @@ def findings(
     *,
     runner: str = "serverless",
     feed_runner: str | None = None,
-    webhooks: tuple[str, ...] = ("on_call",),
+    notifiers: tuple[str, ...] = ("nowhere.Notifier",),
     **settings: Any,
 ) -> list[Finding]:
     """The findings in an environment whose APIs give these answers.
@@ -55,10 +55,12 @@ def findings(
     """
     with pytest.MonkeyPatch.context() as patch:
         patch.delenv("DEDUP_CLONE_PROFILE", raising=False)  # tests have the local profile
-        return _findings(answers, Runner(runner), feed_runner and Runner(feed_runner), webhooks, settings)
+        return _findings(answers, Runner(runner), feed_runner and Runner(feed_runner), notifiers, settings)
 
 
-def _findings(answers: Any, runner: Runner, feed_runner: Any, webhooks: Any, settings: dict[str, Any]) -> list[Finding]:
+def _findings(
+    answers: Any, runner: Runner, feed_runner: Any, notifiers: Any, settings: dict[str, Any]
+) -> list[Finding]:
     profile, environment, feeds = _read(doctor.FEEDS)
     of_profile = {name: settings.pop(name) for name in OF_PROFILE if name in settings}
     cluster = profile.spark.cluster.model_copy(update={"name": "standing"})
@@ -66,7 +68,7 @@ def _findings(answers: Any, runner: Runner, feed_runner: Any, webhooks: Any, set
     update = {
         "spark": profile.spark.model_copy(update=of_spark),
         "runner": runner,
-        "alerts": profile.alerts.model_copy(update={"webhooks": tuple(webhooks)}),
+        "alerts": profile.alerts.model_copy(update={"notifiers": tuple(notifiers)}),
         **of_profile,
     }
     return run_checks(

@@ -16,11 +16,11 @@ from google.cloud.storage import Client as Storage
 
 from dedup_clone.contract.errors import FeedsNotChecked
 from dedup_clone.contract.kind import Kind
-from dedup_clone.freshness.incident_records import read_incident_records
+from dedup_clone.freshness.incident import read_incident_records
 from dedup_clone.freshness.verdict import FreshnessStatus, FreshnessVerdict
 from dedup_clone.orchestration.setup import DeployedFolders, find_folders
 from dedup_clone.orchestration.task_runtime import Clients
-from dedup_clone.orchestration.watchdog import all_feeds, feed_check, unchecked_feed
+from dedup_clone.orchestration.watchdog import all_feeds, feed_check
 from dedup_clone.orchestration.watchdog.all_feeds import check_all_feeds
 from dedup_clone.settings.alert_settings import AlertSettings, NotifierSettings
 from dedup_clone.settings.deployment import read_deployment
@@ -93,7 +93,7 @@ def deployed(tmp_path: Path, clients: tuple[Storage, BigQuery], monkeypatch: pyt
 def test_all_feeds_share_clients_and_one_list_of_views(deployed: Deployed, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO)
     deployed.airflow.paused = {"crowd_3_watch"}
-    assert check_all_feeds(deployed.folders) == {"crowd_3": ["watch_paused"]}
+    assert check_all_feeds(deployed.folders) == {"crowd_3": ["stopped-watch_paused"]}
     assert (deployed.opened, deployed.views_read) == (1, 1)
     assert all(deployed.verdict(feed) for feed in FEEDS)
     assert deployed.gauges["dedup_clone.feeds_checked"] == 12
@@ -133,17 +133,17 @@ def test_a_feed_that_cannot_be_checked_for_a_while_is_an_incident_until_it_can(
     for minutes in (1, 20, 21):
         caplog.clear()
         now = datetime.now(UTC) + timedelta(minutes=minutes)
-        monkeypatch.setattr(unchecked_feed, "utc_now", Mock(return_value=now))
+        monkeypatch.setattr(all_feeds, "utc_now", Mock(return_value=now))
         with pytest.raises(FeedsNotChecked, match=r"1 of 2 feeds(?s:.*)\[crowd_2\]"):
             check_all_feeds(deployed.folders)
         alerts.append(titles(caplog))
-    assert alerts == [[], ["[crowd_2] ALERT: feed_not_checked"], []]
+    assert alerts == [[], ["[crowd_2] ALERT: reporting-not_checked"], []]
     (incident,) = read_incident_records(store, "crowd_2").open
     assert incident.dag_id == "freshness_watchdog"  # whose log has the error
     store.delete_prefix(name)
     caplog.clear()
     assert check_all_feeds(deployed.folders) == {}
-    assert "[crowd_2] RECOVERED: feed_not_checked" in caplog.text
+    assert "[crowd_2] RECOVERED: reporting-not_checked" in caplog.text
 
 
 def test_without_bigquery_feeds_are_checked_and_without_state_nothing_says_that_they_were(
@@ -154,7 +154,7 @@ def test_without_bigquery_feeds_are_checked_and_without_state_nothing_says_that_
         outage.setattr("dedup_clone.warehouse.bigquery.read_materialized_views", Mock(side_effect=AWAY))
         outage.setattr(Warehouse, "table", Mock(side_effect=AssertionError("asked all the same")))
         deployed.airflow.paused = {"crowd_3_watch"}
-        assert check_all_feeds(deployed.folders) == {"crowd_3": ["watch_paused"]}
+        assert check_all_feeds(deployed.folders) == {"crowd_3": ["stopped-watch_paused"]}
     deployed.gauges.clear()
     monkeypatch.setattr(all_feeds, "check_feed", Mock(side_effect=AWAY))
     with pytest.raises(FeedsNotChecked, match="2 of 2 feeds"):
@@ -185,26 +185,26 @@ def test_an_invalid_feed_file_is_an_incident_until_it_is_corrected(
     path = deployed.folders.feeds / "crowd_9.yaml"
     valid = path.read_text()
     deployed.airflow.paused = {"crowd_9_watch"}
-    assert check_all_feeds(deployed.folders) == {"crowd_9": ["watch_paused"]}
+    assert check_all_feeds(deployed.folders) == {"crowd_9": ["stopped-watch_paused"]}
     deployed.airflow.paused = set()
     path.write_text("feed: crowd_9\n")
     alerts: list[list[str]] = []
     for _ in range(2):
         caplog.clear()
-        assert check_all_feeds(deployed.folders) == {"crowd_9": ["feed_file_invalid", "watch_paused"]}
+        assert check_all_feeds(deployed.folders) == {"crowd_9": ["stopped-feed_file_invalid", "stopped-watch_paused"]}
         alerts.append(titles(caplog))
-    assert alerts == [["[crowd_9] ALERT: feed_file_invalid"], []]
+    assert alerts == [["[crowd_9] ALERT: stopped-feed_file_invalid"], []]
     verdict = deployed.verdict("crowd_9")
     assert verdict.status is FreshnessStatus.STOPPED
     assert verdict.headline == "Readers see no table yet: nothing was published."
     incident, still_open = verdict.incidents
     assert "crowd_9.yaml:1: [description]" in incident.what
-    assert still_open.name == "watch_paused"
+    assert still_open.name == "stopped-watch_paused"
     assert incident.since < verdict.checked_at
     path.write_text(valid)
     caplog.clear()
     assert check_all_feeds(deployed.folders) == {}
-    assert "[crowd_9] RECOVERED: feed_file_invalid" in caplog.text
+    assert "[crowd_9] RECOVERED: stopped-feed_file_invalid" in caplog.text
     assert deployed.verdict("crowd_9").status is FreshnessStatus.EMPTY
 
 
@@ -241,9 +241,9 @@ def test_a_missing_feed_file_is_an_incident_until_it_is_back(
     deployed.airflow.add_run(**run)
     assert check_all_feeds(deployed.folders) == {}
     path.unlink()
-    for alerts in (["[crowd_11] ALERT: feed_file_invalid"], []):
+    for alerts in (["[crowd_11] ALERT: stopped-feed_file_invalid"], []):
         caplog.clear()
-        assert check_all_feeds(deployed.folders) == {"crowd_11": ["feed_file_invalid"]}
+        assert check_all_feeds(deployed.folders) == {"crowd_11": ["stopped-feed_file_invalid"]}
         sent = [r.getMessage() for r in caplog.records if r.name == "dedup_clone.alerts"]
         assert [text.splitlines()[0] for text in sent] == alerts
         assert all("Run [publish__7__1] has the lease, and cannot go on." in text for text in sent)
@@ -251,4 +251,4 @@ def test_a_missing_feed_file_is_an_incident_until_it_is_back(
     path.write_text(valid)
     caplog.clear()
     assert check_all_feeds(deployed.folders) == {}
-    assert "[crowd_11] RECOVERED: feed_file_invalid" in caplog.text
+    assert "[crowd_11] RECOVERED: stopped-feed_file_invalid" in caplog.text

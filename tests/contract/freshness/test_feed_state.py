@@ -30,7 +30,7 @@ def test_a_delivery_waits_from_its_marker_until_it_is_live(world: FeedOnStandIn)
     mark(world, "snapshot_id=7")
     (unregistered,) = feed_state(world).waiting
     assert (unregistered.delivery.snapshot_id, unregistered.is_registered) == (7, False)
-    assert wrong(world, after=2 * HOUR) == ["sla_missed"]
+    assert wrong(world, after=2 * HOUR) == ["late"]
     name = world.land(7, [row(7, 1)])
     (registered,) = feed_state(world).waiting
     assert registered.is_registered
@@ -38,7 +38,7 @@ def test_a_delivery_waits_from_its_marker_until_it_is_live(world: FeedOnStandIn)
     world.storage.bucket("landing").blob(f"{world.feed.landing.prefix}/snapshot_id=7/_SUCCESS").delete()
     (cleaned,) = feed_state(world).waiting
     assert abs(cleaned.arrived_at - registered.arrived_at) < timedelta(seconds=1)
-    assert wrong(world, after=2 * HOUR) == ["sla_missed"]
+    assert wrong(world, after=2 * HOUR) == ["late"]
     record = world.publish(name)
     state = feed_state(world)
     assert (state.waiting, state.live) == ((), record)
@@ -55,9 +55,9 @@ def test_a_refused_delivery_is_wrong_until_its_snapshot_or_a_newer_one_is_live(w
     refuse(world, name)
     world.publish(good)
     world.publish(good, replay=True, reason="again")
-    assert wrong(world) == [f"delivery_refused-{name}"]
+    assert wrong(world) == [f"refused-{name}"]
     corrected = world.land(8, [row(8, 1)])
-    assert wrong(world) == [f"delivery_refused-{name}"]
+    assert wrong(world) == [f"refused-{name}"]
     world.publish(corrected)
     assert wrong(world) == []
 
@@ -67,10 +67,10 @@ def test_a_refused_correction_is_wrong_until_another_one_is_live(world: FeedOnSt
     refuse(world, bad)
     world.publish(good)
     world.publish(good, replay=True, reason="again")
-    assert wrong(world) == [f"delivery_refused-{bad}"]
+    assert wrong(world) == [f"refused-{bad}"]
     worse = world.land(7, [row(7, 1, 22)])
     refuse(world, worse)
-    assert wrong(world) == [f"delivery_refused-{worse}"]
+    assert wrong(world) == [f"refused-{worse}"]
     world.publish(world.land(7, [row(7, 1, 23)]))
     assert wrong(world) == []
 
@@ -78,7 +78,7 @@ def test_a_refused_correction_is_wrong_until_another_one_is_live(world: FeedOnSt
 def test_an_invalid_marker_is_wrong_until_it_is_gone(world: FeedOnStandIn) -> None:
     mark(world, "snapshot_id=seven")
     (name,) = wrong(world)
-    assert name.startswith("invalid_marker-")
+    assert name.startswith("refused-marker-")
     world.storage.bucket("landing").blob(f"{world.feed.landing.prefix}/snapshot_id=seven/_SUCCESS").delete()
     assert wrong(world) == []
 
@@ -95,7 +95,7 @@ def test_no_step_of_a_publish_nor_a_rollback_is_drift(world: FeedOnStandIn) -> N
     world.swap(attempt, swap)
     assert wrong(world) == []
     world.running.clear()
-    assert wrong(world) == ["sla_at_risk"]  # the run ended without a commit
+    assert wrong(world) == ["late"]  # the run ended without a commit
     world.commit(attempt)
     assert wrong(world) == []
     world.roll_back(1)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
 from contextlib import nullcontext
 from datetime import timedelta
 from unittest.mock import Mock
@@ -10,23 +9,23 @@ from unittest.mock import Mock
 import pytest
 
 from dedup_clone.contract.errors import AlertNotSent
-from dedup_clone.freshness.incident import Alert, Incident, IncidentKind
-from dedup_clone.freshness.incident_records import read_incident_records
+from dedup_clone.freshness.incident import Incident, IncidentKind, Severity, read_incident_records
 from dedup_clone.orchestration.watchdog import notifiers
-from dedup_clone.orchestration.watchdog.notifiers import report_incidents
+from dedup_clone.orchestration.watchdog.notifiers import Alert, AlertNotifiers, report_incidents
 from dedup_clone.settings.alert_settings import AlertSettings
 from dedup_clone.state.layout import FeedLayout
 from dedup_clone.state.store import ObjectStore
 from testkit.feed_on_stand_in import FeedOnStandIn
 from tests.shared.freshness_states import NOW, incident
 
-OVERDUE, AT_RISK, MISSED = incident(), incident(IncidentKind.SLA_AT_RISK), incident(IncidentKind.SLA_MISSED)
-UNCHECKED = incident(IncidentKind.FEED_NOT_CHECKED)
-FIRST, SECOND = (incident(IncidentKind.DELIVERY_REFUSED, name) for name in ("8-1", "9-1"))
+OVERDUE, MISSED = incident(), incident(IncidentKind.LATE)
+AT_RISK = incident(IncidentKind.LATE, severity=Severity.WARNING)
+UNCHECKED = incident(IncidentKind.REPORTING, "not_checked")
+FIRST, SECOND = (incident(IncidentKind.REFUSED, name) for name in ("8-1", "9-1"))
 
 
-class Bench:
-    """Two notifiers; `sent` is what they sent, `broken` are those that fail. It takes the place of AlertNotifiers."""
+class Bench(AlertNotifiers):
+    """Two notifiers; `sent` is what they sent, `broken` are those that fail."""
 
     names = ("log", "mail")
 
@@ -37,20 +36,28 @@ class Bench:
         self.broken: set[str] = set()
 
     @property
-    def failures(self) -> dict[str, str]:
+    def failures(self) -> dict[str, str]:  # type: ignore[override]
         return dict.fromkeys(self.broken, "no route")
 
     def send(self, alert: Alert, names: tuple[str, ...]) -> tuple[str, ...]:
         reached = tuple(name for name in names if name not in self.broken)
-        self.sent += [f"{name}: {alert.incident} {alert.moment}" for name in reached]
+        ended = "ended" if alert.ended_at else "began"
+        warning = " as a warning" if alert.incident.severity is Severity.WARNING else ""
+        self.sent += [f"{name}: {alert.incident.name} {ended}{warning}" for name in reached]
         return reached
 
-    def check(self, *found: Incident, minute: float = 0, unchecked: Collection[IncidentKind] = ()) -> list[str]:
-        """What a check sends that finds these incidents."""
+    def check(self, *found: Incident, minute: float = 0, is_all_unchecked: bool = False) -> list[str]:
+        """What a check sends that finds these incidents. `is_all_unchecked`: and that could look for no others."""
         before, now = len(self.sent), NOW + timedelta(minutes=minute)
         with pytest.raises(AlertNotSent, match="mail") if self.broken else nullcontext():
             report_incidents(
-                self.store, self.feed, found, now, AlertSettings(), readers_see="snapshot 7", unchecked=unchecked
+                self.store,
+                self.feed,
+                found,
+                now,
+                AlertSettings(),
+                readers_see="snapshot 7",
+                is_unchecked=lambda _: is_all_unchecked,
             )
         return self.sent[before:]
 
@@ -79,14 +86,26 @@ HISTORIES: dict[str, list[Check]] = {
         (25, [], True, both(ENDED)),
     ],
     "other subjects are other incidents": [
-        (0, [FIRST, SECOND], True, both("delivery_refused-8-1 began") + both("delivery_refused-9-1 began")),
-        (1, [SECOND], True, both("delivery_refused-8-1 ended")),
-        (2, [], True, both("delivery_refused-9-1 ended")),
+        (0, [FIRST, SECOND], True, both("refused-8-1 began") + both("refused-9-1 began")),
+        (1, [SECOND], True, both("refused-8-1 ended")),
+        (2, [], True, both("refused-9-1 ended")),
     ],
-    "a miss replaces its warning": [
-        (0, [AT_RISK], True, both("sla_at_risk began")),
-        (1, [MISSED], True, both("sla_missed began")),
-        (2, [], True, both("sla_missed ended")),
+    "a warning and the miss that it becomes are one incident, of which everybody is told twice": [
+        (0, [AT_RISK], True, both("late began as a warning")),
+        (1, [MISSED], True, both("late began")),
+        (2, [MISSED], True, []),
+        (3, [], True, both("late ended")),
+    ],
+    "so are a miss and a warning about a later delivery": [
+        (0, [MISSED], True, both("late began")),
+        (1, [AT_RISK], False, ["log: late began as a warning"]),
+        (2, [AT_RISK], True, ["mail: late began as a warning"]),
+        (3, [], True, both("late ended as a warning")),
+    ],
+    "a notifier that knows only the warning is told of the end": [
+        (0, [AT_RISK], True, both("late began as a warning")),
+        (1, [MISSED], False, ["log: late began"]),
+        (2, [], True, both("late ended")),
     ],
     "a notifier that failed is tried again, and the other is not": [
         (0, [OVERDUE], False, [f"log: {BEGAN}"]),
@@ -113,10 +132,10 @@ HISTORIES: dict[str, list[Check]] = {
         (5, [], True, both(ENDED)),
     ],
     "the retried end of a miss does not swallow the end of a later warning": [
-        (0, [MISSED], True, both("sla_missed began")),
-        (5, [], False, ["log: sla_missed ended"]),
-        (10, [AT_RISK], False, ["log: sla_at_risk began"]),
-        (15, [], False, ["log: sla_at_risk ended"]),
+        (0, [MISSED], True, both("late began")),
+        (5, [], False, ["log: late ended"]),
+        (10, [AT_RISK], False, ["log: late began as a warning"]),
+        (15, [], False, ["log: late ended as a warning"]),
     ],
 }
 
@@ -130,15 +149,14 @@ def test_who_is_told_of_what(bench: Bench, name: str) -> None:
 
 
 def test_what_was_not_looked_for_stays_open_and_is_sent_again_to_those_that_were_not_reached(bench: Bench) -> None:
-    others = set(IncidentKind) - {IncidentKind.FEED_NOT_CHECKED}
     bench.broken = {"mail"}
     assert bench.check(OVERDUE) == [f"log: {BEGAN}"]
-    assert bench.check(UNCHECKED, unchecked=others) == ["log: feed_not_checked began"]
+    assert bench.check(UNCHECKED, is_all_unchecked=True) == ["log: reporting-not_checked began"]
     bench.broken = set()
-    assert bench.check(UNCHECKED, unchecked=others) == [f"mail: {BEGAN}", "mail: feed_not_checked began"]
-    assert bench.check(UNCHECKED, unchecked=others) == []
+    assert bench.check(UNCHECKED, is_all_unchecked=True) == [f"mail: {BEGAN}", "mail: reporting-not_checked began"]
+    assert bench.check(UNCHECKED, is_all_unchecked=True) == []
     assert read_incident_records(bench.store, bench.feed).open == (OVERDUE, UNCHECKED)
-    assert bench.check(OVERDUE) == both("feed_not_checked ended")
+    assert bench.check(OVERDUE) == both("reporting-not_checked ended")
 
 
 def test_a_check_that_is_killed_before_it_stores_what_it_sent_sends_it_again(

@@ -35,7 +35,7 @@ def headline(world: FeedOnStandIn) -> str:
 def held_texts(world: FeedOnStandIn) -> list[str]:
     """What the incidents of held deliveries say."""
     found = find_incidents(datetime.now(UTC), feed_state(world))
-    return [incident.what for incident in found if incident.kind is IncidentKind.DELIVERY_HELD]
+    return [incident.what for incident in found if incident.kind is IncidentKind.PUBLISH_FAILED]
 
 
 def index_of(world: FeedOnStandIn) -> Index:
@@ -132,14 +132,14 @@ def test_a_check_before_dedup_is_told_with_its_evidence_until_a_publish_passes_i
         world.resolve(name, run_id="early")
     state = feed_state(world)
     assert ([r.check for r in state.failed_checks], state.is_stopped_before_dedup) == (["target_is_parent"], True)
-    (at_risk,) = [i for i in find_incidents(NOW, state) if i.kind is IncidentKind.SLA_AT_RISK]
+    (at_risk,) = [i for i in find_incidents(NOW, state) if i.kind is IncidentKind.LATE]
     assert "stopped by check [target_is_parent]: generation 9, expected generation 1" in at_risk.what
     repeated = replace(
         state, failed_run=FailedRun("early", Delivery(8, 1), 1, NOW, "a check", NOW + timedelta(minutes=10))
     )
     incidents = {incident.kind: incident for incident in find_incidents(NOW, repeated)}
     assert "target_is_parent: " in incidents[IncidentKind.PUBLISH_FAILED].what
-    assert "The next run starts at 2026-06-15 12:10:00 UTC" in incidents[IncidentKind.SLA_AT_RISK].what
+    assert "The next run starts at 2026-06-15 12:10:00 UTC" in incidents[IncidentKind.LATE].what
     assert stopped_run(world) == "early"
     label_target(world, 1)
     world.deduplicate(world.resolve(name, run_id="later"))
@@ -169,9 +169,7 @@ def test_a_check_that_failed_after_the_swap_is_an_incident_until_the_next_genera
     record, _ = commit_attempt(world.services, attempt.id)
     state = feed_state(world)
     assert [r.check for r in state.failed_after_swap] == ["target_rows"]
-    (incident,) = [
-        i for i in find_incidents(datetime.now(UTC), state) if i.kind is IncidentKind.CHECKS_FAILED_AFTER_SWAP
-    ]
+    (incident,) = [i for i in find_incidents(datetime.now(UTC), state) if i.name == "target_drift-after_swap-1"]
     assert (incident.since, "target_rows: " in incident.what) == (record.swapped_at, True)
     assert "roll back to generation [1]" in incident.next_step
     world.publish(world.land(8, [row(8, 1), row(8, 2)]))

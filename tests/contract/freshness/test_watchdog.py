@@ -10,9 +10,14 @@ from unittest.mock import Mock
 import pytest
 
 from dedup_clone.contract.errors import AlertNotSent, ConfigurationError
-from dedup_clone.freshness import feed_state, read_feed_state
-from dedup_clone.freshness.incident import IncidentKind
-from dedup_clone.freshness.incident_records import IncidentRecord, IncidentRecords, write_incident_records
+from dedup_clone.freshness import evaluation, read_feed_state
+from dedup_clone.freshness.incident import (
+    Incident,
+    IncidentKind,
+    IncidentRecord,
+    IncidentRecords,
+    write_incident_records,
+)
 from dedup_clone.freshness.verdict import FreshnessStatus, FreshnessVerdict, read_summaries
 from dedup_clone.operations.rollback import RollbackRequest, prepare
 from dedup_clone.orchestration.watchdog import feed_check as watchdog
@@ -34,18 +39,17 @@ def dog(world: FeedOnStandIn, monkeypatch: pytest.MonkeyPatch, caplog: pytest.Lo
 
 
 MINUTE = timedelta(minutes=1)
-AT_RISK = "sla_at_risk"
 
 
 def test_a_late_delivery_gives_one_warning_one_miss_one_recovery(dog: Watchdog) -> None:
     name = dog.world.land(7, [row(7, 1)])
     assert dog.check() == []
-    assert dog.check(later=40 * MINUTE) == [f"WARNING: {AT_RISK}"]
+    assert dog.check(later=40 * MINUTE) == ["WARNING: late"]
     assert dog.check(later=45 * MINUTE) == []
-    assert dog.check(later=61 * MINUTE) == ["ALERT: sla_missed"]
+    assert dog.check(later=61 * MINUTE) == ["ALERT: late"]
     assert dog.check(later=66 * MINUTE) == []
     dog.world.publish(name)
-    assert dog.check(later=71 * MINUTE) == ["RECOVERED: sla_missed"]
+    assert dog.check(later=71 * MINUTE) == ["RECOVERED: late"]
     assert "Readers see: snapshot 7" in dog.caplog.text
     assert dog.check(later=76 * MINUTE) == []
 
@@ -55,9 +59,9 @@ def test_a_publish_that_is_slow_is_told_with_its_run_before_and_after_the_sla(do
     attempt = dog.world.resolve(name, run_id="slow")
     dog.world.running = {"slow"}
     assert dog.check(later=10 * MINUTE) == []
-    assert dog.check(later=56 * MINUTE) == [f"WARNING: {AT_RISK}"]
+    assert dog.check(later=56 * MINUTE) == ["WARNING: late"]
     dog.world.deduplicate(attempt)
-    assert dog.check(later=61 * MINUTE) == ["ALERT: sla_missed"]
+    assert dog.check(later=61 * MINUTE) == ["ALERT: late"]
     message = dog.caplog.text
     assert (
         "61 min ago, and is not live; the freshness SLA is 60 min. Run [slow] has held the lease for 61 min" in message
@@ -66,7 +70,7 @@ def test_a_publish_that_is_slow_is_told_with_its_run_before_and_after_the_sla(do
     dog.world.load(attempt)
     dog.world.swap(attempt, dog.world.check(attempt))
     dog.world.commit(attempt)
-    assert dog.check(later=66 * MINUTE) == ["RECOVERED: sla_missed"]
+    assert dog.check(later=66 * MINUTE) == ["RECOVERED: late"]
 
 
 def test_an_overdue_arrival_is_one_alert_and_one_recovery(dog: Watchdog) -> None:
@@ -83,10 +87,10 @@ def test_an_overdue_arrival_is_one_alert_and_one_recovery(dog: Watchdog) -> None
 
 def test_a_paused_dag_is_one_alert_and_one_recovery(dog: Watchdog) -> None:
     dog.airflow.paused = {dog.setup.dag_id("watch"), dog.setup.dag_id("publish")}
-    assert sorted(dog.check()) == ["ALERT: publish_paused", "ALERT: watch_paused"]
+    assert sorted(dog.check()) == ["ALERT: stopped-publish_paused", "ALERT: stopped-watch_paused"]
     assert dog.check(later=5 * MINUTE) == []
     dog.airflow.paused = {dog.setup.dag_id("publish")}
-    assert dog.check(later=10 * MINUTE) == ["RECOVERED: watch_paused"]
+    assert dog.check(later=10 * MINUTE) == ["RECOVERED: stopped-watch_paused"]
 
 
 def test_the_check_writes_the_index_of_the_page_if_no_run_did(dog: Watchdog) -> None:
@@ -109,7 +113,7 @@ def test_a_run_that_failed_often_is_reported_once_until_one_succeeds(dog: Watchd
     first = f"publish__{name.replace('-', '__')}"
     dag_id, ended = dog.setup.dag_id("publish"), datetime.now(UTC)
     dog.airflow.add_run(dag_id, first, "failed", end_date=ended)
-    assert dog.check() == [f"WARNING: {AT_RISK}"]
+    assert dog.check() == ["WARNING: late"]
     assert "The next run starts at " in dog.caplog.text
     for number in (2, 3, 4):
         dog.airflow.add_run(dag_id, f"{first}__{number}", "failed", end_date=ended)
@@ -118,7 +122,7 @@ def test_a_run_that_failed_often_is_reported_once_until_one_succeeds(dog: Watchd
     dog.airflow.add_run(dag_id, f"{first}__5")
     assert dog.check(later=8 * MINUTE) == []
     dog.world.publish(name)
-    assert dog.check(later=10 * MINUTE) == [f"RECOVERED: {AT_RISK}", "RECOVERED: publish_failed"]
+    assert dog.check(later=10 * MINUTE) == ["RECOVERED: late", "RECOVERED: publish_failed"]
 
 
 def test_a_publish_that_fails_before_it_has_the_lease_is_told_at_once(dog: Watchdog) -> None:
@@ -134,7 +138,7 @@ def test_a_publish_that_fails_before_it_has_the_lease_is_told_at_once(dog: Watch
         world.resolve(name, run_id=run_id)
     assert dog.check() == []
     dog.airflow.add_run(dog.setup.dag_id("publish"), run_id, "failed", end_date=datetime.now(UTC))
-    assert dog.check(later=MINUTE) == [f"WARNING: {AT_RISK}"]
+    assert dog.check(later=MINUTE) == ["WARNING: late"]
     assert f"the log of run [{run_id}] says why" in dog.caplog.text
     assert verdict_of(world).status is FreshnessStatus.AT_RISK
 
@@ -155,10 +159,10 @@ def test_a_publish_that_ended_between_swap_and_commit_is_told_with_what_readers_
     world.running = set()
     if state:
         dog.airflow.add_run(dog.setup.dag_id("publish"), run_id, state, end_date=datetime.now(UTC))
-    assert dog.check(later=MINUTE) == [f"WARNING: {AT_RISK}"]
+    assert dog.check(later=MINUTE) == ["WARNING: late"]
     assert "Readers see: generation 2, which run" in dog.caplog.text
     assert isinstance(resolve(world.services, world.publish_request(name, run_id=f"{run_id}__2")), str)
-    assert dog.check(later=3 * MINUTE) == [f"RECOVERED: {AT_RISK}"]
+    assert dog.check(later=3 * MINUTE) == ["RECOVERED: late"]
     assert verdict_of(world).headline.startswith("Readers see snapshot 8 (generation 2), which arrived ")
 
 
@@ -171,10 +175,10 @@ def test_a_lease_that_an_ended_run_left_is_told_at_once_if_no_delivery_waits(dog
     world.running = {"by-hand"}
     assert dog.check() == []
     world.running = set()
-    assert dog.check(later=MINUTE) == ["ALERT: lease_held"]
+    assert dog.check(later=MINUTE) == ["ALERT: stopped-lease_held"]
     assert attempt.generation == 3
     recover(world.services, dag_id="other", run_id="other")
-    assert dog.check(later=3 * MINUTE) == ["RECOVERED: lease_held"]
+    assert dog.check(later=3 * MINUTE) == ["RECOVERED: stopped-lease_held"]
 
 
 def test_a_run_that_gives_the_lease_back_during_the_check_is_not_reported(
@@ -192,15 +196,22 @@ def test_a_run_that_gives_the_lease_back_during_the_check_is_not_reported(
     assert dog.check() == []
 
 
-@pytest.mark.parametrize("kind", ["target_drift", "target_materialized_view", "job_pending"])
-def test_what_only_bigquery_tells_stays_open_while_bigquery_does_not_answer(dog: Watchdog, kind: str) -> None:
+TOLD_BY_BIGQUERY = (
+    incident(IncidentKind.TARGET_DRIFT),
+    incident(IncidentKind.STOPPED, "materialized_view"),
+    incident(IncidentKind.STOPPED, "job_pending"),
+)
+
+
+@pytest.mark.parametrize("found", TOLD_BY_BIGQUERY, ids=lambda found: found.name)
+def test_what_only_bigquery_tells_stays_open_while_bigquery_does_not_answer(dog: Watchdog, found: Incident) -> None:
     services = dog.world.services
-    records = IncidentRecords((IncidentRecord(incident(IncidentKind(kind)), told=("log",)),))
+    records = IncidentRecords((IncidentRecord(found, told={"log": found.severity}),))
     write_incident_records(services.store, services.feed.feed, records)
     dog.later = 5 * MINUTE
     check_feed(dog.setup, Mock(bigquery_answers=False))
     assert dog.titles() == []
-    assert dog.check(later=10 * MINUTE) == [f"RECOVERED: {kind}"]
+    assert dog.check(later=10 * MINUTE) == [f"RECOVERED: {found.name}"]
 
 
 def test_drift_stays_in_the_verdict_since_it_began_while_bigquery_does_not_answer(dog: Watchdog) -> None:
@@ -221,20 +232,23 @@ def test_drift_stays_in_the_verdict_since_it_began_while_bigquery_does_not_answe
 def test_an_open_refusal_is_not_reported_as_ended_because_there_are_too_many(
     dog: Watchdog, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for module in (feed_state, read_feed_state):
+    for module in (evaluation, read_feed_state):
         monkeypatch.setattr(module, "REFUSALS_READ", 2)
     world = dog.world
 
-    def refuse(snapshot_id: int) -> None:
+    def refuse(snapshot_id: int) -> str:
         name = world.land(snapshot_id, [row(snapshot_id, 1)])
         (refused,) = [d for d in world.services.arrivals.deliveries() if d.name == name]
         world.services.arrivals.refuse(Refusal(refused, "NULL keys", "run", datetime.now(UTC)))
+        return name
 
+    names = []
     for count, snapshot_id in enumerate((7, 8, 9)):
-        refuse(snapshot_id)
-        assert dog.check(later=count * 5 * MINUTE) == ["ALERT: delivery_refused"]
+        name = refuse(snapshot_id)
+        names.append(name)
+        assert dog.check(later=count * 5 * MINUTE) == [f"ALERT: refused-{name}"]
     world.publish(world.land(10, [row(10, 1)]))
-    assert dog.check(later=20 * MINUTE) == ["RECOVERED: delivery_refused"] * 3
+    assert dog.check(later=20 * MINUTE) == [f"RECOVERED: refused-{name}" for name in names]
 
 
 def test_another_environment_checks_nothing_of_the_feed_and_says_who_does(
@@ -261,11 +275,11 @@ def break_notifiers(dog: Watchdog) -> None:
 def test_a_failed_notifier_fails_the_task_which_stored_the_verdict_and_is_tried_again(dog: Watchdog) -> None:
     break_notifiers(dog)
     dog.airflow.paused = {dog.setup.dag_id("watch")}
-    for later, titles in ((0, ["ALERT: watch_paused"]), (5, [])):  # the log was reached before
+    for later, titles in ((0, ["ALERT: stopped-watch_paused"]), (5, [])):  # the log was reached before
         with pytest.raises(AlertNotSent, match=r"nowhere\.Notifier"):
             dog.check(later=later * MINUTE)
         assert dog.titles() == titles
-    assert [i.kind for i in verdict_of(dog.world).incidents] == [IncidentKind.WATCH_PAUSED]
+    assert [i.kind for i in verdict_of(dog.world).incidents] == [IncidentKind.STOPPED]
 
 
 def verdict_of(world: FeedOnStandIn) -> FreshnessVerdict:
@@ -286,7 +300,7 @@ def test_each_check_stores_its_verdict_and_emits_metrics(dog: Watchdog) -> None:
     dog.world.land(8, [row(8, 1)])
     dog.check(later=61 * MINUTE)
     verdict = verdict_of(dog.world)
-    assert (verdict.status, [i.kind for i in verdict.incidents]) == (FreshnessStatus.LATE, [IncidentKind.SLA_MISSED])
+    assert (verdict.status, [i.kind for i in verdict.incidents]) == (FreshnessStatus.LATE, [IncidentKind.LATE])
     assert verdict.checked_at - datetime.now(UTC) > 60 * MINUTE
     # Other tests' feeds are in the same bucket.
     assert read_summaries(dog.world.services.store)[dog.world.feed.feed] == verdict.summary

@@ -32,8 +32,8 @@ Remedy = Callable[[World, str], None]
 def reported(world: World) -> str:
     """What the watchdog reports, with the next steps; of a live feed not that the next snapshot waits for a person."""
     is_live = world.state.generation is not None
-    found = [one for one in operations.incidents(world) if not (is_live and "sla_" in one.kind)]
-    return "\n".join(f"{one.kind}: {one.what} Next: {one.next_step}" for one in found)
+    found = [one for one in operations.incidents(world) if not (is_live and one.kind == "late")]
+    return "\n".join(f"{one.name}: {one.what} Next: {one.next_step}" for one in found)
 
 
 def refusal(world: World, publish: Callable[[], object]) -> str:

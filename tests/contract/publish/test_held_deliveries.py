@@ -155,13 +155,13 @@ def test_page_and_alert_say_what_is_held_until_a_person_discards_it(
     titles = dog.check()
     assert [title for title in titles if "held" in title]
     incidents = feed.state.read("incidents.json")["records"]
-    (incident,) = [found["incident"] for found in incidents if found["incident"]["kind"] == "delivery_held"]
+    (incident,) = [found["incident"] for found in incidents if found["incident"]["kind"] == "publish_failed"]
     assert (incident["subject"], incident["run_id"]) == (garbage, "both")
     assert f"delivery [{garbage}] of snapshot 4 is held" in incident["what"]
     assert f"together with [{clean}]" in incident["what"]
     verdict = feed.state_of("_freshness").read(f"{feed.feed.feed}.json")
     assert verdict["readers_see"].startswith("snapshot 5 (generation ")
-    assert [found["kind"] for found in verdict["incidents"]] == ["delivery_held"]
+    assert [found["kind"] for found in verdict["incidents"]] == ["publish_failed"]
     assert "new_share" in incident["what"]
     (held,) = feed.state.index["held"]
     assert (held["delivery"]["snapshot_id"], held["run_id"]) == (4, "both")

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from dedup_clone.freshness.metrics import feed_metrics, gauges_line
+from dedup_clone.orchestration.watchdog.feed_check import feed_metrics, gauges_line
 from dedup_clone.settings.freshness_settings import ExpectedArrivals
 from deploy.environment_settings import REPOSITORY, read_environment, read_profile
 from deploy.grants import Bucket, bucket_condition, read_grants

@@ -13,7 +13,8 @@ from dedup_clone.contract.delivery import Delivery
 from dedup_clone.contract.kind import Kind
 from dedup_clone.freshness.evaluation import evaluate, find_incidents
 from dedup_clone.freshness.feed_state import FeedState, PendingJob
-from dedup_clone.freshness.incident import STOPPED_BY_CHECK, IncidentKind
+from dedup_clone.freshness.incident import Incident, IncidentKind, Severity
+from dedup_clone.freshness.sla_checks import STOPPED_BY_CHECK
 from dedup_clone.freshness.verdict import FreshnessStatus
 from dedup_clone.settings.freshness_settings import ExpectedArrivals
 from dedup_clone.state.audits import AuditOutcome
@@ -52,11 +53,11 @@ CASES: dict[str, tuple[FeedState, list[str]]] = {
     # -- the SLA: 25 minutes usually pass between lease and swap, the next check comes in 5
     "a delivery has just come": (feed_state(waiting=(waits(minutes(1)),)), []),
     "it waits, and may just make it": (feed_state(waiting=(waits(minutes(30)),)), []),
-    "it waits, and will not make it": (feed_state(waiting=(waits(minutes(31)),)), ["sla_at_risk"]),
+    "it waits, and will not make it": (feed_state(waiting=(waits(minutes(31)),)), ["late warning"]),
     "its run is half way": (feed_state(waiting=(waits(minutes(40)),), current=current(intent(minutes(12)))), []),
     "its run is slow": (
         feed_state(waiting=(waits(minutes(51)),), current=current(intent(minutes(46)))),
-        ["sla_at_risk"],
+        ["late warning"],
     ),
     "its run loads in time": (
         feed_state(waiting=(waits(minutes(49)),), current=current(intent(minutes(44), "sales-8-x-load-1"))),
@@ -64,19 +65,19 @@ CASES: dict[str, tuple[FeedState, list[str]]] = {
     ),
     "its run loads too late": (
         feed_state(waiting=(waits(minutes(51)),), current=current(intent(minutes(46), "sales-8-x-load-1"))),
-        ["sla_at_risk"],
+        ["late warning"],
     ),
     "a rollback is in its way": (
         feed_state(waiting=(waits(minutes(31)),), current=current(intent(minutes(1), kind=Kind.ROLLBACK))),
-        ["sla_at_risk"],
+        ["late warning"],
     ),
     "there is no baseline yet: half the SLA counts": (
         feed_state(waiting=(waits(minutes(26)),), history=(record(),)),
-        ["sla_at_risk"],
+        ["late warning"],
     ),
     "its last attempt failed": (
         feed_state(waiting=(waits(minutes(1)),), failures=(record(8, reason="check [new_share] failed"),)),
-        ["sla_at_risk"],
+        ["late warning"],
     ),
     "its last attempt failed, and a publish is running": (
         feed_state(
@@ -86,11 +87,11 @@ CASES: dict[str, tuple[FeedState, list[str]]] = {
     ),
     "its run waits for an approval": (
         feed_state(waiting=(waits(minutes(1)),), current=current(replace(intent(minutes(0)), waits_for_approval=True))),
-        ["sla_at_risk"],
+        ["late warning"],
     ),
     "its run failed before it acquired the lease, and is repeated": (
         feed_state(waiting=(waits(minutes(1)),), failed_run=REPEATED),
-        ["sla_at_risk"],
+        ["late warning"],
     ),
     "its run failed and could not give the lease back": (
         feed_state(
@@ -99,17 +100,17 @@ CASES: dict[str, tuple[FeedState, list[str]]] = {
             current=current(replace(intent(minutes(0)), run_id=REPEATED.run_id)),
             lease_holder_running=False,
         ),
-        ["sla_at_risk"],
+        ["late warning"],
     ),
     "an attempt of another delivery failed": (
         feed_state(waiting=(waits(minutes(1)),), failures=(record(6, reason="dead"),)),
         [],
     ),
-    "the SLA is missed": (feed_state(waiting=(waits(minutes(60.1)),)), ["sla_missed"]),
-    "the oldest counts": (feed_state(waiting=(waits(minutes(1), 9), waits(minutes(61), 8))), ["sla_missed"]),
+    "the SLA is missed": (feed_state(waiting=(waits(minutes(60.1)),)), ["late"]),
+    "the oldest counts": (feed_state(waiting=(waits(minutes(1), 9), waits(minutes(61), 8))), ["late"]),
     "it counts although it is not registered": (
         feed_state(waiting=(waits(minutes(61), registered=False),)),
-        ["sla_missed", "watch_idle"],
+        ["late", "stopped-watch_idle"],
     ),
     # -- arrivals and age
     "expected, and there": (feed_state(expected=DAILY, arrivals=(NOW - minutes(62),)), []),
@@ -122,11 +123,14 @@ CASES: dict[str, tuple[FeedState, list[str]]] = {
         feed_state(expected=DAILY, arrivals=(), live=None, history=(), current=current(generation=None)),
         ["arrival_overdue"],
     ),
-    "older than tolerated": (feed_state(max_age_minutes=119), ["target_too_old"]),
+    "older than tolerated": (feed_state(max_age_minutes=119), ["late-too_old"]),
     "as old as tolerated": (feed_state(max_age_minutes=120), []),
     # -- DAGs and lease
-    "watch is paused": (feed_state(watch_dag=activity(is_paused=True, has_active_run=False)), ["watch_paused"]),
-    "watch failed, and failed since": (feed_state(watch_dag=activity(failed_at=NEW_FAILURE)), ["watch_failing"]),
+    "watch is paused": (feed_state(watch_dag=activity(is_paused=True, has_active_run=False)), ["stopped-watch_paused"]),
+    "watch failed, and failed since": (
+        feed_state(watch_dag=activity(failed_at=NEW_FAILURE)),
+        ["stopped-watch_failing"],
+    ),
     "watch failed, and has recovered": (feed_state(watch_dag=activity(failed_at=OLD_FAILURE)), []),
     "watch failed, and a later run waits for a marker": (
         feed_state(watch_dag=activity(failed_at=NEW_FAILURE, is_deferred=True)),
@@ -134,7 +138,7 @@ CASES: dict[str, tuple[FeedState, list[str]]] = {
     ),
     "watch has a run that does not register what has landed": (
         feed_state(watch_dag=activity(is_deferred=True), waiting=(waits(minutes(11), registered=False),)),
-        ["watch_idle"],
+        ["stopped-watch_idle"],
     ),
     "watch has a run that may still register what has landed": (
         feed_state(watch_dag=activity(), waiting=(waits(minutes(9), registered=False),)),
@@ -142,38 +146,41 @@ CASES: dict[str, tuple[FeedState, list[str]]] = {
     ),
     "watch failed and was not started again": (
         feed_state(watch_dag=activity(failed_at=NOW - minutes(11), has_active_run=False)),
-        ["watch_failing", "watch_idle"],
+        ["stopped-watch_failing", "stopped-watch_idle"],
     ),
     "watch is between two runs": (
         feed_state(watch_dag=activity(has_active_run=False, succeeded_at=NOW - minutes(1))),
         [],
     ),
-    "watch is not scheduled any more": (feed_state(watch_dag=activity(has_active_run=False)), ["watch_idle"]),
+    "watch is not scheduled any more": (feed_state(watch_dag=activity(has_active_run=False)), ["stopped-watch_idle"]),
     "watch is new": (feed_state(watch_dag=activity(has_active_run=False, succeeded_at=None)), []),
     "watch never ran although a marker waits": (
         feed_state(
             watch_dag=activity(has_active_run=False, succeeded_at=None), waiting=(waits(minutes(11), registered=False),)
         ),
-        ["watch_idle"],
+        ["stopped-watch_idle"],
     ),
     "Airflow does not know the DAGs yet": (feed_state(watch_dag=None, publish_dag=None), []),
     "no run is left for a delivery that waits": (
         feed_state(failed_run=GIVEN_UP),
         ["publish_failed"],
     ),
-    "publish is paused": (feed_state(publish_dag=activity("sales_publish", is_paused=True)), ["publish_paused"]),
+    "publish is paused": (
+        feed_state(publish_dag=activity("sales_publish", is_paused=True)),
+        ["stopped-publish_paused"],
+    ),
     "the lease is held for a while": (feed_state(current=current(intent(minutes(59)))), []),
     "a dead run holds the lease, and none comes to recover its attempt": (
         feed_state(current=current(intent(minutes(1))), lease_holder_running=False),
-        ["lease_held"],
+        ["stopped-lease_held"],
     ),
     "a dead run holds the lease, and the run of a waiting delivery recovers its attempt": (
         feed_state(current=current(intent(minutes(1))), lease_holder_running=False, waiting=(waits(minutes(2)),)),
-        ["sla_at_risk"],
+        ["late warning"],
     ),
     "a dead run holds the lease although deliveries wait": (
         feed_state(current=current(intent(minutes(61))), lease_holder_running=False, waiting=(waits(minutes(1)),)),
-        ["sla_at_risk", "lease_held"],
+        ["late warning", "stopped-lease_held"],
     ),
     "a running run may take longer": (feed_state(current=current(intent(minutes(119))), lease_holder_running=True), []),
     "a run that waits for approval yields the lease": (
@@ -182,21 +189,21 @@ CASES: dict[str, tuple[FeedState, list[str]]] = {
     ),
     "a running run holds the lease too long": (
         feed_state(current=current(intent(minutes(121))), lease_holder_running=True),
-        ["lease_held"],
+        ["stopped-lease_held"],
     ),
     "a job waits, but not for long": (feed_state(pending_job=PendingJob("load-1", NOW - minutes(9), False)), []),
     "a job waits for more than a sixth of the SLA": (
         feed_state(pending_job=PendingJob("load-1", NOW - minutes(11), False)),
-        ["job_pending"],
+        ["stopped-job_pending warning"],
     ),
     # -- records
     "CURRENT was deleted": (
         feed_state(live=None, history=(), current=current(generation=None), target=None, lost_record="sales/CURRENT"),
-        ["records_lost"],
+        ["stopped-records_lost"],
     ),
     "the ledger record of the live generation was deleted": (
         feed_state(lost_record="sales/ledger/00000007-a.json"),
-        ["records_lost"],
+        ["reporting-records_lost warning"],
     ),
     # -- target
     "target is gone": (feed_state(target=target(None, table=None)), ["target_drift"]),
@@ -226,7 +233,7 @@ CASES: dict[str, tuple[FeedState, list[str]]] = {
             target=target(table(labels={"dedup_clone_generation": "8"}, clone_time=NOW)),
             lease_holder_running=False,
         ),
-        ["lease_held"],
+        ["stopped-lease_held"],
     ),
     "target is of an older generation while a run is running": (
         feed_state(current=current(intent(minutes(9))), target=target(table(labels={"dedup_clone_generation": "6"}))),
@@ -234,7 +241,7 @@ CASES: dict[str, tuple[FeedState, list[str]]] = {
     ),
     "a materialized view reads target": (
         feed_state(target=target(materialized_views=("totals",))),
-        ["target_materialized_view"],
+        ["stopped-materialized_view warning"],
     ),
     # -- contents
     "a partition was audited and is equal": (feed_state(audits=audits(EQUAL)), []),
@@ -243,22 +250,26 @@ CASES: dict[str, tuple[FeedState, list[str]]] = {
     # -- deliveries
     "two deliveries were refused": (
         feed_state(refused=(refused(8), refused(9))),
-        ["delivery_refused-8-1", "delivery_refused-9-1"],
+        ["refused-8-1", "refused-9-1"],
     ),
-    "a delivery is held": (feed_state(held=(held(8),)), ["delivery_held-8-1"]),
-    "a check after the swap failed": (feed_state(failed_after_swap=(MANY_NEW,)), ["checks_failed_after_swap-7"]),
+    "a delivery is held": (feed_state(held=(held(8),)), ["publish_failed-8-1"]),
+    "a check after the swap failed": (feed_state(failed_after_swap=(MANY_NEW,)), ["target_drift-after_swap-7"]),
     "a marker names no delivery": (
         feed_state(invalid_markers=(InvalidMarker("x/_SUCCESS", "gs://landing/x/_SUCCESS", 4711, NOW, "no id"),)),
-        ["invalid_marker-4711"],
+        ["refused-marker-4711 warning"],
     ),
 }
+
+
+def name_and_warning(incident: Incident) -> str:
+    return f"{incident.name} warning" if incident.severity is Severity.WARNING else incident.name
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda name: name.replace(" ", "_"))
 def test_the_incidents_of_a_state(case: str) -> None:
     known, expected = CASES[case]
     found = find_incidents(NOW, known)
-    assert [incident.name for incident in found] == expected
+    assert [name_and_warning(incident) for incident in found] == expected
     for incident in found:
         assert incident.what
         assert incident.readers_see
@@ -266,43 +277,39 @@ def test_the_incidents_of_a_state(case: str) -> None:
         assert incident.since <= NOW
 
 
-def test_each_kind_has_a_case_but_those_that_are_found_elsewhere() -> None:
-    """A command tests the notifiers.
-
-    A feed whose file is invalid, or that cannot be checked, has no state; tables of all feeds belong to none.
-    """
+def test_each_kind_has_a_case() -> None:
+    """Those of `stopped` and `reporting` that need no state of a feed: tests/contract/freshness/test_all_feeds.py."""
     seen = {incident.kind for known, _ in CASES.values() for incident in find_incidents(NOW, known)}
-    elsewhere = {"alert_test", "feed_file_invalid", "feed_not_checked"}
-    assert set(IncidentKind) - seen == elsewhere | {"rows_not_loaded"}
+    assert seen == set(IncidentKind)
 
 
 STOPPED = feed_state(waiting=(waits(minutes(1)),), failures=(record(8, reason="stopped"),), failed_checks=(MANY_NEW,))
 GONE = CheckResult("target_is_parent", Level.FAIL, "absent", "generation 7", "restore target.")
 DEAD = feed_state(current=current(intent(minutes(121))), lease_holder_running=False)
 PENDING = PendingJob("merge-1", NOW - minutes(30), True)
-# Each: a state, the kind of one of its incidents, and what it says: what is wrong, or what to do.
+# Each: a state, the name of one of its incidents, and what it says: what is wrong, or what to do.
 SAID: list[tuple[FeedState, str, list[str]]] = [
     (
         feed_state(waiting=(waits(minutes(75)),), current=current(intent(minutes(40), "sales-8-x-load-1"))),
-        "sla_missed",
+        "late",
         ["snapshot 8 arrived 2026-06-15 10:45:00 UTC, 75 min ago", "for 40 min; last step: sales-8-x-load-1."],
     ),
     (
         feed_state(waiting=(waits(minutes(75)),), failures=(record(8, reason="check [new_share] failed"),)),
-        "sla_missed",
+        "late",
         ["The last attempt failed: check [new_share] failed.", "clear that run from its first task"],
     ),
-    (STOPPED, "sla_at_risk", [STOPPED_BY_CHECK, "replay it and accept [new_share] with a reason"]),
+    (STOPPED, "late", [STOPPED_BY_CHECK, "replay it and accept [new_share] with a reason"]),
     (
         replace(STOPPED, current=current(replace(intent(minutes(1)), waits_for_approval=True))),
-        "sla_at_risk",
+        "late",
         ["Run [run-8] waits for an approval.", "approve or reject"],
     ),
-    (replace(STOPPED, failed_checks=(MANY_NEW, GONE)), "sla_at_risk", ["[target_is_parent]: restore target."]),
-    (DEAD, "lease_held", ["is not running any more"]),
-    (replace(DEAD, lease_holder_running=True), "lease_held", ["is running: nothing else can be published."]),
-    (feed_state(waiting=(waits(minutes(31)),)), "sla_at_risk", ["usually takes 25 min", "watch the publish run"]),
-    (feed_state(waiting=(waits(minutes(31)),), history=()), "sla_at_risk", ["is assumed to take 30 min"]),
+    (replace(STOPPED, failed_checks=(MANY_NEW, GONE)), "late", ["[target_is_parent]: restore target."]),
+    (DEAD, "stopped-lease_held", ["is not running any more"]),
+    (replace(DEAD, lease_holder_running=True), "stopped-lease_held", ["is running: nothing else can be published."]),
+    (feed_state(waiting=(waits(minutes(31)),)), "late", ["usually takes 25 min", "watch the publish run"]),
+    (feed_state(waiting=(waits(minutes(31)),), history=()), "late", ["is assumed to take 30 min"]),
     (
         feed_state(failed_checks=(MANY_NEW,), failed_run=GIVEN_UP),
         "publish_failed",
@@ -310,10 +317,10 @@ SAID: list[tuple[FeedState, str, list[str]]] = [
     ),
     (
         feed_state(pending_job=PENDING),
-        "job_pending",
+        "stopped-job_pending",
         ["PENDING for 30 min, 50% of the freshness SLA", "DML statements"],
     ),
-    (feed_state(pending_job=replace(PENDING, is_statement=False)), "job_pending", ["slots"]),
+    (feed_state(pending_job=replace(PENDING, is_statement=False)), "stopped-job_pending", ["slots"]),
     (
         feed_state(target=target(table(labels={"dedup_clone_generation": "5"}))),
         "target_drift",
@@ -328,10 +335,10 @@ SAID: list[tuple[FeedState, str, list[str]]] = [
 ]
 
 
-@pytest.mark.parametrize(("state", "kind", "said"), SAID, ids=[said[0] for _, _, said in SAID])
-def test_an_incident_says_what_is_wrong_and_what_to_do(state: FeedState, kind: str, said: list[str]) -> None:
-    (found,) = [incident for incident in find_incidents(NOW, state) if incident.kind == kind]
-    if kind != "target_drift":
+@pytest.mark.parametrize(("state", "name", "said"), SAID, ids=[said[0] for _, _, said in SAID])
+def test_an_incident_says_what_is_wrong_and_what_to_do(state: FeedState, name: str, said: list[str]) -> None:
+    (found,) = [incident for incident in find_incidents(NOW, state) if incident.name == name]
+    if name != "target_drift":
         assert found.readers_see.startswith("snapshot 7 (generation 7), which arrived 2026-06-15 10:00:00 UTC")
     text = f"{found.what} {found.next_step}"
     assert [words for words in said if words not in text] == []

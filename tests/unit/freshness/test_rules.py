@@ -12,9 +12,13 @@ from dedup_clone.contract.kind import Kind
 from dedup_clone.freshness.arrival_checks import expected_times, overdue_times, to_utc
 from dedup_clone.freshness.durations import format_duration
 from dedup_clone.freshness.evaluation import find_incidents
-from dedup_clone.freshness.incident import STOPPED_BY_CHECK, Moment
-from dedup_clone.freshness.metrics import feed_metrics
-from dedup_clone.freshness.sla_checks import compute_baseline, describe_over_budget, remaining_time
+from dedup_clone.freshness.sla_checks import (
+    STOPPED_BY_CHECK,
+    compute_baseline,
+    describe_over_budget,
+    remaining_time,
+)
+from dedup_clone.orchestration.watchdog.feed_check import feed_metrics
 from dedup_clone.settings.freshness_settings import ExpectedArrivals
 from dedup_clone.state.audits import AuditOutcome
 from dedup_clone.state.current import Intent
@@ -23,23 +27,24 @@ from tests.shared.freshness_states import BEGAN, NOW, audits, current, feed_stat
 
 def test_the_beginning() -> None:
     assert BEGAN.text.splitlines() == [
-        "[sales] ALERT: sla_missed",
+        "[sales] ALERT: late",
         "What: snapshot 8 <b>is</b> not live.",
         "Since: 2026-06-15 12:00:00 UTC",
         "Readers see: snapshot 7",
         "Next: open the run.",
-        "Runbook: https://host/runbook.md#sla_missed",
+        "Runbook: https://host/runbook.md#late",
         "Airflow: https://airflow/dags/sales_publish",
     ]
 
 
 def test_the_end_and_a_stopped_publish() -> None:
-    ended = dataclasses.replace(BEGAN, moment=Moment.ENDED, ended_at=NOW + minutes(90))
-    assert ended.title == "[sales] RECOVERED: sla_missed"
+    ended = dataclasses.replace(BEGAN, ended_at=NOW + minutes(90))
+    assert ended.title == "[sales] RECOVERED: late"
     assert "Lasted: 2026-06-15 12:00:00 UTC to 2026-06-15 13:30:00 UTC (90 min)" in ended.text
     assert "Next: nothing." in ended.text
-    stopped = dataclasses.replace(BEGAN, what=f"snapshot 8 is not live. {STOPPED_BY_CHECK}.")
-    assert stopped.title == "[sales] ALERT: a check stopped the publish, sla_missed"
+    by_check = dataclasses.replace(BEGAN.incident, what=f"snapshot 8 is not live. {STOPPED_BY_CHECK}.")
+    stopped = dataclasses.replace(BEGAN, incident=by_check)
+    assert stopped.title == "[sales] ALERT: a check stopped the publish, late"
 
 
 def test_markup_in_data_is_text_in_mail() -> None:

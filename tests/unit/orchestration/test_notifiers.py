@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-import json
-import os
 import shutil
-import threading
-from collections.abc import Iterator
+import sys
+from collections.abc import Callable
 from dataclasses import replace
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from types import ModuleType
 from typing import Any, ClassVar
 
 import pytest
+import yaml
 from airflow.sdk import BaseNotifier
 
-from dedup_clone.freshness.incident import IncidentKind
-from dedup_clone.orchestration.watchdog.notifiers import AlertNotifiers, build_alert
+from dedup_clone.freshness.incident import Severity
+from dedup_clone.orchestration.watchdog.notifiers import MESSAGES, Alert, AlertNotifiers, build_alert, make_notifier
 from dedup_clone.settings.alert_settings import AlertSettings, NotifierSettings
 from deploy import alert_test
 from deploy.environment_settings import REPOSITORY
@@ -45,21 +44,37 @@ def seen() -> list[str]:
     return Recorder.seen
 
 
+@pytest.fixture
+def provider(monkeypatch: pytest.MonkeyPatch) -> Callable[[str, tuple[str, ...]], None]:
+    """Makes a notifier class importable that takes, and renders, these arguments."""
+
+    def add(class_path: str, fields: tuple[str, ...]) -> None:
+        def make(self: BaseNotifier, **given: Any) -> None:
+            BaseNotifier.__init__(self)
+            assert set(given) <= set(fields)
+            vars(self).update(given)
+
+        module_path, name = class_path.rsplit(".", 1)
+        module = ModuleType(module_path)
+        members = {"template_fields": fields, "__init__": make, "notify": lambda *_: None}
+        setattr(module, name, type(name, (BaseNotifier,), members))
+        monkeypatch.setitem(sys.modules, module_path, module)
+
+    return add
+
+
 @pytest.fixture(autouse=True)
 def importable(monkeypatch: pytest.MonkeyPatch) -> None:
     """Test modules have no name of their own to be imported by."""
-    import sys
-    from types import ModuleType
-
     module = ModuleType("notifiers_of_this_test")
     module.Recorder = Recorder  # type: ignore[attr-defined]
     monkeypatch.setitem(sys.modules, "notifiers_of_this_test", module)
 
 
-def settings(*subjects: str, **changes: Any) -> AlertSettings:
+def settings(*subjects: str) -> AlertSettings:
     path = "notifiers_of_this_test.Recorder"
     notifiers = tuple(NotifierSettings(class_path=path, arguments={"subject": s}) for s in subjects)
-    return AlertSettings(notifiers=notifiers, **changes)
+    return AlertSettings(notifiers=notifiers)
 
 
 def test_every_alert_is_logged(caplog: pytest.LogCaptureFixture) -> None:
@@ -70,20 +85,18 @@ def test_every_alert_is_logged(caplog: pytest.LogCaptureFixture) -> None:
 
 
 def test_a_notifier_class_gets_the_alert_into_its_templates(seen: list[str]) -> None:
-    notifiers = AlertNotifiers(settings("{{ alert.title }}", "{{ alert.feed }}/{{ alert.kind }}"))
+    notifiers = AlertNotifiers(settings("{{ alert.title }}", "{{ alert.feed }}/{{ alert.incident.kind }}"))
     assert len(notifiers.names) == 3
     assert notifiers.send(BEGAN, notifiers.names) == notifiers.names
-    assert seen == ["[sales] ALERT: sla_missed", "sales/sla_missed"]
+    assert seen == ["[sales] ALERT: late", "sales/late"]
     notifiers.send(BEGAN, notifiers.names[1:2])
-    assert seen[-1] == "[sales] ALERT: sla_missed"
+    assert seen[-1] == "[sales] ALERT: late"
 
 
 def test_a_notifier_that_fails_or_does_not_exist_is_recorded_and_the_next_one_still_called(seen: list[str]) -> None:
     missing = (NotifierSettings(class_path="nowhere.Notifier"),)
     known = settings("fail", "second")
-    notifiers = AlertNotifiers(
-        known.model_copy(update={"notifiers": missing + known.notifiers, "webhooks": ("nobody",)})
-    )
+    notifiers = AlertNotifiers(known.model_copy(update={"notifiers": missing + known.notifiers}))
     *_, second = notifiers.names
     assert notifiers.send(BEGAN, notifiers.names) == ("log", second)
     assert seen == ["second"]
@@ -91,138 +104,79 @@ def test_a_notifier_that_fails_or_does_not_exist_is_recorded_and_the_next_one_st
     assert "OSError: no route" in notifiers.failures.values()
 
 
-def test_the_mail_notifier_of_airflow_takes_the_documented_arguments() -> None:
-    mail = NotifierSettings(
-        class_path="airflow.providers.smtp.notifications.smtp.SmtpNotifier",
-        arguments={"to": ["ops@example.org"], "subject": "{{ alert.title }}", "html_content": "{{ alert.html }}"},
-    )
-    notifiers = AlertNotifiers(AlertSettings(notifiers=(mail,)))
-    notifier: Any = notifiers._factories[notifiers.names[1]]()
-    notifier.render_template_fields({"alert": BEGAN})
-    assert notifier.subject == "[sales] ALERT: sla_missed"
-    assert "&lt;b&gt;is&lt;/b&gt;" in notifier.html_content
-
-
 ENDED = replace(BEGAN, ended_at=NOW)
+SLACK, MAIL, APPRISE, PAGERDUTY = MESSAGES
 
 
-class Hook(BaseHTTPRequestHandler):
-    posts: ClassVar[list[tuple[str, dict[str, str], dict[str, Any]]]] = []
-    status: ClassVar[int] = 200
-
-    def do_POST(self) -> None:
-        body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-        self.posts.append((self.path, dict(self.headers), body))
-        self.send_response(self.status)
-        self.end_headers()
-
-    def log_message(self, *arguments: Any) -> None:
-        pass
+def arguments(class_path: str, alert: Alert, **given: Any) -> dict[str, Any]:
+    """What a notifier of this class would send: its templates rendered as Airflow renders them."""
+    notifier = make_notifier(NotifierSettings(class_path=class_path, arguments=given))
+    notifier.render_template_fields({"alert": alert})
+    return dict(vars(notifier))
 
 
-@pytest.fixture
-def hook(monkeypatch: pytest.MonkeyPatch) -> Iterator[type[Hook]]:
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Hook)
-    threading.Thread(target=server.serve_forever, daemon=True).start()
-    connection = {
-        "conn_type": "http",
-        "schema": "http",
-        "host": "127.0.0.1",
-        "port": server.server_port,
-        "password": "s3cret",
-        "extra": {"path": "/hooks/x", "headers": {"X-Team": "data"}, "fields": {"routing_key": "KEY"}},
-    }
-    monkeypatch.setenv("AIRFLOW_CONN_CHAT", json.dumps(connection))
-    Hook.posts.clear()
-    Hook.status = 200
-    yield Hook
-    server.shutdown()
-    server.server_close()
+@pytest.mark.parametrize(("class_path", "fields"), [(path, tuple(fields)) for path, fields in MESSAGES.items()])
+def test_the_notifiers_of_the_providers_get_the_message_without_being_told_it(
+    class_path: str, fields: tuple[str, ...], provider: Any
+) -> None:
+    """A class of the same fields takes the place of providers that the tests do not install."""
+    provider(class_path, (*fields, "connection"))
+    sent = arguments(class_path, BEGAN, connection="on_call")
+    assert sent["connection"] == "on_call"
+    assert BEGAN.title in str(sent)
+    assert "{{" not in str(sent)
 
 
-def test_a_webhook_gets_the_alert_as_json_with_the_login_of_its_connection(hook: type[Hook]) -> None:
-    notifiers = AlertNotifiers(AlertSettings(webhooks=("chat",)))
-    assert notifiers.send(BEGAN, notifiers.names) == ("log", "webhook chat")
-    ((path, headers, body),) = hook.posts
-    assert (path, headers["Authorization"], headers["X-Team"]) == ("/hooks/x", "Bearer s3cret", "data")
-    assert body["text"] == BEGAN.text
-    assert (body["feed"], body["kind"], body["moment"], body["since"]) == (
-        "sales",
-        "sla_missed",
-        "began",
-        "2026-06-15T12:00:00+00:00",
-    )
+def test_pagerduty_opens_and_closes_one_incident(provider: Any) -> None:
+    """The fields of "Send an event", Events API v2."""
+    provider(PAGERDUTY, tuple(MESSAGES[PAGERDUTY]))
+    warning = replace(BEGAN, incident=replace(BEGAN.incident, severity=Severity.WARNING))
+    began, ended, before = (arguments(PAGERDUTY, alert) for alert in (BEGAN, ENDED, warning))
+    assert (began["action"], ended["action"]) == ("trigger", "resolve")
+    assert {sent["dedup_key"] for sent in (began, ended, before)} == {"dedup-clone/sales/late"}
+    assert (began["severity"], before["severity"]) == ("critical", "warning")
+    assert began["custom_details"] == {"text": BEGAN.text}
 
 
-def test_one_json_is_an_event_of_pagerduty_and_a_message_of_slack(hook: type[Hook]) -> None:
-    """The fields of "Send an event", Events API v2. Slack requires `text`, and ignores fields that it does not know."""
-    notifiers = AlertNotifiers(AlertSettings(webhooks=("chat",)))
-    for alert in (BEGAN, ENDED):
-        assert notifiers.send(alert, ("webhook chat",)) == ("webhook chat",), notifiers.failures
-    began, ended = (body for _, _, body in hook.posts)
-    assert (began["event_action"], ended["event_action"]) == ("trigger", "resolve")
-    assert began["dedup_key"] == ended["dedup_key"] == "dedup-clone/sales/sla_missed"
-    assert {"summary", "source", "severity"} <= began["payload"].keys()
-    assert (began["payload"]["severity"], began["routing_key"]) == ("critical", "KEY")
-    assert began["payload"]["custom_details"] == {"text": BEGAN.text}
-    assert [body["text"] for body in (began, ended)] == [BEGAN.text, ENDED.text]
-    parts_of_slack = {"attachments", "blocks", "channel", "icon_emoji", "mrkdwn", "thread_ts", "username"}
-    assert not parts_of_slack & began.keys()
+def test_mail_has_the_text_and_other_arguments_can_be_given() -> None:
+    sent = arguments(MAIL, BEGAN, to=["ops@example.org"])
+    assert (sent["subject"], sent["to"]) == ("[sales] ALERT: late", ["ops@example.org"])
+    assert "&lt;b&gt;is&lt;/b&gt;" in sent["html_content"]
+    assert arguments(MAIL, BEGAN, to="a@b.c", subject="{{ alert.feed }}")["subject"] == "sales"
 
 
-def test_a_warning_and_the_alert_that_it_turns_into_have_one_key() -> None:
-    at_risk = replace(BEGAN, kind=IncidentKind.SLA_AT_RISK, incident="sla_at_risk")
-    assert at_risk.dedup_key == BEGAN.dedup_key
-    refused = replace(BEGAN, kind=IncidentKind.DELIVERY_REFUSED, incident="delivery_refused-7-1")
-    assert refused.dedup_key == "dedup-clone/sales/delivery_refused-7-1"
+def test_braces_in_data_are_text(provider: Any) -> None:
+    provider(SLACK, ("text",))
+    braces = replace(BEGAN, incident=replace(BEGAN.incident, what="column [{{ 1 + 1 }}] is new"))
+    assert "column [{{ 1 + 1 }}] is new" in arguments(SLACK, braces)["text"]
 
 
-def send_test_alert(folder: Path, profile: str) -> int:
-    """The command's exit status. `profile`: the section `alerts` of the local profile."""
+def send_test_alert(folder: Path, *subjects: str) -> int:
+    """The command's exit status, with a notifier in the local profile for each subject."""
     shutil.copytree(REPOSITORY / "dags/profiles", folder / "profiles", dirs_exist_ok=True)
     local = folder / "profiles/local.yaml"
-    local.write_text((REPOSITORY / "dags/profiles/local.yaml").read_text() + profile)
+    named = settings(*subjects).model_dump(mode="json", include={"notifiers"})
+    profile = yaml.safe_load((REPOSITORY / "dags/profiles/local.yaml").read_text())
+    local.write_text(yaml.safe_dump({**profile, "alerts": named}))
     return alert_test.main(folder)
 
 
 def test_a_test_alert_reaches_everybody_with_both_messages(
-    hook: type[Hook], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    seen: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert send_test_alert(tmp_path, "alerts: {webhooks: [chat]}") == 0
-    assert [body["event_action"] for _, _, body in hook.posts] == ["trigger", "resolve"]
-    assert [body["title"] for _, _, body in hook.posts] == [
-        "[alert-test] ALERT: alert_test",
-        "[alert-test] RECOVERED: alert_test",
-    ]
-    assert "to [log], [webhook chat]." in capsys.readouterr().out
+    assert send_test_alert(tmp_path, "{{ alert.title }}") == 0
+    assert seen == ["[alert-test] ALERT: reporting-alert_test", "[alert-test] RECOVERED: reporting-alert_test"]
+    assert "to [log], [notifier 1 notifiers_of_this_test.Recorder]." in capsys.readouterr().out
 
 
 def test_a_test_alert_fails_for_a_notifier_that_fails_and_for_none(
-    hook: type[Hook], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    hook.status = 503
-    assert send_test_alert(tmp_path, "alerts: {webhooks: [chat, nobody]}") == 1
+    assert send_test_alert(tmp_path, "fail", "second") == 1
     error = capsys.readouterr().err
-    assert "alert-test: Notifier(s) failed: [webhook chat] HTTPError: 503" in error
-    assert "[webhook nobody] AirflowNotFoundException" in error
-    assert send_test_alert(tmp_path, "") == 1
+    assert "alert-test: Notifier(s) failed: [notifier 1 notifiers_of_this_test.Recorder] OSError: no route" in error
+    assert send_test_alert(tmp_path) == 1
     assert "The profile names no notifier" in capsys.readouterr().err
-
-
-@pytest.mark.parametrize("is_reached", [True, False])
-def test_a_webhook_error_does_not_show_the_path_which_may_be_a_secret(
-    hook: type[Hook], monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, is_reached: bool
-) -> None:
-    hook.status = 404
-    connection = json.loads(os.environ["AIRFLOW_CONN_CHAT"])
-    port = connection["port"] if is_reached else 9  # nothing listens to the discard port
-    connection |= {"port": port, "extra": {"path": "/services/T000/XX XX?key=K00 K00"}}
-    monkeypatch.setenv("AIRFLOW_CONN_CHAT", json.dumps(connection))
-    notifiers = AlertNotifiers(AlertSettings(webhooks=("chat",)))
-    assert notifiers.send(BEGAN, notifiers.names) == ("log",)
-    assert ("404" if is_reached else "refused") in notifiers.failures["webhook chat"]
-    shown = f"{notifiers.failures}{caplog.text}"
-    assert not any(secret in shown for secret in ("T000", "XX", "K00"))
 
 
 def test_an_alert_names_its_heading_in_the_runbook_and_its_run(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -11,7 +11,6 @@ from typing import Any
 import pytest
 
 from dedup_clone.contract.records import to_json
-from dedup_clone.freshness.incident import Incident, IncidentKind, Severity
 from dedup_clone.freshness.verdict import FreshnessStatus
 from dedup_clone.page.feed_reader import FeedReader
 from dedup_clone.page.feed_view import feed_summary, page_view
@@ -34,9 +33,7 @@ def test_a_request_reads_each_object_once_and_soon_after_not_at_all() -> None:
     reader = FeedReader(lambda: store, clock)
     objects = [
         "_freshness/product_attributes.json",
-        "_reporting/incidents.json",
         "product_attributes/CURRENT",
-        "product_attributes/incidents.json",
         "product_attributes/index.json",
     ]
     for count in (1, 2):
@@ -79,50 +76,6 @@ def test_a_feed_without_deliveries_is_listed_as_soon_as_it_was_checked(status: F
     assert (records.index, records.verdict) == (None, checked)
 
 
-def incident(kind: IncidentKind, subject: str = "") -> Incident:
-    return Incident(kind, Severity.ALERT, NOW, "it is wrong", "snapshot 7", "mend it.", subject)
-
-
-def test_a_feed_that_could_never_be_checked_is_listed_with_the_incident_that_says_why() -> None:
-    store = MemoryStore()
-    store.report("sales", incident(IncidentKind.FEED_NOT_CHECKED))
-    store.report("visits", incident(IncidentKind.FEED_NOT_CHECKED), ended_at=NOW)
-    reader = FeedReader(lambda: store, Clock())
-    assert [o.feed for o in reader.overview()] == ["sales"]
-    assert reader.read("visits") is None
-    assert shown_incidents(reader, "sales") == ["feed_not_checked"]
-
-
-def shown_incidents(reader: FeedReader, feed: str) -> list[str]:
-    records = reader.read(feed)
-    assert records is not None
-    return [one["kind"] for one in page_view(records, NOW)["freshness"]["incidents"]]
-
-
-def test_open_incidents_that_no_verdict_has_are_shown() -> None:
-    found = verdict("product_attributes", FreshnessStatus.AT_RISK, incidents=(incident(IncidentKind.WATCH_PAUSED),))
-    store = MemoryStore(fresh(), verdicts=(found,))
-    for kind in (
-        IncidentKind.WATCH_PAUSED,  # in the verdict, too
-        IncidentKind.PUBLISH_FAILED,  # ended since, as the verdict tells
-        IncidentKind.FEED_NOT_CHECKED,
-    ):
-        store.report("product_attributes", incident(kind))
-    assert shown_incidents(FeedReader(lambda: store, Clock()), "product_attributes") == [
-        "watch_paused", "feed_not_checked",
-    ]  # fmt: skip
-
-
-def test_missing_rows_of_a_table_that_all_feeds_share_are_shown_with_each_feed() -> None:
-    store = MemoryStore(fresh(), late())
-    for table in ("dedup_clone_ledger", "store_visits_changes"):
-        store.report("_reporting", incident(IncidentKind.ROWS_NOT_LOADED, table))
-    reader = FeedReader(lambda: store, Clock())
-    assert shown_incidents(reader, "product_attributes") == ["rows_not_loaded"]
-    assert shown_incidents(reader, "store_visits") == ["rows_not_loaded"] * 2
-    assert [o.feed for o in reader.overview()] == ["product_attributes", "store_visits"]
-
-
 def test_a_changed_index_is_seen_and_an_unchanged_one_is_not_parsed_again() -> None:
     store, clock = MemoryStore(fresh()), Clock()
     reader = FeedReader(lambda: store, clock)
@@ -144,7 +97,6 @@ def test_a_damaged_index_or_verdict_hides_nothing_else() -> None:
     stored, clock = verdict("product_attributes"), Clock()
     store = MemoryStore(fresh(), verdicts=(stored,))
     store.texts["damaged/index.json"] = StoredText("{}", 1)
-    store.texts["product_attributes/incidents.json"] = StoredText("{}", 1)
     reader = FeedReader(lambda: store, clock)
     assert [overview.feed for overview in reader.overview()] == ["product_attributes"]
     for expected in (stored, None):

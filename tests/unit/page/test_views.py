@@ -163,7 +163,7 @@ def test_the_list_of_feeds_has_the_verdict_and_how_many_deliveries_wait() -> Non
 
 
 BERLIN = ExpectedTimes(("06:00", "18:00"), "Europe/Berlin", 30)
-MISSED = Incident(IncidentKind.SLA_MISSED, Severity.ALERT, NOW, "snapshot 8 is not live", "snapshot 7", "open the run.")
+MISSED = Incident(IncidentKind.LATE, Severity.ALERT, NOW, "snapshot 8 is not live", "snapshot 7", "open the run.")
 
 
 def test_the_verdict_is_shown_with_its_age_its_incidents_and_the_next_arrival() -> None:
@@ -177,7 +177,7 @@ def test_the_verdict_is_shown_with_its_age_its_incidents_and_the_next_arrival() 
     assert view["next_step"] == "open the run."
     assert (view["check_age_s"], view["next_expected_at"]) == (80.0, expected.isoformat())
     (incident,) = view["incidents"]
-    assert (incident["kind"], incident["severity"]) == ("sla_missed", "alert")
+    assert (incident["kind"], incident["name"], incident["severity"]) == ("late", "late", "alert")
     assert (incident["what"], incident["next_step"]) == ("snapshot 8 is not live", "open the run.")
     assert status_view(stored, NOW + timedelta(hours=3))["next_expected_at"] is None, "it has passed"
     # What waited at the check is counted until three checks were missed.

@@ -46,10 +46,10 @@ def profile_that_extends(folder: Path, base: str, **values: object) -> Path:
 
 
 def test_a_section_of_an_extended_profile_is_merged_and_a_list_replaced(tmp_path: Path) -> None:
-    values = {"spark": {"region": "europe-west4"}, "alerts": {"webhooks": ["chat"]}}
+    values = {"spark": {"region": "europe-west4"}, "alerts": {"notifiers": [{"class_path": "a.B"}]}}
     mine = read_deployment(profile_that_extends(tmp_path, "gcp", **values), {"DEDUP_CLONE_PROFILE": "mine"})
     assert (mine.spark.region, mine.spark.subnetwork) == ("europe-west4", "dedup-clone")
-    assert (mine.alerts.webhooks, mine.alerts.runbook) == (("chat",), "docs/runbook.md")
+    assert ([n.class_path for n in mine.alerts.notifiers], mine.alerts.runbook) == (["a.B"], "docs/runbook.md")
 
 
 @pytest.mark.parametrize(
@@ -107,18 +107,24 @@ ALERTS = """
 alerts:
   check_interval_minutes: 3
   runbook: https://example.org/runbook.md
-  webhooks: [chat]
   notifiers:
     - class_path: airflow.providers.smtp.notifications.smtp.SmtpNotifier
-      arguments: {to: [ops@example.org], subject: "{{ alert.title }}", html_content: "{{ alert.html }}"}
+      arguments: {to: [ops@example.org]}
 """
 
 
 def test_notifiers_are_read_from_the_profile(tmp_path: Path) -> None:
     (tmp_path / "local.yaml").write_text(LOCAL.split("alerts:")[0] + ALERTS)
     alerts = read_deployment(tmp_path, {"DEDUP_CLONE_PROFILE": "local"}).alerts
-    assert (alerts.webhooks, alerts.check_interval_minutes) == (("chat",), 3)
+    assert alerts.check_interval_minutes == 3
     assert alerts.notifiers[0].arguments["to"] == ["ops@example.org"]
+
+
+def test_a_webhook_without_a_notifier_is_refused_with_what_to_do_instead(tmp_path: Path) -> None:
+    (tmp_path / "local.yaml").write_text(LOCAL.split("alerts:")[0] + ALERTS + "  webhooks: [chat]\n")
+    instead = r"local\.yaml:\d+: \[alerts\.webhooks\] is no longer a setting: Name a notifier for each connection"
+    with pytest.raises(ConfigurationError, match=instead):
+        read_deployment(tmp_path, {"DEDUP_CLONE_PROFILE": "local"})
 
 
 def test_a_class_path_that_contains_code_is_refused(tmp_path: Path) -> None:

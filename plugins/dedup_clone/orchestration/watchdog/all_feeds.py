@@ -10,17 +10,20 @@ from dataclasses import replace
 from pathlib import Path
 
 from dedup_clone.contract.errors import AlertNotSent, ConfigurationError, ContractViolation, FeedsNotChecked
-from dedup_clone.freshness.metrics import gauges_line
-from dedup_clone.freshness.verdict import read_summaries
+from dedup_clone.freshness.evaluation import keep_first_seen
+from dedup_clone.freshness.feed_state import describe_live
+from dedup_clone.freshness.incident import Incident, IncidentKind, Severity, read_incident_records
+from dedup_clone.freshness.verdict import FreshnessStatus, FreshnessVerdict, read_summaries, read_verdict
 from dedup_clone.orchestration.retries import is_permanent
 from dedup_clone.orchestration.setup import DeployedFolders, FeedSetup, read_feed_setup
 from dedup_clone.orchestration.task_runtime import Clients, environment_name, open_clients
-from dedup_clone.orchestration.watchdog.feed_check import check_feed
-from dedup_clone.orchestration.watchdog.invalid_feed_file import report_invalid_feed_file
-from dedup_clone.orchestration.watchdog.unchecked_feed import report_unchecked_feed
+from dedup_clone.orchestration.watchdog.feed_check import check_feed, gauges_line, store_verdict
+from dedup_clone.orchestration.watchdog.notifiers import report_incidents
+from dedup_clone.publish.services import utc_now
 from dedup_clone.settings.alert_settings import AlertSettings
 from dedup_clone.settings.deployment import read_deployment
 from dedup_clone.state.current import CurrentFile
+from dedup_clone.state.index import published_records
 from dedup_clone.state.store import ObjectStore
 
 log = logging.getLogger(__name__)
@@ -117,7 +120,10 @@ def _check(
     except AlertNotSent as error:  # the feed was checked
         return error
     except Exception as error:
-        _try_report_unchecked(feed, error, clients, alerts)
+        try:
+            _report_unchecked_feed(feed, error, clients.state, alerts)
+        except Exception:
+            log.exception("feed=%s its failed check could not be reported; the next check tries again", feed)
         return error
 
 
@@ -132,12 +138,84 @@ def _check_with_file(
             )
         setup = read_feed_setup(path, folders)
     except ConfigurationError as error:
-        return report_invalid_feed_file(feed, error, clients.state, alerts, alerts.check_interval_minutes * 60)
+        return _report_invalid_feed_file(feed, error, clients.state, alerts)
     return check_feed(setup, clients)
 
 
-def _try_report_unchecked(feed: str, error: Exception, clients: Clients, alerts: AlertSettings) -> None:
-    try:
-        report_unchecked_feed(feed, error, clients.state, alerts)
-    except Exception:
-        log.exception("feed=%s its failed check could not be reported; the next check tries again", feed)
+def _report_invalid_feed_file(
+    feed: str, error: ConfigurationError, store: ObjectStore, settings: AlertSettings
+) -> list[str]:
+    """Open the incident, store the verdict, and return the names of its incidents.
+
+    The first check after the file was corrected ends the incident. The verdict also has the feed's other open
+    incidents, which nothing looks for meanwhile. Does nothing if the feed is retired, or if another environment
+    publishes it. Raises AlertNotSent when a notifier failed; the next check sends the alert again.
+    """
+    now, current, previous = utc_now(), CurrentFile(store, feed).read(), read_verdict(store, feed)
+    if current.retired or current.refusal(environment_name()):
+        return []
+    live = next((r for r in reversed(published_records(store, feed)) if r.generation == current.generation), None)
+    readers_see = describe_live(live, current.generation, now)
+    at_work = f" Run [{current.intent.run_id}] has the lease, and cannot go on." if current.intent else ""
+    found = Incident(
+        IncidentKind.STOPPED,
+        Severity.ALERT,
+        since=now,
+        what=f"the file of feed [{feed}] cannot be read: no delivery is registered and nothing is published.{at_work} "
+        f"{error}",
+        readers_see=readers_see,
+        next_step="correct the file and deploy it; deliveries that have landed meanwhile are found.",
+        subject="feed_file_invalid",
+    )
+    reported = read_incident_records(store, feed).open
+    (incident,) = keep_first_seen([found], now, reported)
+    others = (other for other in reported if other.name != incident.name)
+    verdict = FreshnessVerdict(
+        feed=feed,
+        status=FreshnessStatus.STOPPED,
+        readers_see=readers_see,
+        incidents=(incident, *others),
+        checked_at=now,
+        check_interval_s=settings.check_interval_minutes * 60,
+        next_expected_at=None,
+        waiting=previous.waiting if previous else 0,
+        runbook=settings.runbook,
+    )
+    store_verdict(store, verdict)
+    report_incidents(store, feed, [incident], now, settings, readers_see=readers_see, is_unchecked=lambda _: True)
+    return [incident.name for incident in verdict.incidents]
+
+
+def _report_unchecked_feed(feed: str, error: Exception, store: ObjectStore, settings: AlertSettings) -> None:
+    """Report the incident if the last verdict is stale, or if there is none. The next check that succeeds ends it.
+
+    One failed check after a good one is not reported, because the next check follows soon. Raises AlertNotSent.
+    """
+    now, last = utc_now(), read_verdict(store, feed)
+    if last is None or last.status is FreshnessStatus.UNKNOWN:
+        last = FreshnessVerdict(
+            feed=feed,
+            status=FreshnessStatus.UNKNOWN,
+            readers_see="what was published last, if anything was: no check has succeeded yet",
+            incidents=(),
+            checked_at=now,
+            check_interval_s=settings.check_interval_minutes * 60,
+            next_expected_at=None,
+            runbook=settings.runbook,
+        )
+    elif not last.is_stale(now):
+        return
+    found = Incident(
+        IncidentKind.REPORTING,
+        Severity.ALERT,
+        since=last.checked_at,
+        what=f"the watchdog cannot check the feed: {type(error).__name__}: {error}",
+        readers_see=f"unknown; at the last check: {last.readers_see}",
+        next_step="correct what the error names; the next check then finds whatever else is wrong.",
+        subject="not_checked",
+        dag_id="freshness_watchdog",
+    )
+    (incident,) = keep_first_seen([found], now, read_incident_records(store, feed).open)
+    others = (other for other in last.incidents if other.name != incident.name)
+    store_verdict(store, replace(last, incidents=(*others, incident)))
+    report_incidents(store, feed, [incident], now, settings, readers_see=found.readers_see, is_unchecked=lambda _: True)

@@ -3,25 +3,30 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Mapping
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from pathlib import Path
 
 from dedup_clone.contract.errors import ConfigurationError
-from dedup_clone.freshness.evaluation import evaluate, unchecked_kinds
+from dedup_clone.freshness.arrival_checks import overdue_times
+from dedup_clone.freshness.evaluation import evaluate, is_unchecked
 from dedup_clone.freshness.feed_state import DagActivity, FeedState
-from dedup_clone.freshness.incident_records import read_incident_records
-from dedup_clone.freshness.metrics import feed_metrics, gauges_line
+from dedup_clone.freshness.incident import read_incident_records
 from dedup_clone.freshness.read_feed_state import read_feed_state
 from dedup_clone.freshness.verdict import FreshnessVerdict, write_verdict
 from dedup_clone.orchestration.setup import FeedSetup
 from dedup_clone.orchestration.task_runtime import Clients, is_not_found, open_feed_services
 from dedup_clone.orchestration.watch.publish_runs import find_failed_publish
 from dedup_clone.orchestration.watchdog.notifiers import report_incidents
+from dedup_clone.orchestration.watchdog.reporting import reporting_incidents
 from dedup_clone.publish.records.index_refresh import try_refresh_index
 from dedup_clone.publish.services import Services
 from dedup_clone.settings.alert_settings import AlertSettings
 from dedup_clone.settings.deployment import read_deployment
 from dedup_clone.state.index import DeliveryState, IndexFile
+from dedup_clone.state.store import ObjectStore
 
 log = logging.getLogger(__name__)
 
@@ -62,10 +67,10 @@ def check_feed(setup: FeedSetup, clients: Clients | None = None) -> list[str]:
             verdict.checked_at,
             setup.deployment.alerts,
             readers_see=verdict.readers_see,
-            unchecked=unchecked_kinds(state),
+            is_unchecked=partial(is_unchecked, state=state),
         )
     finally:
-        write_verdict(services.store, verdict)
+        store_verdict(services.store, verdict)
         if _index_is_behind(services, state):
             try_refresh_index(services)
         _emit_metrics(state, verdict)
@@ -94,7 +99,7 @@ def refresh_verdict(setup: FeedSetup, *, reads_bigquery: bool = True) -> None:
         current = services.current.read()
         if current.retired or current.refusal(services.environment):
             return
-        write_verdict(services.store, _evaluate(setup, services, reads_bigquery=reads_bigquery)[1])
+        store_verdict(services.store, _evaluate(setup, services, reads_bigquery=reads_bigquery)[1])
     except Exception:
         log.warning("feed=%s verdict not refreshed; the next check writes it", setup.feed.feed, exc_info=True)
 
@@ -116,6 +121,12 @@ def _evaluate(
     return state, evaluate(now, state, reported=reported, runbook=setup.deployment.alerts.runbook)
 
 
+def store_verdict(store: ObjectStore, verdict: FreshnessVerdict) -> None:
+    """Store the verdict for the page, with the incidents of tables that have rows of all feeds."""
+    incidents = (*verdict.incidents, *reporting_incidents(store, verdict.feed))
+    write_verdict(store, replace(verdict, incidents=incidents))
+
+
 def _emit_metrics(state: FeedState, verdict: FreshnessVerdict) -> None:
     """Emits one gauge per metric. Plain StatsD drops tags, so the feed is in the name too."""
     from airflow.sdk.observability import stats
@@ -124,6 +135,53 @@ def _emit_metrics(state: FeedState, verdict: FreshnessVerdict) -> None:
     log.info("%s", gauges_line(metrics, feed=state.feed))
     for name, value in metrics.items():
         stats.gauge(f"dedup_clone.{name}.{state.feed}", value, tags={"feed": state.feed})
+
+
+def gauges_line(values: Mapping[str, float], *, feed: str | None = None) -> str:
+    """Format the values as a line of the log. Terraform's monitoring.tf makes log-based metrics from such lines."""
+    names = [f"feed={feed}"] if feed else []
+    return " ".join(["dedup_clone_gauges", *names, *(f"{name}={value:.10g}" for name, value in values.items())])
+
+
+def feed_metrics(now: datetime, state: FeedState, open_incidents: int) -> dict[str, float]:
+    """The gauges' values by name, without the prefix `dedup_clone.`; a value that is not known yet is left out.
+
+    `open_incidents`: the number of the feed's open incidents.
+    """
+    oldest, expected = state.oldest_waiting, state.settings.expected_arrivals
+    waiting_s = 0.0 if oldest is None else (now - oldest.arrived_at).total_seconds()
+    values: dict[str, float | None] = {
+        "deliveries_waiting": len(state.waiting),
+        "waiting_seconds": waiting_s,
+        "sla_seconds": state.sla.total_seconds(),
+        "sla_share_used": waiting_s / state.sla.total_seconds(),
+        "incidents_open": open_incidents,
+        "arrivals_overdue": None if expected is None else len(overdue_times(expected, state.arrivals, now)),
+    }
+    last_audit = state.audits.last
+    if last_audit is not None:
+        values |= {
+            "partitions_unequal": len(state.audits.unequal),
+            "audit_age_seconds": (now - last_audit.audited_at).total_seconds(),
+        }
+    if state.history:
+        last = state.history[-1]
+        values |= {
+            "lag_seconds": last.lag_s,
+            "queued_seconds": last.phases.get("queued"),
+            "rows": last.rows,
+            "rows_new": last.new_rows,
+            "rows_changed": last.changed_rows,
+            "rows_kept": last.kept_rows,
+        }
+        if last.cost is not None:
+            values |= {"cost_usd": last.cost.total_usd, "bytes_billed": last.cost.query_bytes_billed}
+    if state.live is not None:
+        values |= {
+            "age_seconds": (now - state.live.arrived_at).total_seconds(),
+            "generation": state.live.generation,
+        }
+    return {name: float(value) for name, value in values.items() if value is not None}
 
 
 def dag_activity(dag_id: str, *, with_runs: bool = True) -> DagActivity | None:

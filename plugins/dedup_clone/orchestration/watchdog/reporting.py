@@ -3,22 +3,25 @@
 from __future__ import annotations
 
 import logging
+from datetime import datetime, timedelta
 
 from dedup_clone.contract.errors import AlertNotSent
 from dedup_clone.freshness.durations import format_time
-from dedup_clone.freshness.incident import Incident, IncidentKind, Severity
-from dedup_clone.freshness.incident_records import NO_FEED
+from dedup_clone.freshness.incident import NO_FEED, Incident, IncidentKind, Severity, read_incident_records
 from dedup_clone.orchestration.setup import FeedSetup, read_feed_setup
 from dedup_clone.orchestration.task_runtime import open_feed_services
 from dedup_clone.orchestration.watchdog.notifiers import report_incidents
 from dedup_clone.publish.records.changes_table import try_load_changes
-from dedup_clone.publish.records.late_rows import find_late_rows
+from dedup_clone.publish.records.ledger_table import LEDGER_TABLE
 from dedup_clone.publish.records.reporting_tables import load_ledger_rows
 from dedup_clone.publish.services import Services
 from dedup_clone.settings.alert_settings import AlertSettings
-from dedup_clone.state.pending_changes import feeds_with_pending_changes
+from dedup_clone.state.pending_changes import feeds_with_pending_changes, oldest_pending_changes
+from dedup_clone.state.reporting_backlog import ReportingBacklog
+from dedup_clone.state.store import ObjectStore
 
 log = logging.getLogger(__name__)
+LATE_AFTER = timedelta(hours=6)
 
 
 def load_waiting_rows(setup: FeedSetup) -> None:
@@ -61,18 +64,40 @@ def report_late_rows(services: Services, settings: AlertSettings) -> None:
     """
     incidents = [
         Incident(
-            IncidentKind.ROWS_NOT_LOADED,
+            IncidentKind.REPORTING,
             Severity.WARNING,
-            since=late.since,
-            what=f"table [{late.table}] has lacked rows since {format_time(late.since)}; every watchdog run tries to "
-            f"load them.",
+            since=since,
+            what=f"table [{table}] has lacked rows since {format_time(since)}; every watchdog run tries to load them.",
             readers_see="all target tables as usual; the named table lacks rows",
             next_step="read the log of task [write_reporting_tables]: it says why BigQuery refuses the load, or which "
             "object is damaged.",
-            subject=late.table,
+            subject=table,
             dag_id="freshness_watchdog",
         )
-        for late in find_late_rows(services)
+        for table, since in late_tables(services).items()
     ]
-    readers_see = "all tables with all their rows"
-    report_incidents(services.store, NO_FEED, incidents, services.now(), settings, readers_see=readers_see)
+    report_incidents(
+        services.store,
+        NO_FEED,
+        incidents,
+        services.now(),
+        settings,
+        readers_see="all tables with all their rows",
+        is_unchecked=lambda _: False,
+    )
+
+
+def late_tables(services: Services) -> dict[str, datetime]:
+    """The tables of all feeds that have lacked rows for longer than LATE_AFTER, each with the time since when."""
+    rows = ReportingBacklog(services.store).waiting()
+    waiting = {LEDGER_TABLE: min((row.since for row in rows), default=None)}
+    for feed in feeds_with_pending_changes(services.store):
+        waiting[f"{feed}_changes"] = oldest_pending_changes(services.store, feed)
+    late = services.now() - LATE_AFTER
+    return {table: since for table, since in waiting.items() if since is not None and since < late}
+
+
+def reporting_incidents(store: ObjectStore, feed: str) -> list[Incident]:
+    """The open incidents of tables that lack rows of this feed."""
+    tables = (LEDGER_TABLE, f"{feed}_changes")
+    return [incident for incident in read_incident_records(store, NO_FEED).open if incident.subject in tables]

@@ -10,17 +10,18 @@ function definitionList(pairs) {
   return h("dl", { class: "facts" }, pairs.filter(([, value]) => value).map(([term, value]) => [h("dt", {}, term), h("dd", {}, value)]));
 }
 
-/** A link to the incident's entry in the runbook; plain text where the profile names no address. */
-function runbookLink(runbook, kind) {
-  if (!/^https?:/.test(runbook)) return runbook ? `${runbook}, ${kind}` : null;
-  return h("a", { href: `${runbook}#${kind}`, target: "_blank", rel: "noopener" }, kind);
+/** A link to the entry of the incident's kind in the runbook; plain text where the profile names no address. */
+function runbookLink(runbook, { kind, name }) {
+  if (!/^https?:/.test(runbook)) return runbook ? `${runbook}, ${name}` : null;
+  return h("a", { href: `${runbook}#${kind}`, target: "_blank", rel: "noopener" }, name);
 }
 
 /** Facts of incidents about the run that a card is about: they have no card of their own. */
-const ofTheRun = (incidents, { now, runbook }) => incidents.map(({ kind, since }) =>
-  ["Incident", [runbookLink(runbook, kind) ?? kind, ", since ", time(since, now)]]);
+const ofTheRun = (incidents, { now, runbook }) => incidents.map((one) =>
+  ["Incident", [runbookLink(runbook, one) ?? one.name, ", since ", time(one.since, now)]]);
 
-function incident({ severity, kind, since, what, readers_see: see, next_step: next, dag_id: dag, run_id: run }, { now, runbook }) {
+function incident(one, { now, runbook }) {
+  const { severity, since, what, readers_see: see, next_step: next, dag_id: dag, run_id: run } = one;
   return h("article", { class: `incident ${severity}` },
     h("h3", {}, pill(severity), " ", withTimes(what[0].toUpperCase() + what.slice(1))),
     definitionList([
@@ -28,7 +29,7 @@ function incident({ severity, kind, since, what, readers_see: see, next_step: ne
       ["Readers see", withTimes(see)],
       ["Next step", withTimes(next)],
       [run ? "Run" : "DAG", dag ? runLink(dag, run, run || dag) : null],
-      ["Runbook", runbookLink(runbook, kind)],
+      ["Runbook", runbookLink(runbook, one)],
     ]));
 }
 
@@ -69,7 +70,8 @@ function approval({ subject, body, created_at: since, assigned_users: users, tas
 
 export function renderIncidents(container, view) {
   const runs = [view.stopped?.run_id, ...view.held.map((one) => one.run_id), ...view.approvals.map(({ task_instance: task }) => task.dag_run_id)];
-  const incidents = view.incidents.filter(({ kind }) => kind !== "delivery_held" || !view.held.length); // those have cards
+  const cards = view.held.map((one) => `${one.snapshot_id}-${one.marker_generation}`);
+  const incidents = view.incidents.filter(({ kind, subject }) => kind !== "publish_failed" || !cards.includes(subject)); // held deliveries have cards
   const of = (run) => incidents.filter((one) => one.run_id && one.run_id === run);
   const items = [
     view.stopped ? stopped(view.stopped, false, of(view.stopped.run_id), view) : null,
