@@ -150,7 +150,7 @@ def test_a_held_snapshot_has_one_card_from_which_a_person_accepts_or_discards_it
     (*others, waits) = late.arrivals
     arrivals = (*others, replace(waits, state=DeliveryState.HELD))
     held = replace(late, stopped=None, held=(late.stopped,), arrivals=arrivals)  # type: ignore[arg-type]
-    name = waits.delivery.name
+    name = f"held-{waits.delivery.name}"
     incident = Incident(IncidentKind.PUBLISH_FAILED, Severity.ALERT, now, "it is held", "7", "look", subject=name)
     found = page_indexes.verdict(late.feed, FreshnessStatus.AT_RISK, now, incidents=(incident,))
     checked = f"[...{FORM}.querySelectorAll('input:checked')].map((box) => box.parentNode.innerText.split(':')[0])"

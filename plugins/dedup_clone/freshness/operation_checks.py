@@ -191,7 +191,7 @@ def check_deliveries(now: datetime, state: FeedState) -> Iterator[Incident]:
             ),
             readers_see=state.readers_see(now),
             next_step=next_step_after_checks(held.failed),
-            subject=held.delivery.name,
+            subject=f"held-{held.delivery.name}",
             dag_id=held.dag_id,
             run_id=held.run_id,
         )

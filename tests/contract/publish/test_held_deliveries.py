@@ -153,10 +153,10 @@ def test_page_and_alert_say_what_is_held_until_a_person_discards_it(
     stop(feed, clean, run_id="both")
     feed.publish(clean)
     titles = dog.check()
-    assert [title for title in titles if "held" in title]
+    assert f"ALERT: publish_failed-held-{garbage}" in titles
     incidents = feed.state.read("incidents.json")["records"]
     (incident,) = [found["incident"] for found in incidents if found["incident"]["kind"] == "publish_failed"]
-    assert (incident["subject"], incident["run_id"]) == (garbage, "both")
+    assert (incident["subject"], incident["run_id"]) == (f"held-{garbage}", "both")
     assert f"delivery [{garbage}] of snapshot 4 is held" in incident["what"]
     assert f"together with [{clean}]" in incident["what"]
     verdict = feed.state_of("_freshness").read(f"{feed.feed.feed}.json")

@@ -252,7 +252,7 @@ CASES: dict[str, tuple[FeedState, list[str]]] = {
         feed_state(refused=(refused(8), refused(9))),
         ["refused-8-1", "refused-9-1"],
     ),
-    "a delivery is held": (feed_state(held=(held(8),)), ["publish_failed-8-1"]),
+    "a delivery is held": (feed_state(held=(held(8),)), ["publish_failed-held-8-1"]),
     "a check after the swap failed": (feed_state(failed_after_swap=(MANY_NEW,)), ["target_drift-after_swap-7"]),
     "a marker names no delivery": (
         feed_state(invalid_markers=(InvalidMarker("x/_SUCCESS", "gs://landing/x/_SUCCESS", 4711, NOW, "no id"),)),

@@ -70,8 +70,8 @@ function approval({ subject, body, created_at: since, assigned_users: users, tas
 
 export function renderIncidents(container, view) {
   const runs = [view.stopped?.run_id, ...view.held.map((one) => one.run_id), ...view.approvals.map(({ task_instance: task }) => task.dag_run_id)];
-  const cards = view.held.map((one) => `${one.snapshot_id}-${one.marker_generation}`);
-  const incidents = view.incidents.filter(({ kind, subject }) => kind !== "publish_failed" || !cards.includes(subject)); // held deliveries have cards
+  const cards = view.held.map((one) => `publish_failed-held-${one.snapshot_id}-${one.marker_generation}`);
+  const incidents = view.incidents.filter(({ name }) => !cards.includes(name)); // held deliveries have cards
   const of = (run) => incidents.filter((one) => one.run_id && one.run_id === run);
   const items = [
     view.stopped ? stopped(view.stopped, false, of(view.stopped.run_id), view) : null,
