@@ -11,7 +11,7 @@ from dedup_clone.contract.delivery import Delivery
 from dedup_clone.contract.engine import Engine
 from dedup_clone.contract.kind import Kind
 from dedup_clone.freshness.incident import Incident, IncidentKind, Severity
-from dedup_clone.freshness.verdict import FreshnessStatus, FreshnessVerdict
+from dedup_clone.freshness.verdict import ExpectedTime, ExpectedTimeState, FreshnessStatus, FreshnessVerdict
 from dedup_clone.state.index import (
     DeliveryState,
     ExpectedTimes,
@@ -205,11 +205,13 @@ def verdict(
     feed: str, status: FreshnessStatus = FreshnessStatus.FRESH, now: datetime = NOW, **changes: Any
 ) -> FreshnessVerdict:
     """The verdict of a check 40 seconds before `now`, by a watchdog that checks every five minutes."""
+    expected = [now - timedelta(hours=4 * place, minutes=84) for place in range(5)]
     values: dict[str, Any] = {
         "readers_see": "snapshot 2120 (generation 120)",
         "incidents": (),
         "next_expected_at": now + timedelta(minutes=156),
         "check_interval_s": 300.0,
+        "expected_today": tuple(ExpectedTime(at, ExpectedTimeState.MET) for at in sorted(expected)),
         **changes,
     }
     checked_at = now - timedelta(seconds=40)

@@ -3,39 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from datetime import UTC, date, datetime, time, timedelta
-from enum import StrEnum
 from zoneinfo import ZoneInfo
 
 from dedup_clone.freshness.durations import format_duration, format_time
 from dedup_clone.freshness.feed_state import FeedState
 from dedup_clone.freshness.incident import Incident, IncidentKind, Severity
+from dedup_clone.freshness.verdict import ExpectedTime, ExpectedTimeState
 from dedup_clone.settings.freshness_settings import ExpectedArrivals
 
 LOOKBACK = timedelta(days=7)  # older expected times are not checked
 _MAX_GAP = timedelta(days=2)  # expected times repeat daily, so any two successive ones are closer than this
-
-
-class ExpectedTimeState(StrEnum):
-    """The state of an expected time. MET: a delivery arrived closer to this time than to any other expected time.
-
-    Without such a delivery the state is SKIPPED if a delivery arrived later, else OVERDUE if the grace period is over,
-    else PENDING.
-    """
-
-    MET = "met"
-    SKIPPED = "skipped"
-    OVERDUE = "overdue"
-    PENDING = "pending"
-
-
-@dataclass(frozen=True)
-class ExpectedTime:
-    """A time, in UTC, at which a delivery is expected, and its state."""
-
-    at: datetime
-    state: ExpectedTimeState
 
 
 def to_utc(day: date, clock: time, zone: ZoneInfo) -> datetime:
@@ -92,6 +70,20 @@ def overdue_times(expected: ExpectedArrivals, arrivals: tuple[datetime, ...], no
 def next_expected(expected: ExpectedArrivals | None, now: datetime) -> datetime | None:
     """The next expected time; None when the feed expects no arrivals."""
     return None if expected is None else expected_times(expected, now, now + _MAX_GAP)[0]
+
+
+def expected_today(
+    expected: ExpectedArrivals | None, arrivals: Iterable[datetime], now: datetime
+) -> list[ExpectedTime]:
+    """The expected times of the day, as the calendar of their zone has it, each with its state at `now`."""
+    if expected is None:
+        return []
+    zone = ZoneInfo(expected.zone)
+    day = now.astimezone(zone).date()
+    begins = datetime.combine(day, time(), zone).astimezone(UTC)
+    end = begins + timedelta(hours=25)  # the longest day, on which the clocks are put back
+    times = expected_times_with_states(expected, arrivals, now, since=begins, until=end)
+    return [one for one in times if one.at.astimezone(zone).date() == day]
 
 
 def check_arrivals(now: datetime, state: FeedState) -> Iterator[Incident]:

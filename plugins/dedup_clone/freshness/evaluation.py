@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 from datetime import datetime
 
-from dedup_clone.freshness.arrival_checks import check_arrivals, next_expected
+from dedup_clone.freshness.arrival_checks import check_arrivals, expected_today, next_expected
 from dedup_clone.freshness.feed_state import REFUSALS_READ, FeedState
 from dedup_clone.freshness.incident import Incident, IncidentKind, Severity
 from dedup_clone.freshness.operation_checks import (
@@ -70,6 +70,7 @@ def evaluate(
 
     `runbook`: the runbook's address, which the verdict repeats.
     """
+    expected = state.settings.expected_arrivals
     incidents = keep_first_seen(find_incidents(now, state), now, reported)
     names = {incident.name for incident in incidents}
     incidents += [i for i in reported if is_unchecked(i, state) and i.name not in names]
@@ -80,10 +81,12 @@ def evaluate(
         incidents=tuple(incidents),
         checked_at=now,
         check_interval_s=state.check_interval.total_seconds(),
-        next_expected_at=next_expected(state.settings.expected_arrivals, now),
+        next_expected_at=next_expected(expected, now),
         waiting=len(state.waiting),
         is_started=bool(state.arrivals) or state.current.generation is not None or state.current_is_lost,
         runbook=runbook,
+        zone=expected.zone if expected else "UTC",
+        expected_today=tuple(expected_today(expected, state.arrivals, now)),
     )
 
 

@@ -45,14 +45,36 @@ class FreshnessStatus(StrEnum):
     UNKNOWN = "unknown"
 
 
+class ExpectedTimeState(StrEnum):
+    """The state of an expected time. MET: a delivery arrived closer to this time than to any other expected time.
+
+    Without such a delivery the state is SKIPPED if a delivery arrived later, else OVERDUE if the grace period is over,
+    else PENDING.
+    """
+
+    MET = "met"
+    SKIPPED = "skipped"
+    OVERDUE = "overdue"
+    PENDING = "pending"
+
+
+@dataclass(frozen=True)
+class ExpectedTime:
+    """A time, in UTC, at which a delivery is expected, and its state."""
+
+    at: datetime
+    state: ExpectedTimeState
+
+
 @dataclass(frozen=True)
 class FreshnessVerdict:
     """The result of one check of a feed. `incidents`: all that the page shows, the most important first.
 
     `readers_see`: what a query of target returns, as the alerts say it. `check_interval_s`: the seconds until the next
-    check. `next_expected_at`: the next expected arrival, None for a feed that has none. `waiting`: the number of
-    deliveries that are not live yet. `is_started`: whether a delivery has arrived, or a generation is live. `runbook`:
-    the address of the runbook, which has a heading for each kind of incident.
+    check. `next_expected_at`: the next expected arrival, None for a feed that has none; `expected_today`: those of the
+    day in `zone`. `waiting`: the number of deliveries that are not live yet. `is_started`: whether a delivery has
+    arrived, or a generation is live. `runbook`: the address of the runbook, which has a heading for each kind of
+    incident.
     """
 
     feed: str
@@ -65,6 +87,8 @@ class FreshnessVerdict:
     waiting: int = 0
     is_started: bool = True
     runbook: str = ""
+    zone: str = "UTC"
+    expected_today: tuple[ExpectedTime, ...] = ()
 
     @property
     def headline(self) -> str:
@@ -74,7 +98,7 @@ class FreshnessVerdict:
 
     @property
     def summary(self) -> FreshnessVerdict:
-        return replace(self, incidents=())
+        return replace(self, incidents=(), expected_today=())
 
     def is_stale(self, now: datetime) -> bool:
         """Whether the verdict is old, because checks that should have replaced it did not happen."""

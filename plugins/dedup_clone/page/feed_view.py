@@ -92,7 +92,7 @@ def index_view(index: Index, verdict: FreshnessVerdict | None, now: datetime) ->
         "sla_minutes": index.sla_minutes,
         "retention_days": index.retention_days,
         "live": _live(index, now),
-        "today": today_view(index, now, max(0, (freshness["waiting"] or 0) - len(waiting))),
+        "today": today_view(verdict, index.arrivals, now, max(0, (freshness["waiting"] or 0) - len(waiting))),
         "waiting": [arrival_view(a) for a in waiting],
         "stopped": None if index.stopped is None else _stopped(index.stopped),
         "held": [_stopped(held) for held in reversed(index.held)],

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime, time, timedelta
+from collections.abc import Sequence
+from datetime import UTC, datetime, time
 from typing import Any
 from zoneinfo import ZoneInfo
 
 from dedup_clone.contract.records import to_plain
-from dedup_clone.freshness.arrival_checks import ExpectedTime, expected_times_with_states
 from dedup_clone.freshness.verdict import FreshnessVerdict, status_and_headline
-from dedup_clone.settings.freshness_settings import ExpectedArrivals
-from dedup_clone.state.index import Index, IndexArrival
+from dedup_clone.state.index import IndexArrival
 
 
 def status_view(verdict: FreshnessVerdict | None, now: datetime) -> dict[str, Any]:
@@ -34,33 +33,27 @@ def status_view(verdict: FreshnessVerdict | None, now: datetime) -> dict[str, An
     }
 
 
-def today_view(index: Index, now: datetime, unregistered: int = 0) -> dict[str, Any]:
+def today_view(
+    verdict: FreshnessVerdict | None, arrivals: Sequence[IndexArrival], now: datetime, unregistered: int = 0
+) -> dict[str, Any]:
     """Today's expected and actual arrivals. Today is the date in the time zone of the expected times, else in UTC.
 
     `unregistered`: the number of deliveries that the watchdog has seen in landing and the watch DAG not yet.
     """
-    zone = ZoneInfo(index.expected.zone if index.expected else "UTC")
+    zone = ZoneInfo(verdict.zone if verdict else "UTC")
     day = now.astimezone(zone).date()
     begins = datetime.combine(day, time(), zone).astimezone(UTC)
-    expected_times: list[ExpectedTime] = []
-    if index.expected is not None:
-        times, grace = index.expected.times, index.expected.grace_minutes
-        expected = ExpectedArrivals(times=times, zone=index.expected.zone, grace_minutes=grace)
-        arrivals = [a.arrived_at for a in index.arrivals]
-        # The longest day, on which the clocks are put back, has 25 hours.
-        end = begins + timedelta(hours=25)
-        expected_times = expected_times_with_states(expected, arrivals, now, since=begins, until=end)
-    local_times = [(expected_time.at.astimezone(zone), expected_time.state) for expected_time in expected_times]
+    expected = [(one.at.astimezone(zone), one.state) for one in (verdict.expected_today if verdict else ())]
     return {
         "day": day.isoformat(),
         "zone": zone.key,
-        "has_schedule": index.expected is not None,
+        "has_schedule": verdict is not None and verdict.next_expected_at is not None,
         "expected": [
             {"at": at.isoformat(), "clock": f"{at:%H:%M}", "state": str(state)}
-            for at, state in local_times
+            for at, state in expected
             if at.date() == day
         ],
-        "seen": [arrival_view(a) for a in index.arrivals if begins <= a.arrived_at],
+        "seen": [arrival_view(a) for a in arrivals if begins <= a.arrived_at],
         "unregistered": unregistered,
     }
 

@@ -11,7 +11,7 @@ import pytest
 from dedup_clone.contract.kind import Kind
 from dedup_clone.freshness.arrival_checks import expected_times, overdue_times, to_utc
 from dedup_clone.freshness.durations import format_duration
-from dedup_clone.freshness.evaluation import find_incidents
+from dedup_clone.freshness.evaluation import evaluate, find_incidents
 from dedup_clone.freshness.sla_checks import (
     STOPPED_BY_CHECK,
     compute_baseline,
@@ -225,3 +225,25 @@ def test_a_feed_that_is_silent_for_long_is_not_counted_back_for_ever() -> None:
     missed = overdue_times(SIX, (utc("2026-01-01 00:00"),), utc("2026-06-10 13:00"))
     assert len(missed) < 6 * 9
     assert missed[-1] - missed[0] < timedelta(days=8)
+
+
+TWICE = ExpectedArrivals(times=("06:00", "18:00"), zone="Europe/Berlin")
+
+
+@pytest.mark.parametrize(
+    ("now", "arrived", "states"),
+    [
+        (
+            "2026-11-21 17:40",
+            ["2026-11-21 05:20"],
+            ["met", "overdue"],
+        ),  # by the delivery nearest to it; 18:40 in Berlin
+        ("2026-11-21 17:29", [], ["overdue", "pending"]),  # nothing is overdue within its grace period
+        ("2026-11-21 17:40", ["2026-11-21 17:05"], ["skipped", "met"]),  # a later one arrived
+        ("2026-10-25 22:00", ["2026-10-25 05:01", "2026-10-25 17:01"], ["met", "met"]),  # the clocks were put back
+    ],
+)
+def test_each_expected_time_of_the_day_has_a_state(now: str, arrived: list[str], states: list[str]) -> None:
+    verdict = evaluate(utc(now), feed_state(expected=TWICE, arrivals=tuple(map(utc, arrived))))
+    assert [str(one.state) for one in verdict.expected_today] == states
+    assert verdict.zone == "Europe/Berlin"

@@ -7,17 +7,15 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-import pytest
-
 from dedup_clone.contract.kind import Kind
 from dedup_clone.freshness.incident import Incident, IncidentKind, Severity
-from dedup_clone.freshness.verdict import FreshnessStatus
+from dedup_clone.freshness.verdict import ExpectedTime, ExpectedTimeState, FreshnessStatus
 from dedup_clone.page.feed_reader import FeedOverview, FeedRecords, JobProgress
 from dedup_clone.page.feed_view import feed_summary, index_view, page_view
 from dedup_clone.page.freshness_view import status_view, today_view
 from dedup_clone.page.restore_options import generation_view
 from dedup_clone.state.current import Intent
-from dedup_clone.state.index import DeliveryState, ExpectedTimes, Index, TimeTravel
+from dedup_clone.state.index import DeliveryState, TimeTravel
 from dedup_clone.state.ledger import Outcome
 from tests.shared.page_indexes import NOW, arrival, empty, fresh, late, make_index, verdict
 
@@ -162,7 +160,6 @@ def test_the_list_of_feeds_has_the_verdict_and_how_many_deliveries_wait() -> Non
     assert feed_summary(FeedOverview("store_visits", None, 1), NOW)["status"] == "unknown"
 
 
-BERLIN = ExpectedTimes(("06:00", "18:00"), "Europe/Berlin", 30)
 MISSED = Incident(IncidentKind.LATE, Severity.ALERT, NOW, "snapshot 8 is not live", "snapshot 7", "open the run.")
 
 
@@ -204,45 +201,14 @@ def test_without_a_verdict_the_status_is_unknown_and_says_where_to_look() -> Non
     assert "freshness_watchdog is paused" in view["headline"]
 
 
-def feed(*arrived_at: datetime, expected: ExpectedTimes | None = BERLIN) -> Index:
-    arrivals = tuple(arrival(number, at) for number, at in enumerate(arrived_at, 1))
-    return replace(empty(), expected=expected, arrivals=arrivals)
-
-
-def expected_today(index: Index, now: datetime) -> list[tuple[str, str]]:
-    return [(expected["clock"], expected["state"]) for expected in today_view(index, now)["expected"]]
-
-
-@pytest.mark.parametrize(
-    ("now", "arrived", "states"),
-    [
-        ("21 17:40", ["21 05:20"], ["met", "overdue"]),  # by the delivery nearest to it; 18:40 in Berlin
-        ("21 17:29", [], ["overdue", "pending"]),  # nothing is overdue within its grace period
-        ("21 17:40", ["21 17:05"], ["skipped", "met"]),  # a later one arrived
-    ],
-)
-def test_each_expected_time_of_the_day_has_a_state(now: str, arrived: list[str], states: list[str]) -> None:
-    def moment(text: str) -> datetime:
-        return datetime.fromisoformat(f"2026-11-{text}:00+00:00")
-
-    found = expected_today(feed(*map(moment, arrived)), moment(now))
-    assert found == [*zip(("06:00", "18:00"), states, strict=True)]
-
-
 def test_the_day_is_the_day_of_the_feeds_zone() -> None:
     now = datetime(2026, 11, 20, 23, 30, tzinfo=UTC)  # already the 21st in Berlin
-    assert today_view(feed(), now)["day"] == "2026-11-21"
-    assert today_view(feed(expected=None), now)["day"] == "2026-11-20"
+    times = tuple(ExpectedTime(now + timedelta(hours=hours), ExpectedTimeState.PENDING) for hours in (-1, 6))
+    berlin = verdict("sales", zone="Europe/Berlin", expected_today=times)
     yesterday, early = now - timedelta(hours=2), now - timedelta(minutes=5)
-    seen: list[dict[str, Any]] = today_view(feed(yesterday, early), now)["seen"]
-    assert [a["arrived_at"] for a in seen] == [early.isoformat()]
-
-
-def test_the_day_on_which_clocks_change_has_all_its_arrivals() -> None:
-    now = datetime(2026, 10, 25, 22, 0, tzinfo=UTC)
-    arrived = datetime(2026, 10, 25, 5, 1, tzinfo=UTC), datetime(2026, 10, 25, 17, 1, tzinfo=UTC)
-    assert [state for _, state in expected_today(feed(*arrived), now)] == ["met", "met"]
-
-
-def test_a_feed_without_expected_times_has_none_on_the_page() -> None:
-    assert expected_today(feed(expected=None), datetime(2026, 11, 21, tzinfo=UTC)) == []
+    view = today_view(berlin, [arrival(1, yesterday), arrival(2, early)], now)
+    assert view["day"] == "2026-11-21"
+    assert [(one["clock"], one["state"]) for one in view["expected"]] == [("06:30", "pending")]
+    assert [one["arrived_at"] for one in view["seen"]] == [early.isoformat()]
+    assert today_view(None, [], now)["day"] == "2026-11-20"
+    assert today_view(None, [], now)["expected"] == []
