@@ -103,8 +103,8 @@ def test_a_thousand_publishes_and_730_partitions_cost_five_reads_and_a_small_ans
     assert len(answer.json()["publishes"]) == 100
     assert len(answer.json()["dates"]) == 730
     assert len(answer.content) < 200_000
-    feed = [f"product_attributes/{name}" for name in ("CURRENT", "incidents.json", "index.json")]
-    assert sorted(store.reads) == ["_freshness/product_attributes.json", "_reporting/incidents.json", *feed]
+    feed = [f"product_attributes/{name}" for name in ("CURRENT", "index.json")]
+    assert sorted(store.reads) == ["_freshness/product_attributes.json", *feed]
     assert store.listings == 2  # feeds and their summaries
 
 

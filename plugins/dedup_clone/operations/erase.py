@@ -29,15 +29,16 @@ from dedup_clone.publish.planning.declared_changes import refuse_impossible_chan
 from dedup_clone.publish.planning.parent_generation import parent_files, require_readable_parent
 from dedup_clone.publish.planning.staging_table import prepare_staging
 from dedup_clone.publish.prune import prune
-from dedup_clone.publish.records.changes_table import changes_job_id
+from dedup_clone.publish.records import changes_table
+from dedup_clone.publish.records.changes_table import forget_change_rows
 from dedup_clone.publish.records.erasure_records import complete_certificate, erasure_of_run, erasure_uris
 from dedup_clone.publish.records.index_refresh import refresh_index
-from dedup_clone.publish.records.lost_changes import forget_change_rows
 from dedup_clone.publish.records.publish_costs import size_text
+from dedup_clone.publish.records.reporting_tables import stop_load
 from dedup_clone.publish.services import Services
 from dedup_clone.publish.waiting_deliveries import waiting_names
-from dedup_clone.state.layout import names_up_to
-from dedup_clone.state.pending_changes import PendingChangesFolder
+from dedup_clone.state.layout import generation_of, names_up_to
+from dedup_clone.state.reporting_backlog import CHANGES, ReportingBacklog
 
 COUNT_SQL_FILE = "erasure/count_rows.sql"
 DELETE_SQL_FILE = "erasure/delete_changes.sql"
@@ -142,18 +143,17 @@ def drop_pending_changes(services: Services, *, before: int | None) -> None:
     """Delete the changes of generations below `before` (None: of all) that were not loaded into `FEED_changes` yet.
 
     The files are deleted first, so that a job that another task starts afterwards fails. Then the function waits for
-    the jobs that are loading the files already.
+    a job that is loading the files already.
     """
-    folder = PendingChangesFolder(services.store, services.feed.feed)
-    pending = [s.changes for s in folder.read() if before is None or s.changes.generation < before]
+    backlog, feed = ReportingBacklog(services.store, CHANGES), services.feed.feed
+    attempts = [waiting.attempt for waiting in backlog.waiting(feed)]
+    pending = [attempt for attempt in attempts if before is None or (generation_of(attempt) or 0) < before]
     folders = services.store.folders(services.layout.changes)
     for name in folders if before is None else names_up_to(folders, before - 1):
         services.store.delete_prefix(name)
-    for changes in pending:
-        next_try = replace(changes, job_number=changes.job_number + 1)
-        jobs = [changes_job_id(services, tried) for tried in (changes, next_try)]
-        services.warehouse.wait_for_jobs(jobs, poll_s=services.job_poll_s)
-        folder.remove(changes)
+    for attempt in pending:
+        stop_load(services, feed, attempt, changes_table.STEP)
+        backlog.remove(feed, attempt)
 
 
 def key_text(keys: KeysToErase, row: tuple[Any, ...]) -> str:

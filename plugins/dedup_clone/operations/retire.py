@@ -179,6 +179,8 @@ def _delete_state(services: Services, record: Retirement) -> None:
     for info in list(store.objects(f"{layout.feed}/")):
         if not info.name.startswith((*retained, export)):
             store.delete(info.name, expected_object_generation=info.object_generation)
-    ReportingBacklog(store).add(layout.feed, record.attempt, retired_row(layout.feed, record))  # the watchdog loads it
+    ReportingBacklog(store).add_row(
+        layout.feed, record.attempt, retired_row(layout.feed, record)
+    )  # the watchdog loads it
     store.delete_prefix(layout.freshness)
     services.current.end_retirement()

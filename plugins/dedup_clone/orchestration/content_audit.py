@@ -8,8 +8,7 @@ from typing import Any
 from airflow.sdk import Context, Param
 from airflow.sdk.exceptions import AirflowSkipException
 
-from dedup_clone.audit.choose_partitions import choose_partitions
-from dedup_clone.audit.compare_partitions import compare_partitions
+from dedup_clone.audit.partition_audit import choose_partitions, compare_partitions
 from dedup_clone.contract.errors import ConfigurationError
 from dedup_clone.orchestration.setup import FeedSetup
 from dedup_clone.orchestration.task_runtime import open_feed_services

@@ -7,7 +7,7 @@ from dedup_clone.publish.records.held_deliveries import kept_folders
 from dedup_clone.publish.services import Services
 from dedup_clone.state.current import Current
 from dedup_clone.state.layout import names_up_to
-from dedup_clone.state.pending_changes import PendingChangesFolder
+from dedup_clone.state.reporting_backlog import CHANGES, ReportingBacklog
 
 # The committed generation and its parent. Within BigQuery's time travel, a rollback to an older one needs no files.
 GENERATIONS_WITH_DATA = 2
@@ -61,7 +61,7 @@ def _obsolete_changes(services: Services, generation: int, erasure_generation: i
     `erasure_generation`: that of the last erasure, 0 without one; changes of earlier generations are not loaded any
     more.
     """
-    pending = PendingChangesFolder(services.store, services.feed.feed).attempts()
+    pending = [rows.attempt for rows in ReportingBacklog(services.store, CHANGES).waiting(services.feed.feed)]
     needed = {
         services.layout.changes_folder(a) for a in pending if a not in names_up_to(pending, erasure_generation - 1)
     }

@@ -32,9 +32,9 @@ from dedup_clone.publish.records.attempt_records import (
     record_refusals,
 )
 from dedup_clone.publish.records.best_effort import best_effort
-from dedup_clone.publish.records.failed_attempt_cost import failed_attempt_cost
 from dedup_clone.publish.records.held_deliveries import hold_stopped, kept_folders
 from dedup_clone.publish.records.index_refresh import try_refresh_index
+from dedup_clone.publish.records.published_record import failed_attempt_cost
 from dedup_clone.publish.records.reporting_tables import record_attempt, try_report
 from dedup_clone.publish.services import Services
 from dedup_clone.state.current import Intent, lease_held_error

@@ -159,7 +159,7 @@ def test_a_row_is_tried_again_after_pauses_that_double_and_a_damaged_one_holds_u
     fail_loads(world)
     world.publish(world.land(7, [row(7, 1)]))
     began = len(load_jobs(world))
-    for seconds in (0, 90, 0, 60, 0):
+    for seconds in (0, 330, 0, 300, 0):
         world.move_clock(timedelta(seconds=seconds))
         load_ledger_rows(world.services, sleep=lambda _: None)
     assert (began, len(load_jobs(world))) == (1, 3)

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from dedup_clone.audit.choose_partitions import auditable_dates, order_by_last_audit
+from dedup_clone.audit.partition_audit import auditable_dates, order_by_last_audit
 from dedup_clone.state.audits import AuditOutcome, AuditRecord, Audits
 
 NOW = datetime(2026, 6, 15, 12, tzinfo=UTC)

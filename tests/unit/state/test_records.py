@@ -95,15 +95,15 @@ def test_a_refused_run_changes_nothing(buckets: Buckets) -> None:
 @pytest.mark.parametrize("text", ['{"reason": "\udcff"}', '{"reason', "[1]"], ids=["not_utf8", "cut_off", "no_object"])
 def test_a_row_that_no_load_can_read_is_named(buckets: Buckets, text: str) -> None:
     backlog = ReportingBacklog(buckets.state)
-    backlog.add("feed", "whole", {"reason": "Größe"})
-    backlog.add("feed2", "other", {})
-    assert backlog.read("feed", "whole") == {"reason": "Größe"}
-    assert backlog.read("feed", "gone") is None
+    backlog.add_row("feed", "whole", {"reason": "Größe"})
+    backlog.add_row("feed2", "other", {})
+    assert backlog.read_row("feed", "whole") == {"reason": "Größe"}
+    assert backlog.read_row("feed", "gone") is None
     assert [row.attempt for row in backlog.waiting("feed")] == ["whole"]
     assert [(row.feed, row.attempt) for row in backlog.waiting()] == [("feed", "whole"), ("feed2", "other")]
     buckets.state.put("_reporting/ledger/feed/damaged.json", text)
     with pytest.raises(ContractViolation, match=r"ledger/feed/damaged\.json.*restore a former version"):
-        backlog.read("feed", "damaged")
+        backlog.read_row("feed", "damaged")
 
 
 # -- The record of content audits --

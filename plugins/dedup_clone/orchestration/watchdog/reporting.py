@@ -16,8 +16,7 @@ from dedup_clone.publish.records.ledger_table import LEDGER_TABLE
 from dedup_clone.publish.records.reporting_tables import load_ledger_rows
 from dedup_clone.publish.services import Services
 from dedup_clone.settings.alert_settings import AlertSettings
-from dedup_clone.state.pending_changes import feeds_with_pending_changes, oldest_pending_changes
-from dedup_clone.state.reporting_backlog import ReportingBacklog
+from dedup_clone.state.reporting_backlog import CHANGES, ReportingBacklog
 from dedup_clone.state.store import ObjectStore
 
 log = logging.getLogger(__name__)
@@ -31,7 +30,7 @@ def load_waiting_rows(setup: FeedSetup) -> None:
     An error in the load of one feed's changes is only logged, and the changes of the other feeds are loaded.
     """
     services = open_feed_services(setup)
-    feeds = feeds_with_pending_changes(services.store)
+    feeds = sorted({rows.feed for rows in ReportingBacklog(services.store, CHANGES).waiting()})
     is_loaded = False
     try:
         load_ledger_rows(services)
@@ -89,12 +88,10 @@ def report_late_rows(services: Services, settings: AlertSettings) -> None:
 
 def late_tables(services: Services) -> dict[str, datetime]:
     """The tables of all feeds that have lacked rows for longer than LATE_AFTER, each with the time since when."""
-    rows = ReportingBacklog(services.store).waiting()
-    waiting = {LEDGER_TABLE: min((row.since for row in rows), default=None)}
-    for feed in feeds_with_pending_changes(services.store):
-        waiting[f"{feed}_changes"] = oldest_pending_changes(services.store, feed)
-    late = services.now() - LATE_AFTER
-    return {table: since for table, since in waiting.items() if since is not None and since < late}
+    since = [(LEDGER_TABLE, rows.since) for rows in ReportingBacklog(services.store).waiting()]
+    since += [(f"{rows.feed}_changes", rows.since) for rows in ReportingBacklog(services.store, CHANGES).waiting()]
+    oldest = dict(sorted(since, key=lambda one: one[1], reverse=True))  # of several times of a table the first stays
+    return {table: at for table, at in oldest.items() if services.now() - at > LATE_AFTER}
 
 
 def reporting_incidents(store: ObjectStore, feed: str) -> list[Incident]:

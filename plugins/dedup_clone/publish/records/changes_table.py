@@ -1,15 +1,15 @@
 """Loads the rows by which a generation differs from its parent into the table `FEED_changes`, after the commit.
 
-Before CURRENT is written, what is to be loaded is recorded in state. The commit task then tries the load; what it could
-not load, later commit tasks and the watchdog try again. A load job's id consists of attempt and number, and a number is
-tried only if the jobs of all lower numbers failed. So the rows of a generation are loaded once, even if a writer dies.
+Before CURRENT is written, the list of the files to load is stored in state. The commit task then tries the load; what
+it could not load, later commit tasks and the watchdog try again, with numbered jobs as for the ledger table
+(reporting_tables.py). So the rows of a generation are loaded once, even if a writer dies.
 """
 
 from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
-from datetime import UTC, timedelta
+from datetime import timedelta
 from typing import Any
 
 from dedup_clone.contract.changes import (
@@ -21,22 +21,23 @@ from dedup_clone.contract.changes import (
     SNAPSHOT_ID,
     changes_table_contract,
 )
-from dedup_clone.contract.errors import ContractViolation, LostRace
+from dedup_clone.contract.errors import ContractViolation
 from dedup_clone.contract.manifest import Candidate
 from dedup_clone.contract.schema_change import refused_column_changes, widened_columns
 from dedup_clone.contract.table import Column, TableContract
-from dedup_clone.publish.attempt_jobs import URI_LIST, attempt_job_id, load_configuration
+from dedup_clone.publish.attempt_jobs import URI_LIST, find_step_job, load_configuration, query_configuration
 from dedup_clone.publish.records.best_effort import best_effort
-from dedup_clone.publish.records.lost_changes import forget_change_rows
+from dedup_clone.publish.records.ledger_table import LEDGER_TABLE
+from dedup_clone.publish.records.reporting_tables import find_next_load, stop_load
 from dedup_clone.publish.services import Services
 from dedup_clone.state.current import Intent
-from dedup_clone.state.pending_changes import URIS, PendingChanges, PendingChangesFolder, StoredPendingChanges
+from dedup_clone.state.layout import generation_of
+from dedup_clone.state.reporting_backlog import CHANGES, ReportingBacklog, WaitingRows
 from dedup_clone.warehouse.jobs import BRIEF_POLL_S, BRIEF_TIMEOUT_S
 from dedup_clone.warehouse.table_options import KMS_KEY
 
 STEP = "changes"
-# Pauses after a failed load job: they double from the first to the longest.
-FIRST_PAUSE, LONGEST_PAUSE = timedelta(minutes=5), timedelta(hours=6)
+_SQL_FILE = "reporting/forget_changes.sql"
 # Once this many load jobs of a generation have failed, later generations no longer wait for it.
 FAILED_JOBS_BEFORE_SKIP = 4
 _COLUMNS = {
@@ -69,10 +70,8 @@ def record_changes(services: Services, intent: Intent, candidate: Candidate) -> 
     rows = sum(file.rows for file in files)
     if rows:
         folder = services.layout.changes_folder(intent.attempt)
-        uris = f"{folder}{URIS}"
-        services.store.put(uris, "".join(f"{services.store.uri(folder)}{file.path}\n" for file in files))
-        pending = PendingChanges(intent.attempt, intent.generation, intent.taken_at.astimezone(UTC).date(), uris)
-        PendingChangesFolder(services.store, services.feed.feed).add(pending)
+        uris = "".join(f"{services.store.uri(folder)}{file.path}\n" for file in files)
+        ReportingBacklog(services.store, CHANGES).add(services.feed.feed, intent.attempt, uris)
     return rows
 
 
@@ -88,8 +87,8 @@ def load_changes(services: Services) -> None:
     If the load of a generation fails, later generations wait, until FAILED_JOBS_BEFORE_SKIP of its jobs have failed.
     Changes that can never be loaded are deleted. Raises TimeoutError when a load job does not end in time.
     """
-    folder = PendingChangesFolder(services.store, services.feed.feed)
-    pending = folder.read()
+    backlog = ReportingBacklog(services.store, CHANGES)
+    pending = backlog.waiting(services.feed.feed)
     if pending and _has_policies(services):
         services.log(
             f"loads no changes: [{services.names.changes_table}] would show what policies of [{services.feed.target}] "
@@ -97,64 +96,80 @@ def load_changes(services: Services) -> None:
             level=logging.WARNING,
         )
         return
-    for stored in pending:
-        changes = stored.changes
+    for changes in pending:
         problem = _problem(services, changes)
         if problem:
-            services.log(f"deletes changes that were not loaded: {problem}", generation=changes.generation)
-            forget_change_rows(services, changes.attempt, last=changes.generation)
-        else:
-            try:
-                is_loaded = _load(services, folder, stored)
-            except LostRace:
-                return  # another writer tries the next job, or an erasure removed the record
-            if not is_loaded and changes.job_number < FAILED_JOBS_BEFORE_SKIP:
+            generation = _generation(changes)
+            services.log(f"deletes changes that were not loaded: {problem}", generation=generation)
+            forget_change_rows(services, changes.attempt, last=generation)
+        elif not _load(services, changes):
+            if find_next_load(services, changes.feed, changes.attempt, STEP).failed < FAILED_JOBS_BEFORE_SKIP:
                 return
-            if not is_loaded:
-                continue
-        folder.remove(changes)
+            continue
+        backlog.remove(changes.feed, changes.attempt)
         services.store.delete_prefix(services.layout.changes_folder(changes.attempt))
 
 
-def _problem(services: Services, changes: PendingChanges) -> str:
+def forget_change_rows(services: Services, attempt: str, *, last: int) -> None:
+    """Set `change_rows` to NULL for generation `last` and all earlier ones of the feed: rows are lost for good.
+
+    So nobody who follows `FEED_changes` waits for them. `attempt`: names the query's job. Rows that the ledger table
+    lacks are corrected before they are loaded. Safe to repeat. Raises JobFailed, TimeoutError when a load of the ledger
+    table does not end, and OutcomeUnknown as `find_step_job` does.
+    """
+    backlog = ReportingBacklog(services.store)
+    for waiting in backlog.waiting(services.feed.feed):
+        if _generation(waiting) <= last:
+            backlog.forget_change_rows(waiting.feed, waiting.attempt)
+            stop_load(services, waiting.feed, waiting.attempt)
+    if services.warehouse.table(LEDGER_TABLE) is None:
+        return
+    step = f"lost_changes_{last}"
+    sql = services.warehouse.render(_SQL_FILE, names=services.names, table=services.feed.table.to_contract())
+    parameters = {"feed": ("STRING", services.feed.feed), "last": ("INT64", str(last))}
+    job = find_step_job(services, attempt, step)
+    services.warehouse.jobs.start(job.job_id, query_configuration(services, step, sql, parameters))
+    services.warehouse.jobs.wait(job.job_id, poll_s=services.job_poll_s)
+
+
+def _generation(waiting: WaitingRows) -> int:
+    return generation_of(waiting.attempt) or 0
+
+
+def _problem(services: Services, changes: WaitingRows) -> str:
     """Why the changes can never be loaded; empty if they can."""
-    if services.now().date() - changes.publish_day > timedelta(days=services.feed.changes_days):
+    if services.now() - changes.since > timedelta(days=services.feed.changes_days):
         return "they are older than [changes_days]"
-    manifest = services.manifests.find(changes.generation)
+    manifest = services.manifests.find(_generation(changes))
     if manifest is None:
         return "the manifest of their generation is lost"
     # If later generations no longer wait for this one, their load may have made the table anew, with their columns.
-    if changes.job_number >= FAILED_JOBS_BEFORE_SKIP:
+    if find_next_load(services, changes.feed, changes.attempt, STEP).failed >= FAILED_JOBS_BEFORE_SKIP:
         table = services.warehouse.table(services.names.changes_table)
         if table is not None and _needs_new_table(table.columns, _declared_table(services, manifest.table).columns):
             return "the table has the columns of a later generation by now"
     return ""
 
 
-def _load(services: Services, folder: PendingChangesFolder, stored: StoredPendingChanges) -> bool:
-    """Load the changes of one generation; return whether the table has them. Raises TimeoutError, LostRace.
+def _load(services: Services, changes: WaitingRows) -> bool:
+    """Load the changes of one generation; return whether the table has them. Raises TimeoutError.
 
     The table gets the columns of the changes' generation, which the files have. The feed file may declare other columns
-    by now. After each failure of a job the pause before the next job doubles.
+    by now.
     """
-    job_id = changes_job_id(services, stored.changes)
-    job = services.warehouse.job(job_id)
-    if job is not None and job.error:
-        pause = min(FIRST_PAUSE * 2 ** (stored.changes.job_number - 1), LONGEST_PAUSE)
-        if job.ended_at is not None and services.now() < job.ended_at + pause:
-            return False
-        stored = folder.try_next_job(stored)
-        job_id, job = changes_job_id(services, stored.changes), None
-    if job is None:
-        table = services.manifests.read(stored.changes.generation).table
-        _drop_table_of_other_columns(services, stored.changes, table)
+    next_load = find_next_load(services, changes.feed, changes.attempt, STEP)
+    if not next_load.is_due:
+        return False
+    if next_load.job is None:
+        table = services.manifests.read(_generation(changes)).table
+        _drop_table_of_other_columns(services, changes, table)
         prepare_changes_table(services, table)
-        services.warehouse.jobs.start(job_id, _configuration(services, stored.changes, table))
-    (ended,) = services.warehouse.wait_for_jobs([job_id], poll_s=BRIEF_POLL_S, timeout_s=BRIEF_TIMEOUT_S)
+        services.warehouse.jobs.start(next_load.job_id, _configuration(services, changes, table))
+    (ended,) = services.warehouse.wait_for_jobs([next_load.job_id], poll_s=BRIEF_POLL_S, timeout_s=BRIEF_TIMEOUT_S)
     if ended.error:
         services.log(
-            f"BigQuery job [{job_id}] did not load the changes: {ended.error}",
-            generation=stored.changes.generation,
+            f"BigQuery job [{next_load.job_id}] did not load the changes: {ended.error}",
+            generation=_generation(changes),
             level=logging.WARNING,
         )
     return not ended.error
@@ -166,22 +181,18 @@ def _has_policies(services: Services) -> bool:
     return bool(found.row_access or found.column_tags)
 
 
-def changes_job_id(services: Services, changes: PendingChanges) -> str:
-    return attempt_job_id(services.feed.feed, changes.attempt, STEP, changes.job_number)
-
-
-def _configuration(services: Services, changes: PendingChanges, feed_table: TableContract) -> dict[str, Any]:
+def _configuration(services: Services, changes: WaitingRows, feed_table: TableContract) -> dict[str, Any]:
     options: dict[str, Any] = {
         **URI_LIST,
         "writeDisposition": "WRITE_APPEND",
         "schemaUpdateOptions": ["ALLOW_FIELD_ADDITION"],
     }
     table = _declared_table(services, feed_table)
-    uris = [services.store.uri(changes.uris)]
+    uris = [services.store.uri(ReportingBacklog(services.store, CHANGES).name(changes.feed, changes.attempt))]
     return load_configuration(services, STEP, uris, services.names.changes_table, table.columns, **options)
 
 
-def _drop_table_of_other_columns(services: Services, changes: PendingChanges, feed_table: TableContract) -> None:
+def _drop_table_of_other_columns(services: Services, changes: WaitingRows, feed_table: TableContract) -> None:
     """Drop `FEED_changes` if its columns have other types than those of `feed_table`, or if it has more columns.
 
     The load could not append to it.
@@ -191,7 +202,7 @@ def _drop_table_of_other_columns(services: Services, changes: PendingChanges, fe
         services.log(
             f"makes [{name}] anew: columns of the feed have another name or type by now", level=logging.WARNING
         )
-        forget_change_rows(services, changes.attempt, last=changes.generation - 1)
+        forget_change_rows(services, changes.attempt, last=_generation(changes) - 1)
         services.warehouse.alterations.drop(name)
 
 

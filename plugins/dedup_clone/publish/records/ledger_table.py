@@ -6,6 +6,7 @@ of the live generation.
 
 from __future__ import annotations
 
+import dataclasses
 from typing import Any
 
 from dedup_clone.checks.check_result import CheckResults
@@ -13,65 +14,93 @@ from dedup_clone.contract.kind import Kind
 from dedup_clone.contract.records import to_plain
 from dedup_clone.publish.records.publish_phases import phases_in_order
 from dedup_clone.state.current import Retirement
-from dedup_clone.state.ledger import LedgerRecord
+from dedup_clone.state.ledger import Cost, LedgerRecord
 
 LEDGER_TABLE = "dedup_clone_ledger"
 
 LEDGER_DESCRIPTION = "Every attempt to publish, roll back, take over or erase: its result, its duration, its cost."
+# Each column with its type and its description, in the order of the table.
 LEDGER_COLUMNS = {
-    "feed": "name of the feed, and of its table",
-    "outcome": "published; refused: every delivery was refused; failed: it ended otherwise, and committed nothing; "
-    "retired: it took the feed out of use",
-    "reason": "why it failed or was refused; of a run by hand, the reason that was given",
-    "snapshot_id": "id of the newest snapshot in the generation, or in a failed attempt",
-    "generation": "number of the generation; numbers are never reused",
-    "parent": "the generation that it builds on; NULL if there was none",
-    "kind": "publish, rollback, bootstrap, rebuild, erase or retire",
-    "restores": "the generation that a rollback made live again; NULL for every other attempt",
-    "replay": "whether its deliveries, or the replayed dates, had been live before",
-    "attempt": "unique name of the attempt, and of its folder in the state bucket",
-    "dag_id": "the DAG of the Airflow run",
-    "run_id": "the Airflow run",
-    "engine": "what deduplicated: spark, bigquery (QUALIFY), merge or cdc",
-    "arrived_at": "when the marker of snapshot_id was written",
-    "swapped_at": "when readers began to see it; NULL if they never did; of a retirement: its time",
-    "lag_s": "seconds from the arrival of the newest of deliveries that was never live before to the swap; else NULL",
-    "total_rows": "rows of the table",
-    "new_rows": "rows whose key the parent lacks",
-    "changed_rows": "rows with other values than the parent's; NULL if values were not compared",
-    "kept_rows": "rows retained although the newest snapshot lacks their key",
-    "dropped_rows": "rows of the deliveries and of the parent that were older than the retention",
-    "change_rows": "rows of the generation in FEED_changes; NULL if that table cannot tell what it changed",
-    "ties": "surplus rows of duplicate keys within single deliveries",
-    "bytes_read": "bytes of files that the dedup job read",
-    "bytes_written": "bytes of files that the dedup job wrote",
-    "cluster_overlap": "share by which files overlap in the first clustering column; NULL without clustering",
-    "erased_rows": "rows that an erasure removed; NULL for every other attempt",
-    "query_bytes_billed": "bytes that BigQuery billed for the attempt's queries",
-    "table_bytes_read": "bytes of tables that these queries read",
-    "slot_ms": "slot milliseconds of the attempt's jobs",
-    "query_usd": "US dollars for these queries, on demand",
-    "merge_usd": "US dollars that one MERGE with the same result would cost; NULL for rollbacks and bootstraps",
-    "qualify_usd": "US dollars that one QUALIFY with the same result would cost; NULL for rollbacks and bootstraps",
-    "streamed_bytes": "bytes of rows that engine cdc streamed, pseudocolumns included",
-    "apply_bytes": "estimated bytes that BigQuery reads to apply what engine cdc streamed",
-    "stream_usd": "US dollars for what engine cdc streamed, and for applying it",
-    "spark_usd": "US dollars for the Spark runs, failed ones too; NULL if not known",
-    "dcu_hours": "DCU hours that the Spark runs used; NULL if their service does not report them",
-    "deliveries": "the deliveries that were applied whole, each as snapshot id and marker generation",
-    "plans": "how dates were written",
-    "phases": "seconds of each phase, in the order in which they happen; of a publish with a lag, they add up to it",
-    "shares": "new, missing and changed rows as fractions of the rows on dates that both parent and delivery have",
-    "verdicts": "results of the checks before and after the swap, with their evidence",
-    "phases.name": "name of the phase; which ones there are: docs/hour.md",
-    "phases.seconds": "how long it took",
-    "shares.name": "name of the check, such as new_share",
-    "shares.share": "fraction of the rows, 0 to 1",
-    "verdicts.phase": "before or after the swap",
-    "verdicts.check_name": "name of the check; what each means: docs/runbook.md",
-    "verdicts.level": "pass, warn or fail; only fail ends a run",
-    "verdicts.found": "what the check found",
-    "verdicts.expected": "what it expected",
+    "feed": ("STRING", "name of the feed, and of its table"),
+    "kind": ("STRING", "publish, rollback, bootstrap, rebuild, erase or retire"),
+    "outcome": (
+        "STRING",
+        "published; refused: every delivery was refused; failed: it ended otherwise, and committed nothing; "
+        "retired: it took the feed out of use",
+    ),
+    "reason": ("STRING", "why it failed or was refused; of a run by hand, the reason that was given"),
+    "snapshot_id": ("INTEGER", "id of the newest snapshot in the generation, or in a failed attempt"),
+    "generation": ("INTEGER", "number of the generation; numbers are never reused"),
+    "parent": ("INTEGER", "the generation that it builds on; NULL if there was none"),
+    "restores": ("INTEGER", "the generation that a rollback made live again; NULL for every other attempt"),
+    "replay": ("BOOLEAN", "whether its deliveries, or the replayed dates, had been live before"),
+    "attempt": ("STRING", "unique name of the attempt, and of its folder in the state bucket"),
+    "dag_id": ("STRING", "the DAG of the Airflow run"),
+    "run_id": ("STRING", "the Airflow run"),
+    "engine": ("STRING", "what deduplicated: spark, bigquery (QUALIFY), merge or cdc"),
+    "arrived_at": ("TIMESTAMP", "when the marker of snapshot_id was written"),
+    "swapped_at": ("TIMESTAMP", "when readers began to see it; NULL if they never did; of a retirement: its time"),
+    "lag_s": (
+        "FLOAT",
+        "seconds from the arrival of the newest of deliveries that was never live before to the swap; else NULL",
+    ),
+    "total_rows": ("INTEGER", "rows of the table"),
+    "new_rows": ("INTEGER", "rows whose key the parent lacks"),
+    "changed_rows": ("INTEGER", "rows with other values than the parent's; NULL if values were not compared"),
+    "kept_rows": ("INTEGER", "rows retained although the newest snapshot lacks their key"),
+    "dropped_rows": ("INTEGER", "rows of the deliveries and of the parent that were older than the retention"),
+    "erased_rows": ("INTEGER", "rows that an erasure removed; NULL for every other attempt"),
+    "change_rows": (
+        "INTEGER",
+        "rows of the generation in FEED_changes; NULL if that table cannot tell what it changed",
+    ),
+    "ties": ("INTEGER", "surplus rows of duplicate keys within single deliveries"),
+    "bytes_read": ("INTEGER", "bytes of files that the dedup job read"),
+    "bytes_written": ("INTEGER", "bytes of files that the dedup job wrote"),
+    "cluster_overlap": (
+        "FLOAT",
+        "share by which files overlap in the first clustering column; NULL without clustering",
+    ),
+    "query_bytes_billed": ("INTEGER", "bytes that BigQuery billed for the attempt's queries"),
+    "table_bytes_read": ("INTEGER", "bytes of tables that these queries read"),
+    "slot_ms": ("INTEGER", "slot milliseconds of the attempt's jobs"),
+    "query_usd": ("FLOAT", "US dollars for these queries, on demand"),
+    "merge_usd": (
+        "FLOAT",
+        "US dollars that one MERGE with the same result would cost; NULL for rollbacks and bootstraps",
+    ),
+    "qualify_usd": (
+        "FLOAT",
+        "US dollars that one QUALIFY with the same result would cost; NULL for rollbacks and bootstraps",
+    ),
+    "streamed_bytes": ("INTEGER", "bytes of rows that engine cdc streamed, pseudocolumns included"),
+    "apply_bytes": ("INTEGER", "estimated bytes that BigQuery reads to apply what engine cdc streamed"),
+    "stream_usd": ("FLOAT", "US dollars for what engine cdc streamed, and for applying it"),
+    "spark_usd": ("FLOAT", "US dollars for the Spark runs, failed ones too; NULL if not known"),
+    "dcu_hours": ("FLOAT", "DCU hours that the Spark runs used; NULL if their service does not report them"),
+    "deliveries": (
+        "REPEATED STRING",
+        "the deliveries that were applied whole, each as snapshot id and marker generation",
+    ),
+    "plans": ("REPEATED STRING", "how dates were written"),
+    "phases": (
+        "REPEATED RECORD",
+        "seconds of each phase, in the order in which they happen; of a publish with a lag, they add up to it",
+    ),
+    "phases.name": ("STRING", "name of the phase; which ones there are: docs/hour.md"),
+    "phases.seconds": ("FLOAT", "how long it took"),
+    "shares": (
+        "REPEATED RECORD",
+        "new, missing and changed rows as fractions of the rows on dates that both parent and delivery have",
+    ),
+    "shares.name": ("STRING", "name of the check, such as new_share"),
+    "shares.share": ("FLOAT", "fraction of the rows, 0 to 1"),
+    "verdicts": ("REPEATED RECORD", "results of the checks before and after the swap, with their evidence"),
+    "verdicts.phase": ("STRING", "before or after the swap"),
+    "verdicts.check_name": ("STRING", "name of the check; what each means: docs/runbook.md"),
+    "verdicts.level": ("STRING", "pass, warn or fail; only fail ends a run"),
+    "verdicts.found": ("STRING", "what the check found"),
+    "verdicts.expected": ("STRING", "what it expected"),
 }
 
 STATUS_VIEW = "dedup_clone_status"
@@ -87,64 +116,27 @@ STATUS_COLUMNS = {
     "restores": "the generation that a rollback made live again; NULL if no rollback did",
 }
 
-_COST_COLUMNS = (
-    *("query_bytes_billed", "table_bytes_read", "slot_ms", "query_usd", "merge_usd", "qualify_usd"),
-    *("streamed_bytes", "apply_bytes", "stream_usd", "spark_usd", "dcu_hours"),
-)
-_COLUMN_TYPES = {
-    "feed": "STRING",
-    "kind": "STRING",
-    "outcome": "STRING",
-    "reason": "STRING",
-    "snapshot_id": "INTEGER",
-    "generation": "INTEGER",
-    "parent": "INTEGER",
-    "restores": "INTEGER",
-    "replay": "BOOLEAN",
-    "attempt": "STRING",
-    "dag_id": "STRING",
-    "run_id": "STRING",
-    "engine": "STRING",
-    "arrived_at": "TIMESTAMP",
-    "swapped_at": "TIMESTAMP",
-    "lag_s": "FLOAT",
-    "total_rows": "INTEGER",
-    "new_rows": "INTEGER",
-    "changed_rows": "INTEGER",
-    "kept_rows": "INTEGER",
-    "dropped_rows": "INTEGER",
-    "erased_rows": "INTEGER",
-    "change_rows": "INTEGER",
-    "ties": "INTEGER",
-    "bytes_read": "INTEGER",
-    "bytes_written": "INTEGER",
-    "cluster_overlap": "FLOAT",
-    **{name: "FLOAT" if name.endswith(("_usd", "_hours")) else "INTEGER" for name in _COST_COLUMNS},
-}
-
 
 def ledger_schema() -> list[dict[str, Any]]:
     """The table's schema as the REST API writes it."""
-    return [
-        *[{"name": name, "type": kind} for name, kind in _COLUMN_TYPES.items()],
-        {"name": "deliveries", "type": "STRING", "mode": "REPEATED"},
-        {"name": "plans", "type": "STRING", "mode": "REPEATED"},
-        _repeated("phases", name="STRING", seconds="FLOAT"),
-        _repeated("shares", name="STRING", share="FLOAT"),
-        _repeated("verdicts", phase="STRING", check_name="STRING", level="STRING", found="STRING", expected="STRING"),
-    ]
+    schema: list[dict[str, Any]] = []
+    for name, (kind, _) in LEDGER_COLUMNS.items():
+        repeated, _, kind = kind.rpartition(" ")
+        parent, _, column = name.rpartition(".")
+        field = {"name": column, "type": kind, **({"mode": repeated} if repeated else {})}
+        siblings = schema[-1].setdefault("fields", []) if parent else schema
+        siblings.append(field)
+    return schema
 
 
 def ledger_row(record: LedgerRecord, results: tuple[CheckResults, ...]) -> dict[str, Any]:
     """The row of one record and its check results, with the costs as columns of their own."""
     plain = to_plain(record)
-    costs = plain["cost"] or {}
-    plain["total_rows"] = record.rows  # ROWS is a reserved word
-    plain["replay"] = record.is_replay
+    costs = plain["cost"] or dict.fromkeys(field.name for field in dataclasses.fields(Cost))
+    plain |= {**costs, "total_rows": record.rows, "replay": record.is_replay}  # ROWS is a reserved word
     return {
-        **{name: costs.get(name) if name in _COST_COLUMNS else plain[name] for name in _COLUMN_TYPES},
+        **{column: plain[column] for column in LEDGER_COLUMNS if column in plain},
         "deliveries": [d.name for d in record.deliveries],
-        "plans": plain["plans"],
         "phases": [{"name": name, "seconds": seconds} for name, seconds in phases_in_order(record.phases)],
         "shares": [{"name": name, "share": share} for name, share in sorted(record.shares.items())],
         "verdicts": [
@@ -160,8 +152,3 @@ def retired_row(feed: str, record: Retirement) -> dict[str, Any]:
     plain = to_plain(record)
     row = {name: plain[name] for name in ("reason", "generation", "attempt", "run_id")}
     return {"feed": feed, **row, "kind": Kind.RETIRE, "outcome": "retired", "swapped_at": plain["retired_at"]}
-
-
-def _repeated(column: str, /, **fields: str) -> dict[str, Any]:
-    inner = [{"name": field, "type": kind} for field, kind in fields.items()]
-    return {"name": column, "type": "RECORD", "mode": "REPEATED", "fields": inner}

@@ -1,4 +1,4 @@
-"""Makes the ledger record of an attempt that is about to be committed."""
+"""Makes the ledger record of an attempt that is about to be committed, and the cost of one that published nothing."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from dedup_clone.contract.delivery import newly_live
 from dedup_clone.contract.kind import Kind
 from dedup_clone.contract.manifest import Candidate, Manifest
 from dedup_clone.contract.spark_usage import SparkUsage
-from dedup_clone.publish.records.attempt_records import SwapSpec
+from dedup_clone.publish.records.attempt_records import SwapSpec, find_swap
 from dedup_clone.publish.records.best_effort import try_read
 from dedup_clone.publish.records.publish_costs import cost_of, merge_input, with_spark
 from dedup_clone.publish.records.publish_phases import publish_phases
@@ -116,17 +116,40 @@ def published_record(
     )
 
 
+def failed_attempt_cost(services: Services, intent: Intent, candidate: Candidate | None) -> Cost | None:
+    """The cost of the attempt's jobs and Spark runs as far as it is recorded; None if it cannot be read.
+
+    The checks' own queries of metadata, 10 MB each, count only if all checks passed.
+    """
+
+    def read() -> Cost:
+        found = [services.warehouse.job(job_id) for job_id in intent.jobs]
+        swap = find_swap(services, intent.attempt)
+        streamed = services.store.read_record(StreamedChanges, services.layout.streamed_changes(intent.attempt))
+        staging = services.warehouse.table(services.feed.staging) if streamed else None
+        cost = cost_of(
+            [job for job in found if job is not None],
+            metadata_bytes_billed=swap.bytes_billed if swap else 0,
+            merged=None,
+            streamed=streamed,
+            table_bytes=staging.size if staging else 0,
+        )
+        return _add_spark_cost(services, intent, candidate, cost)
+
+    return try_read(services, f"the ledger record of attempt [{intent.attempt}] has no cost", read)
+
+
 def _read_jobs_and_stream(services: Services, intent: Intent) -> tuple[list[JobMetadata], StreamedChanges | None]:
     """The attempt's BigQuery jobs, and what it streamed."""
     jobs = services.warehouse.wait_for_jobs(intent.jobs, poll_s=services.job_poll_s)
     return list(jobs), services.store.read_record(StreamedChanges, services.layout.streamed_changes(intent.attempt))
 
 
-def _add_spark_cost(services: Services, intent: Intent, candidate: Candidate, cost: Cost) -> Cost:
-    if candidate.reused_from:
+def _add_spark_cost(services: Services, intent: Intent, candidate: Candidate | None, cost: Cost) -> Cost:
+    if candidate is not None and candidate.reused_from:
         return replace(cost, spark_usd=0.0)  # that attempt's own ledger record has the cost of its Spark runs
     usage = services.store.read_record(SparkUsage, services.layout.spark_usage(intent.attempt))
-    return with_spark(cost, usage, job_seconds=sum(candidate.metrics.seconds.values()))
+    return with_spark(cost, usage, sum(candidate.metrics.seconds.values()) if candidate else None)
 
 
 def _arrival_of_newest(services: Services, manifest: Manifest) -> datetime | None:

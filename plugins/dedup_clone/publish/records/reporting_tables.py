@@ -10,7 +10,8 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable
-from datetime import datetime, timedelta
+from dataclasses import dataclass
+from datetime import timedelta
 
 from dedup_clone.checks.check_result import CheckResults
 from dedup_clone.contract.errors import ContractViolation, JobFailed
@@ -30,10 +31,11 @@ from dedup_clone.publish.services import Services
 from dedup_clone.state.ledger import LedgerRecord
 from dedup_clone.state.reporting_backlog import ReportingBacklog
 from dedup_clone.warehouse.jobs import BRIEF_POLL_S, BRIEF_TIMEOUT_S
+from dedup_clone.warehouse.metadata import JobMetadata
 
 STEP = "ledger"
 # Pauses after a failed load job: they double from the first to the longest.
-FIRST_PAUSE, LONGEST_PAUSE = timedelta(minutes=1), timedelta(hours=6)
+FIRST_PAUSE, LONGEST_PAUSE = timedelta(minutes=5), timedelta(hours=6)
 # BigQuery allows five changes of an unpartitioned table in ten seconds, and 1,500 loads into a table a day.
 SECONDS_BETWEEN_LOADS = 3.0
 MAX_LOADS = 20  # of one call of `load_ledger_rows`
@@ -42,7 +44,7 @@ MAX_LOADS = 20  # of one call of `load_ledger_rows`
 def record_attempt(services: Services, record: LedgerRecord, results: tuple[CheckResults, ...]) -> None:
     """Write the attempt's ledger record, and its row for the ledger table, to state. Safe to repeat."""
     services.ledger.write(record)
-    ReportingBacklog(services.store).add(record.feed, record.attempt, ledger_row(record, results))
+    ReportingBacklog(services.store).add_row(record.feed, record.attempt, ledger_row(record, results))
 
 
 def try_report(services: Services, attempt: str) -> None:
@@ -80,46 +82,59 @@ def load_row(services: Services, feed: str, attempt: str) -> bool:
     Raises JobFailed, TimeoutError when the load job does not end in time, and ContractViolation for a damaged row.
     """
     backlog = ReportingBacklog(services.store)
-    job_id, due_at = _next_job(services, feed, attempt)
-    if due_at is not None and services.now() < due_at:
+    next_load = find_next_load(services, feed, attempt, STEP)
+    if not next_load.is_due:
         return False
-    row = backlog.read(feed, attempt)  # not before the job is chosen, see `stop_load`
+    row = backlog.read_row(feed, attempt)  # not before the job is chosen, see `stop_load`
     if row is None:
         return False
-    services.warehouse.start_load(job_id, LEDGER_TABLE, ledger_schema(), [row])
-    (job,) = services.warehouse.wait_for_jobs([job_id], poll_s=BRIEF_POLL_S, timeout_s=BRIEF_TIMEOUT_S)
+    services.warehouse.start_load(next_load.job_id, LEDGER_TABLE, ledger_schema(), [row])
+    (job,) = services.warehouse.wait_for_jobs([next_load.job_id], poll_s=BRIEF_POLL_S, timeout_s=BRIEF_TIMEOUT_S)
     if job.error:
-        text = f"BigQuery job [{job_id}] did not load a row into [{LEDGER_TABLE}]: {job.error}"
+        text = f"BigQuery job [{next_load.job_id}] did not load a row into [{LEDGER_TABLE}]: {job.error}"
         raise JobFailed(text, message=job.error, reason="")
     backlog.remove(feed, attempt)
     with best_effort(services, f"[{LEDGER_TABLE}] is not described until its next load"):
-        services.warehouse.alterations.describe_table(LEDGER_TABLE, LEDGER_DESCRIPTION, LEDGER_COLUMNS)
+        descriptions = {column: description for column, (_, description) in LEDGER_COLUMNS.items()}
+        services.warehouse.alterations.describe_table(LEDGER_TABLE, LEDGER_DESCRIPTION, descriptions)
     with best_effort(services, f"view [{STATUS_VIEW}] is not made until the next load into [{LEDGER_TABLE}]"):
         _make_status_view(services)
     return True
 
 
-def stop_load(services: Services, feed: str, attempt: str) -> None:
-    """After the attempt's row was changed: let no job load it as it was before, and wait for a job that does already.
+def stop_load(services: Services, feed: str, attempt: str, step: str = STEP) -> None:
+    """After what is to be loaded was changed: let no job load it as it was, and wait for a job that does already.
 
     Raises TimeoutError when that job does not end in time.
     """
-    job_id, _ = _next_job(services, feed, attempt)
+    job_id = find_next_load(services, feed, attempt, step).job_id
     services.warehouse.fence_job_id(job_id)
     services.warehouse.wait_for_jobs([job_id], poll_s=BRIEF_POLL_S, timeout_s=BRIEF_TIMEOUT_S)
 
 
-def _next_job(services: Services, feed: str, attempt: str) -> tuple[str, datetime | None]:
-    """The id of the first load job of the row that has not failed, and when it is due; None without a failed job."""
-    due_at, number = None, 0
+@dataclass(frozen=True)
+class NextLoad:
+    """The first load job of a step that has not failed. `job`: None while it does not exist.
+
+    `failed`: how many jobs before it failed. `is_due`: False if the job does not exist, and a pause is not over.
+    """
+
+    job_id: str
+    job: JobMetadata | None
+    failed: int
+    is_due: bool
+
+
+def find_next_load(services: Services, feed: str, attempt: str, step: str) -> NextLoad:
+    failed, due_at = 0, None
     while True:
-        number += 1
-        job_id = attempt_job_id(feed, attempt, STEP, number)
+        job_id = attempt_job_id(feed, attempt, step, failed + 1)
         job = services.warehouse.job(job_id)
         if job is None or not job.error:
-            return job_id, due_at if job is None else None
+            return NextLoad(job_id, job, failed, job is not None or due_at is None or services.now() >= due_at)
         if job.ended_at is not None:
-            due_at = job.ended_at + min(FIRST_PAUSE * 2 ** min(number - 1, 10), LONGEST_PAUSE)
+            due_at = job.ended_at + min(FIRST_PAUSE * 2 ** min(failed, 10), LONGEST_PAUSE)
+        failed += 1
 
 
 def _make_status_view(services: Services) -> None:
