@@ -158,13 +158,13 @@ def before_the_first_delivery(now: datetime) -> MemoryStore:
         Severity.ALERT,
         now,
         "paused",
-        "no table yet",
         "unpause it.",
         "watch_paused",
+        "no table yet",
         "sales_watch",
     )
     unchecked = replace(paused, kind=IncidentKind.REPORTING, subject="not_checked", dag_id="freshness_watchdog")
-    checked = page_indexes.verdict("sales", FreshnessStatus.AT_RISK, now, incidents=(paused, unchecked))
+    checked = page_indexes.verdict("sales", FreshnessStatus.STOPPED, now, incidents=(paused, unchecked))
     return MemoryStore(verdicts=(replace(checked, is_started=False),))
 
 

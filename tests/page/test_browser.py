@@ -113,7 +113,7 @@ def test_a_state_shows_only_the_cards_that_it_needs(shown: Callable[[str], Page]
     assert len(page.value(CARDS)) == 1
     assert len(page.value(INCIDENTS)) == 2
     assert page.value("document.querySelector('#hero .to-do').innerText") == "What to do: unpause it."
-    assert page.value("document.getElementById('hero').className") == "hero at-risk"
+    assert page.value("document.getElementById('hero').className") == "hero stopped"
     page = shown("/dedup-clone/#product_attributes")
     assert page.value("document.getElementById('incidents').closest('section').hidden") is True
     assert dom(shown("/viewer/#product_attributes")).count('<fieldset disabled="">') == 2
@@ -151,7 +151,9 @@ def test_a_held_snapshot_has_one_card_from_which_a_person_accepts_or_discards_it
     arrivals = (*others, replace(waits, state=DeliveryState.HELD))
     held = replace(late, stopped=None, held=(late.stopped,), arrivals=arrivals)  # type: ignore[arg-type]
     name = f"held-{waits.delivery.name}"
-    incident = Incident(IncidentKind.PUBLISH_FAILED, Severity.ALERT, now, "it is held", "7", "look", subject=name)
+    incident = Incident(
+        IncidentKind.PUBLISH_FAILED, Severity.ALERT, now, "it is held", "look", subject=name, readers_see="7"
+    )
     found = page_indexes.verdict(late.feed, FreshnessStatus.AT_RISK, now, incidents=(incident,))
     checked = f"[...{FORM}.querySelectorAll('input:checked')].map((box) => box.parentNode.innerText.split(':')[0])"
     with serve(site(now, held=MemoryStore(held, verdicts=(found,)))) as address:

@@ -179,7 +179,7 @@ GIVEN_UP = FailedRun("publish__8__1__4", Delivery(8, 1), 4, NOW, "all runs faile
 
 
 def incident(kind: IncidentKind = IncidentKind.ARRIVAL_OVERDUE, subject: str = "", **changes: Any) -> Incident:
-    made = Incident(kind, Severity.ALERT, NOW, "what", "readers", "next.", subject)
+    made = Incident(kind, Severity.ALERT, NOW, "what", "next.", subject, "readers")
     return dataclasses.replace(made, **changes)
 
 

@@ -225,9 +225,9 @@ def invalid_feed_file(feed: str, now: datetime = NOW) -> FreshnessVerdict:
         Severity.ALERT,
         now - timedelta(minutes=8),
         f"the file of feed [{feed}] is invalid: no delivery is registered and nothing is published. Line 3: no [keys].",
-        "no table yet: nothing was published",
         "correct the file and deploy it; deliveries that have landed meanwhile are found.",
         "feed_file_invalid",
+        "no table yet: nothing was published",
     )
     return verdict(
         feed,
@@ -249,8 +249,8 @@ def verdicts(now: datetime = NOW) -> tuple[FreshnessVerdict, ...]:
         f"snapshot 2122 arrived {now - timedelta(minutes=72):%Y-%m-%d %H:%M:%S} UTC, 72 min ago, and is not live; the "
         f"freshness SLA is 60 min. The last attempt failed: ended before its swap; staging is loaded; check "
         f"[new_share] failed. No run holds the lease.",
-        "snapshot 2120",
         "open the publish run that is running (or failed) and read the log of its last task.",
+        readers_see="snapshot 2120",
         dag_id="product_attributes_publish",
         run_id="publish__2122__1795000000000122",
     )
@@ -260,9 +260,9 @@ def verdicts(now: datetime = NOW) -> tuple[FreshnessVerdict, ...]:
         now - timedelta(minutes=91),
         "delivery [2121-1795000000000121] was refused: file [date=2026-11-20/part-3.parquet]: 14 rows "
         "have a NULL in key column [store_id]; nothing changed. Ask the producer for a new delivery.",
-        "snapshot 2120",
         "tell the producer; a corrected delivery of the snapshot, or the next one, is published.",
         "2121-1795000000000121",
+        "snapshot 2120",
     )
     return (
         verdict("product_attributes", now=now, check_interval_s=3600.0),

@@ -102,6 +102,5 @@ def check_arrivals(now: datetime, state: FeedState) -> Iterator[Incident]:
             f"{format_duration(now - overdue[-1])} ago, the grace period is {expected.grace_minutes} min. "
             f"Last arrival: {format_time(max(state.arrivals)) if state.arrivals else 'none'}."
         ),
-        readers_see=state.readers_see(now),
         next_step="ask the producer where the snapshot is, and look in landing whether its marker is missing.",
     )

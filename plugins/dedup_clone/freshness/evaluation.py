@@ -47,7 +47,8 @@ TOLD_BY_BIGQUERY = {
 
 def find_incidents(now: datetime, state: FeedState) -> list[Incident]:
     """What is wrong at `now` (UTC). A pure function: the same state gives the same incidents."""
-    return [incident for check in CHECKS for incident in check(now, state)]
+    found, readers_see = (incident for check in CHECKS for incident in check(now, state)), state.readers_see(now)
+    return [incident if incident.readers_see else replace(incident, readers_see=readers_see) for incident in found]
 
 
 def is_unchecked(incident: Incident, state: FeedState) -> bool:
@@ -101,9 +102,11 @@ def keep_first_seen(incidents: Iterable[Incident], now: datetime, reported: Iter
 
 
 def _status(state: FeedState, incidents: list[Incident]) -> FreshnessStatus:
-    if any(i.kind is IncidentKind.LATE and i.severity is Severity.ALERT for i in incidents):
+    alerts = {incident.kind for incident in incidents if incident.severity is Severity.ALERT}
+    if IncidentKind.LATE in alerts:
         return FreshnessStatus.LATE
-    if state.failed_checks or state.newer(held.delivery for held in state.held):
+    is_stopped_by_check = state.failed_checks or state.newer(held.delivery for held in state.held)
+    if is_stopped_by_check or IncidentKind.STOPPED in alerts:
         return FreshnessStatus.STOPPED
     if incidents:
         return FreshnessStatus.AT_RISK

@@ -49,17 +49,17 @@ class Severity(StrEnum):
 class Incident:
     """Something that is wrong with a feed. `subject` (a cause, a delivery) separates incidents of the same kind.
 
-    `readers_see` is what a query of target returns meanwhile. `dag_id`, `run_id`: the DAG or the run that a person must
-    see to, if there is one.
+    `readers_see` is what a query of target returns meanwhile; a check leaves it empty if that is what the feed's state
+    says. `dag_id`, `run_id`: the DAG or the run that a person must see to, if there is one.
     """
 
     kind: IncidentKind
     severity: Severity
     since: datetime
     what: str
-    readers_see: str
     next_step: str
     subject: str = ""
+    readers_see: str = ""
     dag_id: str = ""
     run_id: str = ""
 

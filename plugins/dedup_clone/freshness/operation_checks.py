@@ -28,10 +28,7 @@ def check_dags(now: datetime, state: FeedState) -> Iterator[Incident]:
     """
 
     def incident(dag: DagActivity, cause: str, since: datetime, what: str, next_step: str) -> Incident:
-        readers_see = state.readers_see(now)
-        return Incident(
-            IncidentKind.STOPPED, Severity.ALERT, since, what, readers_see, next_step, subject=cause, dag_id=dag.dag_id
-        )
+        return Incident(IncidentKind.STOPPED, Severity.ALERT, since, what, next_step, subject=cause, dag_id=dag.dag_id)
 
     watch, publish = state.watch_dag, state.publish_dag
     if watch is not None and watch.is_paused:
@@ -83,7 +80,6 @@ def check_publish_runs(now: datetime, state: FeedState) -> Iterator[Incident]:
             f"run [{run.run_id}] did not publish delivery [{run.delivery.name}], and {outlook}: {run.reason}."
             + "".join(f" {r.check}: {r.found}, expected {r.expected}." for r in state.failed_checks)
         ),
-        readers_see=state.readers_see(now),
         next_step=next_step,
         dag_id=f"{state.feed}_publish",
         run_id=run.run_id,
@@ -98,7 +94,6 @@ def check_records(now: datetime, state: FeedState) -> Iterator[Incident]:
             Severity.ALERT,
             since=now,
             what="CURRENT is gone: nobody knows which generation is live, and nothing can be published.",
-            readers_see=state.readers_see(now),
             next_step=f"pause the feed's watch and publish DAGs. {restore_records(state.feed)}",
             subject="records_lost",
         )
@@ -108,7 +103,6 @@ def check_records(now: datetime, state: FeedState) -> Iterator[Incident]:
             Severity.WARNING,
             since=now,
             what=f"[{state.lost_record}] is gone: the ledger record of live generation {state.current.generation}.",
-            readers_see=state.readers_see(now),
             next_step="copy its last version back (docs/runbook.md, a record is lost or damaged). The next publish "
             "ends this, too.",
             subject="records_lost",
@@ -142,7 +136,6 @@ def check_lease(now: datetime, state: FeedState) -> Iterator[Incident]:
         Severity.ALERT,
         since=intent.taken_at + allowed,
         what=f"{holder} has held the lease for {held} and {consequence}.",
-        readers_see=state.readers_see(now),
         next_step=next_step,
         subject="lease_held",
         dag_id=intent.dag_id,
@@ -168,7 +161,6 @@ def check_pending_job(now: datetime, state: FeedState) -> Iterator[Incident]:
             f"BigQuery job [{job.job_id}] has been PENDING for {format_duration(waited)}, "
             f"{waited / state.sla:.0%} of the freshness SLA: nothing is wrong with the publish, but the job waits."
         ),
-        readers_see=state.readers_see(now),
         next_step=next_step,
         subject=JOB_PENDING,
     )
@@ -189,7 +181,6 @@ def check_deliveries(now: datetime, state: FeedState) -> Iterator[Incident]:
                 + "."
                 + "".join(f" {r.check}: {r.found}, expected {r.expected}." for r in held.failed)
             ),
-            readers_see=state.readers_see(now),
             next_step=next_step_after_checks(held.failed),
             subject=f"held-{held.delivery.name}",
             dag_id=held.dag_id,
@@ -201,7 +192,6 @@ def check_deliveries(now: datetime, state: FeedState) -> Iterator[Incident]:
             Severity.ALERT,
             since=refusal.refused_at,
             what=refusal.reason,  # it names the delivery
-            readers_see=state.readers_see(now),
             next_step="tell the producer; a corrected delivery of the snapshot, or the next one, is published.",
             subject=refusal.delivery.name,
         )
@@ -211,7 +201,6 @@ def check_deliveries(now: datetime, state: FeedState) -> Iterator[Incident]:
             Severity.WARNING,
             since=marker.created_at,
             what=marker.text,
-            readers_see=state.readers_see(now),
             next_step="tell the producer; land the snapshot in a folder of the right name, delete the marker.",
             subject=f"marker-{marker.generation}",
         )

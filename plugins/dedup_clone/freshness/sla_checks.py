@@ -44,7 +44,6 @@ def check_sla(now: datetime, state: FeedState) -> Iterator[Incident]:
             Severity.ALERT,
             since=due,
             what=f"{arrival}, and is not live; the freshness SLA is {sla} min. {progress}",
-            readers_see=state.readers_see(now),
             next_step=_step_for_person(state, oldest)
             or "open the publish run that is running (or failed) and read the log of its last task.",
             dag_id=dag_id,
@@ -60,7 +59,6 @@ def check_sla(now: datetime, state: FeedState) -> Iterator[Incident]:
                 f"{format_duration(due - now)} ({format_time(due)}). "
                 f"{progress} {describe_over_budget(state.history, state.sla)}"
             ).rstrip(),
-            readers_see=state.readers_see(now),
             next_step=_step_for_person(state, oldest)
             or "watch the publish run; see whether its jobs wait in Spark or BigQuery, or for another run.",
             dag_id=dag_id,
@@ -80,7 +78,6 @@ def check_age(now: datetime, state: FeedState) -> Iterator[Incident]:
         since=state.live.arrived_at + timedelta(minutes=limit),
         what=f"the {'table' if state.live.taken_over else 'snapshot'} in target "
         f"{'was taken over' if state.live.taken_over else 'arrived'} {age} ago; its maximum age is {limit} min.",
-        readers_see=state.readers_see(now),
         next_step="see whether a snapshot waits or none has arrived; this feed's other alerts say why.",
         subject="too_old",
     )

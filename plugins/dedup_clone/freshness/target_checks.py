@@ -40,7 +40,6 @@ def check_target(now: datetime, state: FeedState) -> Iterator[Incident]:
             Severity.WARNING,
             since=now,
             what=f"materialized view(s) {views} read target: no snapshot can be published any more.",
-            readers_see=state.readers_see(now),
             next_step="drop these views, or let them read a view of target, before the next snapshot is due.",
             subject=MATERIALIZED_VIEW,
         )
@@ -57,7 +56,6 @@ def check_after_swap(now: datetime, state: FeedState) -> Iterator[Incident]:
         Severity.ALERT,
         since=state.live.swapped_at or now,
         what=f"checks failed after generation {state.live.generation} became live: {evidence}.",
-        readers_see=state.readers_see(now),
         next_step=" ".join(f"[{r.check}]: {r.next_step}" for r in failed),
         subject=f"after_swap-{state.live.generation}",
         dag_id=state.live.dag_id,

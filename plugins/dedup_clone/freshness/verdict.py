@@ -30,7 +30,7 @@ NO_VERDICT = (
 class FreshnessStatus(StrEnum):
     """LATE: a delivery has missed its SLA, or the live snapshot is too old.
 
-    STOPPED: a check stopped the newest delivery; or the feed has no valid file, so that nothing is registered or
+    STOPPED: a check stopped the newest delivery, or an alert of this kind is open, so that nothing is registered or
     published. AT_RISK: any other incident is open. If none is: FRESH, EMPTY if nothing was published yet, or
     ROLLED_BACK if a rollback took a delivery out that is newer than the live ones. UNKNOWN: no check has succeeded, or
     none lately.

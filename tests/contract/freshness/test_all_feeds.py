@@ -146,6 +146,28 @@ def test_a_feed_that_cannot_be_checked_for_a_while_is_an_incident_until_it_can(
     assert "[crowd_2] RECOVERED: reporting-not_checked" in caplog.text
 
 
+def test_a_feed_that_could_never_be_checked_has_a_verdict_that_says_why(
+    deployed: Deployed, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.WARNING, logger="dedup_clone.alerts")
+    (deployed.folders.feeds / "never.yaml").write_text(
+        (deployed.folders.feeds / "crowd_1.yaml").read_text().replace("crowd_1", "never")
+    )
+    deployed.keep("never")
+    store, name = ObjectStore(deployed.storage, "state"), FeedLayout("never").current
+    store.put(name, "{")
+    for alerts in (["[never] ALERT: reporting-not_checked"], []):
+        caplog.clear()
+        with pytest.raises(FeedsNotChecked):
+            check_all_feeds(deployed.folders)
+        assert titles(caplog) == alerts
+    verdict = deployed.verdict("never")
+    assert (verdict.status, [i.name for i in verdict.incidents]) == (FreshnessStatus.UNKNOWN, ["reporting-not_checked"])
+    assert verdict.incidents[0].since < verdict.checked_at
+    for lost in (name, FeedLayout("never").freshness, FeedLayout("never").incidents):
+        store.delete_prefix(lost)
+
+
 def test_without_bigquery_feeds_are_checked_and_without_state_nothing_says_that_they_were(
     deployed: Deployed, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -12,6 +12,7 @@ import pytest
 from dedup_clone.contract.errors import AlertNotSent, ConfigurationError
 from dedup_clone.freshness import evaluation, read_feed_state
 from dedup_clone.freshness.incident import (
+    NO_FEED,
     Incident,
     IncidentKind,
     IncidentRecord,
@@ -214,6 +215,18 @@ def test_what_only_bigquery_tells_stays_open_while_bigquery_does_not_answer(dog:
     assert dog.check(later=10 * MINUTE) == [f"RECOVERED: {found.name}"]
 
 
+def test_tables_that_lack_rows_of_the_feed_are_in_its_verdict_and_not_among_its_alerts(dog: Watchdog) -> None:
+    store, own = dog.world.services.store, f"{dog.world.feed.feed}_changes"
+    tables = [incident(IncidentKind.REPORTING, table) for table in ("dedup_clone_ledger", own, "others_changes")]
+    write_incident_records(store, NO_FEED, IncidentRecords(tuple(map(IncidentRecord, tables))))
+    try:
+        assert dog.check() == []
+    finally:
+        write_incident_records(store, NO_FEED, IncidentRecords(()))
+    assert [i.subject for i in verdict_of(dog.world).incidents] == ["dedup_clone_ledger", own]
+    assert verdict_of(dog.world).status is FreshnessStatus.EMPTY
+
+
 def test_drift_stays_in_the_verdict_since_it_began_while_bigquery_does_not_answer(dog: Watchdog) -> None:
     world = dog.world
     world.publish(world.land(7, [row(7, 1)]))
@@ -314,7 +327,7 @@ def test_a_publish_refreshes_the_verdict_of_its_environment_and_sends_no_alert(
     dog.airflow.paused = {dog.setup.dag_id("watch")}
     refresh_verdict(dog.setup)
     found = verdict_of(dog.world)
-    assert found.status is FreshnessStatus.AT_RISK
+    assert found.status is FreshnessStatus.STOPPED
     assert dog.titles() == []
     assert list(dog.world.services.store.objects(dog.world.services.layout.incidents)) == []
     dog.world.environment, dog.airflow.paused = "new.example.org", set()

@@ -387,7 +387,8 @@ NOTHING = {"live": None, "history": (), "arrivals": (), "current": current(gener
         (feed_state(waiting=(waits(minutes(61)),)), FreshnessStatus.LATE),
         (feed_state(max_age_minutes=60), FreshnessStatus.LATE),
         (feed_state(expected=DAILY, arrivals=(NOW - timedelta(hours=24),)), FreshnessStatus.AT_RISK),
-        (feed_state(watch_dag=activity(is_paused=True)), FreshnessStatus.AT_RISK),
+        (feed_state(watch_dag=activity(is_paused=True)), FreshnessStatus.STOPPED),
+        (feed_state(pending_job=PENDING), FreshnessStatus.AT_RISK),  # only a warning
         (feed_state(**NOTHING), FreshnessStatus.EMPTY),
         (feed_state(included=LIVE, excluded=(Delivery(9, 1),)), FreshnessStatus.ROLLED_BACK),
         (feed_state(included=LIVE, excluded=(Delivery(5, 1),)), FreshnessStatus.FRESH),

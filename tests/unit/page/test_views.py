@@ -160,7 +160,7 @@ def test_the_list_of_feeds_has_the_verdict_and_how_many_deliveries_wait() -> Non
     assert feed_summary(FeedOverview("store_visits", None, 1), NOW)["status"] == "unknown"
 
 
-MISSED = Incident(IncidentKind.LATE, Severity.ALERT, NOW, "snapshot 8 is not live", "snapshot 7", "open the run.")
+MISSED = Incident(IncidentKind.LATE, Severity.ALERT, NOW, "snapshot 8 is not live", "open the run.", "", "snapshot 7")
 
 
 def test_the_verdict_is_shown_with_its_age_its_incidents_and_the_next_arrival() -> None:

@@ -7,6 +7,7 @@ from collections.abc import Collection
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import replace
+from datetime import datetime
 from pathlib import Path
 
 from dedup_clone.contract.errors import AlertNotSent, ConfigurationError, ContractViolation, FeedsNotChecked
@@ -147,9 +148,8 @@ def _report_invalid_feed_file(
 ) -> list[str]:
     """Open the incident, store the verdict, and return the names of its incidents.
 
-    The first check after the file was corrected ends the incident. The verdict also has the feed's other open
-    incidents, which nothing looks for meanwhile. Does nothing if the feed is retired, or if another environment
-    publishes it. Raises AlertNotSent when a notifier failed; the next check sends the alert again.
+    The first check after the file was corrected ends the incident. Does nothing if the feed is retired, or if another
+    environment publishes it. Raises AlertNotSent.
     """
     now, current, previous = utc_now(), CurrentFile(store, feed).read(), read_verdict(store, feed)
     if current.retired or current.refusal(environment_name()):
@@ -157,7 +157,7 @@ def _report_invalid_feed_file(
     live = next((r for r in reversed(published_records(store, feed)) if r.generation == current.generation), None)
     readers_see = describe_live(live, current.generation, now)
     at_work = f" Run [{current.intent.run_id}] has the lease, and cannot go on." if current.intent else ""
-    found = Incident(
+    incident = Incident(
         IncidentKind.STOPPED,
         Severity.ALERT,
         since=now,
@@ -167,23 +167,8 @@ def _report_invalid_feed_file(
         next_step="correct the file and deploy it; deliveries that have landed meanwhile are found.",
         subject="feed_file_invalid",
     )
-    reported = read_incident_records(store, feed).open
-    (incident,) = keep_first_seen([found], now, reported)
-    others = (other for other in reported if other.name != incident.name)
-    verdict = FreshnessVerdict(
-        feed=feed,
-        status=FreshnessStatus.STOPPED,
-        readers_see=readers_see,
-        incidents=(incident, *others),
-        checked_at=now,
-        check_interval_s=settings.check_interval_minutes * 60,
-        next_expected_at=None,
-        waiting=previous.waiting if previous else 0,
-        runbook=settings.runbook,
-    )
-    store_verdict(store, verdict)
-    report_incidents(store, feed, [incident], now, settings, readers_see=readers_see, is_unchecked=lambda _: True)
-    return [incident.name for incident in verdict.incidents]
+    verdict = _empty_verdict(feed, FreshnessStatus.STOPPED, readers_see, now, settings)
+    return _report(incident, replace(verdict, waiting=previous.waiting if previous else 0), now, store, settings)
 
 
 def _report_unchecked_feed(feed: str, error: Exception, store: ObjectStore, settings: AlertSettings) -> None:
@@ -193,19 +178,11 @@ def _report_unchecked_feed(feed: str, error: Exception, store: ObjectStore, sett
     """
     now, last = utc_now(), read_verdict(store, feed)
     if last is None or last.status is FreshnessStatus.UNKNOWN:
-        last = FreshnessVerdict(
-            feed=feed,
-            status=FreshnessStatus.UNKNOWN,
-            readers_see="what was published last, if anything was: no check has succeeded yet",
-            incidents=(),
-            checked_at=now,
-            check_interval_s=settings.check_interval_minutes * 60,
-            next_expected_at=None,
-            runbook=settings.runbook,
-        )
+        readers_see = "what was published last, if anything was: no check has succeeded yet"
+        last = _empty_verdict(feed, FreshnessStatus.UNKNOWN, readers_see, now, settings)
     elif not last.is_stale(now):
         return
-    found = Incident(
+    incident = Incident(
         IncidentKind.REPORTING,
         Severity.ALERT,
         since=last.checked_at,
@@ -215,7 +192,28 @@ def _report_unchecked_feed(feed: str, error: Exception, store: ObjectStore, sett
         subject="not_checked",
         dag_id="freshness_watchdog",
     )
-    (incident,) = keep_first_seen([found], now, read_incident_records(store, feed).open)
-    others = (other for other in last.incidents if other.name != incident.name)
-    store_verdict(store, replace(last, incidents=(*others, incident)))
-    report_incidents(store, feed, [incident], now, settings, readers_see=found.readers_see, is_unchecked=lambda _: True)
+    _report(incident, last, now, store, settings)
+
+
+def _empty_verdict(
+    feed: str, status: FreshnessStatus, readers_see: str, now: datetime, settings: AlertSettings
+) -> FreshnessVerdict:
+    interval_s = settings.check_interval_minutes * 60
+    return FreshnessVerdict(feed, status, readers_see, (), now, interval_s, None, runbook=settings.runbook)
+
+
+def _report(
+    incident: Incident, verdict: FreshnessVerdict, now: datetime, store: ObjectStore, settings: AlertSettings
+) -> list[str]:
+    """Report an incident of a feed that cannot be checked, and store the verdict with it. Returns its incidents' names.
+
+    The verdict also has the feed's other open incidents, which nothing looks for meanwhile. Raises AlertNotSent when a
+    notifier failed; the next check sends the alert again.
+    """
+    feed, reported = verdict.feed, read_incident_records(store, verdict.feed).open
+    (found,) = keep_first_seen([incident], now, reported)
+    incidents = (found, *(other for other in reported if other.name != found.name))
+    store_verdict(store, replace(verdict, incidents=incidents))
+    readers_see = found.readers_see
+    report_incidents(store, feed, [found], now, settings, readers_see=readers_see, is_unchecked=lambda _: True)
+    return [one.name for one in incidents]

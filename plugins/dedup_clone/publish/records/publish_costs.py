@@ -7,7 +7,7 @@ BigQuery bills a query for whole megabytes, and for at least 10 MB of each table
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from math import ceil
 
 from dedup_clone.contract.billing import GIB, MIB, MIN_BYTES_BILLED, TIB, USD_PER_STREAMED_GIB, USD_PER_TIB
@@ -70,24 +70,6 @@ def merge_input_of_rows(table: TableContract, row_bytes: float, *, delivered: fl
     return MergeInput(delivered * row_bytes, existing * row_bytes, existing * row_bytes * keys)
 
 
-def with_stream(cost: Cost, streamed_bytes: int, table_bytes: int) -> Cost:
-    """Add to `cost` BigQuery's price of streaming `streamed_bytes`, and of applying them to a table of `table_bytes`.
-
-    To apply changes, however few, BigQuery's background job reads the whole table, billed on demand unless a
-    reservation is assigned to such jobs (BigQuery's page "Stream table updates with change data capture", pricing).
-    """
-    if not streamed_bytes:
-        return cost
-    apply_bytes = _billed(table_bytes)
-    usd = streamed_bytes / GIB * USD_PER_STREAMED_GIB + usd_on_demand(apply_bytes)
-    return replace(cost, streamed_bytes=streamed_bytes, apply_bytes=apply_bytes, stream_usd=usd)
-
-
-def with_spark(cost: Cost, usage: SparkUsage | None, job_seconds: float | None) -> Cost:
-    """Add to `cost` that of the attempt's Spark runs; nothing if none reported its usage. `job_seconds`: see `usd`."""
-    return cost if usage is None else replace(cost, spark_usd=usage.usd(job_seconds), dcu_hours=usage.all_dcu_hours)
-
-
 def expected_cost(engine: Engine, table: TableContract, row_bytes: float, *, delivered: float, existing: float) -> Cost:
     """The cost of a future publish of one delivery, without slot time, streamed changes and Spark.
 
@@ -120,25 +102,37 @@ def cost_of(
     merged: MergeInput | None,
     streamed: StreamedChanges | None = None,
     table_bytes: int = 0,
+    usage: SparkUsage | None = None,
+    job_seconds: float | None = None,
 ) -> Cost:
-    """The cost of a publish, from its jobs: queries are billed by bytes read; load, copy and extract jobs are free.
+    """The cost of an attempt, from its jobs: queries are billed by bytes read; load, copy and extract jobs are free.
 
     `metadata_bytes_billed`: bytes billed for the queries of the checks, which are not in `jobs`. `merged`: the input
     that a MERGE would have instead. `streamed`: what engine `cdc` streamed into a table of `table_bytes` logical bytes.
+    `usage`: of the Spark runs; None if none reported it. `job_seconds`: see `SparkUsage.usd`.
+
+    To apply changes, however few, BigQuery's background job reads the whole table, billed on demand unless a
+    reservation is assigned to such jobs (BigQuery's page "Stream table updates with change data capture", pricing).
     """
     ended = list(jobs)
     queries = [job for job in ended if job.kind == "query"]
     billed = metadata_bytes_billed + sum(job.bytes_billed for job in queries)
     billed += streamed.bytes_billed if streamed else 0
-    cost = Cost(
+    streamed_bytes = streamed.size if streamed else 0
+    apply_bytes = _billed(table_bytes) if streamed_bytes else 0
+    return Cost(
         query_bytes_billed=billed,
         table_bytes_read=sum(job.bytes_processed for job in queries),
         slot_ms=sum(job.slot_ms for job in ended),
         query_usd=usd_on_demand(billed),
         merge_usd=None if merged is None else usd_on_demand(merged.merge_bytes_billed),
         qualify_usd=None if merged is None else usd_on_demand(merged.qualify_bytes_billed),
+        streamed_bytes=streamed_bytes,
+        apply_bytes=apply_bytes,
+        stream_usd=streamed_bytes / GIB * USD_PER_STREAMED_GIB + usd_on_demand(apply_bytes),
+        spark_usd=usage.usd(job_seconds) if usage else None,
+        dcu_hours=usage.all_dcu_hours if usage else None,
     )
-    return with_stream(cost, streamed.size, table_bytes) if streamed else cost
 
 
 def _billed(*tables: float) -> int:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import datetime
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from dedup_clone.checks.share_checks import shares
 from dedup_clone.contract.attempt import Attempt
@@ -15,13 +15,13 @@ from dedup_clone.contract.manifest import Candidate, Manifest
 from dedup_clone.contract.spark_usage import SparkUsage
 from dedup_clone.publish.records.attempt_records import SwapSpec, find_swap
 from dedup_clone.publish.records.best_effort import try_read
-from dedup_clone.publish.records.publish_costs import cost_of, merge_input, with_spark
+from dedup_clone.publish.records.publish_costs import cost_of, merge_input
 from dedup_clone.publish.records.publish_phases import publish_phases
 from dedup_clone.publish.services import Services
 from dedup_clone.state.current import Intent
 from dedup_clone.state.ledger import Cost, LedgerRecord, Outcome, Stage, count_loads
 from dedup_clone.state.streamed_changes import StreamedChanges
-from dedup_clone.warehouse.metadata import JobMetadata, Observation
+from dedup_clone.warehouse.metadata import Observation
 
 T = TypeVar("T")
 
@@ -45,38 +45,30 @@ def published_record(
         """The result of `function`; None if it fails, and a log line that the record has no `what`."""
         return try_read(services, f"the ledger record of attempt [{intent.attempt}] has no {what}", function)
 
-    work = read("phases and cost", lambda: _read_jobs_and_stream(services, intent))
-    jobs, streamed = work or ([], None)
-    parent_generation = manifest.parent
-    parent = None
-    if parent_generation is not None:
-        parent = read("lag and shares", lambda: services.manifests.read(parent_generation))
-    is_parent_known = parent_generation is None or parent is not None
-    newly_live_arrived_at = None
-    if is_parent_known and attempt.dates is None:
-        newly_live_arrived_at = read("lag", lambda: arrival_time_of_newly_live(services, manifest, parent))
+    origin = read("lag and shares", lambda: _read_origin(services, attempt, manifest))
     # A bootstrap has no arrival. Then the time when the attempt acquired the lease counts as the arrival.
     arrived_at = read("arrival", lambda: _arrival_of_newest(services, manifest)) or attempt.taken_at
     swapped_at = target.table.created_at
-    merged = merge_input(manifest, parent, swap.staging_bytes) if is_parent_known else None
-    changed = [e.changed for e in manifest.dates]
-    phases, cost = None, None
-    if work is not None:
-        phases = read(
-            "phases",
-            lambda: publish_phases(
-                services, intent, candidate, jobs, streamed, arrived_at=newly_live_arrived_at, swapped_at=swapped_at
-            ),
-        )
-        metadata_bytes_billed = swap.bytes_billed + target.bytes_billed
-        table_cost = cost_of(
+    newly_live_arrived_at = origin.newly_live_arrived_at if origin else None
+
+    def phases_and_cost() -> tuple[dict[str, float], Cost]:
+        jobs = services.warehouse.wait_for_jobs(intent.jobs, poll_s=services.job_poll_s)
+        streamed = services.store.read_record(StreamedChanges, services.layout.streamed_changes(intent.attempt))
+        cost = cost_of(
             jobs,
-            metadata_bytes_billed=metadata_bytes_billed,
-            merged=merged,
+            metadata_bytes_billed=swap.bytes_billed + target.bytes_billed,
+            merged=merge_input(manifest, origin.parent, swap.staging_bytes) if origin else None,
             streamed=streamed,
             table_bytes=swap.staging_bytes,
+            **_spark_usage(services, intent, candidate),
         )
-        cost = read("cost", lambda: _add_spark_cost(services, intent, candidate, table_cost))
+        if candidate.reused_from:
+            cost = replace(cost, spark_usd=0.0)  # that attempt's own ledger record has the cost of its Spark runs
+        times = {"arrived_at": newly_live_arrived_at, "swapped_at": swapped_at}
+        return publish_phases(services, intent, candidate, jobs, streamed, **times), cost
+
+    phases, cost = read("phases and cost", phases_and_cost) or ({}, None)
+    changed = [e.changed for e in manifest.dates]
     return LedgerRecord(
         feed=services.feed.feed,
         kind=attempt.kind,
@@ -105,8 +97,8 @@ def published_record(
         ties=sum(e.ties for e in manifest.dates),
         bytes_read=candidate.metrics.bytes_read,
         bytes_written=candidate.metrics.bytes_written,
-        shares=shares(manifest, parent) if is_parent_known else {},
-        phases=phases or {},
+        shares=shares(manifest, origin.parent) if origin else {},
+        phases=phases,
         cost=cost,
         loads=count_loads(intent.jobs),
         erased_rows=sum(candidate.erased.rows.values()) if manifest.kind is Kind.ERASE and candidate.erased else None,
@@ -127,29 +119,37 @@ def failed_attempt_cost(services: Services, intent: Intent, candidate: Candidate
         swap = find_swap(services, intent.attempt)
         streamed = services.store.read_record(StreamedChanges, services.layout.streamed_changes(intent.attempt))
         staging = services.warehouse.table(services.feed.staging) if streamed else None
-        cost = cost_of(
+        return cost_of(
             [job for job in found if job is not None],
             metadata_bytes_billed=swap.bytes_billed if swap else 0,
             merged=None,
             streamed=streamed,
             table_bytes=staging.size if staging else 0,
+            **_spark_usage(services, intent, candidate),
         )
-        return _add_spark_cost(services, intent, candidate, cost)
 
     return try_read(services, f"the ledger record of attempt [{intent.attempt}] has no cost", read)
 
 
-def _read_jobs_and_stream(services: Services, intent: Intent) -> tuple[list[JobMetadata], StreamedChanges | None]:
-    """The attempt's BigQuery jobs, and what it streamed."""
-    jobs = services.warehouse.wait_for_jobs(intent.jobs, poll_s=services.job_poll_s)
-    return list(jobs), services.store.read_record(StreamedChanges, services.layout.streamed_changes(intent.attempt))
-
-
-def _add_spark_cost(services: Services, intent: Intent, candidate: Candidate | None, cost: Cost) -> Cost:
-    if candidate is not None and candidate.reused_from:
-        return replace(cost, spark_usd=0.0)  # that attempt's own ledger record has the cost of its Spark runs
+def _spark_usage(services: Services, intent: Intent, candidate: Candidate | None) -> dict[str, Any]:
+    """What `cost_of` needs of the attempt's Spark runs."""
     usage = services.store.read_record(SparkUsage, services.layout.spark_usage(intent.attempt))
-    return with_spark(cost, usage, sum(candidate.metrics.seconds.values()) if candidate else None)
+    return {"usage": usage, "job_seconds": sum(candidate.metrics.seconds.values()) if candidate else None}
+
+
+@dataclass(frozen=True)
+class _Origin:
+    """What a generation adds to. `newly_live_arrived_at`: see `arrival_time_of_newly_live`."""
+
+    parent: Manifest | None
+    newly_live_arrived_at: datetime | None
+
+
+def _read_origin(services: Services, attempt: Attempt, manifest: Manifest) -> _Origin:
+    parent = None if manifest.parent is None else services.manifests.read(manifest.parent)
+    if attempt.dates is not None:  # dates of a delivery that is live already
+        return _Origin(parent, None)
+    return _Origin(parent, arrival_time_of_newly_live(services, manifest, parent))
 
 
 def _arrival_of_newest(services: Services, manifest: Manifest) -> datetime | None:
