@@ -64,8 +64,10 @@ def published_record(
         )
         if candidate.reused_from:
             cost = replace(cost, spark_usd=0.0)  # that attempt's own ledger record has the cost of its Spark runs
-        times = {"arrived_at": newly_live_arrived_at, "swapped_at": swapped_at}
-        return publish_phases(services, intent, candidate, jobs, streamed, **times), cost
+        phases = publish_phases(
+            services, intent, candidate, jobs, streamed, arrived_at=newly_live_arrived_at, swapped_at=swapped_at
+        )
+        return phases, cost
 
     phases, cost = read("phases and cost", phases_and_cost) or ({}, None)
     changed = [e.changed for e in manifest.dates]
