@@ -10,7 +10,7 @@ import pytest
 from airflow.sdk.exceptions import AirflowSkipException
 
 from dedup_clone.contract.engine import Engine
-from dedup_clone.contract.errors import CheckFailed, ContractViolation, LostRace
+from dedup_clone.contract.errors import CheckFailed, ConfigurationError, ContractViolation, LostRace
 from testkit import operations, runs
 from testkit.feed_on_stand_in import TODAY, FeedOnStandIn, row
 from testkit.operations import audit
@@ -85,7 +85,7 @@ def test_as_many_partitions_a_day_as_the_feed_says_take_turns(published: FeedOnS
 
 @pytest.mark.parametrize("day", ["yesterday", str(TODAY + timedelta(days=1))])
 def test_a_date_that_cannot_be_audited_is_refused(published: FeedOnStandIn, day: str) -> None:
-    with pytest.raises(CheckFailed):
+    with pytest.raises(ConfigurationError):
         audit(published, day)
 
 
