@@ -103,7 +103,6 @@ CASES: list[tuple[tuple[Engine, ...], list[str], str, str, str, Remedy]] = [
     ((SPARK, QUERY), [DROP, REPLACED.format("")], "", "target_drift", NO_TARGET, moves_target_away_and_recovers),
     ((SPARK, MERGE), [DROP], "", "target_drift", NO_TARGET, recovers),
     ((SPARK, QUERY), [], "CURRENT", "records_lost", LOST, recovers),
-    ((SPARK,), [DROP], "CURRENT", "records_lost", LOST, recovers),
     ((SPARK,), [], "ledger/", "records_lost", "", waits_for_the_next_publish),
 ]
 
