@@ -18,7 +18,6 @@ from dedup_clone.contract.billing import GIB
 from dedup_clone.contract.errors import ConfigurationError, ContractViolation
 from dedup_clone.contract.table import UpdateIdMode
 from dedup_clone.publish.services import Services
-from dedup_clone.publish.waiting_deliveries import find_backlog
 from dedup_clone.settings.deployment import read_deployment
 from dedup_clone.settings.feed import read_feed
 from dedup_clone.state.landing import Landing, Marker
@@ -161,7 +160,7 @@ class Backfill:
         unregistered = services.arrivals.unregistered(services.landing.markers())
         generation = services.current.read().generation
         live = None if generation is None else services.manifests.read(generation)
-        waiting = [marker.delivery for marker in unregistered] or list(find_backlog(services, live).apply)
+        waiting = [marker.delivery for marker in unregistered] or list(services.arrivals.backlog(live).apply)
         return waiting[0].name if waiting else ""
 
     def land(self, marker: Marker) -> None:

@@ -11,7 +11,7 @@ from urllib.parse import quote
 
 from airflow.plugins_manager import AirflowPlugin
 
-from dedup_clone.page.lazy_application import LazyApplication
+from dedup_clone.page.airflow_server import LazyApplication
 
 PREFIX = "/dedup-clone"
 # A data URL, because Airflow shows the icon before the page is loaded, and may itself be served below a path.

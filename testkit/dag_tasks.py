@@ -35,7 +35,6 @@ from dedup_clone.orchestration.watch.delivery_sensor import DeliverySensor
 from dedup_clone.orchestration.watch.publish_runs import find_failed_publish, publish_run_id
 from dedup_clone.orchestration.watchdog import reporting
 from dedup_clone.orchestration.watchdog.feed_check import check_feed
-from dedup_clone.publish.waiting_deliveries import find_backlog
 from dedup_clone.settings.deployment import read_deployment
 from dedup_clone.settings.freshness_settings import ExpectedArrivals
 from testkit.airflow import judged
@@ -238,7 +237,7 @@ class Watch(_Later):
 
     @property
     def waiting(self) -> tuple[Delivery, ...]:
-        return find_backlog(self.world.services, None).apply
+        return self.world.services.arrivals.backlog(None).apply
 
 
 class Watchdog(_Later):

@@ -15,13 +15,17 @@ from unittest.mock import patch
 
 from dedup_clone.contract.erasure import parse_keys
 from dedup_clone.contract.table import TableContract
-from dedup_clone.freshness.evaluation import find_incidents
+from dedup_clone.freshness.evaluation import evaluate, find_incidents
 from dedup_clone.freshness.feed_state import FeedState, PendingJob
 from dedup_clone.freshness.read_feed_state import read_feed_state
+from dedup_clone.freshness.verdict import write_verdict
 from dedup_clone.operations.erase import key_text
 from dedup_clone.operations.feed_plan import FeedPlan
 from dedup_clone.operations.lost_records import carry_out, plan_recovery
 from dedup_clone.orchestration import content_audit
+from dedup_clone.orchestration.watchdog.feed_check import describe_feed_file
+from dedup_clone.page.feed_reader import FeedReader
+from dedup_clone.page.feed_view import page_view
 from dedup_clone.publish.planning.staging_table import approve_retention
 from dedup_clone.warehouse import append_rows
 from dedup_clone.warehouse.append_rows import RowAppender
@@ -71,6 +75,15 @@ def feed_state(world: FeedOnStandIn) -> FeedState:
         find_failed_run=lambda waiting: None,
         check_interval=timedelta(minutes=5),
     )
+
+
+def page(world: FeedOnStandIn) -> dict[str, Any]:
+    """What the page shows of the feed after a check by the watchdog."""
+    now, file = world.services.now(), describe_feed_file(world.services, reads_bigquery=True)
+    write_verdict(world.services.store, replace(evaluate(now, feed_state(world)), feed_file=file))
+    records = FeedReader(lambda: world.services.store).read(world.feed.feed)
+    assert records is not None
+    return page_view(records, now)
 
 
 def recover_after(world: FeedOnStandIn, change: Callable[[], Any]) -> None:

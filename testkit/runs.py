@@ -31,14 +31,11 @@ from dedup_clone.publish.approval import approval_text, end_approval_wait
 from dedup_clone.publish.existing_table import read_bootstrap_record, require_unchanged
 from dedup_clone.publish.preview_publish import preview_publish
 from dedup_clone.publish.prune import prune
-from dedup_clone.publish.records import index_arrivals
 from dedup_clone.publish.records.attempt_records import SwapSpec, save_swap
 from dedup_clone.publish.records.changes_table import load_changes
 from dedup_clone.publish.records.held_deliveries import discard_held
-from dedup_clone.publish.records.index_refresh import refresh_index
 from dedup_clone.publish.recovery import commit_or_discard, recover
 from dedup_clone.publish.sql_checks import run_sql_checks
-from dedup_clone.publish.waiting_deliveries import find_backlog
 from dedup_clone.settings.spark_settings import Runner, SparkSize
 from dedup_clone.state.arrivals import InvalidMarkers, LandingWatch
 from dedup_clone.state.current import Retirement, TargetAction
@@ -314,12 +311,12 @@ def discard_delivery(world: FeedOnStandIn, name: str, *, reason: str = "garbage"
 
 def held_deliveries(world: FeedOnStandIn) -> list[str]:
     """The names of the deliveries that wait for a person's decision, oldest snapshot first."""
-    return [delivery.name for delivery in find_backlog(world.services, _live_manifest(world)).held]
+    return [delivery.name for delivery in world.services.arrivals.backlog(_live_manifest(world)).held]
 
 
 def waiting_deliveries(world: FeedOnStandIn) -> list[str]:
     """The names of the deliveries that the next publish applies, oldest snapshot first."""
-    return [delivery.name for delivery in find_backlog(world.services, _live_manifest(world)).apply]
+    return [delivery.name for delivery in world.services.arrivals.backlog(_live_manifest(world)).apply]
 
 
 def _live_manifest(world: FeedOnStandIn) -> Manifest | None:
@@ -356,12 +353,11 @@ def load_waiting_changes(world: FeedOnStandIn) -> None:
 
 @contextmanager
 def small_limits(**limits: int) -> Iterator[None]:
-    """Lower limits of the load step (table_files, uris_per_job, loads_at_once) and of the page (dates_text)."""
+    """Lower limits of the load step."""
     names: dict[str, tuple[Any, str]] = {
         "table_files": (load, "MAX_TABLE_FILES"),
         "uris_per_job": (load, "URIS_PER_JOB"),
         "loads_at_once": (load, "LOADS_AT_ONCE"),
-        "dates_text": (index_arrivals, "MAX_DATES_TEXT"),
     }
     with ExitStack() as patches:
         for name, value in limits.items():
@@ -391,11 +387,6 @@ def create_table(world: FeedOnStandIn, name: str) -> None:
 def late_tables(world: FeedOnStandIn) -> list[str]:
     """The tables that have lacked rows for so long that the watchdog reports it."""
     return list(reporting.late_tables(world.services))
-
-
-def refresh_page(world: FeedOnStandIn) -> None:
-    """Write index.json anew, as each arrival and each end of an attempt does."""
-    refresh_index(world.services)
 
 
 def sql_check_levels(run: Run, *, change_meanwhile: Callable[[], Any]) -> list[str]:

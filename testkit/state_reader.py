@@ -98,8 +98,3 @@ class StateReader:
         """The results of the attempt's checks `before` or `after` the swap, by the name of the check."""
         items = self.read(f"attempts/{attempt}/checks_{phase}.json")["items"]
         return {item["check"]: item for item in items}
-
-    @property
-    def index(self) -> dict[str, Any]:
-        """What the page reads."""
-        return self.read("index.json")

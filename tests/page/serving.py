@@ -26,7 +26,7 @@ from dedup_clone.state.store import StoredText
 from devstack.stack.ports import any_free_port
 from testkit.browser import Page
 from testkit.waiting import wait_for
-from tests.shared import page_indexes
+from tests.shared import page_feeds
 from tests.shared.page_store import MemoryStore, at_work
 
 EVIL = "<img src=x onerror=\"document.title='stolen'\"><b>bold</b>"
@@ -164,51 +164,70 @@ def before_the_first_delivery(now: datetime) -> MemoryStore:
         "sales_watch",
     )
     unchecked = replace(paused, kind=IncidentKind.REPORTING, subject="not_checked", dag_id="freshness_watchdog")
-    checked = page_indexes.verdict("sales", FreshnessStatus.STOPPED, now, incidents=(paused, unchecked))
-    return MemoryStore(verdicts=(replace(checked, is_started=False),))
+    checked = page_feeds.verdict("sales", FreshnessStatus.STOPPED, now, incidents=(paused, unchecked))
+    return MemoryStore(verdicts=(checked,))
+
+
+def never_checked(now: datetime) -> MemoryStore:
+    """A feed of which no check has succeeded."""
+    unchecked = Incident(
+        IncidentKind.REPORTING, Severity.ALERT, now, "no access", "grant it.", "not_checked", "unknown"
+    )
+    found = page_feeds.verdict(
+        "sales",
+        FreshnessStatus.UNKNOWN,
+        now,
+        readers_see="what was published last, if anything was: no check has succeeded yet",
+        incidents=(unchecked,),
+    )
+    return MemoryStore(verdicts=(found,))
 
 
 def vanished(now: datetime) -> Any:
     """Lists a feed that does not exist. Each request is an hour after the one before."""
-    few, hours = page_indexes.make_index(12, 1, now=now), count()
-    store = MemoryStore(few, verdicts=(page_indexes.verdict(few.feed, now=now + timedelta(days=9)),))
+    few, hours = page_feeds.make_feed(12, 1, now=now), count()
+    store = MemoryStore(few, verdicts=(page_feeds.verdict(few.verdict.feed, now=now + timedelta(days=9)),))
     store.texts["vanished/CURRENT"] = StoredText("{}", 1)
-    store.summaries["_freshness/vanished.json"] = store.summaries[f"_freshness/{few.feed}.json"]
+    store.summaries["_freshness/vanished.json"] = store.summaries[f"_freshness/{few.verdict.feed}.json"]
     return application(store, now=lambda: now + timedelta(hours=next(hours)))
 
 
 def many(now: datetime) -> MemoryStore:
-    few = page_indexes.make_index(12, 1, now=now)
+    few = page_feeds.make_feed(12, 1, now=now)
     feeds = [f"feed_{number:03}" for number in range(199)]
-    store = MemoryStore(few, verdicts=tuple(page_indexes.verdict(f, now=now) for f in (*feeds, few.feed)))
+    store = MemoryStore(few, verdicts=tuple(page_feeds.verdict(f, now=now) for f in (*feeds, few.verdict.feed)))
     store.texts |= {f"{feed}/CURRENT": StoredText("{}", 1) for feed in feeds}
     return store
 
 
 def replayed(now: datetime) -> MemoryStore:
     """The newest publish is a replay of an old snapshot."""
-    whole = page_indexes.fresh(now)
-    again = {"deliveries": whole.records[39].deliveries, "snapshot_id": whole.records[39].snapshot_id}
+    whole = page_feeds.fresh(now)
+    attempts = page_feeds.history_of(whole).attempts
+    again = {"deliveries": attempts[39].deliveries, "snapshot_id": attempts[39].snapshot_id}
     again |= {"is_replay": True, "lag_s": None, "dropped_rows": 1234, "reason": "prices were wrong"}
-    replay = replace(whole.records[-1], **again)
-    return MemoryStore(replace(whole, records=(*whole.records[:-1], replay)))
+    replay = replace(attempts[-1], **again)
+    return MemoryStore(page_feeds.changed(whole, attempts=(*attempts[:-1], replay)))
 
 
 def beginning(now: datetime) -> MemoryStore:
     """The first of twelve publishes has all rows, and a lag of 36 hours."""
-    few = page_indexes.make_index(12, 1, now=now)
-    first = replace(few.records[0], new_rows=few.records[0].rows, lag_s=36 * 3600.0)
-    return MemoryStore(replace(few, records=(first, *few.records[1:])))
+    few = page_feeds.make_feed(12, 1, now=now)
+    first, *others = page_feeds.history_of(few).attempts
+    first = replace(first, new_rows=first.rows, lag_s=36 * 3600.0)
+    return MemoryStore(page_feeds.changed(few, attempts=(first, *others)))
 
 
 def evil(now: datetime) -> MemoryStore:
-    late = page_indexes.late(now)
-    arrivals = tuple(replace(a, reason=EVIL) if a.reason else a for a in late.arrivals)
-    return MemoryStore(replace(late, description=EVIL, arrivals=arrivals))
+    late = page_feeds.late(now)
+    history = page_feeds.history_of(late)
+    arrivals = tuple(replace(a, refusal=replace(a.refusal, reason=EVIL)) if a.refusal else a for a in history.arrivals)
+    file = replace(history.feed_file, description=EVIL)
+    return MemoryStore(page_feeds.changed(late, feed_file=file, arrivals=arrivals))
 
 
 def broken(now: datetime) -> MemoryStore:
-    store = MemoryStore(verdicts=(page_indexes.invalid_feed_file("sales", now),))
+    store = MemoryStore(verdicts=(page_feeds.invalid_feed_file("sales", now),))
     store.texts["sales/incidents.json"] = StoredText("{}", 1)
     return store
 
@@ -218,13 +237,14 @@ def site(now: datetime, api: Api | None = None, **more: MemoryStore) -> FastAPI:
     shown, seconds = FastAPI(), count(step=10)
     shown.mount("/api/v2", (api or busy_api(now)).routes())
     full = MemoryStore(
-        page_indexes.fresh(now), page_indexes.late(now), page_indexes.empty(now), verdicts=page_indexes.verdicts(now)
+        page_feeds.fresh(now), page_feeds.late(now), page_feeds.empty(now), verdicts=page_feeds.verdicts(now)
     )
-    old = page_indexes.verdicts(now - timedelta(hours=4))[1:2]
+    old = page_feeds.verdicts(now - timedelta(hours=4))[1:2]
     stores = {
         "dedup-clone": full,
-        "first": MemoryStore(page_indexes.make_index(1, 1, now=now)),
-        "unchecked": MemoryStore(page_indexes.late(now), verdicts=old),
+        "first": MemoryStore(page_feeds.make_feed(1, 1, now=now)),
+        "never-checked": never_checked(now),
+        "unchecked": MemoryStore(page_feeds.late(now), verdicts=old),
         "nothing": MemoryStore(),
         "at-work": at_work(now),
         "broken": broken(now),

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Callable
-from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from hashlib import sha256
 from pathlib import Path
@@ -17,12 +16,11 @@ from dedup_clone.contract.records import to_json, to_plain
 from dedup_clone.freshness.incident import Incident, IncidentKind, Severity
 from dedup_clone.freshness.verdict import FreshnessStatus
 from dedup_clone.state.current import Current
-from dedup_clone.state.index import DeliveryState
 from dedup_clone.state.store import StoredText
 from testkit.browser import Browser, Page
 from tests.page.conftest import SHOWN, show
 from tests.page.serving import AXE, faults, serve, site
-from tests.shared import page_indexes
+from tests.shared import page_feeds
 from tests.shared.page_store import MemoryStore, at_work
 
 REPOSITORY = Path(__file__).parents[2]
@@ -88,7 +86,7 @@ STATES = [
     ("/dedup-clone/#worked_example", "hero", ["gs://landing/shop/attributes/snapshot_id=1/_SUCCESS"]),
     ("/dedup-clone/?dag=somebody_elses", "notice", ["The DAG somebody_elses belongs to no feed."]),
     ("/unchecked/", "hero", ["UNKNOWN", "The watchdog has not checked since ", "Its last verdict was late"]),
-    ("/first/", "hero", ["The watchdog has not checked this feed yet"]),
+    ("/never-checked/", "hero", ["UNKNOWN", "no check has succeeded yet"]),
     ("/broken/", "hero", ["STOPPED", "What to do: correct the file and deploy it"]),
     ("/broken/", "incidents", ["Line 3: no [keys]", "correct the file and deploy it", "stopped-feed_file_invalid"]),
     ("/nothing/", "notice", ["A feed appears here as soon as the DAG freshness_watchdog has checked it."]),
@@ -146,15 +144,12 @@ def test_what_needs_a_person_is_on_cards_and_a_stopped_snapshot_leads_to_its_for
 
 def test_a_held_snapshot_has_one_card_from_which_a_person_accepts_or_discards_it(browser: Browser) -> None:
     now = datetime.now(UTC)
-    late = page_indexes.late(now)
-    (*others, waits) = late.arrivals
-    arrivals = (*others, replace(waits, state=DeliveryState.HELD))
-    held = replace(late, stopped=None, held=(late.stopped,), arrivals=arrivals)  # type: ignore[arg-type]
-    name = f"held-{waits.delivery.name}"
+    held = page_feeds.late(now, is_held=True)
+    name = f"held-{page_feeds.delivery(122).name}"
     incident = Incident(
         IncidentKind.PUBLISH_FAILED, Severity.ALERT, now, "it is held", "look", subject=name, readers_see="7"
     )
-    found = page_indexes.verdict(late.feed, FreshnessStatus.AT_RISK, now, incidents=(incident,))
+    found = page_feeds.verdict(held.verdict.feed, FreshnessStatus.AT_RISK, now, incidents=(incident,))
     checked = f"[...{FORM}.querySelectorAll('input:checked')].map((box) => box.parentNode.innerText.split(':')[0])"
     with serve(site(now, held=MemoryStore(held, verdicts=(found,)))) as address:
         page = show(browser, f"{address}/held/")
@@ -183,7 +178,8 @@ def test_the_page_follows_the_run_at_work(browser: Browser) -> None:
         store.texts[name] = StoredText(store.texts[name].text.replace("12", "15"), 2)
         page.value(LOOK_AGAIN)
         page.wait_until(f"{line}.innerText.includes('15 of 730 dates')")
-        store.texts["product_attributes/CURRENT"] = StoredText(to_json(Current("x", 121, "digest", 121, None)), 2)
+        ended = Current("product_attributes", 120, "digest", 121, None)
+        store.texts["product_attributes/CURRENT"] = StoredText(to_json(ended), 2)
         page.value(LOOK_AGAIN)
         page.wait_until(f"{line} === null")
         assert page.problems == []
@@ -192,9 +188,9 @@ def test_the_page_follows_the_run_at_work(browser: Browser) -> None:
 def test_a_form_that_is_being_filled_in_stays_until_its_snapshot_is_chosen_from_a_card(browser: Browser) -> None:
     """Meanwhile another feed gets into a worse state, and then a delivery of this one arrives and is stopped."""
     now, names = datetime.now(UTC), ("product_attributes", "store_visits")
-    fresh = tuple(page_indexes.verdict(name, now=now, check_interval_s=3600.0) for name in names)
-    store = MemoryStore(*(replace(page_indexes.fresh(now), feed=name) for name in names), verdicts=fresh)
-    late = page_indexes.verdict(names[1], FreshnessStatus.LATE, now, check_interval_s=3600.0)
+    fresh = tuple(page_feeds.verdict(name, now=now, check_interval_s=3600.0) for name in names)
+    store = MemoryStore(*(page_feeds.make_feed(now=now, feed=name) for name in names), verdicts=fresh)
+    late = page_feeds.verdict(names[1], FreshnessStatus.LATE, now, check_interval_s=3600.0)
     with serve(site(now, two=store)) as address:
         page = show(browser, f"{address}/two/")
         page.fill("#replay input[required]", "prices were wrong")
@@ -203,8 +199,7 @@ def test_a_form_that_is_being_filled_in_stays_until_its_snapshot_is_chosen_from_
         page.wait_until("document.querySelector('#feeds .dot.late') !== null")
         assert page.value("document.querySelector('#feeds [aria-current]').hash") == "#product_attributes"
         assert page.value("document.querySelector('#replay input[required]').value") == "prices were wrong"
-        stopped = replace(page_indexes.late(now), feed=names[0])
-        store.texts[f"{names[0]}/index.json"] = StoredText(to_json(stopped), 2)
+        store.store_feed(page_feeds.late(now, names[0]))
         page.value(LOOK_AGAIN)
         page.wait_until("document.querySelector('#incidents button') !== null")
         page.value("document.querySelector('#incidents button').click()")

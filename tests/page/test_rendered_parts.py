@@ -16,7 +16,7 @@ from testkit.browser import Page
 NOW = str(datetime.now(UTC))
 HERO = {
     "now": NOW,
-    "has_index": True,
+    "has_history": True,
     "waiting": [{"arrived_at": NOW}],
     "live": None,
     "replayable": [{}],
@@ -50,7 +50,7 @@ def test_the_dates_that_are_done_are_shown_for_each_task_that_runs_spark(
         "task": {"task_id": task, "state": "running", "start_date": NOW},
         "dates": {"phase": "compare", "done": 12, "of": 730, "at": NOW},
     }
-    view = {**HERO, "has_index": False, "running": running}
+    view = {**HERO, "has_history": False, "running": running}
     text = rendered(shown, "hero", "renderHero", view, "card.querySelector('.at-work').textContent")
     assert (", 12 of 730 dates" in text) is has_dates
 

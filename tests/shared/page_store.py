@@ -4,36 +4,89 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any
 
+from dedup_clone.contract.delivery import Arrival, LandedObject
 from dedup_clone.contract.kind import Kind
 from dedup_clone.contract.records import to_json, to_plain
 from dedup_clone.freshness.verdict import SUMMARY_KEY, FreshnessVerdict
+from dedup_clone.page.feed_history import ListedArrival
+from dedup_clone.page.feed_reader import FeedRecords
 from dedup_clone.state.current import Current, Intent
-from dedup_clone.state.index import Index
+from dedup_clone.state.layout import FeedLayout
 from dedup_clone.state.store import ObjectInfo, ObjectStore, StoredText
-from tests.shared import page_indexes
+from tests.shared import page_feeds
+
+
+def objects_of(records: FeedRecords) -> dict[str, object]:
+    """The records of a feed by the names of their objects, with the verdict's."""
+    feed = records.verdict.feed
+    layout = FeedLayout(feed)
+    objects: dict[str, object] = {layout.freshness: records.verdict}
+    history = records.history
+    if history is None:
+        return objects
+    last_generation = max((record.generation for record in history.attempts), default=0)
+    generation = history.live.generation if history.live else None
+    objects[layout.current] = Current(feed, generation, "digest", last_generation, records.intent)
+    objects |= {layout.manifest(m.generation): m for m in (history.live, history.parent) if m}
+    objects |= {layout.ledger_record(record.attempt): record for record in history.attempts}
+    for listed in history.arrivals:
+        objects[layout.arrival(listed.delivery)] = inventory(feed, listed)
+        if listed.refusal is not None:
+            objects[layout.refusal(listed.delivery)] = listed.refusal
+    for attempt, phases in history.results.items():
+        objects |= {layout.check_results(attempt, results.phase): results for results in phases}
+    objects |= {layout.held_delivery(held.delivery): held for held in history.held}
+    if history.audits is not None:
+        objects[layout.audits] = history.audits
+    return objects
+
+
+def inventory(feed: str, listed: ListedArrival) -> Arrival:
+    """The arrival record, with a file of each date."""
+    folder, days = f"snapshot_id={listed.delivery.snapshot_id}/", page_feeds.delivered_dates(listed.arrived_at)
+    sizes = [listed.bytes - (listed.files - 1), *[1] * (listed.files - 1)]
+    files = [LandedObject(f"{folder}date={day}/a.parquet", 1, "", size) for day, size in zip(days, sizes, strict=True)]
+    return Arrival(feed, listed.delivery, "landing", folder, "_SUCCESS", listed.arrived_at, tuple(files), ())
 
 
 class MemoryStore:
-    """A state bucket in memory. `reads`: the names that were read. `listings`: how often names were listed."""
+    """A state bucket in memory. `reads`: the names that were read. `listings`: how often names were listed.
+
+    `verdicts`: take the place of those of the feeds.
+    """
 
     bucket = "state"
 
-    def __init__(self, *indexes: Index, verdicts: tuple[FreshnessVerdict, ...] = ()) -> None:
-        self.texts = {f"{index.feed}/index.json": StoredText(to_json(index), 1) for index in indexes}
-        self.texts |= {f"_freshness/{verdict.feed}.json": StoredText(to_json(verdict), 1) for verdict in verdicts}
-        self.summaries = {f"_freshness/{v.feed}.json": json.dumps(to_plain(v.summary)) for v in verdicts}
+    def __init__(self, *feeds: FeedRecords, verdicts: tuple[FreshnessVerdict, ...] = ()) -> None:
+        self.texts: dict[str, StoredText] = {}
+        self.summaries: dict[str, str] = {}
         self.reads: list[str] = []
         self.listings = 0
+        for records in feeds:
+            self.store_feed(records)
+        for verdict in verdicts:
+            file = next((r.history.feed_file for r in feeds if r.verdict.feed == verdict.feed and r.history), None)
+            self.store_verdict(replace(verdict, feed_file=file))
+
+    def store_feed(self, records: FeedRecords) -> None:
+        """Store a feed's records, or other ones than before."""
+        for name, record in objects_of(records).items():
+            before = self.texts.get(name)
+            self.texts[name] = StoredText(to_json(record), before.object_generation + 1 if before else 1)
+        self.store_verdict(records.verdict)
+
+    def store_verdict(self, verdict: FreshnessVerdict) -> None:
+        name = FeedLayout(verdict.feed).freshness
+        before = self.texts.get(name)
+        self.texts[name] = StoredText(to_json(verdict), before.object_generation + 1 if before else 1)
+        self.summaries[name] = json.dumps(to_plain(verdict.summary))
 
     def uri(self, name: str) -> str:
         return f"gs://state/{name}"
-
-    def folders(self, prefix: str) -> list[str]:
-        self.listings += 1
-        return sorted({f"{name.split('/')[0]}/" for name in self.texts} | {"_status/"})
 
     def metadata(self, prefix: str) -> dict[str, dict[str, str]]:
         self.listings += 1
@@ -48,10 +101,10 @@ class MemoryStore:
         stored = self.texts[name]
         return None if stored.object_generation == known_object_generation else stored
 
-    def objects(self, prefix: str) -> Iterator[ObjectInfo]:
+    def objects(self, prefix: str, *, first: str = "") -> Iterator[ObjectInfo]:
         self.listings += 1
-        names = sorted(name for name in self.texts if name.startswith(prefix))
-        return (ObjectInfo(name, 1, "", 0, page_indexes.NOW) for name in names)
+        names = sorted(name for name in self.texts if name.startswith(prefix) and name >= first)
+        return (ObjectInfo(name, 1, "", 0, page_feeds.NOW) for name in names)
 
     def read(self, name: str) -> StoredText | None:
         self.reads.append(name)
@@ -69,9 +122,7 @@ def at_work(now: datetime) -> MemoryStore:
     acquired_at = now - timedelta(minutes=9)
     run = ("product_attributes_publish", "publish__1")
     intent = Intent(Kind.PUBLISH, *run, "00000121-a", 120, 121, acquired_at, ())
-    store = MemoryStore(page_indexes.fresh(now), verdicts=page_indexes.verdicts(now)[:1])
-    current = Current("product_attributes", 120, "digest", 121, intent)
-    store.texts["product_attributes/CURRENT"] = StoredText(to_json(current), 1)
+    store = MemoryStore(replace(page_feeds.fresh(now), intent=intent), verdicts=page_feeds.verdicts(now)[:1])
     progress = {"phase": "compare", "done": 12, "of": 730, "at": now.isoformat(timespec="seconds")}
     store.texts["product_attributes/attempts/00000121-a/progress.json"] = StoredText(json.dumps(progress), 1)
     return store

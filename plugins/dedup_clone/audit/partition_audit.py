@@ -18,7 +18,6 @@ from dedup_clone.contract.errors import CheckFailed, ConfigurationError, Contrac
 from dedup_clone.contract.manifest import FileList, Manifest
 from dedup_clone.publish.attempt_jobs import find_step_job, with_billing_limit
 from dedup_clone.publish.partition_comparison import compare_with_files, comparison_bytes, read_comparison
-from dedup_clone.publish.records.index_refresh import try_refresh_index
 from dedup_clone.publish.services import Services
 from dedup_clone.state.audits import AuditOutcome, AuditRecord, Audits, AuditsFile, PartitionComparison
 
@@ -116,7 +115,7 @@ class _LiveTarget:
 def compare_partitions(services: Services, dates: tuple[date, ...], run_id: str) -> tuple[AuditRecord, ...]:
     """Compare the partitions of `dates`, in order, until `partitions_per_day` are done or the budget ends.
 
-    Records each outcome in AUDITS and index.json. The budget ends when the rest of the day's bytes does not suffice for
+    Records each outcome in AUDITS. The budget ends when the rest of the day's bytes does not suffice for
     the next partition. `run_id`: id of the DAG run, by which a retried task finds its queries.
 
     Raises CheckFailed, after recording, if a partition is unequal, and if the budget does not suffice for any date.
@@ -173,7 +172,6 @@ def _store(services: Services, records: list[AuditRecord]) -> None:
     )
     for record in records:
         services.log(f"audit: {describe(record)}", generation=record.generation)
-    try_refresh_index(services)
 
 
 def _audit_partition(services: Services, day: date, run_id: str) -> AuditRecord | None:

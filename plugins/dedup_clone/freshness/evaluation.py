@@ -84,7 +84,6 @@ def evaluate(
         check_interval_s=state.check_interval.total_seconds(),
         next_expected_at=next_expected(expected, now),
         waiting=len(state.waiting),
-        is_started=bool(state.arrivals) or state.current.generation is not None or state.current_is_lost,
         runbook=runbook,
         zone=expected.zone if expected else "UTC",
         expected_today=tuple(expected_today(expected, state.arrivals, now)),

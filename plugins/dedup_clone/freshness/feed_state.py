@@ -98,9 +98,9 @@ class FailedRun:
 class FeedState:
     """The state of one feed. `live` is the ledger record of the generation in CURRENT; None if there is none.
 
-    `history` are the ledger records of publishes, replays and bootstraps, `failures` those of attempts that committed
-    no generation, both newest last. `failed_checks` are the checks before the swap that stopped the newest waiting
-    delivery, `is_stopped_before_dedup` says whether before any row was read (publish/records/stopped_publish.py).
+    While a delivery waits, `history` are the last attempts that committed a generation, and `failures` the others, both
+    newest last; else both are empty. `failed_checks` are the checks before the swap that stopped the newest waiting
+    delivery, `is_stopped_before_dedup` says whether before any row was read.
     `failed_after_swap` are the live generation's checks after its swap that failed. `held` are the newest held
     deliveries, `included` those in the live generation, `excluded` those that a rollback took out. `arrivals` are the
     times at which deliveries arrived, `check_interval` is the time until the next check. `lease_holder_running` is

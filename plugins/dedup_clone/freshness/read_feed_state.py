@@ -14,7 +14,6 @@ from dedup_clone.checks.check_result import Level
 from dedup_clone.checks.partition_checks import check_rows
 from dedup_clone.checks.table_checks import labelled_generation
 from dedup_clone.contract.delivery import Delivery
-from dedup_clone.contract.kind import Kind
 from dedup_clone.contract.manifest import Manifest
 from dedup_clone.freshness.feed_state import (
     REFUSALS_READ,
@@ -27,17 +26,15 @@ from dedup_clone.freshness.feed_state import (
     latest_of_each_snapshot,
     newest_live,
 )
-from dedup_clone.publish.records.attempt_records import failed_checks, find_swap
+from dedup_clone.publish.records.attempt_records import failed_checks, find_check_results, find_swap
 from dedup_clone.publish.records.held_deliveries import find_held
-from dedup_clone.publish.records.stopped_publish import find_stopped_publish
+from dedup_clone.publish.records.stopped_publish import find_stopped_before_dedup, find_stopped_publish
 from dedup_clone.publish.services import Services
-from dedup_clone.publish.waiting_deliveries import find_backlog
 from dedup_clone.state.arrivals import Refusal
 from dedup_clone.state.audits import AuditsFile
 from dedup_clone.state.current import Current, Intent
-from dedup_clone.state.index import ended_attempts
 from dedup_clone.state.layout import delivery_of
-from dedup_clone.state.ledger import LedgerRecord, Outcome
+from dedup_clone.state.ledger import LAST_ATTEMPTS, LedgerRecord, Outcome
 from dedup_clone.warehouse.metadata import TableMetadata
 
 
@@ -64,16 +61,17 @@ def read_feed_state(
     feed = services.feed.feed
     current = services.current.read()
     table = services.warehouse.table(services.feed.target) if reads_bigquery else None
-    attempts = ended_attempts(services.store, feed)
-    records = [r for r in attempts if r.outcome is Outcome.PUBLISHED]
-    live = next((r for r in reversed(records) if r.generation == current.generation), None)
+    live = services.ledger.of_generation(current.generation)
     intent = current.intent
     manifest = None if current.generation is None else services.manifests.read(current.generation)
     waiting = tuple(_waiting(services, manifest, marked_at, registered_at))
+    attempts = services.ledger.recent(current.last_generation, LAST_ATTEMPTS) if waiting else []
     failures = tuple(r for r in attempts if r.outcome is not Outcome.PUBLISHED)
     registered = tuple(sorted(w.delivery for w in waiting if w.is_registered))
-    stopped = find_stopped_publish(services, registered, failures)
-    arrival_times = {*(registered_at | marked_at).values(), *(r.arrived_at for r in records if not r.taken_over)}
+    before_dedup = find_stopped_before_dedup(services) if registered else None
+    stopped = find_stopped_publish(
+        registered, before_dedup, failures, lambda attempt: find_check_results(services, attempt, "before")
+    )
     return FeedState(
         feed=feed,
         settings=services.feed.freshness,
@@ -81,12 +79,12 @@ def read_feed_state(
         lost_record=_lost_record(services, current, manifest, table),
         lease_holder_running=intent is not None and _is_at_work(services, intent),
         live=live,
-        history=tuple(r for r in records if r.kind in (Kind.PUBLISH, Kind.BOOTSTRAP)),
+        history=tuple(r for r in attempts if r.outcome is Outcome.PUBLISHED),
         failures=failures,
         failed_checks=() if stopped is None else stopped.failed,
         is_stopped_before_dedup=stopped is not None and stopped.is_before_dedup,
         failed_after_swap=() if live is None else failed_checks(services, live.attempt, "after"),
-        arrivals=tuple(sorted(arrival_times)),
+        arrivals=tuple(sorted((registered_at | marked_at).values())),
         waiting=waiting,
         refused=tuple(_refused(services, live, manifest)),
         held=tuple(find_held(services, manifest)[-REFUSALS_READ:]),
@@ -152,7 +150,7 @@ def _waiting(
     listing. Those that also landed since then are left to the next check.
     """
     arrived_at = registered_at | marked_at
-    registered = [delivery for delivery in find_backlog(services, manifest).apply if delivery in arrived_at]
+    registered = [delivery for delivery in services.arrivals.backlog(manifest).apply if delivery in arrived_at]
     for delivery in registered:
         yield WaitingDelivery(delivery, arrived_at[delivery], is_registered=True)
     for delivery in marked_at.keys() - registered_at.keys() - set(registered):

@@ -1,7 +1,7 @@
 """Stores the verdict, the result of the last check of a feed, in `_freshness/`. The page shows it.
 
-The verdict without its incidents is stored as metadata of the same object, too, so that one listing gives the page the
-verdicts of all feeds.
+The verdict without its lists and without the feed's file is stored as metadata of the same object, too, so that one
+listing gives the page the verdicts of all feeds.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from enum import StrEnum
 
+from dedup_clone.contract.engine import Engine
 from dedup_clone.contract.errors import ContractViolation
 from dedup_clone.contract.records import from_json, from_plain, to_json, to_plain
 from dedup_clone.freshness.durations import format_duration, format_time
@@ -21,10 +22,6 @@ from dedup_clone.state.store import ObjectStore, retry_lost_race
 
 SUMMARY_KEY = "summary"  # the key in the object's metadata
 STALE_AFTER_INTERVALS = 3  # a verdict is stale when it is older than this many check intervals
-NO_VERDICT = (
-    "The watchdog has not checked this feed yet. If it does not within some minutes, see whether the DAG "
-    "freshness_watchdog is paused or its task fails."
-)
 
 
 class FreshnessStatus(StrEnum):
@@ -67,14 +64,35 @@ class ExpectedTime:
 
 
 @dataclass(frozen=True)
+class FeedFile:
+    """What the page shows of the feed's file, which the web server cannot read, and how far time travel reaches.
+
+    `landing_files`, `marker`: what a delivery's folder holds. Staging can be read `time_travel_hours` back, but not
+    beyond `staging_created_at`; None if that is not known.
+    """
+
+    description: str
+    owner: str
+    target: str
+    engine: Engine
+    landing_folder: str
+    landing_files: str
+    marker: str
+    partition_column: str
+    retention_days: int
+    sla_minutes: int
+    time_travel_hours: float = 0.0
+    staging_created_at: datetime | None = None
+
+
+@dataclass(frozen=True)
 class FreshnessVerdict:
     """The result of one check of a feed. `incidents`: all that the page shows, the most important first.
 
     `readers_see`: what a query of target returns, as the alerts say it. `check_interval_s`: the seconds until the next
     check. `next_expected_at`: the next expected arrival, None for a feed that has none; `expected_today`: those of the
-    day in `zone`. `waiting`: the number of deliveries that are not live yet. `is_started`: whether a delivery has
-    arrived, or a generation is live. `runbook`: the address of the runbook, which has a heading for each kind of
-    incident.
+    day in `zone`. `waiting`: the number of deliveries that are not live yet. `runbook`: its address; it has a heading
+    for each kind of incident. `feed_file`: as last read, if it ever could be.
     """
 
     feed: str
@@ -85,10 +103,10 @@ class FreshnessVerdict:
     check_interval_s: float
     next_expected_at: datetime | None
     waiting: int = 0
-    is_started: bool = True
     runbook: str = ""
     zone: str = "UTC"
     expected_today: tuple[ExpectedTime, ...] = ()
+    feed_file: FeedFile | None = None
 
     @property
     def headline(self) -> str:
@@ -98,17 +116,15 @@ class FreshnessVerdict:
 
     @property
     def summary(self) -> FreshnessVerdict:
-        return replace(self, incidents=(), expected_today=())
+        return replace(self, incidents=(), expected_today=(), feed_file=None)
 
     def is_stale(self, now: datetime) -> bool:
         """Whether the verdict is old, because checks that should have replaced it did not happen."""
         return now - self.checked_at > STALE_AFTER_INTERVALS * timedelta(seconds=self.check_interval_s)
 
 
-def status_and_headline(verdict: FreshnessVerdict | None, now: datetime) -> tuple[FreshnessStatus, str]:
-    """What the verdict says as of `now`. Its status is UNKNOWN if there is none, or if it is stale."""
-    if verdict is None:
-        return FreshnessStatus.UNKNOWN, NO_VERDICT
+def status_and_headline(verdict: FreshnessVerdict, now: datetime) -> tuple[FreshnessStatus, str]:
+    """What the verdict says as of `now`. Its status is UNKNOWN if it is stale."""
     if verdict.is_stale(now):
         age = format_duration(now - verdict.checked_at)
         return FreshnessStatus.UNKNOWN, (

@@ -32,7 +32,6 @@ from dedup_clone.publish.prune import prune
 from dedup_clone.publish.records import changes_table
 from dedup_clone.publish.records.changes_table import forget_change_rows
 from dedup_clone.publish.records.erasure_records import complete_certificate, erasure_of_run, erasure_uris
-from dedup_clone.publish.records.index_refresh import refresh_index
 from dedup_clone.publish.records.publish_costs import size_text
 from dedup_clone.publish.records.reporting_tables import stop_load
 from dedup_clone.publish.services import Services
@@ -112,8 +111,8 @@ def prepare(services: Services, request: ErasureRequest) -> Attempt:
 def delete_leftovers(services: Services, request: ErasureRequest) -> list[str]:
     """Delete what the commit of the erasure left, and record in the erasure's record that this was done.
 
-    What is deleted: the keys' rows in `FEED_changes`, the folders of earlier generations, examples of keys on the page,
-    the incoming table of an SQL engine, and the file of keys.
+    What is deleted: the keys' rows in `FEED_changes`, the folders of earlier generations (with check results, which
+    have examples of keys), the incoming table of an SQL engine, and the file of keys.
 
     Returns the deleted folders; none if an earlier try has deleted them. Safe to repeat. Raises ContractViolation if
     the run has committed no erasure.
@@ -129,7 +128,6 @@ def delete_leftovers(services: Services, request: ErasureRequest) -> list[str]:
         incoming = services.names.incoming_table
         change_rows = _erase_changes(services, erasure, _read_keys(services, request.keys_file))
         folders = prune(services)
-        refresh_index(services)  # without check results of generations before the erasure, which have examples of keys
         dropped = [] if services.warehouse.table(incoming) is None else [incoming]
         services.warehouse.alterations.drop(incoming)
         complete_certificate(services, erasure.generation, deleted=folders, dropped=dropped, change_rows=change_rows)

@@ -26,8 +26,7 @@ from dedup_clone.publish.records.changes_table import change_rows_to_lose
 from dedup_clone.publish.records.publish_costs import expected_cost, price_text
 from dedup_clone.publish.services import Services
 from dedup_clone.settings.check_settings import SQL_CHECK_PREFIX
-from dedup_clone.state.index import published_records
-from dedup_clone.state.ledger import LedgerRecord
+from dedup_clone.state.ledger import LedgerRecord, Outcome
 from dedup_clone.warehouse.change_data_capture import staleness_text
 from dedup_clone.warehouse.metadata import TableMetadata
 from dedup_clone.warehouse.table_options import (
@@ -93,7 +92,8 @@ def plan_feed(services: Services) -> FeedPlan:
     )
     if live is None:
         return FeedPlan(feed.feed, "never published", (f"table {feed.target} is new",), problems)
-    published = published_records(services.store, feed.feed)
+    attempts = services.ledger.recent(current.last_generation)
+    published = [record for record in attempts if record.outcome is Outcome.PUBLISHED]
     return FeedPlan(
         feed=feed.feed,
         live=f"generation {live.generation} is live",

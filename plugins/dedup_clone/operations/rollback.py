@@ -25,15 +25,14 @@ from dedup_clone.publish.early_checks import check_before_dedup
 from dedup_clone.publish.planning.begin_attempt import begin_attempt
 from dedup_clone.publish.records.attempt_records import find_swap
 from dedup_clone.publish.records.erasure_records import last_erasure_generation
-from dedup_clone.publish.records.index_refresh import GENERATIONS_LISTED
 from dedup_clone.publish.services import Services
 from dedup_clone.publish.waiting_deliveries import excluded_after, waiting_names
 from dedup_clone.state.current import lease_held_error
-from dedup_clone.state.index import published_records
 from dedup_clone.state.staging import StagingState
 
 # The clone must still be possible when the swap runs, after the checks.
 TIME_TRAVEL_MARGIN = timedelta(hours=1)
+GENERATIONS_LISTED = 50  # a rollback restores one of the last 50 generations
 
 
 @dataclass(frozen=True)
@@ -48,14 +47,9 @@ class RollbackRequest:
 
 @dataclass(frozen=True)
 class RestorableGeneration:
-    """A generation that can be restored: by a clone of staging as of `restored_at`, or from files if that is None.
-
-    `snapshot_id`: the snapshot that the status view named for it. `swapped_at`: when it became live.
-    """
+    """A generation that can be restored: by a clone of staging as of `restored_at`, or from files if that is None."""
 
     manifest: Manifest
-    snapshot_id: int
-    swapped_at: datetime
     restored_at: datetime | None
 
     @property
@@ -81,7 +75,7 @@ def preview(services: Services, request: RollbackRequest) -> tuple[int, str]:
         f"**{services.feed.feed}: from generation {live.generation} to the content of {restored.generation}**",
         "",
         f"- Readers see snapshot {live.snapshot_id} now ({live.rows} rows). After the rollback they see snapshot "
-        f"{restorable.snapshot_id} ({restored.rows} rows), published at {restorable.swapped_at:%Y-%m-%d %H:%M:%S} UTC.",
+        f"{restored.snapshot_id} ({restored.rows} rows), made at {restored.created_at:%Y-%m-%d %H:%M:%S} UTC.",
         f"- It is restored by {restorable.how}, and swapped in one statement.",
         f"- Excluded until somebody replays them or they are delivered again: {_names(excluded_then - excluded_now)}.",
         f"- No longer excluded: {_names(excluded_now - excluded_then)}.",
@@ -105,7 +99,7 @@ def prepare(services: Services, request: RollbackRequest, live_shown: int) -> At
         live.generation,
         reason=request.reason,
         engine=restorable.manifest.engine,
-        snapshot_id=restorable.snapshot_id,
+        snapshot_id=restorable.manifest.snapshot_id,
     )
     attempt = replace(attempt, restores=restorable.manifest.generation, restored_at=restorable.restored_at)
     services.manifests.write_attempt(attempt)
@@ -114,7 +108,7 @@ def prepare(services: Services, request: RollbackRequest, live_shown: int) -> At
     services.log(
         f"acquired the lease for attempt [{attempt.id}]: restores generation {restorable.manifest.generation} by "
         f"{restorable.how}, excludes {[d.name for d in manifest.excluded]}",
-        snapshot_id=restorable.snapshot_id,
+        snapshot_id=restorable.manifest.snapshot_id,
         generation=attempt.generation,
     )
     return attempt
@@ -157,7 +151,7 @@ def _find_restorable(services: Services, generation: int, live: Manifest) -> Res
     """Return the generation. Raises ConfigurationError, which names the restorable ones, if it cannot be restored."""
     restorable = {found.manifest.generation: found for found in _restorable_generations(services, live)}
     if generation not in restorable:
-        names = ", ".join(f"{number} (snapshot {found.snapshot_id})" for number, found in restorable.items())
+        names = ", ".join(f"{number} (snapshot {found.manifest.snapshot_id})" for number, found in restorable.items())
         raise ConfigurationError(
             f"Generation [{generation}] of [{services.feed.feed}] cannot be made live again: it was never "
             f"published, may contain keys that were erased since, has lost its manifest, is neither within "
@@ -177,26 +171,24 @@ def _restorable_generations(services: Services, live: Manifest) -> list[Restorab
     """
     oldest, erasure_generation = _oldest_in_time_travel(services), last_erasure_generation(services, live.generation)
     target, restorable = services.warehouse.table(services.feed.target), []
-    for record in reversed(published_records(services.store, services.feed.feed)[-GENERATIONS_LISTED:]):
-        if record.swapped_at and record.generation >= erasure_generation:
-            manifest = services.manifests.find(record.generation)
-            is_live = record.generation == live.generation
-            if manifest is None:
-                continue  # lost: nobody knows which rows the generation had
-            # Target may have more columns than the live manifest, if the live generation was restored.
-            columns = target.columns if target and not is_live else live.table.columns
-            added = added_columns(manifest.table.columns, columns)
-            if widened_columns(manifest.table.columns, columns):
-                continue  # its files, and staging as of that time, have the narrower type
-            if refused_table_changes(manifest.table, replace(live.table, columns=columns)):
-                continue  # the table was rebuilt since
-            restored_at = None if added else _clonable_as_of(services, manifest, oldest)
-            if is_live and restored_at is None:
-                restored_at = _held_by_staging_at(services, manifest)
-            # BigQuery loads no file that lacks fields of a STRUCT.
-            is_loadable = not any("." in path for path in added) and services.manifests.files_exist(manifest)
-            if restored_at or is_loadable:
-                restorable.append(RestorableGeneration(manifest, record.snapshot_id, record.swapped_at, restored_at))
+    for generation in reversed(services.manifests.generations()[-GENERATIONS_LISTED:]):
+        if generation < erasure_generation:
+            break
+        manifest, is_live = services.manifests.read(generation), generation == live.generation
+        # Target may have more columns than the live manifest, if the live generation was restored.
+        columns = target.columns if target and not is_live else live.table.columns
+        added = added_columns(manifest.table.columns, columns)
+        if widened_columns(manifest.table.columns, columns):
+            continue  # its files, and staging as of that time, have the narrower type
+        if refused_table_changes(manifest.table, replace(live.table, columns=columns)):
+            continue  # the table was rebuilt since
+        restored_at = None if added else _clonable_as_of(services, manifest, oldest)
+        if is_live and restored_at is None:
+            restored_at = _held_by_staging_at(services, manifest)
+        # BigQuery loads no file that lacks fields of a STRUCT.
+        is_loadable = not any("." in path for path in added) and services.manifests.files_exist(manifest)
+        if restored_at or is_loadable:
+            restorable.append(RestorableGeneration(manifest, restored_at))
     return restorable
 
 

@@ -26,7 +26,6 @@ from dedup_clone.publish.date_ranges import parse_dates
 from dedup_clone.publish.planning.decision import PublishRequest
 from dedup_clone.publish.preview_publish import preview_publish
 from dedup_clone.publish.records.held_deliveries import discard_held
-from dedup_clone.publish.records.index_refresh import try_refresh_index
 from dedup_clone.publish.resolve import resolve
 from dedup_clone.publish.services import Services
 from dedup_clone.settings.feed import Feed
@@ -180,7 +179,6 @@ class ResolvePublishOperator(BaseOperator, SkipMixin):
             return self._dry_run(services, request, context)
         if context["params"]["discard"]:
             text = discard_held(services, request.delivery, run_id=request.run_id, reason=request.reason)
-            try_refresh_index(services)
             refresh_verdict(self.setup)
             raise AirflowSkipException(text)
         if request.accepted_checks:

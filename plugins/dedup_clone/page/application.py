@@ -100,8 +100,9 @@ def create_application(
     @application.get("/api/feeds")
     def feeds(permissions: Permissions = users_permissions) -> JSONResponse:
         at = now()
-        readable = [o for o in reader.overview() if permissions.may_read(publish_dag(o.feed))]
-        return JSONResponse({"now": at.isoformat(), "feeds": [feed_summary(overview, at) for overview in readable]})
+        readable = [found for feed, found in reader.overview().items() if permissions.may_read(publish_dag(feed))]
+        feeds = [feed_summary(summary, at) for summary in readable]
+        return JSONResponse({"now": at.isoformat(), "feeds": feeds})
 
     @application.get("/api/feeds/{feed}")
     def one_feed(feed: str, permissions: Permissions = users_permissions) -> JSONResponse:

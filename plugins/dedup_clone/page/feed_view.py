@@ -1,26 +1,30 @@
-"""Builds the JSON values that the page shows of a feed, from the feed's index and freshness verdict.
+"""Builds the JSON values that the page shows of a feed, from the feed's records.
 
 Snapshot ids and object generations are strings, because JavaScript's numbers are exact only up to 2**53.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from dedup_clone.checks.check_result import ACCEPTABLE_CHECKS, may_be_accepted
+from dedup_clone.checks.check_result import ACCEPTABLE_CHECKS, CheckResult, CheckResults, may_be_accepted
 from dedup_clone.contract.attempt import REPLAY_PLANS
+from dedup_clone.contract.delivery import Delivery
 from dedup_clone.contract.engine import Engine
+from dedup_clone.contract.manifest import Manifest
 from dedup_clone.contract.records import to_plain
 from dedup_clone.freshness.verdict import FreshnessVerdict, status_and_headline
-from dedup_clone.page.feed_reader import FeedOverview, FeedRecords
+from dedup_clone.page.feed_history import DeliveryState, FeedHistory, ListedArrival
+from dedup_clone.page.feed_reader import FeedRecords
 from dedup_clone.page.freshness_view import arrival_view, status_view, today_view
-from dedup_clone.page.restore_options import generation_view
+from dedup_clone.page.generations_view import generations_view
+from dedup_clone.publish.records.held_deliveries import HeldDelivery
+from dedup_clone.publish.records.stopped_publish import StoppedPublish
 from dedup_clone.settings.check_settings import SQL_CHECK_PREFIX
-from dedup_clone.state.index import DeliveryState, Index, IndexArrival, IndexChecks, IndexStopped
-from dedup_clone.state.ledger import LedgerRecord, count_loads
-
-PUBLISHES_SHOWN = 100
+from dedup_clone.state.audits import Audits
+from dedup_clone.state.ledger import LedgerRecord, Outcome, count_loads
 
 
 def publish_dag(feed: str) -> str:
@@ -31,31 +35,30 @@ def rollback_dag(feed: str) -> str:
     return f"{feed}_rollback"
 
 
-def feed_summary(overview: FeedOverview, now: datetime) -> dict[str, Any]:
+def feed_summary(summary: FreshnessVerdict, now: datetime) -> dict[str, Any]:
     """The feed's entry in the list of all feeds: of the last verdict, as the feed's own page shows it."""
-    status, headline = status_and_headline(overview.summary, now)
-    return {
-        "feed": overview.feed,
-        "status": str(status),
-        "headline": headline,
-        "waiting": overview.waiting,
-    }
+    status, headline = status_and_headline(summary, now)
+    return {"feed": summary.feed, "status": str(status), "headline": headline, "waiting": summary.waiting}
 
 
 def page_view(records: FeedRecords, now: datetime) -> dict[str, Any]:
     """Everything that the page shows of one feed at `now` (UTC).
 
-    Without an index: freshness, and the run that holds the lease.
+    Without a history: freshness, and the run that holds the lease.
     """
-    if records.index is not None:
-        view = index_view(records.index, records.verdict, now)
-    else:
-        view = {"now": now.isoformat(), "feed": records.feed, "freshness": status_view(records.verdict, now)}
-    running = _running(records)
-    if records.intent is not None and view.get("stopped") is not None:
+    view = {
+        "now": now.isoformat(),
+        "feed": records.verdict.feed,
+        "freshness": status_view(records.verdict, now),
+        "has_history": records.history is not None,
+        "running": _running(records),
+    }
+    if records.history is not None:
+        view |= _history_view(records.verdict, records.history, now)
+    if records.intent is not None:
         # A delivery that a check stopped is not shown as such then: the run may publish it, or waits for an approval.
         view["stopped"] = None
-    return {**view, "has_index": records.index is not None, "running": running}
+    return view
 
 
 def _running(records: FeedRecords) -> dict[str, Any] | None:
@@ -76,115 +79,111 @@ def _running(records: FeedRecords) -> dict[str, Any] | None:
     }
 
 
-def index_view(index: Index, verdict: FreshnessVerdict | None, now: datetime) -> dict[str, Any]:
-    """What the page shows at `now` (UTC) of a feed that has an index."""
-    shown, waiting = index.records[-PUBLISHES_SHOWN:], _waiting(index)
-    freshness = status_view(verdict, now)
+def _history_view(verdict: FreshnessVerdict, history: FeedHistory, now: datetime) -> dict[str, Any]:
+    """What the page shows of a feed's file and of what happened."""
+    file, live, arrivals = history.feed_file, history.live, history.arrivals
+    unregistered = 0 if verdict.is_stale(now) else max(0, verdict.waiting - len(history.waiting))
     return {
-        "now": now.isoformat(),
-        "feed": index.feed,
-        "freshness": freshness,
-        "description": index.description,
-        "owner": index.owner,
-        "target": index.target,
-        "engine": str(index.engine),
-        "landing": to_plain(index.landing),
-        "sla_minutes": index.sla_minutes,
-        "retention_days": index.retention_days,
-        "live": _live(index, now),
-        "today": today_view(verdict, index.arrivals, now, max(0, (freshness["waiting"] or 0) - len(waiting))),
-        "waiting": [arrival_view(a) for a in waiting],
-        "stopped": None if index.stopped is None else _stopped(index.stopped),
-        "held": [_stopped(held) for held in reversed(index.held)],
-        "publishes": [_publish(r) for r in shown],
-        "failures": [_failure(r) for r in index.failures],
-        "dates": _dates(index, now),
-        "audit": to_plain(index.audit),
-        "checks": [_checks(index, attempt) for attempt in index.checks],
-        "costs": _costs(shown, index.failures),
-        "generations": [generation_view(index, g, now) for g in reversed(index.generations)],
-        "excluded": [d.name for d in index.excluded],
+        "description": file.description,
+        "owner": file.owner,
+        "target": file.target,
+        "engine": str(file.engine),
+        "landing": {"folder": file.landing_folder, "files": file.landing_files, "marker": file.marker},
+        "sla_minutes": file.sla_minutes,
+        "retention_days": live.table.retention_days if live else file.retention_days,
+        "live": _live(history, now),
+        "today": today_view(verdict, arrivals, now, unregistered),
+        "waiting": [arrival_view(a) for a in history.waiting],
+        "stopped": None
+        if history.stopped is None
+        else _stopped(max(a.delivery for a in history.waiting), history.stopped),
+        "held": [_stopped(held.delivery, held) for held in reversed(history.held)],
+        "publishes": [_publish(r) for r in history.published],
+        "failures": [_failure(r) for r in history.failures],
+        "dates": _dates(live, now),
+        "audit": _audit(history.audits),
+        "checks": [_checks(r, history.results[r.attempt]) for r in history.attempts if history.results.get(r.attempt)],
+        "costs": _costs(history.published, history.failures),
+        "generations": generations_view(history, now),
+        "excluded": [d.name for d in live.excluded] if live else [],
         "refused": [
-            {**arrival_view(a), "corrected_by": _corrected_by(index, a)}
-            for a in reversed(index.arrivals)
+            {**arrival_view(a), "corrected_by": _corrected_by(arrivals, a)}
+            for a in reversed(arrivals)
             if a.state is DeliveryState.REFUSED
         ],
-        "replayable": [arrival_view(a) for a in reversed(index.arrivals)],
+        "replayable": [arrival_view(a) for a in reversed(arrivals)],
         "choices": {
             "engines": [str(engine) for engine in Engine],
             "plans": [str(plan) for plan in REPLAY_PLANS],
-            "acceptable_checks": [*ACCEPTABLE_CHECKS, *_sql_checks(index)],
-            "publish_dag": publish_dag(index.feed),
-            "rollback_dag": rollback_dag(index.feed),
+            "acceptable_checks": [*ACCEPTABLE_CHECKS, *_sql_checks(history)],
+            "publish_dag": publish_dag(verdict.feed),
+            "rollback_dag": rollback_dag(verdict.feed),
         },
     }
 
 
-def _waiting(index: Index) -> list[IndexArrival]:
-    """Deliveries that wait to be published, oldest first."""
-    return [a for a in index.arrivals if a.state is DeliveryState.WAITING]
-
-
-def _corrected_by(index: Index, refused: IndexArrival) -> str | None:
+def _corrected_by(arrivals: Iterable[ListedArrival], refused: ListedArrival) -> str | None:
     """The name of the newest later delivery of the same snapshot that was published; None if there is none."""
     snapshot_id = refused.delivery.snapshot_id
-    published = [a.delivery for a in index.arrivals if a.state is DeliveryState.PUBLISHED]
+    published = [a.delivery for a in arrivals if a.state is DeliveryState.PUBLISHED]
     later = [d for d in published if d.snapshot_id == snapshot_id and d > refused.delivery]
     return max(later).name if later else None
 
 
-def _stopped(stopped: IndexStopped) -> dict[str, Any]:
+def _stopped(delivery: Delivery, stopped: StoppedPublish | HeldDelivery) -> dict[str, Any]:
     """A delivery, and the checks that stopped it before its swap."""
     return {
-        "snapshot_id": str(stopped.delivery.snapshot_id),
-        "marker_generation": str(stopped.delivery.marker_generation),
+        "snapshot_id": str(delivery.snapshot_id),
+        "marker_generation": str(delivery.marker_generation),
         "dag_id": stopped.dag_id,
         "run_id": stopped.run_id,
-        "failed": [to_plain(v) for v in stopped.verdicts],
-        "acceptable": all(may_be_accepted(v.check) for v in stopped.verdicts),
-        "is_before_dedup": stopped.is_before_dedup,
+        "failed": [_result("before", result) for result in stopped.failed],
+        "acceptable": all(may_be_accepted(result.check) for result in stopped.failed),
+        "is_before_dedup": isinstance(stopped, StoppedPublish) and stopped.is_before_dedup,
     }
 
 
-def _live(index: Index, now: datetime) -> dict[str, Any] | None:
-    """The publish of the live generation, and seconds since its arrival; None if the index has no record of it."""
-    record = next((r for r in reversed(index.records) if r.generation == index.generation), None)
+def _result(phase: str, result: CheckResult) -> dict[str, Any]:
+    """The result of one check, `before` or `after` the swap (`phase`)."""
+    return {"phase": phase, **to_plain(result)}
+
+
+def _live(history: FeedHistory, now: datetime) -> dict[str, Any] | None:
+    """The publish of the live generation, and seconds since its arrival; None if its record is gone."""
+    generation = history.live.generation if history.live else None
+    record = next((r for r in reversed(history.published) if r.generation == generation), None)
     if record is None:
         return None
     return {**_publish(record), "age_s": (now - record.arrived_at).total_seconds()}
 
 
+PUBLISH_FIELDS = (
+    "generation", "parent", "restores", "dag_id", "run_id", "engine", "plans", "reason", "arrived_at", "swapped_at",
+    "lag_s", "rows", "new_rows", "changed_rows", "dropped_rows", "cluster_overlap", "phases",
+)  # fmt: skip
+FAILURE_FIELDS = ("generation", "outcome", "reason", "arrived_at", "dag_id", "run_id")
+
+
 def _publish(record: LedgerRecord) -> dict[str, Any]:
-    cost = record.cost
+    plain, cost = to_plain(record), record.cost
     return {
+        **{name: plain[name] for name in PUBLISH_FIELDS},
         "kind": "replay" if record.is_replay else str(record.kind),
-        "generation": record.generation,
-        "parent": record.parent,
-        "restores": record.restores,
         "snapshot_id": str(record.snapshot_id),
         "deliveries": [d.name for d in record.deliveries],
-        "dag_id": record.dag_id,
-        "run_id": record.run_id,
-        "engine": str(record.engine),
         "runs_spark": _runs_spark(record),
-        "plans": list(record.plans),
-        "reason": record.reason,
-        "arrived_at": record.arrived_at.isoformat(),
-        "swapped_at": to_plain(record.swapped_at),
-        "lag_s": record.lag_s,
         "lag_of": _lag_of(record),
-        "rows": record.rows,
-        "new_rows": record.new_rows,
-        "changed_rows": record.changed_rows,
         "retained_rows": record.kept_rows,
-        "dropped_rows": record.dropped_rows,
-        "cluster_overlap": record.cluster_overlap,
-        "phases": record.phases,
         "usd": cost.total_usd if cost else None,
         "spark_usd": cost.spark_usd if cost else None,
         "merge_usd": cost.merge_usd if cost else None,
         "qualify_usd": cost.qualify_usd if cost else None,
     }
+
+
+def _failure(record: LedgerRecord) -> dict[str, Any]:
+    plain = to_plain(record)
+    return {**{name: plain[name] for name in FAILURE_FIELDS}, "snapshot_id": str(record.snapshot_id)}
 
 
 def _lag_of(record: LedgerRecord) -> dict[str, str] | None:
@@ -199,35 +198,42 @@ def _runs_spark(record: LedgerRecord) -> bool:
     return record.engine.runs_spark and record.restores is None
 
 
-def _failure(record: LedgerRecord) -> dict[str, Any]:
+def _dates(live: Manifest | None, now: datetime) -> list[list[Any]]:
+    """For each partition: date, rows, survivors, and UTC days until it expires, negative if it is overdue."""
+    if live is None:
+        return []
+    day, days = now.astimezone(UTC).date(), live.table.retention_days
+    return [
+        [entry.date.isoformat(), entry.rows, entry.survivors, (entry.date - day).days + days] for entry in live.dates
+    ]
+
+
+def _audit(audits: Audits | None) -> dict[str, Any] | None:
+    """The last comparison of a partition, and the dates whose partitions differ from the published files."""
+    last = audits.last if audits else None
+    if audits is None or last is None:
+        return None
+    return {**to_plain(last), "unequal_dates": [record.date.isoformat() for record in audits.unequal]}
+
+
+def _checks(record: LedgerRecord, results: Iterable[CheckResults]) -> dict[str, Any]:
+    """The results of an attempt's checks."""
     return {
+        "attempt": record.attempt,
         "generation": record.generation,
         "snapshot_id": str(record.snapshot_id),
-        "outcome": str(record.outcome),
-        "reason": record.reason,
-        "arrived_at": record.arrived_at.isoformat(),
-        "dag_id": record.dag_id,
-        "run_id": record.run_id,
+        "verdicts": [_result(phase.phase, result) for phase in results for result in phase.items],
+        "published": record.outcome is Outcome.PUBLISHED,
     }
 
 
-def _dates(index: Index, now: datetime) -> list[list[Any]]:
-    """For each partition: date, rows, survivors, and UTC days until it expires, negative if it is overdue."""
-    day = now.astimezone(UTC).date()
-    return [[e.date.isoformat(), e.rows, e.survivors, (e.date - day).days + index.retention_days] for e in index.dates]
-
-
-def _checks(index: Index, checks: IndexChecks) -> dict[str, Any]:
-    published = any(r.attempt == checks.attempt for r in index.records)
-    return {**to_plain(checks), "snapshot_id": str(checks.snapshot_id), "published": published}
-
-
-def _sql_checks(index: Index) -> list[str]:
+def _sql_checks(history: FeedHistory) -> list[str]:
     """The names of the feed's own SQL checks that occur in stored results."""
-    return sorted({v.check for checks in index.checks for v in checks.verdicts if v.check.startswith(SQL_CHECK_PREFIX)})
+    names = {result.check for results in history.results.values() for phase in results for result in phase.items}
+    return sorted(name for name in names if name.startswith(SQL_CHECK_PREFIX))
 
 
-def _costs(records: tuple[LedgerRecord, ...], failures: tuple[LedgerRecord, ...]) -> dict[str, Any]:
+def _costs(records: list[LedgerRecord], failures: list[LedgerRecord]) -> dict[str, Any]:
     """Summed costs of the publishes and replays for which the cost of a MERGE is known (state/ledger.py, `Cost`).
 
     `usd` includes `failed_usd`, that of the attempts after the first of them that published nothing.

@@ -9,45 +9,44 @@ from zoneinfo import ZoneInfo
 
 from dedup_clone.contract.records import to_plain
 from dedup_clone.freshness.verdict import FreshnessVerdict, status_and_headline
-from dedup_clone.state.index import IndexArrival
+from dedup_clone.page.feed_history import ListedArrival
 
 
-def status_view(verdict: FreshnessVerdict | None, now: datetime) -> dict[str, Any]:
+def status_view(verdict: FreshnessVerdict, now: datetime) -> dict[str, Any]:
     """The verdict as of `now`.
 
-    The view's `waiting` is that of the verdict, as the headline's; None without a verdict that can be trusted.
+    The view's `waiting` is that of the verdict, as the headline's; None if the verdict is stale.
     `next_step`: of the first incident.
     """
     status, headline = status_and_headline(verdict, now)
-    incidents = () if verdict is None else verdict.incidents
-    expected = None if verdict is None else verdict.next_expected_at
+    expected = verdict.next_expected_at
     return {
         "status": str(status),
         "headline": headline,
-        "next_step": incidents[0].next_step if incidents else "",
-        "incidents": [{"name": one.name, **to_plain(one)} for one in incidents],
-        "waiting": None if verdict is None or verdict.is_stale(now) else verdict.waiting,
-        "check_age_s": None if verdict is None else (now - verdict.checked_at).total_seconds(),
+        "next_step": verdict.incidents[0].next_step if verdict.incidents else "",
+        "incidents": [{"name": one.name, **to_plain(one)} for one in verdict.incidents],
+        "waiting": None if verdict.is_stale(now) else verdict.waiting,
+        "check_age_s": (now - verdict.checked_at).total_seconds(),
         "next_expected_at": None if expected is None or expected < now else to_plain(expected),
-        "runbook": "" if verdict is None else verdict.runbook,
+        "runbook": verdict.runbook,
     }
 
 
 def today_view(
-    verdict: FreshnessVerdict | None, arrivals: Sequence[IndexArrival], now: datetime, unregistered: int = 0
+    verdict: FreshnessVerdict, arrivals: Sequence[ListedArrival], now: datetime, unregistered: int = 0
 ) -> dict[str, Any]:
     """Today's expected and actual arrivals. Today is the date in the time zone of the expected times, else in UTC.
 
     `unregistered`: the number of deliveries that the watchdog has seen in landing and the watch DAG not yet.
     """
-    zone = ZoneInfo(verdict.zone if verdict else "UTC")
+    zone = ZoneInfo(verdict.zone)
     day = now.astimezone(zone).date()
     begins = datetime.combine(day, time(), zone).astimezone(UTC)
-    expected = [(one.at.astimezone(zone), one.state) for one in (verdict.expected_today if verdict else ())]
+    expected = [(one.at.astimezone(zone), one.state) for one in verdict.expected_today]
     return {
         "day": day.isoformat(),
         "zone": zone.key,
-        "has_schedule": verdict is not None and verdict.next_expected_at is not None,
+        "has_schedule": verdict.next_expected_at is not None,
         "expected": [
             {"at": at.isoformat(), "clock": f"{at:%H:%M}", "state": str(state)}
             for at, state in expected
@@ -58,8 +57,9 @@ def today_view(
     }
 
 
-def arrival_view(arrival: IndexArrival) -> dict[str, Any]:
+def arrival_view(arrival: ListedArrival) -> dict[str, Any]:
     """One arrival. Its ids are strings, because JavaScript's numbers are exact only up to 2**53."""
+    refusal = arrival.refusal
     return {
         "snapshot_id": str(arrival.delivery.snapshot_id),
         "marker_generation": str(arrival.delivery.marker_generation),
@@ -67,7 +67,7 @@ def arrival_view(arrival: IndexArrival) -> dict[str, Any]:
         "files": arrival.files,
         "bytes": arrival.bytes,
         "state": str(arrival.state),
-        "reason": arrival.reason,
-        "refused_at": to_plain(arrival.refused_at),
+        "reason": refusal.reason if refusal else "",
+        "refused_at": refusal.refused_at.isoformat() if refusal else None,
         "dates": arrival.dates,
     }

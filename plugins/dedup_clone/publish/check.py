@@ -24,7 +24,6 @@ from dedup_clone.publish.planning.declared_options import swap_options
 from dedup_clone.publish.records.attempt_records import SwapSpec, arrived_at, find_swap, save_check_results, save_swap
 from dedup_clone.publish.services import Services
 from dedup_clone.publish.sql_checks import run_sql_checks
-from dedup_clone.state.index import ended_attempts
 from dedup_clone.state.ledger import PUBLISHES_COMPARED, LedgerRecord, Stage, count_loads
 from dedup_clone.state.staging import StagingState
 from dedup_clone.warehouse.metadata import Observation, TableMetadata
@@ -185,7 +184,7 @@ def check_manifest(facts: Facts) -> list[CheckResult]:
     services, manifest, settings = facts.services, facts.manifest, facts.services.feed.checks
     generation = facts.attempt.parent if facts.attempt.parent_files else None
     parent = None if generation is None else services.manifests.read(generation)
-    attempts = ended_attempts(services.store, services.feed.feed)
+    attempts = services.ledger.recent(facts.attempt.generation)
     history = [r.shares for r in attempts if r.has_usual_shares][-PUBLISHES_COMPARED:]
     own_loads = count_loads(services.current.require_intent(facts.attempt.id).jobs)
     return [

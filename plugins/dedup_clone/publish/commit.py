@@ -1,6 +1,6 @@
 """Commit task: checks target after the swap, writes the generation's records, and commits the generation by CURRENT.
 
-Then it updates page and ledger table, and loads changes into `FEED_changes`. All inputs are read from state, so
+Then it updates the ledger table, and loads changes into `FEED_changes`. All inputs are read from state, so
 that the recovery of a dead run can use the same code.
 """
 
@@ -24,7 +24,6 @@ from dedup_clone.publish.records.attempt_records import (
 from dedup_clone.publish.records.best_effort import try_read
 from dedup_clone.publish.records.changes_table import record_changes, try_load_changes
 from dedup_clone.publish.records.erasure_records import record_erasure
-from dedup_clone.publish.records.index_refresh import try_refresh_index
 from dedup_clone.publish.records.published_record import published_record
 from dedup_clone.publish.records.reporting_tables import record_attempt, try_report
 from dedup_clone.publish.services import Services
@@ -34,10 +33,10 @@ from dedup_clone.warehouse.metadata import Observation
 
 
 def commit_attempt(services: Services, attempt: str) -> tuple[LedgerRecord, CheckResults]:
-    """Commit the attempt, then update page and ledger table, and load waiting changes into `FEED_changes`.
+    """Commit the attempt, then update the ledger table, and load waiting changes into `FEED_changes`.
 
     Returns the attempt's ledger record and the results of the checks after the swap. An attempt that is committed
-    already (the task was retried) is not committed again. When page or tables cannot be updated, a warning is logged
+    already (the task was retried) is not committed again. When the tables cannot be updated, a warning is logged
     and nothing is raised. Raises LostRace when the attempt holds no lease and was never committed.
     """
     intent = services.current.read().intent
@@ -46,7 +45,6 @@ def commit_attempt(services: Services, attempt: str) -> tuple[LedgerRecord, Chec
         results = find_check_results(services, attempt, "after") or CheckResults("after", ())
     else:
         record, results = commit_generation(services, services.current.require_intent(attempt))
-    try_refresh_index(services)
     try_report(services, attempt)
     try_load_changes(services)
     return record, results

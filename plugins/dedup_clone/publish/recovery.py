@@ -33,7 +33,6 @@ from dedup_clone.publish.records.attempt_records import (
 )
 from dedup_clone.publish.records.best_effort import best_effort
 from dedup_clone.publish.records.held_deliveries import hold_stopped, kept_folders
-from dedup_clone.publish.records.index_refresh import try_refresh_index
 from dedup_clone.publish.records.published_record import failed_attempt_cost
 from dedup_clone.publish.records.reporting_tables import record_attempt, try_report
 from dedup_clone.publish.services import Services
@@ -122,7 +121,6 @@ def discard(services: Services, intent: Intent) -> None:
         restore_tables(services, intent)
     services.current.release(intent.attempt)
     if attempt is not None:
-        try_refresh_index(services)
         try_report(services, attempt.id)
     if intent.kind is not Kind.RETIRE:  # its export may be all that is left of target
         _delete_data(services, intent)

@@ -17,7 +17,6 @@ from dedup_clone.publish.planning.parent_generation import parent_files, require
 from dedup_clone.publish.planning.staging_table import add_columns_for_queries, prepare_staging
 from dedup_clone.publish.records.erasure_records import erasure_uris
 from dedup_clone.publish.records.held_deliveries import find_reusable_candidate
-from dedup_clone.publish.records.index_refresh import try_refresh_index
 from dedup_clone.publish.records.stopped_publish import note_checks_before_dedup
 from dedup_clone.publish.recovery import recover
 from dedup_clone.publish.services import Services
@@ -40,10 +39,8 @@ def resolve(services: Services, publish_request: PublishRequest) -> Attempt | st
     accepted, reason = publish_request.accepted_checks, publish_request.reason
 
     def note(results: CheckResults) -> None:
-        if publish_request.dates is not None:
-            return  # a replay of some dates includes no waiting delivery
-        if note_checks_before_dedup(services, decision.backlog.apply, results, dag_id=dag_id, run_id=run_id):
-            try_refresh_index(services)
+        if publish_request.dates is None:  # a replay of some dates includes no waiting delivery
+            note_checks_before_dedup(services, decision.backlog.apply, results, dag_id=dag_id, run_id=run_id)
 
     check_before_dedup(services, decision.parent_generation, accepted=accepted, reason=reason, note=note)
     require_readable_parent(services, decision.parent, engine_of(services, publish_request))

@@ -1,33 +1,15 @@
-"""Finds the backlog: the registered deliveries that a given generation does not include yet."""
+"""Finds what waits beside a replayed delivery, and what a rollback excludes."""
 
 from __future__ import annotations
-
-from dataclasses import replace
 
 from dedup_clone.contract.delivery import Backlog, Delivery, split_backlog
 from dedup_clone.contract.manifest import Manifest
 from dedup_clone.publish.services import Services
 
 
-def find_backlog(services: Services, parent: Manifest | None) -> Backlog:
-    """The deliveries that `parent` neither includes nor excludes, without refused ones.
-
-    `parent`: None before the first publish. Superseded and held deliveries are listed apart: see `Backlog` in
-    contract/delivery.py. A held delivery supersedes earlier ones of its snapshot id, as a waiting one does.
-    """
-    refused, stopped = set(services.arrivals.refused()), set(services.arrivals.held())
-    registered = [d for d in services.arrivals.deliveries() if d not in refused]
-    backlog = split_backlog(registered, *_included_and_excluded(parent))
-    return replace(
-        backlog,
-        apply=tuple(d for d in backlog.apply if d not in stopped),
-        held=tuple(d for d in backlog.apply if d in stopped),
-    )
-
-
 def waiting_names(services: Services, parent: Manifest | None) -> str:
     """The names of the deliveries that the next publish on top of `parent` applies, as text."""
-    return ", ".join(delivery.name for delivery in find_backlog(services, parent).apply) or "none"
+    return ", ".join(delivery.name for delivery in services.arrivals.backlog(parent).apply) or "none"
 
 
 def find_backlog_with_replay(services: Services, parent: Manifest | None, replayed: Delivery) -> Backlog:
@@ -45,7 +27,7 @@ def excluded_after(services: Services, live: Manifest, restored: Manifest) -> tu
     Deliveries that were superseded by one of these are excluded too: a publish would otherwise apply them instead.
     Deliveries that wait now, are held or land later are not excluded.
     """
-    backlog = find_backlog(services, live)
+    backlog = services.arrivals.backlog(live)
     processed = set(services.arrivals.deliveries()) - {*services.arrivals.refused(), *backlog.apply, *backlog.held}
     removed = split_backlog(processed, restored.deliveries, restored.excluded)
     restored_markers = {d.snapshot_id: d.marker_generation for d in restored.deliveries}

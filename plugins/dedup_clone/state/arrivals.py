@@ -7,12 +7,13 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime
 
-from dedup_clone.contract.delivery import Arrival, Delivery
+from dedup_clone.contract.delivery import Arrival, Backlog, Delivery, split_backlog
 from dedup_clone.contract.errors import ContractViolation
+from dedup_clone.contract.manifest import Manifest
 from dedup_clone.contract.records import to_json
 from dedup_clone.state.landing import InvalidMarker, Landing, Marker
 from dedup_clone.state.layout import FeedLayout, delivery_of
-from dedup_clone.state.store import ObjectStore
+from dedup_clone.state.store import ObjectStore, in_parallel
 
 NEWEST_SNAPSHOTS = 3  # every poll requests the markers of this many of the newest snapshots
 log = logging.getLogger("dedup_clone")
@@ -27,6 +28,33 @@ class Refusal:
     run_id: str
     refused_at: datetime
     is_discarded: bool = False
+
+
+@dataclass(frozen=True)
+class DeliveryLists:
+    """A feed's deliveries that have records: all `registered` ones, and which of them are `refused` or `held`.
+
+    Each list is in ascending precedence. A check on its data stopped a held delivery, and no publish included it since.
+    """
+
+    registered: list[Delivery]
+    refused: list[Delivery]
+    held: list[Delivery]
+
+    def backlog(self, parent: Manifest | None) -> Backlog:
+        """The deliveries that `parent` neither includes nor excludes, without refused ones.
+
+        `parent`: None before the first publish. Superseded and held deliveries are listed apart. A held delivery
+        supersedes earlier ones of its snapshot id, as a waiting one does.
+        """
+        refused, held = set(self.refused), set(self.held)
+        included, excluded = (parent.deliveries, parent.excluded) if parent else ((), ())
+        backlog = split_backlog([d for d in self.registered if d not in refused], included, excluded)
+        return Backlog(
+            apply=tuple(d for d in backlog.apply if d not in held),
+            superseded=backlog.superseded,
+            held=tuple(d for d in backlog.apply if d in held),
+        )
 
 
 class Arrivals:
@@ -45,6 +73,14 @@ class Arrivals:
     def register(self, landing: Landing, marker: Marker) -> None:
         """Write the delivery's arrival record. If there is one already, it stays as it is."""
         self._store.create(self._layout.arrival(marker.delivery), to_json(landing.inventory(self.feed, marker)))
+
+    def lists(self) -> DeliveryLists:
+        """All deliveries that have records."""
+        return DeliveryLists(*in_parallel(lambda read: read(), (self.deliveries, self.refused, self.held)))
+
+    def backlog(self, parent: Manifest | None) -> Backlog:
+        """The deliveries that wait or are held while `parent` is the live generation (DeliveryLists.backlog)."""
+        return self.lists().backlog(parent)
 
     def deliveries(self) -> list[Delivery]:
         """All registered deliveries, in ascending precedence."""

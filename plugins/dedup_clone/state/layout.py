@@ -24,6 +24,11 @@ def generation_of(name: str) -> int | None:
     return int(match[1]) if match else None
 
 
+def generation_prefix(generation: int) -> str:
+    """How the names of a generation's records and folders begin."""
+    return f"{generation:0{GENERATION_DIGITS}d}"
+
+
 def names_up_to(names: Iterable[str], generation: int) -> list[str]:
     """Those of `names` (of objects or folders) whose generation is at most `generation`."""
     return [name for name in names if (number := generation_of(name)) is not None and number <= generation]
@@ -53,10 +58,6 @@ class FeedLayout:
     def checks_before_dedup(self) -> str:
         """The checks that stopped the last publish before any row was read; absent if it passed them."""
         return f"{self.feed}/checks_before_dedup.json"
-
-    @property
-    def index(self) -> str:
-        return f"{self.feed}/index.json"
 
     @property
     def freshness(self) -> str:
@@ -130,13 +131,13 @@ class FeedLayout:
         return f"{self.invalid_markers}{quote(marker, safe='')[-_MARKER_NAME_CHARACTERS:]}-{marker_generation}.json"
 
     def manifest(self, generation: int) -> str:
-        return f"{self.manifests}{generation:0{GENERATION_DIGITS}d}.json"
+        return f"{self.manifests}{generation_prefix(generation)}.json"
 
     def file_list(self, generation: int) -> str:
-        return f"{self.manifests}{generation:0{GENERATION_DIGITS}d}.files.json"
+        return f"{self.manifests}{generation_prefix(generation)}.files.json"
 
     def erasure(self, generation: int) -> str:
-        return f"{self.erasures}{generation:0{GENERATION_DIGITS}d}.json"
+        return f"{self.erasures}{generation_prefix(generation)}.json"
 
     def keys_to_erase(self, name: str) -> str:
         """A file of keys, which operators upload and the erasure deletes."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
@@ -11,13 +11,13 @@ from dedup_clone.contract.delivery import Delivery
 from dedup_clone.contract.engine import Engine
 from dedup_clone.contract.kind import Kind
 from dedup_clone.contract.records import to_json
-from dedup_clone.state.layout import FeedLayout, generation_of
+from dedup_clone.state.layout import FeedLayout, generation_of, generation_prefix
 from dedup_clone.state.store import ObjectStore
 
 # Medians (of row shares, seconds, phases) are taken over this many of the newest publishes.
 PUBLISHES_COMPARED = 20
-# index.json (see index.py) has at least this many of the ledger's newest records, or all if there are fewer.
-RECENT_ATTEMPTS = 50
+RECENT_ATTEMPTS = 100  # the newest attempts, which the page and the checks of a publish read
+LAST_ATTEMPTS = 30  # the newest attempts, which the watchdog reads while a delivery waits
 
 
 class Outcome(StrEnum):
@@ -183,21 +183,25 @@ class Ledger:
         """The record of one attempt; None when it has none yet."""
         return self._store.read_record(LedgerRecord, self._layout.ledger_record(attempt))
 
-    def read_later(self, attempts_read: Collection[str]) -> list[LedgerRecord]:
-        """The records of attempts that are not in `attempts_read`.
+    def of_generation(self, generation: int | None) -> LedgerRecord | None:
+        """The record of the attempt that has this generation's number; None if there is none."""
+        if generation is None:
+            return None
+        records = self._store.read_reports(
+            LedgerRecord, self._names(f"{self._layout.ledger}{generation_prefix(generation)}")
+        )
+        return records[-1] if records else None
 
-        Attempts older than the RECENT_ATTEMPTS newest in `attempts_read` are left out.
-        """
-        start = sorted(attempts_read)[-RECENT_ATTEMPTS:][:1]
-        first = self._layout.ledger_record(start[0]) if start else ""
-        names_read = {self._layout.ledger_record(attempt) for attempt in attempts_read}
-        return self._store.read_reports(LedgerRecord, [name for name in self._names(first) if name not in names_read])
+    def recent(self, last_generation: int, count: int = RECENT_ATTEMPTS) -> list[LedgerRecord]:
+        """The records of the newest `count` attempts, newest last. `last_generation`: the one in CURRENT."""
+        return self._store.read_reports(LedgerRecord, self.recent_names(last_generation, count))
 
-    def read_last(self, count: int) -> list[LedgerRecord]:
-        """The newest `count` records, newest last."""
-        return self._store.read_reports(LedgerRecord, self._names()[-count:])
+    def recent_names(self, last_generation: int, count: int = RECENT_ATTEMPTS) -> list[str]:
+        """The object names of the records that `recent` reads. Records never change."""
+        first = f"{self._layout.ledger}{generation_prefix(max(0, last_generation - count + 1))}"
+        return self._names(self._layout.ledger, first)[-count:]
 
-    def _names(self, first: str = "") -> list[str]:
+    def _names(self, prefix: str, first: str = "") -> list[str]:
         """The names of the records, in the order of their generations, beginning with the name `first`."""
-        names = [info.name for info in self._store.objects(self._layout.ledger, first=first)]
+        names = [info.name for info in self._store.objects(prefix, first=first)]
         return [name for name in names if name.endswith(".json") and generation_of(name) is not None]

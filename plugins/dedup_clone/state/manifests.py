@@ -7,7 +7,7 @@ from dedup_clone.contract.errors import ContractViolation
 from dedup_clone.contract.job_run import JobRun
 from dedup_clone.contract.manifest import Candidate, FileList, Manifest
 from dedup_clone.contract.records import from_json, to_json
-from dedup_clone.state.layout import FeedLayout
+from dedup_clone.state.layout import FeedLayout, generation_of
 from dedup_clone.state.store import ObjectStore
 
 
@@ -85,6 +85,12 @@ class Manifests:
     def write_candidate(self, attempt: str, candidate: Candidate) -> None:
         """Write the candidate of an attempt. If there is one already, it stays as it is."""
         self._store.create(self._layout.candidate(attempt), to_json(candidate))
+
+    def generations(self) -> list[int]:
+        """The committed generations that have manifests, ascending."""
+        names = [info.name for info in self._store.objects(self._layout.manifests)]
+        found = {generation for name in names if (generation := generation_of(name)) is not None}
+        return sorted(generation for generation in found if self._layout.manifest(generation) in names)
 
     def find(self, generation: int) -> Manifest | None:
         """The manifest of a committed generation; None when it is gone."""

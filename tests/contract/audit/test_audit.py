@@ -46,7 +46,7 @@ def test_equal_partitions_are_kept_and_shown_on_the_page_with_rows_that_older_sn
     assert audit(published, str(TODAY), run_id="second") == [(str(TODAY), 2, "equal")]
     (record,) = published.state.read("AUDITS")["records"]
     assert record["comparison"]["rows"] == 5
-    shown = published.state.index["audit"]
+    shown = operations.page(published)["audit"]
     assert (shown["date"], shown["outcome"], shown["unequal_dates"]) == (str(TODAY), "equal", [])
     assert operations.incident_names(published) == []
 
@@ -65,7 +65,7 @@ def test_what_is_wrong_in_bigquery_is_reported_until_it_is_right(published: Feed
     with pytest.raises(CheckFailed):
         audit(published)
     assert outcomes(published) == {str(TODAY): "unequal"}
-    assert published.state.index["audit"]["unequal_dates"] == [str(TODAY)]
+    assert operations.page(published)["audit"]["unequal_dates"] == [str(TODAY)]
     assert f"content_unequal-{TODAY}" in operations.incident_names(published)
     configure(published, bytes_per_day=1)
     with pytest.raises(CheckFailed):

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 from google.cloud.bigquery import Table
 
-from dedup_clone.freshness import read_feed_state
 from dedup_clone.freshness.evaluation import find_incidents
-from dedup_clone.state.arrivals import Refusal
+from dedup_clone.state.arrivals import Arrivals, Refusal
+from dedup_clone.state.ledger import Ledger
 from testkit.feed_on_stand_in import FeedOnStandIn, row
 from testkit.operations import feed_state
 
@@ -130,15 +130,15 @@ def test_a_delivery_that_lands_or_is_registered_during_the_check_waits_once(
     world: FeedOnStandIn, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     mark(world, "snapshot_id=7")
-    find_backlog = read_feed_state.find_backlog
+    backlog = Arrivals.backlog
 
     def register_two(*arguments: Any) -> Any:
         world.land(8, [row(8, 1)])
         (marker,) = [m for m in world.services.landing.markers() if m.delivery.snapshot_id == 7]
         world.services.arrivals.register(world.services.landing, marker)
-        return find_backlog(*arguments)
+        return backlog(*arguments)
 
-    monkeypatch.setattr(read_feed_state, "find_backlog", register_two)
+    monkeypatch.setattr(Arrivals, "backlog", register_two)
     assert [w.delivery.snapshot_id for w in feed_state(world).waiting] == [7]
 
 
@@ -150,15 +150,15 @@ def test_a_commit_during_the_check_does_not_hide_the_record_of_the_live_generati
     world.publish(world.land(9, [row(9, 1)]))
     attempt, swap = world.publish_to_check(world.land(10, [row(10, 1)]))
     world.swap(attempt, swap)
-    ended_attempts = read_feed_state.ended_attempts
+    of_generation = Ledger.of_generation
 
     def commit_after(*arguments: Any) -> Any:
-        attempts = ended_attempts(*arguments)
+        live = of_generation(*arguments)
         if world.services.current.read().intent is not None:
             world.commit(attempt)
-        return attempts
+        return live
 
-    monkeypatch.setattr(read_feed_state, "ended_attempts", commit_after)
+    monkeypatch.setattr(Ledger, "of_generation", commit_after)
     state = feed_state(world)
     assert state.live is not None
     assert state.refused == ()

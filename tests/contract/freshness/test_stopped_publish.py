@@ -14,15 +14,12 @@ from dedup_clone.freshness.evaluation import evaluate, find_incidents
 from dedup_clone.freshness.feed_state import FailedRun
 from dedup_clone.freshness.incident import IncidentKind
 from dedup_clone.operations.rollback import RollbackRequest, prepare
-from dedup_clone.page.feed_view import index_view
 from dedup_clone.publish.commit import commit_attempt
-from dedup_clone.publish.records.index_refresh import try_refresh_index
 from dedup_clone.publish.recovery import commit_or_discard
 from dedup_clone.settings.check_settings import CheckSettings
-from dedup_clone.state.index import Index, IndexFile
 from dedup_clone.state.store import ObjectStore
 from testkit.feed_on_stand_in import ROLLBACK_DAG, TODAY, FeedOnStandIn, row
-from testkit.operations import feed_state
+from testkit.operations import feed_state, page
 from tests.shared.freshness_states import NOW
 
 HELD = "stopped by check [changed_share]: 10 of 10 rows changed"
@@ -38,21 +35,15 @@ def held_texts(world: FeedOnStandIn) -> list[str]:
     return [incident.what for incident in found if incident.kind is IncidentKind.PUBLISH_FAILED]
 
 
-def index_of(world: FeedOnStandIn) -> Index:
-    index = IndexFile(world.services.store, world.feed.feed).read().index
-    assert index is not None
-    return index
-
-
 def stopped_run(world: FeedOnStandIn) -> str | None:
     """The run of the card with the evidence on the page; None without a card."""
-    card = index_view(index_of(world), None, datetime.now(UTC))["stopped"]
+    card = page(world)["stopped"]
     return None if card is None else str(card["run_id"])
 
 
 def held_runs(world: FeedOnStandIn) -> list[tuple[str, str]]:
     """Snapshot and run of each card of a held delivery on the page."""
-    return [(card["snapshot_id"], card["run_id"]) for card in index_view(index_of(world), None, NOW)["held"]]
+    return [(card["snapshot_id"], card["run_id"]) for card in page(world)["held"]]
 
 
 def discard_attempt(world: FeedOnStandIn) -> None:
@@ -112,7 +103,6 @@ def test_the_evidence_stays_after_a_later_attempt_that_published_nothing(
 
 def test_watchdog_and_page_tell_apart_what_is_held_and_what_waits(world: FeedOnStandIn, stopped: str) -> None:
     world.land(5, [row(5, 1)])
-    try_refresh_index(world.services)
     assert headline(world).endswith("; 1 delivery waits.")
     assert len(held_texts(world)) == 1
     assert (stopped_run(world), held_runs(world)) == (None, [("8", "stopped")])
@@ -157,7 +147,7 @@ def test_a_record_of_checks_before_dedup_that_cannot_be_written_stops_no_publish
     def fail(*arguments: object, **named: object) -> bool:
         raise OSError("no answer")
 
-    monkeypatch.setattr(ObjectStore, "delete", fail)
+    monkeypatch.setattr(ObjectStore, "delete_prefix", fail)
     world.resolve(name)
 
 

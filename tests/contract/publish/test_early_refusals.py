@@ -62,7 +62,7 @@ def test_a_refusal_is_recorded_told_once_and_a_corrected_delivery_published(worl
     assert refusal.reason in message
     with pytest.raises(DeliveryRefused, match="was refused and set aside"):
         resolve(services, world.publish_request(name))
-    (record,) = services.ledger.read_last(9)
+    (record,) = services.ledger.recent(9)
     assert (record.outcome, record.deliveries, services.current.read().intent) == ("refused", (delivery,), None)
     world.publish(world.land(8, [row(8, 1)]))
     assert world.rows() == expected(row(8, 1))

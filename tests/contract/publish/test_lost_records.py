@@ -276,7 +276,7 @@ def test_a_swap_is_committed_although_what_only_the_ledger_reads_is_damaged(
 def test_damaged_reports_stop_no_publish(published: FeedOnStandIn) -> None:
     bucket = published.storage.bucket(published.places.state)
     others = (f"_freshness/{published.feed.feed}.json", f"_reporting/ledger/{published.feed.feed}/lost.json")
-    for name in ("AUDITS", "index.json", "incidents.json"):
+    for name in ("AUDITS", "incidents.json"):
         published.state.write(name, DAMAGE)
     published.state.damage("ledger/")
     for name in others:

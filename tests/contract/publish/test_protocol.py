@@ -182,8 +182,6 @@ def test_pruning_keeps_the_live_generation_and_its_parent(world: FeedOnStandIn) 
         world.publish(world.land(snapshot_id, [row(snapshot_id, 1)]))
     runs.delete_obsolete(world)
     assert world.state.generations("data") == [2, 3]
-    found = {g["generation"]: g["has_files"] for g in world.state.index["generations"]}
-    assert found == {1: False, 2: True, 3: True}
 
 
 def test_a_snapshot_beyond_its_bounds_or_unusual_for_its_feed_stops_before_the_swap(world: FeedOnStandIn) -> None:

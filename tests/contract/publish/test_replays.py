@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from dedup_clone.contract.errors import ConfigurationError, LeaseHeld
-from testkit import runs
+from testkit import operations, runs
 from testkit.feed_on_stand_in import TODAY, YESTERDAY, FeedOnStandIn, expected, row
 
 BY_HAND: dict[str, Any] = {"replay": True, "reason": "to be sure", "run_id": "by-hand"}
@@ -88,8 +88,8 @@ def test_dates_of_an_older_snapshot_fill_gaps_and_its_own_publish_is_still_right
     assert record.reason == f"of [{late}] only {TODAY}: yesterday was wrong"
     assert live_snapshot(world) == ("7", 7)
     assert [d["snapshot_id"] for d in world.state.manifest()["deliveries"]] == [7]
-    waiting = [a["delivery"]["snapshot_id"] for a in world.state.index["arrivals"] if a["state"] == "waiting"]
-    assert waiting == [5]
+    waiting = [a["snapshot_id"] for a in operations.page(world)["waiting"]]
+    assert waiting == ["5"]
     world.configure(checks={"max_missing_dates": 0})  # dates that were not asked for are not missing
     world.publish(newest, dates=(YESTERDAY,), **DATES)
     assert world.rows() == expected(*live, row(5, 2))

@@ -95,7 +95,7 @@ def test_what_is_not_known_is_no_metric() -> None:
     assert (found["partitions_unequal"], found["audit_age_seconds"]) == (1.0, 3600.0)
     always = {"deliveries_waiting", "waiting_seconds", "sla_seconds", "sla_share_used", "incidents_open"}
     assert set(feed_metrics(NOW, feed_state(live=None, history=()), 0)) == always
-    assert "rows_changed" not in feed_metrics(NOW, feed_state(history=(record(changed_rows=None),)), 0)
+    assert "rows_changed" not in feed_metrics(NOW, feed_state(live=record(changed_rows=None)), 0)
 
 
 IN_TIME = {"until_lease": 60.0, "dedup": 1000.0, "load": 1000.0, "swap": 5.0}

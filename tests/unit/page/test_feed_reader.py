@@ -1,6 +1,6 @@
-"""One read of a feed's index, verdict and CURRENT for each request, and none while the last one is a moment old.
+"""What the page reads: objects that change once for each request, those that are written once never again.
 
-For the list of all feeds two listings.
+Nothing while the last request is a moment old. For the list of all feeds one listing.
 """
 
 from __future__ import annotations
@@ -10,13 +10,14 @@ from typing import Any
 
 import pytest
 
+from dedup_clone.contract.kind import Kind
 from dedup_clone.contract.records import to_json
 from dedup_clone.freshness.verdict import FreshnessStatus
-from dedup_clone.page.feed_reader import FeedReader
-from dedup_clone.page.feed_view import feed_summary, page_view
+from dedup_clone.page.feed_reader import FeedReader, FeedRecords
+from dedup_clone.page.feed_view import page_view
 from dedup_clone.state.current import Current
 from dedup_clone.state.store import StoredText
-from tests.shared.page_indexes import NOW, fresh, late, make_index, verdict
+from tests.shared.page_feeds import NOW, changed, fresh, history_of, late, make_feed, verdict
 from tests.shared.page_store import MemoryStore, at_work
 from tests.thoroughness import times
 
@@ -28,87 +29,113 @@ class Clock:
         return self.now
 
 
-def test_a_request_reads_each_object_once_and_soon_after_not_at_all() -> None:
-    store, clock = MemoryStore(make_index(1000), late()), Clock()
+CHANGING = [
+    "_freshness/product_attributes.json",
+    "product_attributes/AUDITS",
+    "product_attributes/CURRENT",
+    "product_attributes/checks_before_dedup.json",
+]
+
+
+def test_what_is_written_once_is_read_once_and_soon_after_a_request_nothing_is_read() -> None:
+    store, clock = MemoryStore(make_feed(1000), late()), Clock()
     reader = FeedReader(lambda: store, clock)
-    objects = [
-        "_freshness/product_attributes.json",
-        "product_attributes/CURRENT",
-        "product_attributes/index.json",
-    ]
-    for count in (1, 2):
-        assert reader.read("product_attributes") is not None
-        assert reader.read("product_attributes") is not None
-        assert sorted(store.reads) == sorted(objects * count)
+    first = reader.read("product_attributes")
+    assert reader.read("product_attributes") is first
+    # 100 attempts and arrivals, ten attempts with two phases of checks, two manifests.
+    assert len(store.reads) == len(CHANGING) + 100 + 100 + 20 + 2
+    assert store.listings == 5  # summaries, ledger, arrivals, refused and held deliveries
+    for _ in range(2):
         clock.now += 6
+        store.reads.clear()
+        assert reader.read("product_attributes") == first
+        assert sorted(store.reads) == CHANGING
 
 
-def test_the_list_of_many_feeds_takes_two_listings() -> None:
-    feeds, index = [f"feed_{number:03}" for number in range(times(20, 200))], fresh()
-    store = MemoryStore(*[replace(index, feed=feed) for feed in feeds], verdicts=tuple(map(verdict, feeds)))
-    overviews = FeedReader(lambda: store, Clock()).overview()
-    assert [overview.feed for overview in overviews] == feeds
-    assert all(overview.summary for overview in overviews)
-    assert (store.listings, store.reads) == (2, [])
-
-
-def test_a_feed_that_was_not_checked_yet_is_listed_by_its_index() -> None:
-    store = MemoryStore(fresh(), late(), verdicts=(verdict("product_attributes"),))
-    listed = FeedReader(lambda: store, Clock()).overview()
-    assert [(o.feed, o.summary is None, o.waiting) for o in listed] == [
-        ("product_attributes", False, 0),
-        ("store_visits", True, 1),
+def test_a_new_publish_is_read_and_nothing_that_is_known() -> None:
+    store, clock = MemoryStore(make_feed(120)), Clock()
+    reader = FeedReader(lambda: store, clock)
+    reader.read("product_attributes")
+    store.store_feed(make_feed(121))
+    store.reads.clear()
+    clock.now += 6
+    again = reader.read("product_attributes")
+    assert again is not None
+    assert history_of(again).published[-1].generation == 121
+    feed = "product_attributes"
+    attempt = "00000121-a1b2c3"
+    assert sorted(set(store.reads) - set(CHANGING)) == [
+        f"{feed}/arrivals/2121-1795000000000121.json",
+        f"{feed}/attempts/{attempt}/checks_after.json",
+        f"{feed}/attempts/{attempt}/checks_before.json",
+        f"{feed}/ledger/{attempt}.json",
+        f"{feed}/manifests/00000121.json",
     ]
-    (_, unchecked) = listed
-    assert "has not checked this feed yet" in feed_summary(unchecked, NOW)["headline"]
-    records = FeedReader(lambda: store, Clock()).read("store_visits")
-    assert records is not None
-    assert "has not checked this feed yet" in page_view(records, NOW)["freshness"]["headline"]
+
+
+@pytest.mark.parametrize("records", [fresh(), late(), late(is_held=True), make_feed(1, 1)])
+def test_everything_is_read_from_the_objects_that_hold_it(records: FeedRecords) -> None:
+    assert FeedReader(lambda: MemoryStore(records), Clock()).read(records.verdict.feed) == records
+
+
+def test_check_results_from_before_an_erasure_are_not_shown() -> None:
+    records = fresh()
+    attempts = history_of(records).attempts
+    erased = changed(records, attempts=(*attempts[:-1], replace(attempts[-1], kind=Kind.ERASE)))
+    found = FeedReader(lambda: MemoryStore(erased), Clock()).read(records.verdict.feed)
+    assert found is not None
+    assert [attempt[:8] for attempt in history_of(found).results] == ["00000120"]
+    by = {g["generation"]: g["restorable"] for g in page_view(found, NOW)["generations"]}
+    assert (by[120], by[119]) == ("time travel", None)
+
+
+def test_the_live_generation_is_found_however_many_attempts_failed_since() -> None:
+    records = fresh()
+    store = MemoryStore(records)
+    text = to_json(Current("product_attributes", 120, "digest", 400, None))
+    store.texts["product_attributes/CURRENT"] = StoredText(text, 2)
+    found = FeedReader(lambda: store, Clock()).read("product_attributes")
+    assert found is not None
+    assert page_view(found, NOW)["live"]["generation"] == 120
+
+
+def test_the_list_of_many_feeds_takes_one_listing() -> None:
+    feeds = [f"feed_{number:03}" for number in range(times(20, 200))]
+    store = MemoryStore(*[replace(make_feed(1, 1, feed=feed)) for feed in feeds])
+    overviews = FeedReader(lambda: store, Clock()).overview()
+    assert list(overviews) == feeds
+    assert all(overviews.values())
+    assert (store.listings, store.reads) == (1, [])
 
 
 @pytest.mark.parametrize("status", [FreshnessStatus.EMPTY, FreshnessStatus.AT_RISK, FreshnessStatus.STOPPED])
 def test_a_feed_without_deliveries_is_listed_as_soon_as_it_was_checked(status: FreshnessStatus) -> None:
-    checked = verdict("sales", status, is_started=False)
-    reader = FeedReader(lambda: MemoryStore(late(), verdicts=(checked,)), Clock())
-    assert [(o.feed, o.summary) for o in reader.overview()] == [("sales", checked.summary), ("store_visits", None)]
+    checked = verdict("sales", status)
+    reader = FeedReader(lambda: MemoryStore(verdicts=(checked,)), Clock())
+    assert reader.overview() == {"sales": checked.summary}
     records = reader.read("sales")
     assert records is not None
-    assert (records.index, records.verdict) == (None, checked)
+    assert (records.history, records.verdict) == (None, checked)
 
 
-def test_a_changed_index_is_seen_and_an_unchanged_one_is_not_parsed_again() -> None:
-    store, clock = MemoryStore(fresh()), Clock()
+def test_a_damaged_object_hides_nothing_else() -> None:
+    clock, whole = Clock(), fresh()
+    store = MemoryStore(whole)
+    store.texts["other/CURRENT"] = StoredText("{}", 1)
+    for name in ("AUDITS", "ledger/00000119-a1b2c3.json", "arrivals/2119-1795000000000119.json"):
+        store.texts[f"product_attributes/{name}"] = StoredText("{}", 2)
     reader = FeedReader(lambda: store, clock)
-    first = reader.read("product_attributes")
+    assert list(reader.overview()) == ["product_attributes"]
+    records = reader.read("product_attributes")
+    assert records is not None
+    assert records.verdict == whole.verdict
+    assert (history_of(records).audits, len(history_of(records).attempts)) == (None, 99)
+    assert len(history_of(records).arrivals) == 99
+    store.texts["_freshness/product_attributes.json"] = StoredText("{}", 2)
     clock.now += 6
-    unchanged = reader.read("product_attributes")
-    assert first is not None
-    assert unchanged is not None
-    assert unchanged.index is first.index
-    store.texts["product_attributes/index.json"] = StoredText(to_json(replace(fresh(), owner="somebody")), 2)
-    clock.now += 6
-    again = reader.read("product_attributes")
-    assert again is not None
-    assert again.index is not None
-    assert again.index.owner == "somebody"
-
-
-def test_a_damaged_index_or_verdict_hides_nothing_else() -> None:
-    stored, clock = verdict("product_attributes"), Clock()
-    store = MemoryStore(fresh(), verdicts=(stored,))
-    store.texts["damaged/index.json"] = StoredText("{}", 1)
-    reader = FeedReader(lambda: store, clock)
-    assert [overview.feed for overview in reader.overview()] == ["product_attributes"]
-    for expected in (stored, None):
-        records = reader.read("product_attributes")
-        assert records is not None
-        assert records.index is not None
-        assert records.verdict == expected
-        store.texts["_freshness/product_attributes.json"] = StoredText("{}", 2)
-        clock.now += 6
+    assert reader.read("product_attributes") is None, "the next check replaces the verdict"
     assert reader.read("_status") is None
-    assert reader.read("nobody") is None, "a folder without index is no feed"
-    assert "nobody/index.json" not in store.reads
+    assert reader.read("nobody") is None, "a folder without verdict is no feed"
 
 
 def test_how_far_the_dedup_job_is_is_read_while_a_run_holds_the_lease_and_as_far_as_it_is_known() -> None:
@@ -129,5 +156,5 @@ def test_how_far_the_dedup_job_is_is_read_while_a_run_holds_the_lease_and_as_far
         assert running()["dates"] is None
     del store.texts[progress]
     assert running()["dates"] is None
-    store.texts[current] = StoredText(to_json(Current("product_attributes", 121, "digest", 121, None)), 2)
+    store.texts[current] = StoredText(to_json(Current("product_attributes", 120, "digest", 121, None)), 2)
     assert running() is None

@@ -29,9 +29,7 @@ from dedup_clone.orchestration.watch.publish_runs import (
     find_failed_publish,
     publish_run_id,
 )
-from dedup_clone.publish.records.index_refresh import try_refresh_index
 from dedup_clone.publish.services import Services
-from dedup_clone.publish.waiting_deliveries import find_backlog
 from dedup_clone.state.arrivals import Arrivals, InvalidMarkers, LandingWatch
 from dedup_clone.state.landing import Landing
 from dedup_clone.state.store import ObjectStore
@@ -123,8 +121,6 @@ class DeliverySensor(BaseOperator):
                 f"registered delivery [{marker.delivery.name}], arrived {marker.created_at:%Y-%m-%d %H:%M:%S} UTC",
                 snapshot_id=marker.delivery.snapshot_id,
             )
-        if new_markers:
-            try_refresh_index(services)
         waiting = _backlog(services)
         newest = sorted({*(m.delivery for m in new_markers), *waiting})[-MAX_RUNS_STARTED:]
         without_run = deliveries_without_run(self.setup.dag_id("publish"), newest)
@@ -159,7 +155,7 @@ class DeliverySensor(BaseOperator):
 def _backlog(services: Services) -> tuple[Delivery, ...]:
     """The deliveries to publish, by snapshot id: registered, and not live, excluded, refused or superseded."""
     generation = services.current.read().generation
-    backlog = find_backlog(services, None if generation is None else services.manifests.read(generation))
+    backlog = services.arrivals.backlog(None if generation is None else services.manifests.read(generation))
     return backlog.apply
 
 

@@ -16,7 +16,7 @@ from dedup_clone.orchestration.task_runtime import is_not_found
 from dedup_clone.publish.records.attempt_records import failed_checks
 from dedup_clone.publish.records.stopped_publish import find_stopped_before_dedup
 from dedup_clone.publish.services import Services
-from dedup_clone.state.index import ended_attempts
+from dedup_clone.state.ledger import LAST_ATTEMPTS
 
 if TYPE_CHECKING:
     from airflow.sdk.execution_time.comms import DagRunResult
@@ -165,5 +165,5 @@ def _began_dedup(services: Services, attempt: str) -> bool:
 
 
 def _ended_attempts(services: Services, run_id: str) -> list[str]:
-    records = ended_attempts(services.store, services.feed.feed)
-    return sorted(record.attempt for record in records if record.run_id == run_id)
+    records = services.ledger.recent(services.current.read().last_generation, LAST_ATTEMPTS)
+    return [record.attempt for record in records if record.run_id == run_id]

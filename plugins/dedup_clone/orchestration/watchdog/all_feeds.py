@@ -24,7 +24,7 @@ from dedup_clone.publish.services import utc_now
 from dedup_clone.settings.alert_settings import AlertSettings
 from dedup_clone.settings.deployment import read_deployment
 from dedup_clone.state.current import CurrentFile
-from dedup_clone.state.index import published_records
+from dedup_clone.state.ledger import Ledger
 from dedup_clone.state.store import ObjectStore
 
 log = logging.getLogger(__name__)
@@ -154,7 +154,7 @@ def _report_invalid_feed_file(
     now, current, previous = utc_now(), CurrentFile(store, feed).read(), read_verdict(store, feed)
     if current.retired or current.refusal(environment_name()):
         return []
-    live = next((r for r in reversed(published_records(store, feed)) if r.generation == current.generation), None)
+    live = Ledger(store, feed).of_generation(current.generation)
     readers_see = describe_live(live, current.generation, now)
     at_work = f" Run [{current.intent.run_id}] has the lease, and cannot go on." if current.intent else ""
     incident = Incident(
@@ -168,7 +168,9 @@ def _report_invalid_feed_file(
         subject="feed_file_invalid",
     )
     verdict = _empty_verdict(feed, FreshnessStatus.STOPPED, readers_see, now, settings)
-    return _report(incident, replace(verdict, waiting=previous.waiting if previous else 0), now, store, settings)
+    if previous:
+        verdict = replace(verdict, waiting=previous.waiting, feed_file=previous.feed_file)
+    return _report(incident, verdict, now, store, settings)
 
 
 def _report_unchecked_feed(feed: str, error: Exception, store: ObjectStore, settings: AlertSettings) -> None:

@@ -15,17 +15,15 @@ from dedup_clone.freshness.evaluation import evaluate, is_unchecked
 from dedup_clone.freshness.feed_state import DagActivity, FeedState
 from dedup_clone.freshness.incident import read_incident_records
 from dedup_clone.freshness.read_feed_state import read_feed_state
-from dedup_clone.freshness.verdict import FreshnessVerdict, write_verdict
+from dedup_clone.freshness.verdict import FeedFile, FreshnessVerdict, read_verdict, write_verdict
 from dedup_clone.orchestration.setup import FeedSetup
 from dedup_clone.orchestration.task_runtime import Clients, is_not_found, open_feed_services
 from dedup_clone.orchestration.watch.publish_runs import find_failed_publish
 from dedup_clone.orchestration.watchdog.notifiers import report_incidents
 from dedup_clone.orchestration.watchdog.reporting import reporting_incidents
-from dedup_clone.publish.records.index_refresh import try_refresh_index
 from dedup_clone.publish.services import Services
 from dedup_clone.settings.alert_settings import AlertSettings
 from dedup_clone.settings.deployment import read_deployment
-from dedup_clone.state.index import DeliveryState, IndexFile
 from dedup_clone.state.store import ObjectStore
 
 log = logging.getLogger(__name__)
@@ -71,19 +69,8 @@ def check_feed(setup: FeedSetup, clients: Clients | None = None) -> list[str]:
         )
     finally:
         store_verdict(services.store, verdict)
-        if _index_is_behind(services, state):
-            try_refresh_index(services)
         _emit_metrics(state, verdict)
     return names
-
-
-def _index_is_behind(services: Services, state: FeedState) -> bool:
-    """Whether the page's index is absent, or lacks what a run did that died before it refreshed the index."""
-    index = IndexFile(services.store, state.feed).read().index
-    if index is None or index.generation != state.current.generation:
-        return True
-    waiting = {waiting.delivery for waiting in state.waiting if waiting.is_registered}
-    return waiting != {arrival.delivery for arrival in index.arrivals if arrival.state is DeliveryState.WAITING}
 
 
 def refresh_verdict(setup: FeedSetup, *, reads_bigquery: bool = True) -> None:
@@ -118,7 +105,41 @@ def _evaluate(
         check_interval=check_interval(setup.folders.profiles),
         reads_bigquery=reads_bigquery,
     )
-    return state, evaluate(now, state, reported=reported, runbook=setup.deployment.alerts.runbook)
+    verdict = evaluate(now, state, reported=reported, runbook=setup.deployment.alerts.runbook)
+    return state, replace(verdict, feed_file=describe_feed_file(services, reads_bigquery=reads_bigquery))
+
+
+def describe_feed_file(services: Services, *, reads_bigquery: bool) -> FeedFile:
+    """What the page shows of the feed's file."""
+    feed, names = services.feed, services.names
+    hours, created_at = _time_travel(services, reads_bigquery=reads_bigquery)
+    return FeedFile(
+        description=feed.description,
+        owner=feed.owner,
+        target=f"{names.project}.{names.dataset}.{names.target_table}",
+        engine=feed.engine,
+        landing_folder=services.landing.store.uri(f"{feed.landing.prefix}/"),
+        landing_files=f"{feed.table.partition_column}=YYYY-MM-DD/*.parquet"
+        if feed.landing.date_folders
+        else "*.parquet",
+        marker=feed.landing.marker,
+        partition_column=feed.table.partition_column,
+        retention_days=feed.table.retention_days,
+        sla_minutes=feed.freshness.sla_minutes,
+        time_travel_hours=hours,
+        staging_created_at=created_at,
+    )
+
+
+def _time_travel(services: Services, *, reads_bigquery: bool) -> tuple[float, datetime | None]:
+    """For how many hours time travel reaches, and when staging was created; without `reads_bigquery` as last read."""
+    if reads_bigquery:
+        staging = services.warehouse.table(services.feed.staging)
+        hours = services.warehouse.time_travel_window().total_seconds() / 3600
+        return hours, None if staging is None else staging.created_at
+    last = read_verdict(services.store, services.feed.feed)
+    known = None if last is None else last.feed_file
+    return (0.0, None) if known is None else (known.time_travel_hours, known.staging_created_at)
 
 
 def store_verdict(store: ObjectStore, verdict: FreshnessVerdict) -> None:
@@ -164,23 +185,19 @@ def feed_metrics(now: datetime, state: FeedState, open_incidents: int) -> dict[s
             "partitions_unequal": len(state.audits.unequal),
             "audit_age_seconds": (now - last_audit.audited_at).total_seconds(),
         }
-    if state.history:
-        last = state.history[-1]
+    if (live := state.live) is not None:
         values |= {
-            "lag_seconds": last.lag_s,
-            "queued_seconds": last.phases.get("queued"),
-            "rows": last.rows,
-            "rows_new": last.new_rows,
-            "rows_changed": last.changed_rows,
-            "rows_kept": last.kept_rows,
+            "age_seconds": (now - live.arrived_at).total_seconds(),
+            "generation": live.generation,
+            "lag_seconds": live.lag_s,
+            "queued_seconds": live.phases.get("queued"),
+            "rows": live.rows,
+            "rows_new": live.new_rows,
+            "rows_changed": live.changed_rows,
+            "rows_kept": live.kept_rows,
         }
-        if last.cost is not None:
-            values |= {"cost_usd": last.cost.total_usd, "bytes_billed": last.cost.query_bytes_billed}
-    if state.live is not None:
-        values |= {
-            "age_seconds": (now - state.live.arrived_at).total_seconds(),
-            "generation": state.live.generation,
-        }
+        if live.cost is not None:
+            values |= {"cost_usd": live.cost.total_usd, "bytes_billed": live.cost.query_bytes_billed}
     return {name: float(value) for name, value in values.items() if value is not None}
 
 

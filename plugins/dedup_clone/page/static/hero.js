@@ -62,10 +62,10 @@ export function renderHero(container, view) {
     h("p", { class: "headline" }, pill(capital(status), status), h("span", {}, withTimes(headline)),
       age === null ? null : h("small", { class: "muted" }, `checked ${duration(age)} ago`)),
     step ? h("p", { class: "to-do" }, "What to do: ", withTimes(step)) : null,
-    view.has_index ? h("p", { class: "muted" }, view.description, " ", h("span", {}, `Table ${view.target}, owner ${view.owner}.`)) : null,
+    view.has_history ? h("p", { class: "muted" }, view.description, " ", h("span", {}, `Table ${view.target}, owner ${view.owner}.`)) : null,
     runAtWork(view),
-    view.has_index && !view.live && !view.replayable.length ? firstLanding(view) : null,
-    view.has_index ? h("dl", {}, figures(view)) : null,
+    view.has_history && !view.live && !view.replayable.length ? firstLanding(view) : null,
+    view.has_history ? h("dl", {}, figures(view)) : null,
   ].filter(Boolean));
   if (focused) [...container.querySelectorAll("a, button")].find((link) => link.textContent === focused)?.focus();
 }

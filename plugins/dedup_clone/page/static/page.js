@@ -151,9 +151,9 @@ function show(view) {
   showAsOf(view.now);
   showNotice("");
   renderHero(byId("hero"), view);
-  for (const part of view.has_index ? PARTS : PARTS.slice(0, 1)) renderPart(part, view);
+  for (const part of view.has_history ? PARTS : PARTS.slice(0, 1)) renderPart(part, view);
   for (const card of document.querySelectorAll("#cards section")) { // a card without content says nothing
-    card.hidden = !card.querySelector("div > *") || (!view.has_index && !card.querySelector("#incidents"));
+    card.hidden = !card.querySelector("div > *") || (!view.has_history && !card.querySelector("#incidents"));
   }
   byId("hero").hidden = byId("cards").hidden = false;
 }

@@ -15,7 +15,7 @@ from dedup_clone.publish.date_ranges import format_dates
 from dedup_clone.publish.planning.declared_changes import refuse_impossible_changes
 from dedup_clone.publish.records.erasure_records import last_erasure_generation
 from dedup_clone.publish.services import Services
-from dedup_clone.publish.waiting_deliveries import find_backlog, find_backlog_with_replay
+from dedup_clone.publish.waiting_deliveries import find_backlog_with_replay
 
 
 @dataclass(frozen=True)
@@ -99,7 +99,7 @@ def _require_fitting_engine(services: Services, publish_request: PublishRequest,
 
 def _backlog(services: Services, publish_request: PublishRequest, parent: Manifest | None) -> Backlog:
     if not publish_request.replay:
-        return find_backlog(services, parent)
+        return services.arrivals.backlog(parent)
     services.arrivals.read(publish_request.delivery)  # raises if it is not registered; the error names those that are
     return find_backlog_with_replay(services, parent, publish_request.delivery)
 

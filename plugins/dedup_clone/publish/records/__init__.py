@@ -1,1 +1,1 @@
-"""What a publish records: check results, swap, refused deliveries, costs, ledger table, index.json, status view."""
+"""What a publish records: check results, swap, refused deliveries, costs, ledger table, status view."""

@@ -21,7 +21,6 @@ from dedup_clone.contract.manifest import Candidate, DedupMetrics, Manifest
 from dedup_clone.contract.records import to_json
 from dedup_clone.publish.records.attempt_records import find_check_results
 from dedup_clone.publish.services import Services
-from dedup_clone.publish.waiting_deliveries import find_backlog
 from dedup_clone.state.arrivals import Refusal
 
 
@@ -76,7 +75,7 @@ def hold_stopped(services: Services, attempt: Attempt, candidate: Candidate | No
 
 def find_held(services: Services, live: Manifest | None) -> list[HeldDelivery]:
     """The records of the deliveries that are held while `live` is the live generation, in ascending precedence."""
-    names = [services.layout.held_delivery(delivery) for delivery in find_backlog(services, live).held]
+    names = [services.layout.held_delivery(delivery) for delivery in services.arrivals.backlog(live).held]
     return services.store.read_records(HeldDelivery, names)
 
 
@@ -87,7 +86,7 @@ def discard_held(services: Services, delivery: Delivery, *, run_id: str, reason:
     """
     generation = services.current.read().generation
     live = None if generation is None else services.manifests.read(generation)
-    if delivery not in find_backlog(services, live).held:
+    if delivery not in services.arrivals.backlog(live).held:
         raise ConfigurationError(f"Delivery [{delivery.name}] is not held: there is nothing to discard.")
     text = f"discarded by a person: {reason}"
     services.arrivals.refuse(Refusal(delivery, text, run_id, services.now(), is_discarded=True))
