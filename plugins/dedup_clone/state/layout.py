@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass
 from urllib.parse import quote
 
 from dedup_clone.contract.delivery import Delivery
@@ -40,81 +39,29 @@ def delivery_of(name: str, folder: str) -> Delivery | None:
     return Delivery.parse_or_none(name.removeprefix(folder).removesuffix(".json")) if is_record else None
 
 
-@dataclass(frozen=True)
 class FeedLayout:
     """Object names of one feed, without the bucket. Names of folders end with a slash."""
 
-    feed: str
-
-    @property
-    def current(self) -> str:
-        return f"{self.feed}/CURRENT"
-
-    @property
-    def staging(self) -> str:
-        return f"{self.feed}/STAGING"
-
-    @property
-    def checks_before_dedup(self) -> str:
-        """The checks that stopped the last publish before any row was read; absent if it passed them."""
-        return f"{self.feed}/checks_before_dedup.json"
-
-    @property
-    def freshness(self) -> str:
-        """The watchdog's verdict on the feed."""
-        return f"{FRESHNESS_FOLDER}{self.feed}.json"
-
-    @property
-    def audits(self) -> str:
-        return f"{self.feed}/AUDITS"
-
-    @property
-    def fingerprint_seed(self) -> str:
-        return f"{self.feed}/fingerprint_seed"
-
-    @property
-    def arrivals(self) -> str:
-        return f"{self.feed}/arrivals/"
-
-    @property
-    def refused(self) -> str:
-        return f"{self.feed}/refused/"
-
-    @property
-    def held(self) -> str:
-        return f"{self.feed}/held/"
-
-    @property
-    def invalid_markers(self) -> str:
-        return f"{self.feed}/misnamed/"
-
-    @property
-    def incidents(self) -> str:
-        return f"{self.feed}/incidents.json"
-
-    @property
-    def manifests(self) -> str:
-        return f"{self.feed}/manifests/"
-
-    @property
-    def ledger(self) -> str:
-        return f"{self.feed}/ledger/"
-
-    @property
-    def erasures(self) -> str:
-        return f"{self.feed}/erasures/"
-
-    @property
-    def data(self) -> str:
-        return f"{self.feed}/data/"
-
-    @property
-    def attempts(self) -> str:
-        return f"{self.feed}/attempts/"
-
-    @property
-    def changes(self) -> str:
-        return f"{self.feed}/changes/"
+    def __init__(self, feed: str) -> None:
+        self.feed = feed
+        self.current = f"{feed}/CURRENT"
+        self.staging = f"{feed}/STAGING"
+        self.audits = f"{feed}/AUDITS"
+        self.fingerprint_seed = f"{feed}/fingerprint_seed"
+        self.incidents = f"{feed}/incidents.json"
+        self.freshness = f"{FRESHNESS_FOLDER}{feed}.json"  # the watchdog's verdict on the feed
+        # The checks that stopped the last publish before any row was read; absent if it passed them.
+        self.checks_before_dedup = f"{feed}/checks_before_dedup.json"
+        self.arrivals = f"{feed}/arrivals/"
+        self.refused = f"{feed}/refused/"
+        self.held = f"{feed}/held/"
+        self.invalid_markers = f"{feed}/misnamed/"
+        self.manifests = f"{feed}/manifests/"
+        self.ledger = f"{feed}/ledger/"
+        self.erasures = f"{feed}/erasures/"
+        self.data = f"{feed}/data/"
+        self.attempts = f"{feed}/attempts/"
+        self.changes = f"{feed}/changes/"
 
     def arrival(self, delivery: Delivery) -> str:
         return f"{self.arrivals}{delivery.name}.json"
