@@ -37,7 +37,7 @@ from dedup_clone.publish.records.held_deliveries import discard_held
 from dedup_clone.publish.recovery import commit_or_discard, recover
 from dedup_clone.publish.sql_checks import run_sql_checks
 from dedup_clone.settings.spark_settings import Runner, SparkSize
-from dedup_clone.state.arrivals import InvalidMarkers, LandingWatch
+from dedup_clone.state.arrivals import LandingWatch
 from dedup_clone.state.current import Retirement, TargetAction
 from dedup_clone.state.ledger import LedgerRecord
 from dedup_clone.state.store import ObjectStore
@@ -457,10 +457,7 @@ class Polling:
     def __init__(self, world: FeedOnStandIn, *, polls_per_full_listing: int) -> None:
         services, self.world = world.services, world
         self.requested = self.listings = 0
-        invalid = InvalidMarkers(services.store, world.feed.feed)
-        self._watch = LandingWatch(
-            services.landing, services.arrivals, invalid, polls_per_full_listing=polls_per_full_listing
-        )
+        self._watch = LandingWatch(services.landing, services.arrivals, polls_per_full_listing=polls_per_full_listing)
 
     def poll(self) -> list[int]:
         """The ids of the snapshots whose markers are new."""

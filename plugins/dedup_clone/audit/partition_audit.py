@@ -19,7 +19,7 @@ from dedup_clone.contract.manifest import FileList, Manifest
 from dedup_clone.publish.attempt_jobs import find_step_job, with_billing_limit
 from dedup_clone.publish.partition_comparison import compare_with_files, comparison_bytes, read_comparison
 from dedup_clone.publish.services import Services
-from dedup_clone.state.audits import AuditOutcome, AuditRecord, Audits, AuditsFile, PartitionComparison
+from dedup_clone.state.audits import AuditOutcome, AuditRecord, Audits, PartitionComparison, change_audits, read_audits
 
 # An audit skips partitions that exceed a day's whole budget. So it gets this many times `partitions_per_day` dates.
 DATES_PER_AUDITED = 10
@@ -60,7 +60,7 @@ def choose_partitions(services: Services, requested: date | None) -> ChosenParti
         return ChosenPartitions((requested,))
     if not dates:
         return ChosenPartitions((), f"generation {generation} has no rows in partitions that exist for two more days")
-    ordered = order_by_last_audit(dates, AuditsFile(services.store, services.feed.feed).read())
+    ordered = order_by_last_audit(dates, read_audits(services.store, services.feed.feed))
     return ChosenPartitions(ordered[: services.feed.content_audit.partitions_per_day * DATES_PER_AUDITED])
 
 
@@ -167,8 +167,8 @@ def _store(services: Services, records: list[AuditRecord]) -> None:
         return
     newest = services.manifests.read(max(record.generation for record in records))
     retained = auditable_dates(newest, services.now()) | {record.date for record in records}
-    AuditsFile(services.store, services.feed.feed).change(
-        lambda audits: audits.with_records(tuple(records), retained=retained)
+    change_audits(
+        services.store, services.feed.feed, lambda audits: audits.with_records(tuple(records), retained=retained)
     )
     for record in records:
         services.log(f"audit: {describe(record)}", generation=record.generation)
@@ -240,9 +240,9 @@ def _wait_for_result(services: Services, job_id: str, day: date) -> tuple[Partit
     job = services.warehouse.job(job_id)
     billed = 0 if job is None else job.bytes_billed
     today = services.now().date()
-    AuditsFile(services.store, services.feed.feed).change(lambda audits: audits.with_job(today, job_id, billed))
+    change_audits(services.store, services.feed.feed, lambda audits: audits.with_job(today, job_id, billed))
     return read_comparison(services, job_id), billed
 
 
 def _billed_today(services: Services) -> int:
-    return AuditsFile(services.store, services.feed.feed).read().billed_on(services.now().date())
+    return read_audits(services.store, services.feed.feed).billed_on(services.now().date())

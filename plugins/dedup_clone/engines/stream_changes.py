@@ -22,8 +22,7 @@ from dedup_clone.contract.records import to_json
 from dedup_clone.engines.staging_job import change_of_staging
 from dedup_clone.publish.load import finish_load
 from dedup_clone.publish.services import Services
-from dedup_clone.state.staging import Staging, StagingState
-from dedup_clone.state.streamed_changes import StreamedChanges
+from dedup_clone.state.staging import Staging, StagingState, StreamedChanges
 from dedup_clone.warehouse.row_messages import sequence_number
 
 _BATCH_ROWS = 10_000

@@ -31,7 +31,7 @@ from dedup_clone.publish.records.held_deliveries import find_held
 from dedup_clone.publish.records.stopped_publish import find_stopped_before_dedup, find_stopped_publish
 from dedup_clone.publish.services import Services
 from dedup_clone.state.arrivals import Refusal
-from dedup_clone.state.audits import AuditsFile
+from dedup_clone.state.audits import read_audits
 from dedup_clone.state.current import Current, Intent
 from dedup_clone.state.layout import delivery_of
 from dedup_clone.state.ledger import LAST_ATTEMPTS, LedgerRecord, Outcome
@@ -96,7 +96,7 @@ def read_feed_state(
         publish_dag=publish_dag,
         failed_run=find_failed_run(registered),
         check_interval=check_interval,
-        audits=AuditsFile(services.store, feed).read(),
+        audits=read_audits(services.store, feed),
         pending_job=None if intent is None or not reads_bigquery else _pending_job(services, intent),
     )
 

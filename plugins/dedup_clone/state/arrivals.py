@@ -58,7 +58,7 @@ class DeliveryLists:
 
 
 class Arrivals:
-    """Reads and writes the records of one feed's arrivals (below `arrivals/`) and refusals (below `refused/`)."""
+    """Reads and writes the records of one feed's arrivals, refusals, held deliveries and invalid markers."""
 
     def __init__(self, store: ObjectStore, feed: str) -> None:
         self._store = store
@@ -118,25 +118,17 @@ class Arrivals:
         """Record that a delivery was refused. If there is a refusal already, it stays as it is."""
         self._store.create(self._layout.refusal(refusal.delivery), to_json(refusal))
 
-    def _deliveries_below(self, prefix: str) -> list[Delivery]:
-        found = [delivery_of(info.name, prefix) for info in self._store.objects(prefix)]
-        return sorted(delivery for delivery in found if delivery is not None)
-
-
-class InvalidMarkers:
-    """Records which of one feed's invalid markers were reported already (below `misnamed/`)."""
-
-    def __init__(self, store: ObjectStore, feed: str) -> None:
-        self._store = store
-        self._layout = FeedLayout(feed)
-
-    def record_new(self, markers: Iterable[InvalidMarker]) -> list[InvalidMarker]:
+    def record_invalid(self, markers: Iterable[InvalidMarker]) -> list[InvalidMarker]:
         """Record those of `markers` that are not recorded yet, and return these, which the caller must report."""
         by_record = {self._layout.invalid_marker_record(m.name, m.generation): m for m in markers}
         if not by_record:
             return []
         recorded = {info.name for info in self._store.objects(self._layout.invalid_markers)}
         return [m for name, m in by_record.items() if name not in recorded and self._store.create(name, to_json(m))]
+
+    def _deliveries_below(self, prefix: str) -> list[Delivery]:
+        found = [delivery_of(info.name, prefix) for info in self._store.objects(prefix)]
+        return sorted(delivery for delivery in found if delivery is not None)
 
 
 class LandingWatch:
@@ -149,12 +141,9 @@ class LandingWatch:
     when they were last listed.
     """
 
-    def __init__(
-        self, landing: Landing, arrivals: Arrivals, invalid_markers: InvalidMarkers, *, polls_per_full_listing: int
-    ) -> None:
+    def __init__(self, landing: Landing, arrivals: Arrivals, *, polls_per_full_listing: int) -> None:
         self._landing = landing
         self._arrivals = arrivals
-        self._invalid_markers = invalid_markers
         self._polls_per_full_listing = polls_per_full_listing
         self._polls = 0
         self._old_markers: frozenset[str] = frozenset()
@@ -167,7 +156,7 @@ class LandingWatch:
         listing = self._landing.list_markers(skip=() if is_full_listing else self._old_markers)
         if is_full_listing:
             self._old_markers = frozenset(marker.name for marker in listing.markers[:-NEWEST_SNAPSHOTS])
-        for marker in self._invalid_markers.record_new(listing.invalid):
+        for marker in self._arrivals.record_invalid(listing.invalid):
             log.warning("feed=%s %s", self._arrivals.feed, marker.text)
         if self._registered.issuperset(marker.delivery for marker in listing.markers):
             return []

@@ -106,32 +106,28 @@ class Audits:
         return Audits(self.day, self.jobs, tuple(by_date[day] for day in sorted(by_date)))
 
 
-class AuditsFile:
-    """Reads and changes AUDITS of one feed."""
+def read_audits(store: ObjectStore, feed: str) -> Audits:
+    """The audits; empty before the first one."""
+    return _read(store, feed)[0]
 
-    def __init__(self, store: ObjectStore, feed: str) -> None:
-        self._store = store
-        self._name = FeedLayout(feed).audits
 
-    def read(self) -> Audits:
-        """The audits; empty before the first one."""
-        return self._read()[0]
+def change_audits(store: ObjectStore, feed: str, change: Callable[[Audits], Audits]) -> None:
+    """Replace the audits by the result of `change`; call it again if another process wrote AUDITS meanwhile.
 
-    def change(self, change: Callable[[Audits], Audits]) -> None:
-        """Replace the audits by the result of `change`; call it again if another process wrote AUDITS meanwhile.
+    Raises LostRace if that happens several times in a row.
+    """
 
-        Raises LostRace if that happens several times in a row.
-        """
+    def write() -> None:
+        audits, object_generation = _read(store, feed)
+        text = to_json(change(audits))
+        store.replace(FeedLayout(feed).audits, text, expected_object_generation=object_generation)
 
-        def write() -> None:
-            audits, object_generation = self._read()
-            text = to_json(change(audits))
-            self._store.replace(self._name, text, expected_object_generation=object_generation)
+    retry_lost_race(write)
 
-        retry_lost_race(write)
 
-    def _read(self) -> tuple[Audits, int]:
-        stored = self._store.read(self._name)
-        if stored is None:
-            return Audits(date.min, {}, ()), 0
-        return from_json(Audits, stored.text, where=self._store.uri(self._name)), stored.object_generation
+def _read(store: ObjectStore, feed: str) -> tuple[Audits, int]:
+    name = FeedLayout(feed).audits
+    stored = store.read(name)
+    if stored is None:
+        return Audits(date.min, {}, ()), 0
+    return from_json(Audits, stored.text, where=store.uri(name)), stored.object_generation

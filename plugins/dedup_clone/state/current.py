@@ -233,44 +233,34 @@ class CurrentFile:
         except LostRace as error:
             raise LeaseLost(str(error)) from error
 
+    def _change_intent(self, attempt: str, change: Callable[[Intent], Intent]) -> None:
+        """Replace the intent of `attempt` by the result of `change`."""
+        self._change(lambda current: dataclasses.replace(current, intent=change(self._require(current, attempt))))
+
     def record_jobs(self, attempt: str, job_ids: Iterable[str]) -> None:
         """Record BigQuery jobs before they are created, so that a recovery knows which jobs may still run.
 
         Several are recorded with one write, because Cloud Storage limits writes of an object to one a second.
         """
-        to_record = tuple(job_ids)
-
-        def record(current: Current) -> Current:
-            intent = self._require(current, attempt)
-            new = tuple(job_id for job_id in to_record if job_id not in intent.jobs)
-            if not new:
-                return current
-            return dataclasses.replace(current, intent=dataclasses.replace(intent, jobs=(*intent.jobs, *new)))
-
-        self._change(record)
+        ids = tuple(job_ids)
+        self._change_intent(attempt, lambda i: dataclasses.replace(i, jobs=tuple(dict.fromkeys((*i.jobs, *ids)))))
 
     def begin_approval_wait(self, attempt: str) -> None:
         """Let other runs take the lease over until `end_approval_wait` is called."""
-
-        def wait(current: Current) -> Current:
-            intent = self._require(current, attempt)
-            return dataclasses.replace(current, intent=dataclasses.replace(intent, waits_for_approval=True))
-
-        self._change(wait)
+        self._change_intent(attempt, lambda intent: dataclasses.replace(intent, waits_for_approval=True))
 
     def end_approval_wait(self, attempt: str) -> None:
         """Make the lease exclusive again, after the approval. Raises LostRace when another run took it over."""
 
-        def end(current: Current) -> Current:
-            intent = self._require(current, attempt)
+        def end(intent: Intent) -> Intent:
             if not intent.waits_for_approval:
                 raise LostRace(
                     f"The lease of [{self._feed}] passed to run [{intent.run_id}] while attempt [{attempt}] "
                     f"waited: clear the run from its first task."
                 )
-            return dataclasses.replace(current, intent=dataclasses.replace(intent, waits_for_approval=False))
+            return dataclasses.replace(intent, waits_for_approval=False)
 
-        self._change(end)
+        self._change_intent(attempt, end)
 
     def take_over_lease(self, waiting: Intent, *, dag_id: str, run_id: str) -> None:
         """Transfer the lease of `waiting`, which waits for approval, to run `run_id`, which must then end the attempt.
@@ -278,14 +268,12 @@ class CurrentFile:
         Raises LostRace when the attempt was approved meanwhile, or when another run took over its lease.
         """
 
-        def take(current: Current) -> Current:
-            intent = self._require(current, waiting.attempt)
+        def take(intent: Intent) -> Intent:
             if not intent.waits_for_approval:
                 raise LostRace(f"Attempt [{intent.attempt}] was approved just now: this task tries again by itself.")
-            taken = dataclasses.replace(intent, dag_id=dag_id, run_id=run_id, waits_for_approval=False)
-            return dataclasses.replace(current, intent=taken)
+            return dataclasses.replace(intent, dag_id=dag_id, run_id=run_id, waits_for_approval=False)
 
-        self._change(take)
+        self._change_intent(waiting.attempt, take)
 
     def move_feed(self, former: str, environment: str, *, former_is_gone: bool = False) -> None:
         """Let `environment` publish the feed instead of environment `former`. A repeated call changes nothing.

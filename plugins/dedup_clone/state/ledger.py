@@ -45,18 +45,8 @@ class Stage(StrEnum):
 class Cost:
     """Cost of the attempt's queries, of streaming by engine `cdc`, and of Spark.
 
-    - query_bytes_billed: bytes that BigQuery billed for the queries, those of checks included.
-    - table_bytes_read: bytes of tables that the queries read.
-    - slot_ms: slot milliseconds of all BigQuery jobs.
-    - query_usd: the price of `query_bytes_billed`.
-    - streamed_bytes: size of the streamed rows, pseudocolumns included.
-    - apply_bytes: estimated bytes that BigQuery reads to apply the streamed rows: the size of the table.
-    - stream_usd: the price of `streamed_bytes` and `apply_bytes`.
-    - merge_usd, qualify_usd: what one MERGE or QUALIFY statement with the same result would cost; None if the attempt
-      applied no delivery (rollbacks, bootstraps, rebuilds and erasures), for an empty table, and if the parent could
-      not be read.
-    - spark_usd: the price of the Spark runs, failed ones too; None if it is not known.
-    - dcu_hours: the DCU hours (see contract/spark_usage.py) that they used; None unless the service reported them.
+    The columns of the ledger table have the same names and are described there (publish/records/ledger_table.py).
+    `merge_usd` and `qualify_usd` are None, too, for an empty table, and if the parent could not be read.
     """
 
     query_bytes_billed: int
@@ -78,42 +68,26 @@ class Cost:
 
 @dataclass(frozen=True)
 class LedgerRecord:
-    """One attempt.
+    """One attempt. publish/records/ledger_table.py describes the columns of the ledger table that have the same names.
 
     - stage: what it had reached when it ended. BigQuery's quotas count the load of an attempt that reached CHECK.
-    - reason: why the attempt failed or its deliveries were refused; for a published one, the reason that its operator
-      gave.
-    - restores: the generation whose content a rollback makes live again; None for every other attempt.
-    - plans: what wrote the dates of the generation (DateOutcome in contract/manifest.py).
-    - deliveries: the deliveries that were applied whole: none for rollbacks, replays of single dates, bootstraps,
-      rebuilds and erasures. For a failed or refused publish: the deliveries that it was to apply.
+    - deliveries: those that were applied whole: none for rollbacks, replays of single dates, bootstraps, rebuilds and
+      erasures. For a failed or refused publish: the deliveries that it was to apply.
     - snapshot_id, arrived_at: of the newest delivery in the generation. For a failed attempt: of the newest delivery
       that the attempt would have applied. For a bootstrap, and for a rebuild or erasure that failed: the highest id of
       a snapshot or row (0 while unknown), and the time when the attempt acquired the lease. While the generation
       includes no delivery, these stay those of the bootstrap.
-    - lag_s: seconds from the arrival to the commit of the swap, for the newest delivery that this attempt made live for
-      the first time. None if there is none (rollbacks, replays, bootstraps, rebuilds, erasures), for failed attempts,
-      and if the arrival or the parent could not be read.
-    - phases: seconds of each phase (docs/hour.md). If the attempt has a lag, the phases add up to the lag. Empty if
-      they could not be read. For a failed or refused attempt: the phases of its dedup job.
+    - lag_s: None, too, if the arrival or the parent could not be read.
+    - phases: empty if they could not be read. For a failed or refused attempt: the phases of its dedup job.
     - cost: None if it could not be read. For a failed or refused attempt: as far as it is recorded.
-    - shares: new, missing and changed rows as fractions of the rows on dates that parent and deliveries have, by check
-      name.
     - loads: number of load jobs of the whole table (with an SQL engine: of jobs with its statement), including failed
       jobs. All loads of single dates together count as one.
-    - erased_rows: number of rows that an erasure removed; None for every other attempt.
-    - cluster_overlap: how much the files overlap in the first clustering column, as a share (see DateEntry in
-      contract/manifest.py); None without clustering.
-    - change_rows: number of rows that the job wrote for `FEED_changes`; None if it wrote no changes. The ledger table
-      has NULL once `FEED_changes` has lost some of them for good.
+    - change_rows: number of rows that the job wrote for `FEED_changes`; None if it wrote no changes.
     - taken_over: whether the generation includes no delivery, so that readers see the rows of a table that was taken
       over; False also for an attempt that failed.
     - is_replay: whether it published deliveries again that were live before, or some of their dates; False also for an
       attempt that failed.
-    - changed_rows: number of rows with changed values; None if some date's values were not compared, and for a failed
-      or refused attempt.
-    - dropped_rows, bytes_read, bytes_written: as in Manifest and DedupMetrics (contract/manifest.py).
-    - kept_rows: number of survivors. ties: number of surplus rows of duplicate keys within single deliveries.
+    - changed_rows: None if some date's values were not compared, and for a failed or refused attempt.
     """
 
     feed: str

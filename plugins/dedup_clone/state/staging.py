@@ -1,8 +1,12 @@
-"""STAGING: the object that says what the staging table contains, so that a publish knows what it must load."""
+"""STAGING: the object that says what the staging table contains, so that a publish knows what it must load.
+
+And the record of what an attempt of engine `cdc` streamed into it.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from datetime import datetime
 from enum import StrEnum
 
 from dedup_clone.contract.records import to_json
@@ -50,3 +54,23 @@ class StagingFile:
         if stored is None or stored.text != text:
             expected = 0 if stored is None else stored.object_generation
             self._store.replace(self._name, text, expected_object_generation=expected)
+
+
+@dataclass(frozen=True)
+class StreamedChanges:
+    """The number of rows that an attempt streamed, their bytes (`size`), and the number of acknowledged requests.
+
+    A task that streams all rows again replaces the record. `began_at`: when the last try of the task began.
+    `acknowledged_at`: a time by BigQuery's clock after the last acknowledgement. `applied_at`: when the task saw that
+    BigQuery had applied all rows; None until then. `is_overdue`: whether the task gave up waiting for that.
+    `bytes_billed`: bytes billed for the metadata queries of the task.
+    """
+
+    rows: int
+    size: int
+    requests: int
+    began_at: datetime
+    acknowledged_at: datetime
+    applied_at: datetime | None = None
+    is_overdue: bool = False
+    bytes_billed: int = 0

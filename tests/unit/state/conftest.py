@@ -11,7 +11,7 @@ from google.api_core.client_options import ClientOptions
 from google.auth.credentials import AnonymousCredentials
 from google.cloud.storage import Client
 
-from dedup_clone.state.arrivals import Arrivals, InvalidMarkers
+from dedup_clone.state.arrivals import Arrivals
 from dedup_clone.state.landing import Landing
 from dedup_clone.state.store import ObjectStore
 from testkit.local_servers import start_fake_gcs
@@ -38,10 +38,6 @@ class Buckets:
     @property
     def arrivals(self) -> Arrivals:
         return Arrivals(self.state, FEED)
-
-    @property
-    def invalid_markers(self) -> InvalidMarkers:
-        return InvalidMarkers(self.state, FEED)
 
     def put(self, *names: str) -> None:
         """Upload empty objects to landing. `names`: below the feed's folder."""

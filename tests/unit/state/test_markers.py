@@ -49,10 +49,10 @@ def test_a_wrong_marker_starts_nothing_and_is_reported_once_until_it_is_written_
     for _ in range(2):
         listing = buckets.landing.list_markers()
         assert [m.delivery.snapshot_id for m in listing.markers] == [1]
-        (reported,) = buckets.invalid_markers.record_new(listing.invalid)
+        (reported,) = buckets.arrivals.record_invalid(listing.invalid)
         assert f"{FEED}/{name}] starts no publish: " in reported.text
         assert problem in reported.text
-        assert buckets.invalid_markers.record_new(buckets.landing.list_markers().invalid) == []
+        assert buckets.arrivals.record_invalid(buckets.landing.list_markers().invalid) == []
         buckets.put(name)
     assert buckets.arrivals.refused() == []
 
@@ -70,7 +70,7 @@ def test_the_trigger_warns_of_an_invalid_marker_and_goes_on_to_the_next_delivery
         interval_s=0.01,
         limit_s=60,
     )
-    watch = LandingWatch(buckets.landing, buckets.arrivals, buckets.invalid_markers, polls_per_full_listing=1)
+    watch = LandingWatch(buckets.landing, buckets.arrivals, polls_per_full_listing=1)
     monkeypatch.setattr(trigger, "_open", lambda: watch)
     buckets.put("snapshot_id=abc/_SUCCESS")
     warned: list[str] = []

@@ -30,7 +30,7 @@ from dedup_clone.orchestration.watch.publish_runs import (
     publish_run_id,
 )
 from dedup_clone.publish.services import Services
-from dedup_clone.state.arrivals import Arrivals, InvalidMarkers, LandingWatch
+from dedup_clone.state.arrivals import Arrivals, LandingWatch
 from dedup_clone.state.landing import Landing
 from dedup_clone.state.store import ObjectStore
 
@@ -112,7 +112,7 @@ class DeliverySensor(BaseOperator):
         if refusal := current.refusal(services.environment):
             raise AirflowFailException(refusal)
         listing = services.landing.list_markers()
-        for invalid in InvalidMarkers(services.store, self.setup.feed.feed).record_new(listing.invalid):
+        for invalid in services.arrivals.record_invalid(listing.invalid):
             services.log(invalid.text, level=logging.WARNING)
         new_markers = services.arrivals.unregistered(listing.markers)
         for marker in new_markers:
@@ -220,7 +220,6 @@ class DeliveryTrigger(BaseTrigger):
         return LandingWatch(
             Landing(landing, arguments["prefix"], arguments["marker"]),
             Arrivals(state, arguments["feed"]),
-            InvalidMarkers(state, arguments["feed"]),
             polls_per_full_listing=max(1, int(FULL_LISTING_INTERVAL_S / arguments["interval_s"])),
         )
 

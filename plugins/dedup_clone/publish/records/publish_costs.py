@@ -16,7 +16,7 @@ from dedup_clone.contract.manifest import DateOutcome, Manifest
 from dedup_clone.contract.spark_usage import SparkUsage
 from dedup_clone.contract.table import Column, ColumnMode, TableContract
 from dedup_clone.state.ledger import Cost
-from dedup_clone.state.streamed_changes import StreamedChanges
+from dedup_clone.state.staging import StreamedChanges
 from dedup_clone.warehouse.metadata import JobMetadata
 
 METADATA_QUERIES = 2  # of a publish: before and after the swap; each is billed for MIN_BYTES_BILLED

@@ -11,7 +11,7 @@ from dedup_clone.publish.attempt_jobs import LOAD_STEP, REPLACE_STEP, SWAP_STEP
 from dedup_clone.publish.records.attempt_records import find_check_results
 from dedup_clone.publish.services import Services
 from dedup_clone.state.current import Intent
-from dedup_clone.state.streamed_changes import StreamedChanges
+from dedup_clone.state.staging import StreamedChanges
 from dedup_clone.warehouse.metadata import JobMetadata
 
 # The time in which BigQuery jobs of the publish were PENDING. The other phases do not include this time.

@@ -20,7 +20,7 @@ from dedup_clone.publish.records.publish_phases import publish_phases
 from dedup_clone.publish.services import Services
 from dedup_clone.state.current import Intent
 from dedup_clone.state.ledger import Cost, LedgerRecord, Outcome, Stage, count_loads
-from dedup_clone.state.streamed_changes import StreamedChanges
+from dedup_clone.state.staging import StreamedChanges
 from dedup_clone.warehouse.metadata import Observation
 
 T = TypeVar("T")
