@@ -10,7 +10,7 @@ import re
 from dedup_clone.checks.check_result import accepted_failures
 from dedup_clone.contract.attempt import Attempt
 from dedup_clone.contract.errors import ApprovalTooLate, LostRace
-from dedup_clone.publish.records.attempt_records import read_check_results
+from dedup_clone.publish.records.attempt_records import find_check_results
 from dedup_clone.publish.services import Services
 
 _MARKUP = re.compile(r"([\\`*_\[\]<>|])")
@@ -22,11 +22,10 @@ def reason_as_typed(reason: str) -> str:
 
 
 def approval_text(services: Services, attempt: Attempt) -> str | None:
-    """Markdown with the evidence of each accepted failure; None when the run needs no approval.
-
-    Raises ContractViolation when the check results are gone.
-    """
-    accepted = accepted_failures(read_check_results(services, attempt.id, "before").items)
+    """Markdown with the evidence of each accepted failure; None when the run needs no approval."""
+    results = find_check_results(services, attempt.id, "before")
+    assert results is not None  # `check_before_swap` has just written them
+    accepted = accepted_failures(results.items)
     if not accepted:
         return None
     table = "\n".join(f"| {r.check} | {_cell(r.found)} | {_cell(r.expected)} |" for r in accepted)

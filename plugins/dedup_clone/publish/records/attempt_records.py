@@ -9,7 +9,6 @@ from datetime import datetime
 
 from dedup_clone.checks.check_result import CheckResult, CheckResults, Level, failures
 from dedup_clone.contract.attempt import Attempt
-from dedup_clone.contract.errors import ContractViolation
 from dedup_clone.contract.manifest import RefusedDelivery
 from dedup_clone.contract.records import to_json
 from dedup_clone.publish.records.best_effort import try_read
@@ -66,17 +65,6 @@ def save_check_results(services: Services, attempt: Attempt, results: CheckResul
 def find_check_results(services: Services, attempt: str, phase: str) -> CheckResults | None:
     """The results of phase `before` or `after` the swap; None when the attempt ended earlier or was pruned."""
     return services.store.read_record(CheckResults, services.layout.check_results(attempt, phase))
-
-
-def read_check_results(services: Services, attempt: str, phase: str) -> CheckResults:
-    """As `find_check_results`, but raises ContractViolation when there are none."""
-    results = find_check_results(services, attempt, phase)
-    if results is None:
-        name = services.store.uri(services.layout.check_results(attempt, phase))
-        raise ContractViolation(
-            f"[{name}] is gone: restore a former version of it (docs/runbook.md, a record is lost or damaged)."
-        )
-    return results
 
 
 def failed_checks(services: Services, attempt: str, phase: str = "before") -> tuple[CheckResult, ...]:
