@@ -82,7 +82,8 @@ def _running(records: FeedRecords) -> dict[str, Any] | None:
 def _history_view(verdict: FreshnessVerdict, history: FeedHistory, now: datetime) -> dict[str, Any]:
     """What the page shows of a feed's file and of what happened."""
     file, live, arrivals = history.feed_file, history.live, history.arrivals
-    unregistered = 0 if verdict.is_stale(now) else max(0, verdict.waiting - len(history.waiting))
+    waits = [arrival.delivery for arrival in history.waiting]
+    unregistered = 0 if verdict.is_stale(now) else max(0, verdict.waiting - len(waits))
     return {
         "description": file.description,
         "owner": file.owner,
@@ -94,9 +95,7 @@ def _history_view(verdict: FreshnessVerdict, history: FeedHistory, now: datetime
         "live": _live(history, now),
         "today": today_view(verdict, arrivals, now, unregistered),
         "waiting": [arrival_view(a) for a in history.waiting],
-        "stopped": None
-        if history.stopped is None
-        else _stopped(max(a.delivery for a in history.waiting), history.stopped),
+        "stopped": _stopped(max(waits), history.stopped) if waits and history.stopped else None,
         "held": [_stopped(held.delivery, held) for held in reversed(history.held)],
         "publishes": [_publish(r) for r in history.published],
         "failures": [_failure(r) for r in history.failures],
