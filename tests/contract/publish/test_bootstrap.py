@@ -71,7 +71,7 @@ def test_a_rollback_to_what_was_taken_over_that_died_is_reported_in_the_ledger(m
     runs.recover_lease(maintained)
     record = maintained.state.ledger()[-1]
     assert (record["kind"], record["outcome"], record["stage"]) == ("rollback", "failed", "load")
-    assert (record["restores"], record["snapshot_id"]) == (1, "8")
+    assert (record["restores"], record["snapshot_id"]) == (1, 8)
     assert maintained.roll_back(1).arrived_at == taken_over.arrived_at
 
 
