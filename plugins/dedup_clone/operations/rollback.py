@@ -65,8 +65,8 @@ def preview(services: Services, request: RollbackRequest) -> tuple[int, str]:
     Raises LeaseHeld while another run is at work, because what that run publishes would change the preview, and
     CheckFailed if a check of the tables, which run again before the swap, fails.
     """
+    _require_no_other_run(services, request)  # first: a feed's first publish may be at work
     live = live_manifest(services, "roll back")
-    _require_no_other_run(services, request)
     restorable = _find_restorable(services, request.generation, live)
     check_before_dedup(services, live.generation, with_sql=False)
     restored = restorable.manifest

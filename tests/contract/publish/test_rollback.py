@@ -123,6 +123,13 @@ def test_only_generations_with_time_travel_or_files_can_be_restored(published: F
     assert published.state.lease is None
 
 
+def test_a_rollback_waits_for_the_first_publish_of_a_feed(world: FeedOnStandIn) -> None:
+    world.resolve(world.land(7, [row(7, 1)]), run_id="publish")
+    world.running.add("publish")
+    with pytest.raises(LeaseHeld):
+        runs.rollback(world, 1).until("preview")
+
+
 def test_a_publish_and_a_rollback_keep_each_other_out(published: FeedOnStandIn) -> None:
     name = published.land(9, [row(9, 2, 30)])
     approved = runs.rollback(published, 1, run_id="late").until("preview")
