@@ -131,7 +131,7 @@ def test_a_damaged_object_hides_nothing_else() -> None:
     assert records.verdict == whole.verdict
     assert (history_of(records).audits, len(history_of(records).attempts)) == (None, 99)
     assert len(history_of(records).arrivals) == 99
-    store.texts["_freshness/product_attributes.json"] = StoredText("{}", 2)
+    store.texts["_freshness/product_attributes.json"] = StoredText("{}", 3)
     clock.now += 6
     assert reader.read("product_attributes") is None, "the next check replaces the verdict"
     assert reader.read("_status") is None
