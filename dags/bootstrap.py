@@ -54,7 +54,7 @@ def bootstrap(setup: FeedSetup) -> DAG:
 
         # -- 3 resolve ---- in: the form           runs: worker    out: the attempt (lease acquired)
         @task
-        def resolve_bootstrap(**context: Any) -> dict[str, Any]:
+        def resolve_bootstrap(**context: Any) -> str:
             return operation.resolve(setup, Context(**context))
 
         # -- 4 export ----- in: the table          runs: BigQuery  out: its files in state

@@ -52,7 +52,7 @@ def erase(setup: FeedSetup) -> DAG:
 
         # -- 3 resolve ---- in: the form           runs: worker    out: the attempt (lease acquired)
         @task
-        def resolve_erasure(**context: Any) -> dict[str, Any]:
+        def resolve_erasure(**context: Any) -> str:
             return operation.resolve(setup, Context(**context))
 
         # -- 4 dedup ------ in: the attempt        runs: Spark     out: data folder, candidate manifest

@@ -54,7 +54,7 @@ def rebuild(setup: FeedSetup) -> DAG:
 
         # -- 3 resolve ---- in: the form           runs: worker    out: the attempt (lease acquired)
         @task
-        def resolve_rebuild(**context: Any) -> dict[str, Any]:
+        def resolve_rebuild(**context: Any) -> str:
             return operation.resolve(setup, Context(**context))
 
         # -- 4 export ----- in: target             runs: BigQuery  out: copied rows, their files in state

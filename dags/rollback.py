@@ -49,7 +49,7 @@ def rollback(setup: FeedSetup) -> DAG:
 
         # -- 3 resolve ---- in: the form           runs: worker    out: the attempt (lease acquired), its candidate
         @task
-        def resolve_rollback(**context: Any) -> dict[str, Any]:
+        def resolve_rollback(**context: Any) -> str:
             return operation.resolve(setup, Context(**context))
 
         # -- 4 load, 5 check, 6 swap, 7 commit, and reconcile_failure: see load_to_commit

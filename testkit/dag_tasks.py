@@ -163,7 +163,10 @@ class DagTasks:
         self.form |= form
         context = self.context(task_id)
         with judged(context["task"]):
-            return self._keep(task_id, context["task"].execute(context))
+            result = context["task"].execute(context)
+            if context["task"].multiple_outputs and not isinstance(result, dict):
+                raise TypeError(f"[{task_id}] returned {result!r}; Airflow expects an object, as its function declares")
+            return self._keep(task_id, result)
 
     def resume(self, task_id: str, method: str, event: Any = None) -> Any:
         """Let the task, which was deferred, go on with this method."""
