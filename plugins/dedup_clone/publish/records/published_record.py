@@ -51,25 +51,27 @@ def published_record(
     swapped_at = target.table.created_at
     newly_live_arrived_at = origin.newly_live_arrived_at if origin else None
 
-    def phases_and_cost() -> tuple[dict[str, float], Cost]:
-        jobs = services.warehouse.wait_for_jobs(intent.jobs, poll_s=services.job_poll_s)
-        streamed = services.store.read_record(StreamedChanges, services.layout.streamed_changes(intent.attempt))
-        cost = cost_of(
-            jobs,
+    jobs = read("phases and cost", lambda: services.warehouse.wait_for_jobs(intent.jobs, poll_s=services.job_poll_s))
+    name = services.layout.streamed_changes(intent.attempt)
+    streamed = read("streamed rows", lambda: services.store.read_record(StreamedChanges, name))
+
+    def phases() -> dict[str, float]:
+        return publish_phases(
+            services, intent, candidate, jobs or [], streamed, arrived_at=newly_live_arrived_at, swapped_at=swapped_at
+        )
+
+    def cost() -> Cost:
+        found = cost_of(
+            jobs or [],
             metadata_bytes_billed=swap.bytes_billed + target.bytes_billed,
             merged=merge_input(manifest, origin.parent, swap.staging_bytes) if origin else None,
             streamed=streamed,
             table_bytes=swap.staging_bytes,
             **_spark_usage(services, intent, candidate),
         )
-        if candidate.reused_from:
-            cost = replace(cost, spark_usd=0.0)  # that attempt's own ledger record has the cost of its Spark runs
-        phases = publish_phases(
-            services, intent, candidate, jobs, streamed, arrived_at=newly_live_arrived_at, swapped_at=swapped_at
-        )
-        return phases, cost
+        # A reused candidate's Spark runs are in the ledger record of the attempt that made it.
+        return replace(found, spark_usd=0.0) if candidate.reused_from else found
 
-    phases, cost = read("phases and cost", phases_and_cost) or ({}, None)
     changed = [e.changed for e in manifest.dates]
     return LedgerRecord(
         feed=services.feed.feed,
@@ -100,8 +102,8 @@ def published_record(
         bytes_read=candidate.metrics.bytes_read,
         bytes_written=candidate.metrics.bytes_written,
         shares=shares(manifest, origin.parent) if origin else {},
-        phases=phases,
-        cost=cost,
+        phases=(read("phases", phases) if jobs is not None else None) or {},
+        cost=read("cost", cost) if jobs is not None else None,
         loads=count_loads(intent.jobs),
         erased_rows=sum(candidate.erased.rows.values()) if manifest.kind is Kind.ERASE and candidate.erased else None,
         cluster_overlap=manifest.cluster_overlap,
