@@ -74,6 +74,15 @@ const MAXIMUM_POLLS = 200;
 const pause = (milliseconds) => new Promise((done) => { setTimeout(done, milliseconds); });
 const runPath = (dagId, runId) => `../api/v2/dags/${encodeURIComponent(dagId)}/dagRuns/${encodeURIComponent(runId)}`;
 
+/** A task's return value, which Airflow may send as a JSON text; an attempt's id is a text itself. */
+function unquoted(value) {
+  try {
+    return typeof value === "string" ? JSON.parse(value) : value;
+  } catch {
+    return value;
+  }
+}
+
 /**
  * Waits for a run's first task, also while Airflow cannot be reached. Returns `{ result }`, the task's return value, or
  * `{ skipped }`, why it did nothing. Calls `waits` while the task waits for another run. Throws an Error: with the task's own
@@ -87,7 +96,7 @@ export async function firstTaskResult(dagId, runId, taskId, waits) {
     if (state === "skipped") return { skipped: await skipReason(task, taskId, tries) };
     if (state === "success") {
       const entry = await readUnlessDown(`${task}/xcomEntries/return_value`);
-      if (entry) return { result: typeof entry.value === "string" ? JSON.parse(entry.value) : entry.value };
+      if (entry) return { result: unquoted(entry.value) };
     }
     if (state === "deferred") {
       waits();
