@@ -186,9 +186,9 @@ def never_checked(now: datetime) -> MemoryStore:
 def vanished(now: datetime) -> Any:
     """Lists a feed that does not exist. Each request is an hour after the one before."""
     few, hours = page_feeds.make_feed(12, 1, now=now), count()
-    store = MemoryStore(few, verdicts=(page_feeds.verdict(few.verdict.feed, now=now + timedelta(days=9)),))
-    store.texts["vanished/CURRENT"] = StoredText("{}", 1)
-    store.summaries["_freshness/vanished.json"] = store.summaries[f"_freshness/{few.verdict.feed}.json"]
+    verdicts = (page_feeds.verdict(feed, now=now + timedelta(days=9)) for feed in (few.verdict.feed, "vanished"))
+    store = MemoryStore(few, verdicts=tuple(verdicts))
+    del store.texts["_freshness/vanished.json"]
     return application(store, now=lambda: now + timedelta(hours=next(hours)))
 
 
@@ -204,7 +204,7 @@ def replayed(now: datetime) -> MemoryStore:
     """The newest publish is a replay of an old snapshot."""
     whole = page_feeds.fresh(now)
     attempts = page_feeds.history_of(whole).attempts
-    again = {"deliveries": attempts[39].deliveries, "snapshot_id": attempts[39].snapshot_id}
+    again = {"deliveries": attempts[19].deliveries, "snapshot_id": attempts[19].snapshot_id}
     again |= {"is_replay": True, "lag_s": None, "dropped_rows": 1234, "reason": "prices were wrong"}
     replay = replace(attempts[-1], **again)
     return MemoryStore(page_feeds.changed(whole, attempts=(*attempts[:-1], replay)))

@@ -11,6 +11,8 @@ import pytest
 from testkit.browser import Browser, Page
 from tests.page.serving import DOWN, Api, serve, site
 
+NOW = datetime.now(UTC)
+TODAY = NOW.date()
 FORM = "document.querySelector('#replay form')"
 BUTTON = "document.querySelector('#replay form button').textContent"
 DATES = "document.querySelector('#replay input[placeholder]')"
@@ -20,7 +22,7 @@ ANSWER = "document.querySelector('#replay .answer').textContent"
 @pytest.fixture(scope="module")
 def served() -> Iterator[Api]:
     api = Api()
-    with serve(site(datetime.now(UTC), api)) as address:
+    with serve(site(NOW, api)) as address:
         api.address = f"{address}/dedup-clone/#product_attributes"
         yield api
 
@@ -49,14 +51,15 @@ def unsent(browser: Browser, served: Api) -> Page:
 def test_selected_dates_are_replayed(browser: Browser, api: Api) -> None:
     api.states = ["running", "success"]
     page = opened(browser, api, "yesterday was wrong")
-    page.fill("#replay input[placeholder]", "2026-01-01..2026-01-31 , 2026-02-03")
+    days = [str(TODAY - timedelta(days=days)) for days in range(6)]
+    page.fill("#replay input[placeholder]", f"{days[5]}..{days[3]} , {days[0]}")
     page.press("Enter")
     page.wait_until(f"{ANSWER}.startsWith('At work: ')")
     (asked,) = api.asked
     assert asked.pop("marker_generation").isdecimal()
     assert asked == {
         "dag_id": "product_attributes_publish",
-        "dates": ["2026-01-01..2026-01-31", "2026-02-03"],
+        "dates": [f"{days[5]}..{days[3]}", days[0]],
         "dry_run": False,
         "reason": "yesterday was wrong",
         "snapshot_id": "2120",
@@ -164,9 +167,6 @@ def test_a_rollback_shows_the_difference_and_its_approval_and_keeps_its_outcome(
     assert page.value("document.getElementById('rollback').dataset.busy ?? 'no'") == "no"
     page.value("window.location.hash = '#store_visits'")
     page.wait_until("document.querySelector('#rollback .answer')?.textContent === ''")
-
-
-TODAY = datetime.now(UTC).date()
 
 
 @pytest.mark.parametrize(

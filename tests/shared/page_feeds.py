@@ -38,6 +38,7 @@ DATES = 730
 DAY_ROWS = ROWS // DATES
 TABLE_BYTES = 15e12
 FILES = 8  # of a delivery
+NEWEST_AGE = timedelta(minutes=78)  # since the newest delivery arrived
 
 
 def delivery(number: int) -> Delivery:
@@ -89,8 +90,9 @@ def arrival(
 
 
 def delivered_dates(arrived_at: datetime) -> list[date]:
-    """Seven days, and one that is older than the retention."""
-    return [(arrived_at - timedelta(days=days)).date() for days in (740, *range(FILES - 1))]
+    """Seven days, the newest one that of `now` for the newest arrival, and one that is older than the retention."""
+    today = (arrived_at + NEWEST_AGE).date()
+    return [today - timedelta(days=days) for days in (740, *range(FILES - 1))]
 
 
 def checks(*, fails: bool = False) -> tuple[CheckResults, ...]:
@@ -142,7 +144,7 @@ def make_feed(
     `publishes`, `dates`: their numbers. `changes`: other values of the history's fields.
     """
     chance = random.Random(7)
-    newest = now - timedelta(minutes=78)
+    newest = now - NEWEST_AGE
     moments = [newest - timedelta(hours=4 * (publishes - number)) for number in range(1, publishes + 1)]
     attempts = tuple(
         record(number, at, chance.uniform(21, 41) * 60 if number % 37 else 68 * 60, feed=feed)
@@ -271,13 +273,15 @@ def verdict(
     feed: str, status: FreshnessStatus = FreshnessStatus.FRESH, now: datetime = NOW, **changes: Any
 ) -> FreshnessVerdict:
     """The verdict of a check 40 seconds before `now`, by a watchdog that checks every five minutes."""
-    expected = [now - timedelta(hours=4 * place, minutes=84) for place in range(5)]
+    expected = [now + timedelta(hours=4 * place, minutes=-84) for place in range(-5, 6)]
     values: dict[str, Any] = {
         "readers_see": "snapshot 2120 (generation 120)",
         "incidents": (),
         "next_expected_at": now + timedelta(minutes=156),
         "check_interval_s": 300.0,
-        "expected_today": tuple(ExpectedTime(at, ExpectedTimeState.MET) for at in sorted(expected)),
+        "expected_today": tuple(
+            ExpectedTime(at, ExpectedTimeState.MET if at <= now else ExpectedTimeState.PENDING) for at in expected
+        ),
         **changes,
     }
     checked_at = now - timedelta(seconds=40)

@@ -250,7 +250,7 @@ def test_whoever_dies_or_sleeps_in_the_commit_each_row_is_added_once(world: Feed
         feed.write_reporting_tables()
         assert (ledger(feed), status(feed)) == ([1], [1]), number
         number += times(3, 1) if is_reached else 0
-    assert number > 10
+    assert number > 6
 
 
 def test_feeds_that_commit_at_once_are_reported_though_bigquery_refuses_some_loads(world: FeedOnStandIn) -> None:
