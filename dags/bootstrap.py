@@ -16,16 +16,15 @@ from __future__ import annotations
 
 from datetime import timedelta
 from pathlib import Path
-from typing import Any
 
-from airflow.sdk import DAG, Context, task
+from airflow.sdk import DAG
 
 from dedup_clone.orchestration import bootstrap as operation
 from dedup_clone.orchestration.forms import AskOnceOperator
-from dedup_clone.orchestration.runners import dedup_operator
-from dedup_clone.orchestration.setup import TAG, FeedSetup, build_dags
-from dedup_clone.orchestration.steps import feed_dag_arguments, load_to_commit
-from dedup_clone.orchestration.task_runtime import RESOLVE_BOOTSTRAP, attempt_uri
+from dedup_clone.orchestration.load_to_commit import load_to_commit
+from dedup_clone.orchestration.runners.dedup import dedup_step
+from dedup_clone.orchestration.setup import TAG, FeedSetup, build_dags, feed_dag_arguments
+from dedup_clone.orchestration.step import Step
 
 
 def bootstrap(setup: FeedSetup) -> DAG:
@@ -40,9 +39,7 @@ def bootstrap(setup: FeedSetup) -> DAG:
         **feed_dag_arguments(setup, task_timeout=timedelta(hours=12)),  # a whole table is written
     ) as dag:
         # -- 1 show ------- in: the form           runs: worker    out: what would happen
-        @task
-        def show_existing(**context: Any) -> dict[str, str]:
-            return operation.show(setup, Context(**context))
+        show_existing = Step(task_id="show_existing", setup=setup, run=operation.show)
 
         # -- 2 approve ---- in: what was shown     runs: a person  out: approved, or every later task is skipped
         approve_bootstrap = AskOnceOperator(
@@ -53,32 +50,23 @@ def bootstrap(setup: FeedSetup) -> DAG:
         )
 
         # -- 3 resolve ---- in: the form           runs: worker    out: the attempt (lease acquired)
-        @task
-        def resolve_bootstrap(**context: Any) -> str:
-            return operation.resolve(setup, Context(**context))
+        resolve_bootstrap = Step(task_id="resolve_bootstrap", setup=setup, run=operation.resolve)
 
         # -- 4 export ----- in: the table          runs: BigQuery  out: its files in state
-        @task
-        def export_existing(**context: Any) -> None:
-            operation.export(setup, Context(**context))
+        export_existing = Step(task_id="export_existing", setup=setup, run=operation.export)
 
         # -- 5 dedup ------ in: the attempt        runs: Spark     out: data folder, candidate manifest
-        dedup = dedup_operator(
-            setup, task_id="dedup_existing", request_uri=attempt_uri(setup, task_id=RESOLVE_BOOTSTRAP)
-        )
+        dedup = dedup_step(setup, "dedup_existing")
 
         # -- 6 load, 7 check, 8 swap, 9 commit, and reconcile_failure: see load_to_commit
-        steps = load_to_commit(setup, swap_operator=operation.SwapExistingOperator, spark_task=dedup)
+        steps = load_to_commit(setup, before_swap=operation.require_unchanged_table)
 
         # -- 10 clean ----- in: exported files     runs: worker    out: how many were deleted
-        @task
-        def delete_export(**context: Any) -> int:
-            return operation.delete_export(setup, Context(**context))
+        delete_export = Step(task_id="delete_export", setup=setup, run=operation.delete_export)
 
-        resolve, export = resolve_bootstrap(), export_existing()
-        show_existing() >> approve_bootstrap >> resolve >> export >> dedup >> steps.load
-        steps.commit >> delete_export()
-        [resolve, export, dedup] >> steps.on_failure
+        show_existing >> approve_bootstrap >> resolve_bootstrap >> export_existing >> dedup >> steps.load
+        steps.commit >> delete_export
+        [resolve_bootstrap, export_existing, dedup] >> steps.on_failure
     return dag
 
 

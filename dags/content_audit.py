@@ -16,13 +16,13 @@ from __future__ import annotations
 
 from datetime import timedelta
 from pathlib import Path
-from typing import Any
 
-from airflow.sdk import DAG, Context, task
+from airflow.sdk import DAG
 
 from dedup_clone.orchestration import content_audit as operation
 from dedup_clone.orchestration.retries import RetryWhatMayHelp
 from dedup_clone.orchestration.setup import TAG, FeedSetup, build_dags
+from dedup_clone.orchestration.step import Step
 
 EVERY_DAY = "15 4 * * *"  # UTC; any time will do
 
@@ -48,12 +48,7 @@ def content_audit(setup: FeedSetup) -> DAG:
             "execution_timeout": timedelta(hours=2),
         },
     ) as dag:
-
-        @task
-        def compare_partitions(**context: Any) -> list[dict[str, Any]]:
-            return operation.audit(setup, Context(**context))
-
-        compare_partitions()
+        Step(task_id="compare_partitions", setup=setup, run=operation.audit)
     return dag
 
 

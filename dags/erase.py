@@ -14,16 +14,15 @@ from __future__ import annotations
 
 from datetime import timedelta
 from pathlib import Path
-from typing import Any
 
-from airflow.sdk import DAG, Context, task
+from airflow.sdk import DAG
 
 from dedup_clone.orchestration import erase as operation
 from dedup_clone.orchestration.forms import AskOnceOperator
-from dedup_clone.orchestration.runners import dedup_operator
-from dedup_clone.orchestration.setup import TAG, FeedSetup, build_dags
-from dedup_clone.orchestration.steps import feed_dag_arguments, load_to_commit
-from dedup_clone.orchestration.task_runtime import RESOLVE_ERASURE, attempt_uri
+from dedup_clone.orchestration.load_to_commit import load_to_commit
+from dedup_clone.orchestration.runners.dedup import dedup_step
+from dedup_clone.orchestration.setup import TAG, FeedSetup, build_dags, feed_dag_arguments
+from dedup_clone.orchestration.step import Step
 
 
 def erase(setup: FeedSetup) -> DAG:
@@ -38,9 +37,7 @@ def erase(setup: FeedSetup) -> DAG:
         **feed_dag_arguments(setup, task_timeout=timedelta(hours=12)),  # the keys of a whole table are read
     ) as dag:
         # -- 1 show ------- in: the form, the keys runs: worker    out: what would be deleted
-        @task
-        def show_erasure(**context: Any) -> dict[str, Any]:
-            return operation.show(setup, Context(**context))
+        show_erasure = Step(task_id="show_erasure", setup=setup, run=operation.show)
 
         # -- 2 approve ---- in: what was shown     runs: a person  out: approved, or every later task is skipped
         approve_erasure = AskOnceOperator(
@@ -51,25 +48,20 @@ def erase(setup: FeedSetup) -> DAG:
         )
 
         # -- 3 resolve ---- in: the form           runs: worker    out: the attempt (lease acquired)
-        @task
-        def resolve_erasure(**context: Any) -> str:
-            return operation.resolve(setup, Context(**context))
+        resolve_erasure = Step(task_id="resolve_erasure", setup=setup, run=operation.resolve)
 
         # -- 4 dedup ------ in: the attempt        runs: Spark     out: data folder, candidate manifest
-        dedup = dedup_operator(setup, task_id="erase_rows", request_uri=attempt_uri(setup, task_id=RESOLVE_ERASURE))
+        dedup = dedup_step(setup, "erase_rows")
 
         # -- 5 load, 6 check, 7 swap, 8 commit, and reconcile_failure: see load_to_commit
-        steps = load_to_commit(setup, spark_task=dedup)
+        steps = load_to_commit(setup)
 
         # -- 9 delete ----- in: state              runs: worker    out: the deleted folders (the file of keys goes too)
-        @task
-        def delete_leftovers(**context: Any) -> list[str]:
-            return operation.clean(setup, Context(**context))
+        delete_leftovers = Step(task_id="delete_leftovers", setup=setup, run=operation.clean)
 
-        resolve = resolve_erasure()
-        show_erasure() >> approve_erasure >> resolve >> dedup >> steps.load
-        steps.commit >> delete_leftovers()
-        [resolve, dedup] >> steps.on_failure
+        show_erasure >> approve_erasure >> resolve_erasure >> dedup >> steps.load
+        steps.commit >> delete_leftovers
+        [resolve_erasure, dedup] >> steps.on_failure
     return dag
 
 

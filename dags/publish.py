@@ -19,13 +19,13 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from airflow.sdk import DAG, task
+from airflow.sdk import DAG
 
 from dedup_clone.orchestration import publish as operation
-from dedup_clone.orchestration.runners import dedup_operator
-from dedup_clone.orchestration.setup import TAG, FeedSetup, build_dags
-from dedup_clone.orchestration.steps import delete_unneeded_data, feed_dag_arguments, load_to_commit
-from dedup_clone.orchestration.task_runtime import RESOLVE_PUBLISH, attempt_uri
+from dedup_clone.orchestration.load_to_commit import load_to_commit, prune_state
+from dedup_clone.orchestration.runners.dedup import dedup_step
+from dedup_clone.orchestration.setup import TAG, FeedSetup, build_dags, feed_dag_arguments
+from dedup_clone.orchestration.step import Step
 
 
 def publish(setup: FeedSetup) -> DAG:
@@ -40,21 +40,19 @@ def publish(setup: FeedSetup) -> DAG:
         **feed_dag_arguments(setup),
     ) as dag:
         # -- 1 resolve --- in: parameters, state   runs: worker    out: the attempt (lease acquired)
-        resolve = operation.ResolvePublishOperator(task_id=RESOLVE_PUBLISH, setup=setup)
+        resolve = Step(task_id="resolve_publish", setup=setup, run=operation.resolve_publish)
 
         # -- 2 dedup ----- in: the attempt         runs: Spark     out: data folder, candidate manifest
-        dedup = dedup_operator(setup, task_id="dedup_snapshot", request_uri=attempt_uri(setup))
+        dedup = dedup_step(setup, "dedup_snapshot")
 
         # -- 3 load, 4 check, 5 approve, 6 swap, 7 commit, and reconcile_failure: see load_to_commit
-        steps = load_to_commit(setup, with_approval=True, spark_task=dedup)
+        steps = load_to_commit(setup, with_approval=True)
 
         # -- 8 prune ----- in: data folders        runs: worker    out: the deleted folders; two generations stay
-        @task
-        def prune_state() -> list[str]:
-            return delete_unneeded_data(setup)
+        prune = Step(task_id="prune_state", setup=setup, run=prune_state)
 
         resolve >> dedup >> steps.load
-        steps.commit >> prune_state()
+        steps.commit >> prune
         [resolve, dedup] >> steps.on_failure
     return dag
 

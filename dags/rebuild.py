@@ -16,16 +16,15 @@ from __future__ import annotations
 
 from datetime import timedelta
 from pathlib import Path
-from typing import Any
 
-from airflow.sdk import DAG, Context, task
+from airflow.sdk import DAG
 
 from dedup_clone.orchestration import rebuild as operation
 from dedup_clone.orchestration.forms import AskOnceOperator
-from dedup_clone.orchestration.runners import dedup_operator
-from dedup_clone.orchestration.setup import TAG, FeedSetup, build_dags
-from dedup_clone.orchestration.steps import feed_dag_arguments, load_to_commit
-from dedup_clone.orchestration.task_runtime import RESOLVE_REBUILD, attempt_uri
+from dedup_clone.orchestration.load_to_commit import load_to_commit
+from dedup_clone.orchestration.runners.dedup import dedup_step
+from dedup_clone.orchestration.setup import TAG, FeedSetup, build_dags, feed_dag_arguments
+from dedup_clone.orchestration.step import Step
 
 
 def rebuild(setup: FeedSetup) -> DAG:
@@ -40,9 +39,7 @@ def rebuild(setup: FeedSetup) -> DAG:
         **feed_dag_arguments(setup, task_timeout=timedelta(hours=12)),  # a whole table is written
     ) as dag:
         # -- 1 show ------- in: the form, feed file runs: worker   out: what would change; the cost
-        @task
-        def show_rebuild(**context: Any) -> dict[str, Any]:
-            return operation.show(setup, Context(**context))
+        show_rebuild = Step(task_id="show_rebuild", setup=setup, run=operation.show)
 
         # -- 2 approve ---- in: what was shown     runs: a person  out: approved, or every later task is skipped
         approve_rebuild = AskOnceOperator(
@@ -53,35 +50,26 @@ def rebuild(setup: FeedSetup) -> DAG:
         )
 
         # -- 3 resolve ---- in: the form           runs: worker    out: the attempt (lease acquired)
-        @task
-        def resolve_rebuild(**context: Any) -> str:
-            return operation.resolve(setup, Context(**context))
+        resolve_rebuild = Step(task_id="resolve_rebuild", setup=setup, run=operation.resolve)
 
         # -- 4 export ----- in: target             runs: BigQuery  out: copied rows, their files in state
-        @task
-        def export_rebuilt(**context: Any) -> None:
-            operation.export(setup, Context(**context))
+        export_rebuilt = Step(task_id="export_rebuilt", setup=setup, run=operation.export)
 
         # -- 5 dedup ------ in: the attempt        runs: Spark     out: data folder, candidate manifest
-        dedup = dedup_operator(setup, task_id="dedup_rebuilt", request_uri=attempt_uri(setup, task_id=RESOLVE_REBUILD))
+        dedup = dedup_step(setup, "dedup_rebuilt")
 
         # -- 6 prepare ---- in: candidate          runs: BigQuery  out: staging with the declared columns
-        @task
-        def prepare_staging(**context: Any) -> None:
-            operation.prepare(setup, Context(**context))
+        prepare_staging = Step(task_id="prepare_staging", setup=setup, run=operation.prepare)
 
         # -- 7 load, 8 check, 9 swap, 10 commit, and reconcile_failure: see load_to_commit
-        steps = load_to_commit(setup, swap_operator=operation.SwapRebuiltOperator, spark_task=dedup)
+        steps = load_to_commit(setup, before_swap=operation.before_swap)
 
         # -- 11 clean ----- in: copy, exported files runs: worker  out: how many were deleted
-        @task
-        def delete_copies(**context: Any) -> int:
-            return operation.clean(setup, Context(**context))
+        delete_copies = Step(task_id="delete_copies", setup=setup, run=operation.clean)
 
-        resolve, export, prepare = resolve_rebuild(), export_rebuilt(), prepare_staging()
-        show_rebuild() >> approve_rebuild >> resolve >> export >> dedup >> prepare >> steps.load
-        steps.commit >> delete_copies()
-        [resolve, export, dedup, prepare] >> steps.on_failure
+        show_rebuild >> approve_rebuild >> resolve_rebuild >> export_rebuilt >> dedup >> prepare_staging >> steps.load
+        steps.commit >> delete_copies
+        [resolve_rebuild, export_rebuilt, dedup, prepare_staging] >> steps.on_failure
     return dag
 
 

@@ -12,14 +12,13 @@ from __future__ import annotations
 
 from datetime import timedelta
 from pathlib import Path
-from typing import Any
 
-from airflow.sdk import DAG, Context, task
+from airflow.sdk import DAG
 
 from dedup_clone.orchestration import retire as operation
 from dedup_clone.orchestration.forms import AskOnceOperator
-from dedup_clone.orchestration.setup import TAG, FeedSetup, build_dags
-from dedup_clone.orchestration.steps import feed_dag_arguments
+from dedup_clone.orchestration.setup import TAG, FeedSetup, build_dags, feed_dag_arguments
+from dedup_clone.orchestration.step import Step
 
 
 def retire(setup: FeedSetup) -> DAG:
@@ -34,9 +33,7 @@ def retire(setup: FeedSetup) -> DAG:
         **feed_dag_arguments(setup, task_timeout=timedelta(hours=12)),  # target may be exported
     ) as dag:
         # -- 1 show ------- in: the form, state    runs: worker    out: what would be done
-        @task
-        def show_retirement(**context: Any) -> dict[str, Any]:
-            return operation.show(setup, Context(**context))
+        show_retirement = Step(task_id="show_retirement", setup=setup, run=operation.show)
 
         # -- 2 approve ---- in: what was shown     runs: a person  out: approved, or the later task is skipped
         approve_retirement = AskOnceOperator(
@@ -47,11 +44,9 @@ def retire(setup: FeedSetup) -> DAG:
         )
 
         # -- 3 retire ----- in: the form           runs: worker    out: the record of the retirement
-        @task
-        def retire_feed(**context: Any) -> dict[str, Any]:
-            return operation.retire(setup, Context(**context))
+        retire_feed = Step(task_id="retire_feed", setup=setup, run=operation.retire)
 
-        show_retirement() >> approve_retirement >> retire_feed()
+        show_retirement >> approve_retirement >> retire_feed
     return dag
 
 

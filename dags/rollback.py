@@ -14,15 +14,15 @@ from __future__ import annotations
 
 from datetime import timedelta
 from pathlib import Path
-from typing import Any
 
 from airflow.providers.standard.operators.empty import EmptyOperator
-from airflow.sdk import DAG, Context, task
+from airflow.sdk import DAG
 
 from dedup_clone.orchestration import rollback as operation
 from dedup_clone.orchestration.forms import AskOnceOperator
-from dedup_clone.orchestration.setup import TAG, FeedSetup, build_dags
-from dedup_clone.orchestration.steps import feed_dag_arguments, load_to_commit
+from dedup_clone.orchestration.load_to_commit import load_to_commit
+from dedup_clone.orchestration.setup import TAG, FeedSetup, build_dags, feed_dag_arguments
+from dedup_clone.orchestration.step import Step
 
 
 def rollback(setup: FeedSetup) -> DAG:
@@ -37,7 +37,7 @@ def rollback(setup: FeedSetup) -> DAG:
         **feed_dag_arguments(setup),
     ) as dag:
         # -- 1 difference - in: the form           runs: worker    out: what would change
-        show_difference = operation.ShowDifferenceOperator(task_id="show_difference", setup=setup)
+        show_difference = Step(task_id="show_difference", setup=setup, run=operation.show_difference)
 
         # -- 2 approve ---- in: the difference     runs: a person  out: approved, or every later task is skipped
         approve_rollback = AskOnceOperator(
@@ -48,22 +48,19 @@ def rollback(setup: FeedSetup) -> DAG:
         )
 
         # -- 3 resolve ---- in: the form           runs: worker    out: the attempt (lease acquired), its candidate
-        @task
-        def resolve_rollback(**context: Any) -> str:
-            return operation.resolve(setup, Context(**context))
+        resolve_rollback = Step(task_id="resolve_rollback", setup=setup, run=operation.resolve)
 
         # -- 4 load, 5 check, 6 swap, 7 commit, and reconcile_failure: see load_to_commit
-        steps = load_to_commit(setup, load_operator=operation.RestoreStagingOperator)
+        steps = load_to_commit(setup)
 
         # -- 8 end -------- in: the commit         runs: nowhere   out: the run's state
         # Airflow derives the state of a run from its last tasks. If reconcile_failure were the only last task, a failed
         # run would count as successful whenever reconcile_failure succeeds.
         end_rollback = EmptyOperator(task_id="end_rollback")
 
-        resolve = resolve_rollback()
-        show_difference >> approve_rollback >> resolve >> steps.load
+        show_difference >> approve_rollback >> resolve_rollback >> steps.load
         steps.commit >> end_rollback
-        resolve >> steps.on_failure
+        resolve_rollback >> steps.on_failure
     return dag
 
 

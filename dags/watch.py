@@ -21,7 +21,8 @@ from airflow.providers.standard.operators.trigger_dagrun import TriggerDagRunOpe
 from airflow.sdk import DAG
 
 from dedup_clone.orchestration.setup import TAG, FeedSetup, build_dags
-from dedup_clone.orchestration.watch.delivery_sensor import DeliverySensor
+from dedup_clone.orchestration.step import Step
+from dedup_clone.orchestration.watch.notice_delivery import notice_delivery
 
 
 def watch(setup: FeedSetup) -> DAG:
@@ -39,7 +40,7 @@ def watch(setup: FeedSetup) -> DAG:
         default_args={"owner": setup.feed.owner, "retries": 5, "retry_delay": timedelta(seconds=10)},
     ) as dag:
         # -- 1 notice ---- in: markers in landing   runs: triggerer   out: arrival records, the runs to start
-        notice = DeliverySensor(task_id="notice_delivery", setup=setup)
+        notice = Step(task_id="notice_delivery", setup=setup, run=notice_delivery)
 
         # -- 2 start ----- in: runs to start        runs: worker      out: FEED_publish runs, each once
         TriggerDagRunOperator.partial(

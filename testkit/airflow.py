@@ -149,8 +149,8 @@ class SimulatedTask:
 
     `make_operator`: each try and each resumption gets an operator of its own, as in Airflow. `retries`: further tries.
     `clear_number`: how often the run was cleared. `tries`: so far; clearing does not reset it. `xcoms`: pushed ones.
-    `pulled`: what every pull returns. `tasks`: ids of the DAG's tasks. `on_failure`: called with an operator and a
-    context when no try is left.
+    `pulled`: what every pull returns. `tasks`: ids of the DAG's tasks. `on_failure`: called with a context when no
+    try is left.
     """
 
     make_operator: Callable[[], Any]
@@ -158,7 +158,7 @@ class SimulatedTask:
     clear_number: int = 0
     pulled: Any = None
     tasks: tuple[str, ...] = ()
-    on_failure: Callable[[Any, Any], object] = lambda operator, context: None
+    on_failure: Callable[[Any], object] = lambda context: None
     tries: int = 0
     xcoms: dict[str, Any] = field(default_factory=dict)
     errors: list[BaseException] = field(default_factory=list)
@@ -178,7 +178,7 @@ class SimulatedTask:
             except (Exception, ProcessKilled) as error:
                 self.errors.append(error)
         self.state = "failed"
-        self.on_failure(self.make_operator(), self.context())
+        self.on_failure(self.context())
         return self
 
     def clear(self) -> None:
@@ -225,8 +225,9 @@ class SimulatedTask:
             xcom_push=lambda key, value: self.xcoms.__setitem__(key, value),
             xcom_pull=lambda **_: self.pulled,
         )
-        dag = SimpleNamespace(has_task=lambda name: name in self.tasks)
-        return {"ti": ti, "dag": dag, "dag_run": dag_run("publish", "run", clear_number=self.clear_number)}
+        run = dag_run("publish", "run", clear_number=self.clear_number)
+        dag = SimpleNamespace(task_ids=self.tasks)
+        return {"ti": ti, "task": self.make_operator(), "dag": dag, "dag_run": run}
 
     @property
     def error(self) -> str:

@@ -17,21 +17,19 @@ from unittest.mock import patch
 
 import pytest
 from airflow.providers.google.cloud.hooks import gcs
-from airflow.providers.google.cloud.hooks.bigquery import BigQueryHook
 from airflow.sdk import DAG
 from airflow.sdk.execution_time.context import OutletEventAccessors
 from airflow.sdk.observability import stats
-from google.cloud.bigquery import Client
+from airflow.triggers.base import BaseTrigger
 
 from dedup_clone.contract.attempt import Attempt
 from dedup_clone.contract.delivery import Delivery
 from dedup_clone.freshness.feed_state import FailedRun
-from dedup_clone.orchestration import jobs, task_runtime
-from dedup_clone.orchestration.runners import engine_dispatch, remote_operator
-from dedup_clone.orchestration.runners.local import LocalSparkOperator
+from dedup_clone.orchestration import step, task_runtime
+from dedup_clone.orchestration.runners import dedup
 from dedup_clone.orchestration.setup import FeedSetup, find_folders
-from dedup_clone.orchestration.watch import delivery_sensor
-from dedup_clone.orchestration.watch.delivery_sensor import DeliverySensor
+from dedup_clone.orchestration.step import FeedRun, NotYet
+from dedup_clone.orchestration.watch import notice_delivery
 from dedup_clone.orchestration.watch.publish_runs import find_failed_publish, publish_run_id
 from dedup_clone.orchestration.watchdog import reporting
 from dedup_clone.orchestration.watchdog.feed_check import check_feed
@@ -76,11 +74,10 @@ def let_tasks_use(world: FeedOnStandIn, monkeypatch: pytest.MonkeyPatch, *others
 _CLIENTS = dict.fromkeys(("state", "landing", "warehouse"))
 
 
-def let_spark_tasks_pull(attempt: Attempt, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let the dedup task find this attempt among the results of the run's other tasks."""
-    for module in (engine_dispatch, remote_operator):
-        monkeypatch.setattr(module, "pull_attempt", lambda context, services: attempt)
-        monkeypatch.setattr(module, "pull_attempt_id", lambda context: attempt.id)
+def let_steps_pull(attempt: Attempt, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let steps find this attempt among the results of the run's other tasks."""
+    monkeypatch.setattr(step, "pull_attempt", lambda context, services: attempt)
+    monkeypatch.setattr(step, "pull_attempt_id", lambda context: attempt.id)
 
 
 def load_waiting_rows(world: FeedOnStandIn, monkeypatch: pytest.MonkeyPatch, *others: FeedOnStandIn) -> None:
@@ -91,29 +88,11 @@ def load_waiting_rows(world: FeedOnStandIn, monkeypatch: pytest.MonkeyPatch, *ot
     reporting.load_waiting_rows(setup_of(world))
 
 
-class ClientHook(BigQueryHook):
-    """Airflow's BigQuery hook with a test's client. `inserted`: the ids of the inserted jobs."""
-
-    location = "US"
-    labels: dict[str, str] | None = None
-
-    def __init__(self, client: Client) -> None:
-        self._client = client
-        self.inserted: list[str] = []
-
-    def get_client(self, *_: Any, **__: Any) -> Client:
-        return self._client
-
-    def insert_job(self, **arguments: Any) -> Any:
-        self.inserted.append(arguments["job_id"])
-        return super().insert_job(**arguments)
-
-
 class DagTasks:
     """One run of a DAG, whose tasks a test executes one by one. The dedup job is the world's, by default a fake.
 
     `dag`: such as `publish`. `form`: fields of the form that differ from their defaults. `results`: XComs by task id
-    and key. `hook`: of the tasks that run BigQuery jobs. `user`: who triggered the run. `events`: of assets.
+    and key. `user`: who triggered the run. `events`: of assets.
     """
 
     def __init__(
@@ -129,13 +108,11 @@ class DagTasks:
         self.dag = _dag_builder(dag)(setup_of(world))
         self.form = form
         self.results: dict[tuple[str, str], Any] = {}
-        self.hook = ClientHook(world.bigquery)
         self.user: str | None = None
         self.events = OutletEventAccessors()
         airflow.add_run(self.dag.dag_id, run_id)
         let_tasks_use(world, monkeypatch)
-        monkeypatch.setattr(LocalSparkOperator, "run_spark", lambda task, context: world.dedup.run(self.plan.uri))
-        monkeypatch.setattr(jobs, "BigQueryHook", lambda **_: self.hook)
+        monkeypatch.setattr(dedup, "run_local_spark", lambda run: world.dedup.run(run.attempt.uri))
 
     def context(self, task_id: str) -> Any:
         """The context of a task instance, whose task is a copy to be executed, as in Airflow."""
@@ -154,7 +131,6 @@ class DagTasks:
         task = self.dag.get_task(task_id).prepare_for_execution()
         context: Any = {"ti": ti, "task_instance": ti, "task": task, "dag": self.dag, "params": params, "dag_run": run}
         context["outlet_events"] = self.events
-        context |= self.dag.user_defined_macros or {}
         task.render_template_fields(context)
         return context
 
@@ -168,8 +144,8 @@ class DagTasks:
                 raise TypeError(f"[{task_id}] returned {result!r}; Airflow expects an object, as its function declares")
             return self._keep(task_id, result)
 
-    def resume(self, task_id: str, method: str, event: Any = None) -> Any:
-        """Let the task, which was deferred, go on with this method."""
+    def resume(self, task_id: str, event: Any, method: str = "execute") -> Any:
+        """Let the task, which was deferred, go on after its trigger has fired with this event."""
         context = self.context(task_id)
         with judged(context["task"]):
             return self._keep(task_id, getattr(context["task"], method)(context, event))
@@ -200,15 +176,14 @@ class _Later:
 
 
 class Watch(_Later):
-    """The sensor of a feed's watch DAG. `dag_id`: of its publish DAG, whose runs `airflow` knows."""
+    """The first step of a feed's watch DAG. `dag_id`: of its publish DAG, whose runs `airflow` knows."""
 
     def __init__(self, world: FeedOnStandIn, airflow: Any, monkeypatch: pytest.MonkeyPatch) -> None:
         super().__init__(world)
         self.airflow = airflow
         let_tasks_use(world, monkeypatch)
-        setup = setup_of(world)
-        self.dag_id = setup.dag_id("publish")
-        self.sensor = DeliverySensor(task_id="notice_delivery", setup=setup)
+        self.setup = setup_of(world)
+        self.dag_id = self.setup.dag_id("publish")
 
     def mark(self, *snapshot_ids: int) -> None:
         """Upload the markers of these snapshots."""
@@ -220,12 +195,19 @@ class Watch(_Later):
 
         `at_most`: the limit of runs that are started at once.
         """
-        with patch.object(delivery_sensor, "MAX_RUNS_STARTED", at_most):
-            items = self.sensor.register_deliveries(cast("Any", {}), {"message": "found a marker"})
+        event = {"message": "found a marker"}
+        with patch.object(notice_delivery, "MAX_RUNS_STARTED", at_most):
+            items = notice_delivery.notice_delivery(FeedRun(self.setup, cast("Any", {}), event))
         found = [str(item["trigger_run_id"]) for item in items]
         for run_id in found:
             self.airflow.add_run(self.dag_id, run_id)
         return found
+
+    def waits_for(self) -> BaseTrigger:
+        """The trigger for which the step waits."""
+        with pytest.raises(NotYet) as wait:
+            notice_delivery.notice_delivery(FeedRun(self.setup, cast("Any", {})))
+        return wait.value.trigger
 
     def end(self, run_id: str, state: str = "failed") -> None:
         self.airflow.add_run(self.dag_id, run_id, state, end_date=self.world.now())

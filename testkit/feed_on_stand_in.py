@@ -46,10 +46,10 @@ from dedup_clone.state.store import ObjectStore
 from dedup_clone.warehouse.bigquery import Warehouse
 from testkit.controlled_stand_in import ControlledStandIn
 from testkit.fake_dedup_job import FakeDedupJob, Row, parquet_bytes
-from testkit.job_templates import SQL, render_configuration
 from testkit.state_reader import StateReader
 
 REPOSITORY = Path(__file__).parents[1]
+SQL = REPOSITORY / "sql"
 TODAY = datetime.now(UTC).date()
 YESTERDAY = TODAY - timedelta(days=1)
 DAG = "feed_publish"
@@ -248,15 +248,7 @@ class FeedOnStandIn(ControlledStandIn):
 
     def swap(self, attempt: Attempt, swap: SwapSpec, number: int = 1) -> None:
         """Run the swap step. `number`: that of the step's BigQuery job; higher than 1 if earlier jobs have failed."""
-        template = swap_configuration(self.feed.feed, self.feed.target)
-        self.run_job(
-            attempt,
-            "swap",
-            render_configuration(
-                template, names=self.services.names, options=self.feed.table.options.to_contract(), swap=swap
-            ),
-            number,
-        )
+        self.run_job(attempt, "swap", swap_configuration(self.services, swap), number)
 
     def commit(self, attempt: Attempt) -> LedgerRecord:
         return commit_attempt(self.services, attempt.id)[0]

@@ -39,10 +39,8 @@ def audit(world: FeedOnStandIn, day: str | None = None, *, run_id: str = "audit"
 
     Raises what the task raises.
     """
-    setup: Any = None  # the task uses it only to open the services
-    context: Any = {"dag_run": SimpleNamespace(run_id=run_id), "params": {"date": day}}
-    with patch.object(content_audit, "open_feed_services", lambda _: world.services):
-        records = content_audit.audit(setup, context)
+    run: Any = SimpleNamespace(services=world.services, run_id=run_id, form={"date": day})
+    records = content_audit.audit(run)
     return [(found["date"], found["generation"], found["outcome"]) for found in records]
 
 

@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-from airflow.sdk import Context, Param
+from airflow.sdk import Param
 
-from dedup_clone.contract.attempt import Attempt, Duplicates
+from dedup_clone.contract.attempt import Duplicates
 from dedup_clone.operations.bootstrap import BootstrapRequest
 from dedup_clone.operations.bootstrap import prepare as resolve_bootstrap
 from dedup_clone.operations.bootstrap import preview as preview_bootstrap
 from dedup_clone.operations.takeover import drop_export, export_existing
 from dedup_clone.orchestration.forms import count_limit_bytes, given_reason, required_reason, with_reason
-from dedup_clone.orchestration.jobs import AttemptJobOperator
-from dedup_clone.orchestration.setup import FeedSetup
-from dedup_clone.orchestration.task_runtime import open_feed_services, pull_attempt_id
+from dedup_clone.orchestration.step import FeedRun
 from dedup_clone.publish.existing_table import read_bootstrap_record, require_unchanged
-from dedup_clone.publish.services import Services
 
 SHOW_TASK = "show_existing"
 MAX_COMPARED_DATES = 100
@@ -59,45 +56,42 @@ def params() -> dict[str, Param]:
     }
 
 
-def _request(context: Context) -> BootstrapRequest:
-    params, run = context["params"], context["dag_run"]
+def _request(run: FeedRun) -> BootstrapRequest:
+    params = run.form
     return BootstrapRequest(
         dag_id=run.dag_id,
         run_id=run.run_id,
         source_table=params["source_table"] or "",
         duplicates=Duplicates(params["duplicates"]),
         compared_dates=int(params["compared_dates"]),
-        reason=given_reason(context),
+        reason=given_reason(run),
     )
 
 
-def show(setup: FeedSetup, context: Context) -> dict[str, str]:
+def show(run: FeedRun) -> dict[str, str]:
     """Returns what would happen, with a text for the approver. Acquires no lease."""
-    services = open_feed_services(setup)
-    version, text = preview_bootstrap(services, _request(context), count_limit_bytes(context))
+    services = run.services
+    version, text = preview_bootstrap(services, _request(run), count_limit_bytes(run))
     services.log("a bootstrap would do this:\n" + text)
-    return {"version": version, "text": with_reason(context, text)}
+    return {"version": version, "text": with_reason(run, text)}
 
 
-def resolve(setup: FeedSetup, context: Context) -> str:
+def resolve(run: FeedRun) -> str:
     """Acquires the lease and returns the attempt's id. Fails if the table was changed since the preview showed it."""
-    shown = context["ti"].xcom_pull(task_ids=SHOW_TASK)
-    request = _request(context)
-    return resolve_bootstrap(open_feed_services(setup), request, shown["version"]).id
+    shown = run.result_of(SHOW_TASK)
+    return resolve_bootstrap(run.services, _request(run), shown["version"]).id
 
 
-def export(setup: FeedSetup, context: Context) -> None:
+def export(run: FeedRun) -> None:
     """Exports the existing table's rows to files in state."""
-    export_existing(open_feed_services(setup), pull_attempt_id(context))
+    export_existing(run.services, run.attempt_id)
 
 
-def delete_export(setup: FeedSetup, context: Context) -> int:
+def delete_export(run: FeedRun) -> int:
     """Deletes the exported files, which the generation does not use. Returns their number."""
-    return drop_export(open_feed_services(setup), pull_attempt_id(context))
+    return drop_export(run.services, run.attempt_id)
 
 
-class SwapExistingOperator(AttemptJobOperator):
-    """The swap. Fails before anything is swapped if the existing table was changed after its rows were exported."""
-
-    def prepare(self, services: Services, attempt: Attempt) -> None:
-        require_unchanged(services, read_bootstrap_record(services, attempt.id).existing)
+def require_unchanged_table(run: FeedRun) -> None:
+    """Called before the swap. Fails if the existing table was changed after its rows were exported."""
+    require_unchanged(run.services, read_bootstrap_record(run.services, run.attempt_id).existing)

@@ -5,13 +5,12 @@ from __future__ import annotations
 from datetime import date
 from typing import Any
 
-from airflow.sdk import Context, Param
+from airflow.sdk import Param
 from airflow.sdk.exceptions import AirflowSkipException
 
 from dedup_clone.audit.partition_audit import choose_partitions, compare_partitions
 from dedup_clone.contract.errors import ConfigurationError
-from dedup_clone.orchestration.setup import FeedSetup
-from dedup_clone.orchestration.task_runtime import open_feed_services
+from dedup_clone.orchestration.step import FeedRun
 
 
 def params() -> dict[str, Param]:
@@ -27,22 +26,22 @@ def params() -> dict[str, Param]:
     }
 
 
-def audit(setup: FeedSetup, context: Context) -> list[dict[str, Any]]:
+def audit(run: FeedRun) -> list[dict[str, Any]]:
     """Compares the date of the form, or those that are due, and returns the outcome of each.
 
     Fails if a partition differs from its files. Skips the run if there is nothing to compare.
     """
-    services = open_feed_services(setup)
-    chosen = choose_partitions(services, _requested_date(context))
+    services = run.services
+    chosen = choose_partitions(services, _requested_date(run))
     if not chosen.dates:
         services.log(f"audit: nothing to compare: {chosen.reason}")
         raise AirflowSkipException(f"Nothing to compare: {chosen.reason}.")
-    records = compare_partitions(services, chosen.dates, context["dag_run"].run_id)
+    records = compare_partitions(services, chosen.dates, run.run_id)
     return [{"date": r.date.isoformat(), "generation": r.generation, "outcome": str(r.outcome)} for r in records]
 
 
-def _requested_date(context: Context) -> date | None:
-    text = context["params"]["date"]
+def _requested_date(run: FeedRun) -> date | None:
+    text = run.form["date"]
     try:
         return None if text is None else date.fromisoformat(text)
     except ValueError as error:

@@ -5,14 +5,13 @@ The form has no field for the keys: Airflow keeps what is typed into a form in i
 
 from __future__ import annotations
 
-from airflow.sdk import Context, Param
+from airflow.sdk import Param
 
 from dedup_clone.operations.erase import ErasureRequest, delete_leftovers
 from dedup_clone.operations.erase import prepare as resolve_erasure
 from dedup_clone.operations.erase import preview as preview_erasure
 from dedup_clone.orchestration.forms import count_limit_bytes, given_reason, required_reason, with_reason
-from dedup_clone.orchestration.setup import FeedSetup
-from dedup_clone.orchestration.task_runtime import open_feed_services
+from dedup_clone.orchestration.step import FeedRun
 
 
 def params() -> dict[str, Param]:
@@ -40,24 +39,24 @@ def params() -> dict[str, Param]:
     }
 
 
-def _request(context: Context) -> ErasureRequest:
-    params, run = context["params"], context["dag_run"]
-    return ErasureRequest(run.dag_id, run.run_id, params["keys_file"], given_reason(context))
+def _request(run: FeedRun) -> ErasureRequest:
+    params = run.form
+    return ErasureRequest(run.dag_id, run.run_id, params["keys_file"], given_reason(run))
 
 
-def show(setup: FeedSetup, context: Context) -> dict[str, str]:
+def show(run: FeedRun) -> dict[str, str]:
     """Returns what would be deleted, with a text for the approver. Acquires no lease."""
-    services = open_feed_services(setup)
-    text = preview_erasure(services, _request(context), count_limit_bytes(context))
+    services = run.services
+    text = preview_erasure(services, _request(run), count_limit_bytes(run))
     services.log("an erasure would do this:\n" + text)
-    return {"text": with_reason(context, text)}
+    return {"text": with_reason(run, text)}
 
 
-def resolve(setup: FeedSetup, context: Context) -> str:
+def resolve(run: FeedRun) -> str:
     """Acquires the lease and returns the attempt's id."""
-    return resolve_erasure(open_feed_services(setup), _request(context)).id
+    return resolve_erasure(run.services, _request(run)).id
 
 
-def clean(setup: FeedSetup, context: Context) -> list[str]:
+def clean(run: FeedRun) -> list[str]:
     """Deletes what may still contain the keys, and the file of keys. Returns the deleted folders."""
-    return delete_leftovers(open_feed_services(setup), _request(context))
+    return delete_leftovers(run.services, _request(run))

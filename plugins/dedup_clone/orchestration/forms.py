@@ -5,10 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 from airflow.providers.standard.operators.hitl import ApprovalOperator
-from airflow.sdk import Context, Param
+from airflow.sdk import Param
 from airflow.sdk.exceptions import AirflowFailException
 
 from dedup_clone.contract.billing import GIB
+from dedup_clone.orchestration.step import FeedRun
 from dedup_clone.publish.approval import reason_as_typed
 
 
@@ -17,20 +18,20 @@ def required_reason(description: str) -> Param:
     return Param("", type="string", pattern=r"\S", title="Reason", description=description)
 
 
-def given_reason(context: Context) -> str:
+def given_reason(run: FeedRun) -> str:
     """The form's reason, with the name of the user who triggered the run if Airflow knows it. The ledger keeps both."""
-    reason, user = context["params"]["reason"].strip(), context["dag_run"].triggering_user_name
+    reason, user = run.form["reason"].strip(), run.context["dag_run"].triggering_user_name
     return f"{reason} (asked by {user})" if user else reason
 
 
-def with_reason(context: Context, text: str) -> str:
+def with_reason(run: FeedRun, text: str) -> str:
     """Returns `text`, which the approver will read, with the reason added."""
-    return f"{text}\n\n{reason_as_typed(given_reason(context))}"
+    return f"{text}\n\n{reason_as_typed(given_reason(run))}"
 
 
-def count_limit_bytes(context: Context) -> int:
+def count_limit_bytes(run: FeedRun) -> int:
     """The most bytes that the first task's query may read: the form's field `count_limit_gib`."""
-    return int(context["params"]["count_limit_gib"] * GIB)
+    return int(run.form["count_limit_gib"] * GIB)
 
 
 class AskOnceOperator(ApprovalOperator):

@@ -1,4 +1,4 @@
-"""The form of the publish DAG, and its first task, which acquires the lease and returns the attempt's id."""
+"""The form of the publish DAG, and its first step, which acquires the lease and returns the attempt's id."""
 
 from __future__ import annotations
 
@@ -6,9 +6,7 @@ from collections.abc import Iterable
 from datetime import timedelta
 from typing import Any
 
-from airflow.providers.standard.triggers.temporal import TimeDeltaTrigger
-from airflow.sdk import BaseOperator, Context, Param
-from airflow.sdk.bases.skipmixin import SkipMixin
+from airflow.sdk import Param
 from airflow.sdk.exceptions import AirflowSkipException
 from airflow.sdk.execution_time.task_runner import RuntimeTaskInstance
 
@@ -18,8 +16,7 @@ from dedup_clone.contract.delivery import Delivery
 from dedup_clone.contract.engine import Engine
 from dedup_clone.contract.errors import ConfigurationError, LeaseHeld
 from dedup_clone.orchestration.forms import given_reason, required_reason
-from dedup_clone.orchestration.setup import FeedSetup
-from dedup_clone.orchestration.task_runtime import open_feed_services, push_result
+from dedup_clone.orchestration.step import FeedRun, NotYet
 from dedup_clone.orchestration.watch.publish_runs import is_automatic_run
 from dedup_clone.orchestration.watchdog.feed_check import refresh_verdict
 from dedup_clone.publish.date_ranges import parse_dates
@@ -104,14 +101,14 @@ def _optional_choice(values: Iterable[str], *, title: str, description: str) -> 
     )
 
 
-def read_publish_request(services: Services, context: Context) -> PublishRequest:
+def read_publish_request(run: FeedRun) -> PublishRequest:
     """Return the request that the filled form makes.
 
     Raises ConfigurationError when the feed is retired, when the form names no snapshot or a delivery that is not
     registered (the message names the registered ones), and when a date is malformed.
     """
+    services, params = run.services, run.form
     services.current.read().require_in_use()
-    params, run = context["params"], context["dag_run"]
     delivery = _find_delivery(services, params["snapshot_id"], params["marker_generation"])
     dates = parse_dates(params["dates"]) if params["dates"] else None
     replay = dates is not None or not is_automatic_run(run.run_id, delivery)
@@ -123,7 +120,7 @@ def read_publish_request(services: Services, context: Context) -> PublishRequest
         engine=Engine(params["engine"]) if params["engine"] else None,
         plan=params["plan"] or None,
         accepted_checks=tuple(params["accepted_checks"] or ()),
-        reason=given_reason(context) if replay else "",
+        reason=given_reason(run) if replay else "",
         dates=dates,
     )
 
@@ -160,47 +157,33 @@ def require_free_slot(dag_id: str) -> None:
         )
 
 
-class ResolvePublishOperator(BaseOperator, SkipMixin):
-    """Returns the attempt's id. While another run holds the lease, this task waits, deferred.
+def resolve_publish(run: FeedRun) -> Any:
+    """Acquires the lease and returns the attempt's id. Waits while another run holds the lease.
 
     The later tasks are skipped after a dry run, and when there is nothing to publish.
     """
+    services, request = run.services, read_publish_request(run)
+    if run.form["dry_run"]:
+        return _dry_run(run, request)
+    if run.form["discard"]:
+        text = discard_held(services, request.delivery, run_id=request.run_id, reason=request.reason)
+        refresh_verdict(run.setup)
+        raise AirflowSkipException(text)
+    if request.accepted_checks:
+        require_free_slot(request.dag_id)
+    try:
+        attempt_or_reason = resolve(services, request)
+    except LeaseHeld as error:
+        raise NotYet(f"for the lease: {error}", LEASE_RETRY_INTERVAL) from error
+    if isinstance(attempt_or_reason, str):
+        raise AirflowSkipException(attempt_or_reason)
+    refresh_verdict(run.setup, reads_bigquery=False)  # the page counts the deliveries that wait
+    return attempt_or_reason.id
 
-    inherits_from_skipmixin = True
 
-    def __init__(self, *, setup: FeedSetup, **kwargs: Any) -> None:
-        super().__init__(**kwargs)
-        self.setup = setup
-
-    def execute(self, context: Context) -> Any:
-        services = open_feed_services(self.setup)
-        request = read_publish_request(services, context)
-        if context["params"]["dry_run"]:
-            return self._dry_run(services, request, context)
-        if context["params"]["discard"]:
-            text = discard_held(services, request.delivery, run_id=request.run_id, reason=request.reason)
-            refresh_verdict(self.setup)
-            raise AirflowSkipException(text)
-        if request.accepted_checks:
-            require_free_slot(request.dag_id)
-        try:
-            attempt_or_reason = resolve(services, request)
-        except LeaseHeld as error:
-            self.log.info("waits for the lease: %s", error)
-            self.defer(trigger=TimeDeltaTrigger(LEASE_RETRY_INTERVAL), method_name="retry_resolve")
-        if isinstance(attempt_or_reason, str):
-            raise AirflowSkipException(attempt_or_reason)
-        refresh_verdict(self.setup, reads_bigquery=False)  # the page counts the deliveries that wait
-        return attempt_or_reason.id
-
-    def retry_resolve(self, context: Context, event: object = None) -> Any:
-        """Called after the retry interval: the lease may be free now."""
-        return self.execute(context)
-
-    def _dry_run(self, services: Services, request: PublishRequest, context: Context) -> dict[str, Any]:
-        """Returns what the publish would do, as Markdown, and skips every later task."""
-        text = preview_publish(services, request)
-        services.log(f"a publish would do this:\n{text}", snapshot_id=request.delivery.snapshot_id)
-        push_result(context, {"text": text})
-        self.skip(context["ti"], self.get_flat_relatives(upstream=False))
-        return {"text": text}
+def _dry_run(run: FeedRun, request: PublishRequest) -> dict[str, Any]:
+    """Returns what the publish would do, as Markdown, and skips every later task."""
+    text = preview_publish(run.services, request)
+    run.services.log(f"a publish would do this:\n{text}", snapshot_id=request.delivery.snapshot_id)
+    run.skip(run.context["task"].get_flat_relative_ids(upstream=False), {"text": text})
+    return {"text": text}

@@ -1,22 +1,19 @@
-"""The form of the rollback DAG, its tasks before the steps that it shares with publish, and its load task."""
+"""The form of the rollback DAG, and its steps before those that it shares with publish."""
 
 from __future__ import annotations
 
 from datetime import timedelta
-from typing import Any, NoReturn
+from typing import Any
 
-from airflow.providers.standard.triggers.temporal import TimeDeltaTrigger
-from airflow.sdk import BaseOperator, Context, Param
+from airflow.sdk import Param
 
 from dedup_clone.contract.errors import LeaseHeld, RollbackRefused
 from dedup_clone.operations.rollback import RollbackRequest
 from dedup_clone.operations.rollback import prepare as resolve_rollback
 from dedup_clone.operations.rollback import preview as preview_rollback
 from dedup_clone.orchestration.forms import given_reason, required_reason, with_reason
-from dedup_clone.orchestration.jobs import LoadStagingOperator
 from dedup_clone.orchestration.publish import LEASE_RETRY_INTERVAL
-from dedup_clone.orchestration.setup import FeedSetup
-from dedup_clone.orchestration.task_runtime import open_feed_services, pull_attempt
+from dedup_clone.orchestration.step import FeedRun, NotYet
 
 
 def params() -> dict[str, Param]:
@@ -35,62 +32,34 @@ def params() -> dict[str, Param]:
     }
 
 
-def _request(context: Context) -> RollbackRequest:
-    params, run = context["params"], context["dag_run"]
-    return RollbackRequest(run.dag_id, run.run_id, int(params["generation"]), given_reason(context))
+def _request(run: FeedRun) -> RollbackRequest:
+    return RollbackRequest(run.dag_id, run.run_id, int(run.form["generation"]), given_reason(run))
 
 
-class ShowDifferenceOperator(BaseOperator):
+def show_difference(run: FeedRun) -> dict[str, Any]:
     """Returns what would change, with a text for the approver. Acquires no lease.
 
-    While another run is at work, the task waits, deferred, for at most twice the freshness SLA from the run's start.
+    While another run is at work, waits for at most twice the freshness SLA from the run's start.
     """
-
-    def __init__(self, *, setup: FeedSetup, **kwargs: Any) -> None:
-        super().__init__(**kwargs)
-        self.setup = setup
-
-    def execute(self, context: Context) -> dict[str, Any]:
-        services, run = open_feed_services(self.setup), context["dag_run"]
-        try:
-            live, text = preview_rollback(services, _request(context))
-        except LeaseHeld as error:
-            self._wait(error, services.now() - (run.start_date or services.now()))
-        services.log("a rollback would do this:\n" + text, generation=live)
-        return {"live_generation": live, "text": with_reason(context, text)}
-
-    def _wait(self, held: LeaseHeld, waited: timedelta) -> NoReturn:
-        if waited > timedelta(minutes=2 * self.setup.feed.freshness.sla_minutes):
-            raise RollbackRefused(
-                f"[{self.setup.feed.feed}] cannot be rolled back, because another run has been at work for so long: "
-                f"{held} If that run hangs, mark it as failed. Then clear this run from its first task."
-            ) from held
-        self.log.info("waits for the end of the other run: %s", held)
-        self.defer(trigger=TimeDeltaTrigger(LEASE_RETRY_INTERVAL), method_name="show_after_interval")
-
-    def show_after_interval(self, context: Context, event: object = None) -> dict[str, Any]:
-        """Called after the interval: the other run may have ended."""
-        return self.execute(context)
+    services = run.services
+    try:
+        live, text = preview_rollback(services, _request(run))
+    except LeaseHeld as error:
+        waited = services.now() - (run.context["dag_run"].start_date or services.now())
+        if waited <= timedelta(minutes=2 * run.setup.feed.freshness.sla_minutes):
+            raise NotYet(f"for the end of the other run: {error}", LEASE_RETRY_INTERVAL) from error
+        raise RollbackRefused(
+            f"[{run.setup.feed.feed}] cannot be rolled back, because another run has been at work for so long: "
+            f"{error} If that run hangs, mark it as failed. Then clear this run from its first task."
+        ) from error
+    services.log("a rollback would do this:\n" + text, generation=live)
+    return {"live_generation": live, "text": with_reason(run, text)}
 
 
-def resolve(setup: FeedSetup, context: Context) -> str:
+def resolve(run: FeedRun) -> str:
     """Acquires the lease, writes the restored generation as candidate, and returns the attempt's id.
 
     Fails if another generation has become live since `show_difference`.
     """
-    shown = context["ti"].xcom_pull(task_ids="show_difference")
-    return resolve_rollback(open_feed_services(setup), _request(context), shown["live_generation"]).id
-
-
-class RestoreStagingOperator(LoadStagingOperator):
-    """Loads the generation's files, unless the swap can clone staging as of a time when staging held the generation.
-
-    That time is the attempt's `restored_at`; it is None if the files must be loaded.
-    """
-
-    def execute(self, context: Context) -> str:
-        attempt = pull_attempt(context, open_feed_services(self.setup))
-        if attempt.restored_at is not None:
-            self.log.info("nothing to load: the swap clones staging as of %s", attempt.restored_at)
-            return ""
-        return super().execute(context)
+    shown = run.result_of("show_difference")
+    return resolve_rollback(run.services, _request(run), shown["live_generation"]).id

@@ -8,13 +8,17 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 from airflow.sdk import DAG, BaseOperator, Context, get_parsing_context
 
 from dedup_clone.contract.errors import ConfigurationError
+from dedup_clone.orchestration.retries import retry_arguments
 from dedup_clone.settings.deployment import Deployment, read_deployment
 from dedup_clone.settings.feed import Feed, read_feed
+from dedup_clone.settings.spark_settings import Runner
 from dedup_clone.warehouse.sql_files import TableNames
 
 TAG = "dedup-clone"
@@ -68,6 +72,11 @@ class FeedSetup:
     folders: DeployedFolders
 
     @property
+    def runner(self) -> Runner:
+        """Where the feed's Spark job runs: the feed's own choice, else the profile's."""
+        return self.feed.runner or self.deployment.runner
+
+    @property
     def names(self) -> TableNames:
         return TableNames(self.deployment.project, self.deployment.dataset, self.feed.staging, self.feed.target)
 
@@ -77,10 +86,37 @@ class FeedSetup:
 
 
 def read_feed_setup(feed_file: Path, folders: DeployedFolders) -> FeedSetup:
-    """Read the feed file and the profile. Raises ConfigurationError if one of them is invalid."""
+    """Read the feed file and the profile.
+
+    Raises ConfigurationError if one of them is invalid, or if the profile lacks a setting that the feed's runner needs.
+    """
     if feed_file.suffix != ".yaml":
         raise ConfigurationError(f"Feed file [{feed_file}] is not read: rename it to [{feed_file.stem}.yaml].")
-    return FeedSetup(read_feed(feed_file), read_deployment(folders.profiles), folders)
+    setup = FeedSetup(read_feed(feed_file), read_deployment(folders.profiles), folders)
+    missing = setup.deployment.spark.missing_setting(setup.runner)
+    if missing:
+        raise ConfigurationError(
+            f"Feed [{setup.feed.feed}] asks for runner [{setup.runner}], which needs [spark.{missing}] in the profile: "
+            f"set it there, or select another runner."
+        )
+    return setup
+
+
+def feed_dag_arguments(setup: FeedSetup, *, task_timeout: timedelta = timedelta(hours=1)) -> dict[str, Any]:
+    """Arguments of a DAG that changes a feed.
+
+    `task_timeout`: the execution_timeout of each task; for a dedup task it also limits the time of the Spark run.
+    """
+    return {
+        "start_date": datetime(2026, 1, 1, tzinfo=UTC),
+        "auto_register": False,  # see build_dags
+        "is_paused_upon_creation": False,
+        "default_args": {
+            "owner": setup.feed.owner,
+            **retry_arguments(timedelta(minutes=setup.feed.freshness.sla_minutes)),
+            "execution_timeout": task_timeout,
+        },
+    }
 
 
 def build_dags(dags: Path, dag_name: str, build: Callable[[FeedSetup], DAG]) -> dict[str, DAG]:

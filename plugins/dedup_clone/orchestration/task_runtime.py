@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from airflow.sdk import Context, DagRunState
@@ -18,21 +18,13 @@ from dedup_clone.contract.errors import ConfigurationError, ContractViolation
 from dedup_clone.orchestration.setup import FeedSetup
 from dedup_clone.publish.services import Services, open_services
 from dedup_clone.settings.deployment import Deployment
-from dedup_clone.state.layout import FeedLayout
 from dedup_clone.state.store import ObjectStore
 from dedup_clone.warehouse.bigquery import Warehouse
 
 if TYPE_CHECKING:
     from airflow.sdk.exceptions import AirflowRuntimeError
 
-# The tasks that return the id of their run's attempt.
-RESOLVE_PUBLISH = "resolve_publish"
-RESOLVE_ROLLBACK = "resolve_rollback"
-RESOLVE_BOOTSTRAP = "resolve_bootstrap"
-RESOLVE_ERASURE = "resolve_erasure"
-RESOLVE_REBUILD = "resolve_rebuild"
 ENVIRONMENT_VARIABLE = "DEDUP_CLONE_ENVIRONMENT"
-RETURN_VALUE = "return_value"  # the XCom key of a task's result
 
 
 @dataclass(frozen=True)
@@ -154,17 +146,5 @@ def find_attempt_id(context: Context) -> str | None:
     return found if isinstance(found, str) else None
 
 
-def attempt_uri(setup: FeedSetup, *, task_id: str = RESOLVE_PUBLISH) -> str:
-    """A template that renders to the URI of the attempt whose id the task returned."""
-    attempt = "{{ " + f"ti.xcom_pull(task_ids='{task_id}')" + " }}"
-    return f"gs://{setup.deployment.state_bucket}/{FeedLayout(setup.feed.feed).attempt(attempt)}"
-
-
 def _resolve_task_id(context: Context) -> str:
-    tasks = (RESOLVE_PUBLISH, RESOLVE_ROLLBACK, RESOLVE_BOOTSTRAP, RESOLVE_ERASURE, RESOLVE_REBUILD)
-    return next(task_id for task_id in tasks if context["dag"].has_task(task_id))
-
-
-def push_result(context: Context, result: dict[str, Any]) -> None:
-    """Stores `result` as the task's return value. Airflow itself does not store it when the task skips other tasks."""
-    context["ti"].xcom_push(key=RETURN_VALUE, value=result)
+    return next(task_id for task_id in context["dag"].task_ids if task_id.startswith("resolve_"))

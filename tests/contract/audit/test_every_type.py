@@ -20,7 +20,7 @@ from dedup_clone.publish.attempt_jobs import external_table
 from dedup_clone.publish.partition_comparison import PUBLISHED_FILES, SQL_FILE
 from dedup_clone.warehouse.metadata import schema_field
 from dedup_clone.warehouse.sql_files import TableNames, render
-from testkit.job_templates import SQL
+from testkit.feed_on_stand_in import SQL
 from tests.shared.compared_rows import DAY, TABLE, Row, batch, comparison, damaged, damages, narrow_table, random_rows
 from tests.spark import file_catalogue
 from tests.thoroughness import every_third

@@ -11,8 +11,9 @@ import pytest
 
 from dedup_clone.contract.engine import Engine
 from dedup_clone.contract.records import from_json
+from dedup_clone.orchestration import step
 from dedup_clone.orchestration.retries import RetryWhatMayHelp
-from dedup_clone.orchestration.runners import dedup_operator, engine_dispatch, remote_operator
+from dedup_clone.orchestration.runners import dedup
 from dedup_clone.orchestration.runners.workload import Workload
 from dedup_clone.orchestration.setup import FeedSetup, find_folders
 from dedup_clone.settings.deployment import Deployment, read_deployment
@@ -23,6 +24,7 @@ from testkit.airflow import SimulatedTask
 
 REPOSITORY = Path(__file__).parents[3]
 RETRIES = 9
+ATTEMPT = "00000007-abc123"
 REQUEST = "gs://state/worked_example/attempts/00000007-abc123/attempt.json"
 SPARK = SparkSettings(
     region="europe-west1",
@@ -42,19 +44,19 @@ class SimulatedRun(SimulatedTask):
 
     def __init__(self, setup: FeedSetup) -> None:
         def operator() -> Any:
-            retries = {"retries": RETRIES, "retry_policy": RetryWhatMayHelp()}
-            return dedup_operator(setup, task_id="dedup_snapshot", request_uri=REQUEST, **retries)
+            task = dedup.dedup_step(setup, "dedup_snapshot")
+            task.retries, task.retry_policy = RETRIES, RetryWhatMayHelp()
+            return task
 
-        super().__init__(
-            operator,
-            RETRIES,
-            pulled="00000007-abc123",
-            tasks=("resolve_publish",),
-            on_failure=remote_operator.stop_spark_runs,
-        )
+        super().__init__(operator, RETRIES, pulled=ATTEMPT, tasks=("resolve_publish",), on_failure=self.stop_spark)
+        self.setup = setup
 
     def operator(self) -> Any:
         return self.make_operator()
+
+    def stop_spark(self, context: Any) -> None:
+        """What the DAG does when a task has failed."""
+        dedup.stop_spark_runs(step.FeedRun(self.setup, context))
 
 
 def setup_for(runner: Runner, settings: SparkSettings, size: SparkSize, dags: Path) -> FeedSetup:
@@ -80,10 +82,14 @@ STORED: dict[str, str] = {}  # the objects that tasks wrote to the state bucket:
 def without_state(monkeypatch: pytest.MonkeyPatch) -> None:
     """Give the task an attempt and a workload, so that it reads nothing from the state bucket."""
     STORED.clear()
-    attempt = SimpleNamespace(engine=Engine.SPARK, id="00000007-abc123", snapshot_id=7, generation=7)
+    attempt = SimpleNamespace(engine=Engine.SPARK, id=ATTEMPT, snapshot_id=7, generation=7, restores=None, uri=REQUEST)
     services = SimpleNamespace(
         log=lambda *_, **__: None,
-        manifests=SimpleNamespace(candidate=lambda attempt: SimpleNamespace(manifest="a manifest", reused_from="")),
+        manifests=SimpleNamespace(
+            attempt=lambda _: attempt,
+            find_attempt=lambda _: attempt,
+            candidate=lambda _: SimpleNamespace(manifest="a manifest", reused_from=""),
+        ),
         layout=FeedLayout("worked_example"),
         store=SimpleNamespace(
             create=lambda name, text: True,
@@ -91,8 +97,5 @@ def without_state(monkeypatch: pytest.MonkeyPatch) -> None:
             read_record=lambda kind, name: from_json(kind, STORED[name], where=name) if name in STORED else None,
         ),
     )
-    monkeypatch.setattr(engine_dispatch, "open_feed_services", lambda setup: services)
-    monkeypatch.setattr(engine_dispatch, "pull_attempt", lambda context, services: attempt)
-    monkeypatch.setattr(remote_operator, "pull_attempt", lambda context, services: attempt)
-    monkeypatch.setattr(remote_operator, "open_feed_services", lambda setup: services)
-    monkeypatch.setattr(remote_operator, "read_workload", lambda services, attempt: WORK)
+    monkeypatch.setattr(step, "open_feed_services", lambda setup: services)
+    monkeypatch.setattr(dedup, "read_workload", lambda services, attempt: WORK)

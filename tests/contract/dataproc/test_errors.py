@@ -10,10 +10,9 @@ import pytest
 import requests
 from google.auth.exceptions import TransportError
 
-from dedup_clone.contract.errors import ConfigurationError
 from dedup_clone.orchestration.runners import cloud_calls
-from dedup_clone.orchestration.runners.runner_config import open_runner
-from dedup_clone.settings.spark_settings import ClusterSettings, SparkSettings, SparkSize
+from dedup_clone.orchestration.runners.runner_config import open_runner, runner_config_of
+from dedup_clone.settings.spark_settings import ClusterSettings, SparkSize
 from tests.contract.dataproc.airflow_simulator import SPARK
 from tests.contract.dataproc.conftest import RUNNERS, Simulate
 from tests.contract.dataproc.fake.faults import Fault
@@ -80,15 +79,9 @@ def test_without_deployed_spark_code_nothing_is_submitted(fakes, simulate: Simul
     assert simulate("serverless").run().state == "failed"
 
 
-@pytest.mark.parametrize(("runner", "missing"), [("serverless", "region"), ("procedure", "procedure_connection")])
-def test_a_profile_without_a_setting_of_the_runner_is_refused(runner: str, missing: str, simulate: Simulate) -> None:
-    with pytest.raises(ConfigurationError, match=rf"spark\.{missing}"):
-        simulate(runner, settings=SparkSettings()).operator()
-
-
 @pytest.mark.parametrize("runner", ["local", "kubernetes"])
 def test_a_runner_without_an_api_of_google_is_not_taken_for_a_cluster(runner: str, fakes, simulate: Simulate) -> None:
     fakes("cluster")
-    config = dataclasses.replace(simulate("cluster").operator().runner_config, runner=runner)
+    config = dataclasses.replace(runner_config_of(simulate("cluster").setup), runner=runner)
     with pytest.raises((AssertionError, ValueError), match=runner):
         open_runner(config)

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 from datetime import date
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from airflow.sdk.exceptions import TaskDeferred
 from google.cloud.bigquery import Client as BigQuery
 from google.cloud.storage import Client as Storage
 
@@ -16,11 +14,10 @@ from dedup_clone.contract.attempt import Attempt, Plan
 from dedup_clone.contract.errors import ContractViolation
 from dedup_clone.contract.records import to_json
 from dedup_clone.contract.table import UpdateIdMode
-from dedup_clone.orchestration.runners import engine_dispatch, remote_operator
+from dedup_clone.orchestration import step
+from dedup_clone.orchestration.runners import dedup
 from dedup_clone.orchestration.runners.workload import Method, Workload, read_workload
-from dedup_clone.orchestration.task_runtime import pull_attempt
 from dedup_clone.publish.services import Services
-from testkit.airflow import dag_run
 from testkit.feed_on_stand_in import TODAY, YESTERDAY, FeedOnStandIn, row
 from testkit.server_clients import shared_clients as shared_clients
 from tests.contract.dataproc.conftest import Simulate
@@ -122,29 +119,19 @@ def test_the_run_gets_the_attempts_uri_and_is_stopped_when_the_publish_fails(
     world: FeedOnStandIn, fakes, simulate: Simulate, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     fake, task = fakes("cluster", slowness=9), simulate("cluster")
-    for module in (engine_dispatch, remote_operator):
-        monkeypatch.setattr(module, "pull_attempt", pull_attempt)
-        monkeypatch.setattr(module, "open_feed_services", lambda setup: world.services)
-    monkeypatch.setattr(remote_operator, "read_workload", read_workload)
+    monkeypatch.setattr(step, "open_feed_services", lambda setup: world.services)
+    monkeypatch.setattr(dedup, "read_workload", read_workload)
     attempt = world.resolve(world.land(7, [row(7, 1)]))
-    ti = SimpleNamespace(try_number=1, xcom_push=lambda key, value: None, xcom_pull=lambda **_: attempt.id)
-    dag = SimpleNamespace(has_task=lambda name: name == "resolve_publish")
-    context: Any = {"ti": ti, "dag": dag, "dag_run": dag_run("publish", "run")}
-    operator = task.operator()
-    operator.request_uri = attempt.uri
-    with pytest.raises(TaskDeferred) as deferred:
-        operator.execute(context)
+    task.pulled = attempt.id
     name = f"dc-worked-example-{attempt.id}-1"
-    assert deferred.value.trigger.name == name
+    assert task.deferral().trigger.name == name
     assert [(run.name, run.argument) for run in fake.state.active] == [(name, attempt.uri)]
-    remote_operator.stop_spark_runs(operator, context)
+    task.stop_spark(task.context())
     assert fake.state.active == []
 
 
-def test_without_a_spec_or_with_local_spark_nothing_is_stopped(fakes, simulate: Simulate) -> None:
+def test_without_a_spec_nothing_is_stopped(fakes, simulate: Simulate) -> None:
     fake, task = fakes("serverless"), simulate("serverless")
-    dag = SimpleNamespace(has_task=lambda name: name == "resolve_publish")
-    without: Any = {"ti": SimpleNamespace(xcom_pull=lambda **_: None), "dag": dag}
-    remote_operator.stop_spark_runs(task.operator(), without)
-    remote_operator.stop_spark_runs(SimpleNamespace(retries=3), without)
+    task.pulled = None
+    task.stop_spark(task.context())
     assert fake.faults.calls == []

@@ -11,9 +11,8 @@ from google.api_core.exceptions import RetryError, ServiceUnavailable
 from dedup_clone.contract.errors import DeliveryRefused
 from dedup_clone.contract.records import from_json
 from dedup_clone.contract.spark_usage import SparkUsage
-from dedup_clone.orchestration.runners import cloud_calls, engine_dispatch, remote_operator
-from dedup_clone.orchestration.runners.remote_operator import stop_spark_runs
-from dedup_clone.orchestration.runners.runner_config import open_runner
+from dedup_clone.orchestration.runners import cloud_calls, dedup
+from dedup_clone.orchestration.runners.runner_config import open_runner, runner_config_of
 from dedup_clone.orchestration.runners.spark_run import SparkRunState, run_name
 from testkit.airflow import ProcessKilled, recreated
 from tests.contract.dataproc.airflow_simulator import STORED
@@ -69,7 +68,7 @@ def test_what_all_tries_of_a_cleared_task_started_is_stopped_when_the_publish_fa
     task.clear()
     task.deferral()
     assert [run.name for run in fake.state.active] == ["dc-worked-example-00000007-abc123-11"]
-    stop_spark_runs(task.operator(), task.context())
+    task.stop_spark(task.context())
     assert_nothing_is_at_work(fake)
 
 
@@ -82,7 +81,7 @@ def test_a_run_that_refused_every_delivery_fails_the_task_at_once(
     def refuse(services: object, attempt: str) -> None:
         raise DeliveryRefused("Every delivery was refused")
 
-    monkeypatch.setattr(engine_dispatch, "end_if_all_refused", refuse)
+    monkeypatch.setattr(dedup, "end_if_all_refused", refuse)
     done = simulate("serverless").run()
     assert (done.state, done.tries, done.error) == ("failed", 1, "Every delivery was refused")
     assert [run.name for run in fake.state.succeeded] == [FIRST]
@@ -106,13 +105,13 @@ def test_marking_the_task_stops_its_run(
         raise ProcessKilled
 
     with monkeypatch.context() as patch:
-        patch.setattr(operator, "_show", interrupted)
+        patch.setattr(dedup, "_show", interrupted)
         with pytest.raises(ProcessKilled):
             operator.execute(task.context())
     assert_nothing_is_at_work(fake)
     fake, task = fakes(runner, slowness=9, is_newer=is_newer), simulate(runner)
     task.deferral()
-    stop_spark_runs(task.operator(), task.context())
+    task.stop_spark(task.context())
     assert_nothing_is_at_work(fake)
 
 
@@ -128,7 +127,7 @@ def test_a_run_is_active_until_its_cancellation_is_done(
 ) -> None:
     fake, task = fakes(runner, slowness=9), simulate(runner)
     task.deferral()
-    run, service = fake.state.runs[FIRST], open_runner(task.operator().runner_config)
+    run, service = fake.state.runs[FIRST], open_runner(runner_config_of(task.setup))
     run.polls, words = 0, BATCH_STATES if runner == "serverless" else JOB_STATES
     for number, state in enumerate(states):
         if number == 3:
@@ -153,7 +152,7 @@ def test_a_run_that_is_cancelled_from_outside_fails_the_task_at_once(runner: str
 def test_a_run_that_takes_too_long_is_stopped(
     runner: str, fakes, simulate: Simulate, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(remote_operator, "DEFAULT_TIMEOUT", timedelta(0))
+    monkeypatch.setattr(dedup, "DEFAULT_TIMEOUT", timedelta(0))
     fake = fakes(runner, slowness=10_000)
     done = simulate(runner).run()
     assert (done.state, done.tries) == ("failed", 1)
@@ -179,7 +178,7 @@ def test_a_run_that_succeeds_before_the_task_can_stop_it_counts(runner: str, fak
     fakes(runner)
     task = simulate(runner)
     event = asyncio.run(task.run_trigger(recreated(task.deferral().trigger)))
-    assert task.operator().resume(task.context(), {**event.payload, "is_too_slow": True}) == FIRST
+    assert task.operator().execute(task.context(), {**event.payload, "is_too_slow": True}) == FIRST
 
 
 @pytest.mark.parametrize("runner", RUNNERS)
@@ -221,8 +220,7 @@ def test_the_providers_link_leads_to_the_run_while_the_task_waits(
     fakes(runner)
     task = simulate(runner)
     task.deferral()
-    (link,) = task.operator().operator_extra_links
-    assert link.name == name
+    (link,) = [link for link in task.operator().operator_extra_links if link.name == name]
     assert link._format_link(**task.xcoms[link.xcom_key]).endswith(address)
 
 

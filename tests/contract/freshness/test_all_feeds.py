@@ -30,8 +30,7 @@ from dedup_clone.state.store import ObjectStore
 from dedup_clone.warehouse.bigquery import Warehouse
 from dedup_clone.warehouse.materialized_views import MaterializedView
 from testkit.airflow import TaskApi
-from testkit.feed_on_stand_in import REPOSITORY
-from testkit.job_templates import SQL
+from testkit.feed_on_stand_in import REPOSITORY, SQL
 
 AWAY = ServiceUnavailable("away")  # type: ignore[no-untyped-call]  # Google's clients leave it untyped
 FEEDS = [f"crowd_{number}" for number in range(12)]

@@ -1,4 +1,4 @@
-"""Runner `bigquery_procedure` on the stand-in: the dedup task with its operator and trigger, and the shipped code."""
+"""Runner `bigquery_procedure` on the stand-in: the dedup step with its trigger, and the shipped code."""
 
 from __future__ import annotations
 
@@ -16,28 +16,13 @@ from dedup_clone.contract.errors import SparkRunFailed
 from dedup_clone.settings.spark_settings import Runner, SparkSettings, SparkSize
 from devstack.spark_archive import build_spark_code
 from testkit import runs
-from testkit.dag_tasks import let_spark_tasks_pull, let_tasks_use, setup_of
+from testkit.dag_tasks import let_steps_pull, let_tasks_use, setup_of
 from testkit.feed_on_stand_in import REPOSITORY, FeedOnStandIn, expected, row
 from tests.contract.dataproc.airflow_simulator import SimulatedRun
 from tests.contract.dataproc.fake.clients import connect_bigquery
 from tests.contract.new_feeds import new_feed
 
 pytestmark = pytest.mark.spark
-
-
-class ProcedureTask(SimulatedRun):
-    """The dedup task of a run on BigQuery's procedures for Spark."""
-
-    def __init__(self, setup: Any, request_uri: str) -> None:
-        super().__init__(setup)
-        make_operator = self.make_operator
-
-        def with_request() -> Any:
-            task = make_operator()
-            task.request_uri = request_uri
-            return task
-
-        self.make_operator = with_request
 
 
 @pytest.fixture
@@ -75,8 +60,8 @@ def test_a_snapshot_is_published_by_a_stored_procedure_for_spark(
     feed = FeedOnStandIn(setup.feed, *clients)
     run = runs.publish(feed, feed.land(7, [row(7, 1), row(7, 1), row(7, 2)])).until("resolve")
     let_tasks_use(feed, monkeypatch)
-    task = ProcedureTask(setup, run.plan.uri)
-    let_spark_tasks_pull(run.plan, monkeypatch)
+    task = SimulatedRun(setup)
+    let_steps_pull(run.plan, monkeypatch)
     task.run()
     assert task.state == "success", task.error
     assert run.finish_after("dedup").cluster_overlap == 0.0
@@ -85,9 +70,11 @@ def test_a_snapshot_is_published_by_a_stored_procedure_for_spark(
     (argument,) = feed.bigquery.get_routine(procedure.reference).arguments
     assert argument.name == "request"
 
-    failing = ProcedureTask(setup, "gs://state/absent.json")
+    failing = SimulatedRun(setup)
     failing.tries = 1
     failed = runs.publish(feed, feed.land(8, [row(8, 1)])).until("resolve")
-    let_spark_tasks_pull(failed.plan, monkeypatch)
-    with pytest.raises(SparkRunFailed, match=r"dedup of \[gs://state/absent.json\] failed, nothing was published"):
+    let_steps_pull(replace(failed.plan, folder_uri="gs://state/absent/"), monkeypatch)
+    with pytest.raises(
+        SparkRunFailed, match=r"dedup of \[gs://state/absent/attempt.json\] failed, nothing was published"
+    ):
         failing.run_try()

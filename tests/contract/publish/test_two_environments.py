@@ -9,7 +9,8 @@ from typing import Any
 from unittest.mock import patch
 
 import pytest
-from airflow.sdk.exceptions import AirflowFailException, TaskDeferred
+from airflow.providers.standard.triggers.temporal import TimeDeltaTrigger
+from airflow.sdk.exceptions import AirflowFailException
 from google.api_core.exceptions import Forbidden
 
 from dedup_clone.contract.errors import ConfigurationError, DedupCloneError, FeedHeldElsewhere
@@ -61,9 +62,7 @@ def test_the_other_environment_starts_nothing_and_ends_nothing(
     assert world.state.lease == before
     watch = Watch(other, airflow, monkeypatch)
     watch.mark(9)
-    with pytest.raises(TaskDeferred) as deferred:
-        watch.sensor.execute({})  # type: ignore[typeddict-item]
-    assert deferred.value.method_name == "resume_after_interval"
+    assert isinstance(watch.waits_for(), TimeDeltaTrigger)
     with pytest.raises(AirflowFailException, match=HELD):
         watch.register()
     assert len(world.state.deliveries("arrivals")) == 2

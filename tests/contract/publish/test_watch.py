@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 from datetime import timedelta
-from typing import Any
 
 import pytest
-from airflow.sdk.exceptions import TaskDeferred
 
 from dedup_clone.contract.errors import CheckFailed
 from testkit import runs
@@ -212,10 +210,7 @@ def test_while_a_delivery_waits_the_sensor_looks_again_soon(
 ) -> None:
     watch.mark(*marked)
     watch.register()
-    context: Any = {}
-    with pytest.raises(TaskDeferred) as deferred:
-        watch.sensor.execute(context)
-    assert deferred.value.trigger.serialize()[1]["limit_s"] == limit_s
+    assert watch.waits_for().serialize()[1]["limit_s"] == limit_s
 
 
 def test_watch_and_watchdog_leave_a_retired_feed_alone(

@@ -14,8 +14,8 @@ from airflow.sdk.exceptions import AirflowRuntimeError
 from dedup_clone.contract.errors import ConfigurationError
 from dedup_clone.freshness.feed_state import DagActivity
 from dedup_clone.orchestration.task_runtime import dag_run_is_running, environment_name
-from dedup_clone.orchestration.watch import delivery_sensor
-from dedup_clone.orchestration.watch.delivery_sensor import DeliveryTrigger
+from dedup_clone.orchestration.watch import notice_delivery
+from dedup_clone.orchestration.watch.notice_delivery import DeliveryTrigger
 from dedup_clone.orchestration.watchdog.feed_check import dag_activity
 from testkit.airflow import TaskApi
 
@@ -98,7 +98,7 @@ def test_the_triggers_of_all_feeds_share_their_clients(monkeypatch: pytest.Monke
     def open_bucket(connection: str, gcs_bucket: str) -> None:
         opened.append(gcs_bucket)
 
-    monkeypatch.setattr(delivery_sensor, "open_gcs_bucket", open_bucket)
+    monkeypatch.setattr(notice_delivery, "open_gcs_bucket", open_bucket)
     for number in range(5):
         trigger_of(f"feed_{number}", connection="of this test")._open()
     assert sorted(opened) == ["landing", "state"]
@@ -106,7 +106,7 @@ def test_the_triggers_of_all_feeds_share_their_clients(monkeypatch: pytest.Monke
 
 def test_triggers_list_side_by_side(monkeypatch: pytest.MonkeyPatch) -> None:
     landing = SlowLanding()
-    monkeypatch.setattr(delivery_sensor, "MAX_FIRST_DELAY_S", 0.0)
+    monkeypatch.setattr(notice_delivery, "MAX_FIRST_DELAY_S", 0.0)
     monkeypatch.setattr(DeliveryTrigger, "_open", lambda trigger: landing)
 
     async def first_event(number: int) -> str:

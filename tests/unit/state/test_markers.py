@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from dedup_clone.orchestration.watch.delivery_sensor import DeliveryTrigger
+from dedup_clone.orchestration.watch.notice_delivery import DeliveryTrigger
 from dedup_clone.state import arrivals
 from dedup_clone.state.arrivals import LandingWatch
 from tests.unit.state.conftest import FEED, Buckets

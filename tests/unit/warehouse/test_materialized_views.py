@@ -12,7 +12,7 @@ from google.cloud.bigquery.dataset import DatasetListItem
 from google.cloud.bigquery.table import TableListItem
 
 from dedup_clone.warehouse.bigquery import Warehouse
-from testkit.job_templates import SQL
+from testkit.feed_on_stand_in import SQL
 
 
 class Catalog:

@@ -3,42 +3,35 @@
 from __future__ import annotations
 
 import os
-from typing import Any
 
-from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOperator
+from airflow.providers.apache.spark.hooks.spark_submit import SparkSubmitHook
+from airflow.sdk.exceptions import AirflowException, AirflowFailException
 
-from dedup_clone.orchestration.runners.engine_dispatch import EngineDispatchMixin
 from dedup_clone.orchestration.runners.local_spark_conf import emulator_spark_conf, event_log_conf, local_spark_conf
-from dedup_clone.orchestration.setup import FeedSetup
+from dedup_clone.orchestration.step import FeedRun
 
 EVENTS_VARIABLE = "DEDUP_CLONE_SPARK_EVENTS"  # the URI of the folder for event logs
-
-LOCAL_RETRIES = 3
-
-
-class LocalSparkOperator(EngineDispatchMixin, SparkSubmitOperator):
-    """The dedup task of the local stack: runs spark-submit, or BigQuery jobs for an SQL engine."""
+MOST_TRIES = 4  # if a local process fails, it seldom succeeds later
 
 
-def local_spark_operator(setup: FeedSetup, *, task_id: str, request_uri: str, **kwargs: Any) -> LocalSparkOperator:
-    """The dedup task, which runs the job's source files against the storage emulator.
-
-    It is retried less often than other tasks: if a local process fails, it seldom succeeds later.
-    """
-    python_path = os.pathsep.join([str(setup.folders.plugins), str(setup.folders.spark_jobs)])
-    return LocalSparkOperator(
-        task_id=task_id,
-        setup=setup,
-        application=str(setup.folders.spark_jobs / "dedup_snapshot.py"),
-        application_args=["--request", request_uri],
-        conn_id=setup.deployment.spark_connection,
-        name=f"dedup {setup.feed.feed}",
+def run_local_spark(run: FeedRun) -> None:
+    """Runs the job's source files against the storage emulator, and returns when the job has succeeded."""
+    folders, deployment = run.setup.folders, run.setup.deployment
+    hook = SparkSubmitHook(
+        application_args=["--request", run.attempt.uri],
+        conn_id=deployment.spark_connection,
+        name=f"dedup {run.setup.feed.feed}",
         conf={
             **local_spark_conf(),
             **emulator_spark_conf(os.environ.get("STORAGE_EMULATOR_HOST", "")),
             **event_log_conf(os.environ.get(EVENTS_VARIABLE, "")),
         },
-        env_vars={"PYTHONPATH": python_path},
-        retries=LOCAL_RETRIES,
-        **kwargs,
+        env_vars={"PYTHONPATH": os.pathsep.join([str(folders.plugins), str(folders.spark_jobs)])},
     )
+    run.on_kill = hook.on_kill
+    try:
+        hook.submit(str(folders.spark_jobs / "dedup_snapshot.py"))
+    except AirflowException as error:
+        if run.try_number < MOST_TRIES:
+            raise
+        raise AirflowFailException(str(error)) from error

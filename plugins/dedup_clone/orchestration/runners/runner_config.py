@@ -36,22 +36,11 @@ class RunnerConfig:
     settings: str
 
 
-def runner_of(setup: FeedSetup) -> Runner:
-    """The feed's runner; the profile's when the feed names none."""
-    return setup.feed.runner or setup.deployment.runner
-
-
 def runner_config_of(setup: FeedSetup) -> RunnerConfig:
-    """The configuration of the feed's runner. Raises ConfigurationError when the profile lacks a setting for it."""
-    deployment, runner = setup.deployment, runner_of(setup)
-    missing = deployment.spark.missing_setting(runner)
-    if missing:
-        raise ConfigurationError(
-            f"Feed [{setup.feed.feed}] asks for runner [{runner}], which needs [spark.{missing}] in the profile: set "
-            f"it there, or select another runner."
-        )
+    """The configuration of the feed's runner."""
+    deployment = setup.deployment
     return RunnerConfig(
-        runner=runner.value,
+        runner=setup.runner.value,
         project=deployment.project,
         location=deployment.location,
         procedure=f"{deployment.project}.{deployment.dataset}.dedup_clone_{setup.feed.feed}",

@@ -1,4 +1,4 @@
-"""The sensor of the watch DAG: waits for a new marker, registers its delivery, and names the publish runs to start.
+"""The first step of the watch DAG: waits for a new marker, registers its delivery, and names the publish runs to start.
 
 The provider's sensors wait for one object name, and the marker of a re-delivery has the same name as before. So the
 trigger here lists the landing prefix every few seconds, and compares the markers with the registered deliveries.
@@ -15,14 +15,12 @@ from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
 from typing import Any
 
-from airflow.providers.standard.triggers.temporal import TimeDeltaTrigger
-from airflow.sdk import BaseOperator, Context
 from airflow.sdk.exceptions import AirflowFailException
 from airflow.triggers.base import BaseTrigger, TriggerEvent
 
 from dedup_clone.contract.delivery import Delivery
-from dedup_clone.orchestration.setup import FeedSetup
-from dedup_clone.orchestration.task_runtime import open_feed_services, open_gcs_bucket
+from dedup_clone.orchestration.step import FeedRun, NotYet
+from dedup_clone.orchestration.task_runtime import open_gcs_bucket
 from dedup_clone.orchestration.watch.publish_runs import (
     MAX_RUNS,
     deliveries_without_run,
@@ -50,106 +48,93 @@ NOT_IN_USE_INTERVAL = timedelta(minutes=5)
 MAX_RUNS_STARTED = 1000
 
 
-class DeliverySensor(BaseOperator):
-    """Returns arguments of TriggerDagRunOperator, one mapping for each publish run to start.
+def notice_delivery(run: FeedRun) -> list[dict[str, Any]]:
+    """Registers the deliveries that have arrived, and returns arguments of TriggerDagRunOperator, one for each run.
 
     Each new or waiting delivery that has no run yet gets its first one. If all have one, but the last run of the newest
-    did not publish it, a repeat is started as soon as it is due.
+    did not publish it, a repeat is started as soon as it is due. If there is no run to start, waits until a marker
+    arrives or a time limit has passed; after that, the next watch run goes on.
     """
+    services, setup = run.services, run.setup
+    current = services.current.read()
+    refusal = current.refusal(services.environment)
+    if current.retired or refusal:
+        return _not_in_use(run, refusal)
+    if run.event:
+        services.log(run.event["message"])
+    runs_to_start = _register(run)
+    if runs_to_start or run.event:
+        return runs_to_start
+    deployment, landing = setup.deployment, setup.feed.landing
+    trigger = DeliveryTrigger(
+        connection=deployment.google_cloud_connection,
+        landing_bucket=deployment.landing_bucket,
+        state_bucket=deployment.state_bucket,
+        feed=setup.feed.feed,
+        prefix=landing.prefix,
+        marker=landing.marker,
+        interval_s=deployment.notice_interval_s,
+        limit_s=BACKLOG_LIMIT_S if _backlog(services) else IDLE_LIMIT_S,
+    )
+    raise NotYet("for a marker", trigger)
 
-    def __init__(self, *, setup: FeedSetup, **kwargs: Any) -> None:
-        super().__init__(**kwargs)
-        self.setup = setup
 
-    def execute(self, context: Context) -> list[dict[str, Any]]:
-        """Registers the deliveries that have arrived. If there is no run to start, defers.
+def _not_in_use(run: FeedRun, refusal: str | None) -> list[dict[str, Any]]:
+    """Waits if the feed is retired or another environment publishes it, and registers nothing.
 
-        It resumes when a marker arrives or a time limit has passed. If the feed is retired, or another environment
-        publishes it, registers nothing and defers for NOT_IN_USE_INTERVAL.
-        """
-        services = open_feed_services(self.setup)
-        current = services.current.read()
-        if current.retired or current.refusal(services.environment):
-            self.log.info("feed=%s is retired or another environment's: registers nothing", self.setup.feed.feed)
-            self.defer(trigger=TimeDeltaTrigger(NOT_IN_USE_INTERVAL), method_name="resume_after_interval")
-        runs_to_start = self._register(services)
-        if runs_to_start:
-            return runs_to_start
-        deployment, landing = self.setup.deployment, self.setup.feed.landing
-        self.defer(
-            trigger=DeliveryTrigger(
-                connection=deployment.google_cloud_connection,
-                landing_bucket=deployment.landing_bucket,
-                state_bucket=deployment.state_bucket,
-                feed=self.setup.feed.feed,
-                prefix=landing.prefix,
-                marker=landing.marker,
-                interval_s=deployment.notice_interval_s,
-                limit_s=BACKLOG_LIMIT_S if _backlog(services) else IDLE_LIMIT_S,
-            ),
-            method_name="register_deliveries",
-        )
+    After the wait, a run of a feed that another environment publishes fails, so that people see it. A delivery that
+    this one registered would not be new to the other, whose trigger would wait on.
+    """
+    if not run.event:
+        raise NotYet("the feed is retired or another environment's: registers nothing", NOT_IN_USE_INTERVAL)
+    if refusal:
+        raise AirflowFailException(refusal)
+    return []
 
-    def register_deliveries(self, context: Context, event: dict[str, Any]) -> list[dict[str, Any]]:
-        """Called when the trigger found a new marker, or when its time limit has passed."""
-        self.log.info("feed=%s %s", self.setup.feed.feed, event["message"])
-        return self._register(open_feed_services(self.setup))
 
-    def resume_after_interval(self, context: Context, event: object = None) -> list[dict[str, Any]]:
-        """Called after NOT_IN_USE_INTERVAL: the feed may be in use here by now."""
-        return self._register(open_feed_services(self.setup))
+def _register(run: FeedRun) -> list[dict[str, Any]]:
+    """Registers the deliveries of all new markers, and returns the arguments of the publish runs to start.
 
-    def _register(self, services: Services) -> list[dict[str, Any]]:
-        """Registers the deliveries of all new markers, and returns the arguments of the publish runs to start.
-
-        New invalid markers are recorded and logged. Does nothing if the feed is retired. If another environment
-        publishes the feed, the run fails, so that people see it; a delivery that this one registered would not be new
-        to the other, whose trigger would wait on.
-        """
-        current = services.current.read()
-        if current.retired:
-            return []
-        if refusal := current.refusal(services.environment):
-            raise AirflowFailException(refusal)
-        listing = services.landing.list_markers()
-        for invalid in services.arrivals.record_invalid(listing.invalid):
-            services.log(invalid.text, level=logging.WARNING)
-        new_markers = services.arrivals.unregistered(listing.markers)
-        for marker in new_markers:
-            services.arrivals.register(services.landing, marker)
-            services.log(
-                f"registered delivery [{marker.delivery.name}], arrived {marker.created_at:%Y-%m-%d %H:%M:%S} UTC",
-                snapshot_id=marker.delivery.snapshot_id,
-            )
-        waiting = _backlog(services)
-        newest = sorted({*(m.delivery for m in new_markers), *waiting})[-MAX_RUNS_STARTED:]
-        without_run = deliveries_without_run(self.setup.dag_id("publish"), newest)
-        runs = {publish_run_id(delivery): delivery for delivery in without_run}
-        if not runs:
-            runs = self._due_repeat(services, waiting)
-        return [
-            {
-                "trigger_run_id": run_id,
-                "conf": {
-                    "snapshot_id": str(delivery.snapshot_id),
-                    "marker_generation": str(delivery.marker_generation),
-                    "reason": "a delivery arrived",  # Airflow starts no run without one; the ledger has those of people
-                },
-            }
-            for run_id, delivery in runs.items()
-        ]
-
-    def _due_repeat(self, services: Services, waiting: tuple[Delivery, ...]) -> dict[str, Delivery]:
-        """The delivery whose run is to be repeated, by the next run's id; empty if no repeat is due."""
-        failed = find_failed_publish(services, self.setup.dag_id("publish"), waiting)
-        if failed is None or failed.repeat_at is None or services.now() < failed.repeat_at:
-            return {}
+    New invalid markers are recorded and logged.
+    """
+    services, publish_dag = run.services, run.setup.dag_id("publish")
+    listing = services.landing.list_markers()
+    for invalid in services.arrivals.record_invalid(listing.invalid):
+        services.log(invalid.text, level=logging.WARNING)
+    new_markers = services.arrivals.unregistered(listing.markers)
+    for marker in new_markers:
+        services.arrivals.register(services.landing, marker)
         services.log(
-            f"run [{failed.run_id}] ended and delivery [{failed.delivery.name}] waits: starts run {failed.number + 1} "
-            f"of at most {MAX_RUNS}",
-            snapshot_id=failed.delivery.snapshot_id,
+            f"registered delivery [{marker.delivery.name}], arrived {marker.created_at:%Y-%m-%d %H:%M:%S} UTC",
+            snapshot_id=marker.delivery.snapshot_id,
         )
-        return {publish_run_id(failed.delivery, failed.number + 1): failed.delivery}
+    waiting = _backlog(services)
+    newest = sorted({*(m.delivery for m in new_markers), *waiting})[-MAX_RUNS_STARTED:]
+    runs = {publish_run_id(delivery): delivery for delivery in deliveries_without_run(publish_dag, newest)}
+    return [
+        {
+            "trigger_run_id": run_id,
+            "conf": {
+                "snapshot_id": str(delivery.snapshot_id),
+                "marker_generation": str(delivery.marker_generation),
+                "reason": "a delivery arrived",  # Airflow starts no run without one; the ledger has those of people
+            },
+        }
+        for run_id, delivery in (runs or _due_repeat(services, publish_dag, waiting)).items()
+    ]
+
+
+def _due_repeat(services: Services, publish_dag: str, waiting: tuple[Delivery, ...]) -> dict[str, Delivery]:
+    """The delivery whose run is to be repeated, by the next run's id; empty if no repeat is due."""
+    failed = find_failed_publish(services, publish_dag, waiting)
+    if failed is None or failed.repeat_at is None or services.now() < failed.repeat_at:
+        return {}
+    services.log(
+        f"run [{failed.run_id}] ended and delivery [{failed.delivery.name}] waits: starts run {failed.number + 1} "
+        f"of at most {MAX_RUNS}",
+        snapshot_id=failed.delivery.snapshot_id,
+    )
+    return {publish_run_id(failed.delivery, failed.number + 1): failed.delivery}
 
 
 def _backlog(services: Services) -> tuple[Delivery, ...]:

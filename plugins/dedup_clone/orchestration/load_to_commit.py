@@ -1,0 +1,182 @@
+"""The tasks from load to commit, which publish, rollback, bootstrap, rebuild and erase share."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import timedelta
+from functools import partial
+from typing import Any
+
+from airflow.providers.google.cloud.links.bigquery import BigQueryJobDetailLink
+from airflow.providers.standard.exceptions import HITLRejectException
+from airflow.sdk import Context, TriggerRule
+from airflow.sdk.exceptions import AirflowFailException
+
+from dedup_clone.checks.check_result import require_no_failure
+from dedup_clone.contract.records import to_plain
+from dedup_clone.orchestration.forms import AskOnceOperator
+from dedup_clone.orchestration.jobs import load_staging, swap_target
+from dedup_clone.orchestration.runners.dedup import stop_spark_runs
+from dedup_clone.orchestration.setup import FeedSetup
+from dedup_clone.orchestration.step import FeedRun, NotYet, Step
+from dedup_clone.orchestration.target_asset import event_extra, target_asset
+from dedup_clone.orchestration.watchdog.feed_check import refresh_verdict
+from dedup_clone.publish.approval import approval_text, end_approval_wait
+from dedup_clone.publish.check import check_before_swap, reason_to_wait
+from dedup_clone.publish.commit import commit_attempt
+from dedup_clone.publish.prune import prune
+from dedup_clone.publish.records.attempt_records import find_check_results
+from dedup_clone.publish.records.best_effort import best_effort, try_read
+from dedup_clone.publish.recovery import commit_or_discard
+
+CHECK_TASK, APPROVE_TASK = "check_staging", "approve_accepted"
+STREAMED_ROWS_INTERVAL = timedelta(seconds=30)  # how often the streaming buffers are looked at
+EVIDENCE = "evidence"  # XCom key of a Markdown text that shows the failed checks to the person who approves
+
+
+@dataclass(frozen=True)
+class PublishSteps:
+    """The first and the last task from load to commit, and the task that runs when one of them failed.
+
+    A DAG puts its own tasks before `load` and after `commit`. Its tasks that acquire the lease, or run under it, also
+    become upstream tasks of `on_failure`, so that the lease is released when one of them fails.
+    """
+
+    load: Step
+    commit: Step
+    on_failure: Step
+
+
+def load_to_commit(
+    setup: FeedSetup, *, before_swap: Callable[[FeedRun], None] = lambda run: None, with_approval: bool = False
+) -> PublishSteps:
+    """Makes the tasks from load to commit, which are numbered here as in the publish DAG.
+
+    `before_swap`: raises if target must not be swapped. `with_approval`: whether the run waits for a person if an
+    accepted check failed.
+    """
+    # -- 3 load ------ in: manifest's files     runs: BigQuery  out: staging rows; deferred; safe to retry
+    load = Step(task_id="load_staging", setup=setup, run=load_staging, links=[BigQueryJobDetailLink])
+
+    # -- 4 check ----- in: staging, manifest    runs: worker    out: parameters of the swap and check results, in state
+    check = Step(task_id=CHECK_TASK, setup=setup, run=check_and_ask if with_approval else check_staging)
+
+    # -- 5 approve --- in: accepted failures    runs: a person  out: approved; skipped when no accepted check failed
+    if with_approval:
+        approve = ApproveAcceptedOperator(
+            task_id=APPROVE_TASK,
+            setup=setup,
+            subject=f"Publish {setup.feed.feed} although checks failed?",
+            response_timeout=timedelta(hours=1),
+            retry_delay=timedelta(seconds=1),
+        )
+
+    # -- 6 swap ------ in: staging as checked   runs: BigQuery  out: target, in one statement; deferred; safe to retry
+    swap = Step(
+        task_id="swap_target",
+        setup=setup,
+        run=partial(swap_target, before=before_swap),
+        links=[BigQueryJobDetailLink],
+        # The approval is often skipped, so the swap requires one upstream success and no upstream failure.
+        trigger_rule=TriggerRule.NONE_FAILED_MIN_ONE_SUCCESS if with_approval else TriggerRule.ALL_SUCCESS,
+    )
+
+    # -- 7 commit ---- in: target               runs: worker    out: ledger record, CURRENT, Asset event
+    commit = Step(task_id="commit_generation", setup=setup, run=commit_generation, outlets=[target_asset(setup)])
+
+    # -- on failure -- in: lease, target        runs: worker    out: committed when the swap happened, else discarded
+    on_failure = Step(
+        task_id="reconcile_failure", setup=setup, run=reconcile_failure, trigger_rule=TriggerRule.ONE_FAILED
+    )
+
+    load >> check >> swap >> commit
+    [load, check, swap, commit] >> on_failure
+    if with_approval:
+        check >> approve >> [swap, on_failure]
+    return PublishSteps(load, commit, on_failure)
+
+
+def check_staging(run: FeedRun) -> None:
+    """Runs the checks before the swap, and stores its parameters. Fails if a check fails that is not accepted.
+
+    Waits while staging or target has rows in a streaming buffer, and the freshness SLA leaves time.
+    """
+    if reason := reason_to_wait(run.services, run.attempt):
+        raise NotYet(f"BigQuery has not flushed the streaming buffer: {reason}", STREAMED_ROWS_INTERVAL)
+    check_before_swap(run.services, run.attempt)
+
+
+def check_and_ask(run: FeedRun) -> None:
+    """As `check_staging`. If no accepted check failed, skips the approval, so that Airflow starts no worker for it."""
+    check_staging(run)
+    evidence = approval_text(run.services, run.attempt)
+    if evidence is None:
+        run.skip([APPROVE_TASK])
+    else:
+        run.context["ti"].xcom_push(key=EVIDENCE, value=evidence)
+
+
+def commit_generation(run: FeedRun) -> dict[str, Any]:
+    """Commits the attempt and returns its ledger record, which the Asset event summarizes.
+
+    Fails when a check after the swap failed; the generation is committed even then.
+    """
+    services = run.services
+    record, results_after = commit_attempt(services, run.attempt_id)
+    with best_effort(services, "the Asset event does not say what was published"):
+        results_before = find_check_results(services, record.attempt, "before")
+        results = [results_after] if results_before is None else [results_before, results_after]
+        run.context["outlet_events"][target_asset(run.setup)].extra = event_extra(run.setup, record, results)
+    refresh_verdict(run.setup)
+    require_no_failure(results_after, "Target holds the new generation, which is committed.")
+    return to_plain(record)  # type: ignore[no-any-return]
+
+
+def reconcile_failure(run: FeedRun) -> None:
+    """Stops Spark. If the run holds the lease, commits its attempt or, if no swap happened, discards it."""
+    services = run.services
+    stop_spark_runs(run)  # Spark must not write files after the attempt's files are deleted
+    current = services.current.read()
+    intent = None if current.refusal(services.environment) else current.intent  # another one's run may have this id
+    if intent is None or not intent.is_of(dag_id=run.dag_id, run_id=run.run_id):
+        services.log("this run does not hold the lease: nothing to reconcile")
+    else:
+        commit_or_discard(services, intent)
+    refresh_verdict(run.setup)
+
+
+def prune_state(run: FeedRun) -> list[str]:
+    """Prunes the feed's state; returns the deleted folders. A failure is only logged: a later run prunes the rest."""
+    services = run.services
+    return try_read(services, "nothing is pruned until the next publish", lambda: prune(services)) or []
+
+
+class ApproveAcceptedOperator(AskOnceOperator):
+    """Waits until a person approves the swap in spite of the accepted checks that failed.
+
+    While the task waits, another run may take over the lease. After that an approval is too late, and the task fails.
+    After a rejection, too, the task fails without a retry.
+    """
+
+    def __init__(self, *, setup: FeedSetup, **kwargs: Any) -> None:
+        body = "{{ ti.xcom_pull(task_ids='" + CHECK_TASK + "', key='" + EVIDENCE + "') }}"
+        super().__init__(body=body, fail_on_reject=True, **kwargs)
+        self.setup = setup
+
+    def execute(self, context: Context) -> Any:
+        run = FeedRun(self.setup, context)
+        # If an earlier try asked already, another run may have taken the lease over: no further retry helps then.
+        run.services.current.require_intent(run.attempt_id)
+        run.services.current.begin_approval_wait(run.attempt_id)
+        refresh_verdict(self.setup)  # which says that the run waits
+        return super().execute(context)
+
+    def execute_complete(self, context: Context, event: dict[str, Any]) -> Any:
+        try:
+            answer = super().execute_complete(context, event)
+        except HITLRejectException as error:
+            raise AirflowFailException(str(error)) from error
+        run = FeedRun(self.setup, context)
+        end_approval_wait(run.services, run.attempt)
+        return answer

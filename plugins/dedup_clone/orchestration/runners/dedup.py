@@ -1,0 +1,234 @@
+"""The dedup step: makes the attempt's candidate, with BigQuery jobs for an SQL engine, else with Spark.
+
+For Spark it attaches to a run or starts one, waits, and reports the outcome. Each try starts a run of its own name,
+unless it finds an earlier try's run at work. A second run of an attempt is harmless, because only one can create the
+candidate (docs/adr/0002), so nothing else is done to prevent one.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from dataclasses import asdict
+from datetime import timedelta
+from typing import Any
+
+from airflow.providers.google.cloud.links.bigquery import BigQueryJobDetailLink
+from airflow.providers.google.cloud.links.dataproc import DataprocBatchLink, DataprocJobLink
+from airflow.sdk.exceptions import AirflowFailException
+
+from dedup_clone.contract.errors import SparkRunFailed, SparkUnavailable
+from dedup_clone.contract.records import to_json
+from dedup_clone.contract.spark_usage import SparkUsage
+from dedup_clone.engines.dedup_in_bigquery import dedup_in_bigquery
+from dedup_clone.orchestration.lineage import landing_dataset, state_dataset, table_dataset
+from dedup_clone.orchestration.runners.local import run_local_spark
+from dedup_clone.orchestration.runners.runner_config import (
+    open_runner,
+    read_spark_code,
+    runner_config_of,
+)
+from dedup_clone.orchestration.runners.sizing import size_run, spark_properties
+from dedup_clone.orchestration.runners.spark_run import SparkJobSpec, SparkRun, SparkRunner, SparkRunState, run_name
+from dedup_clone.orchestration.runners.spark_run_trigger import SparkRunTrigger
+from dedup_clone.orchestration.runners.workload import read_workload
+from dedup_clone.orchestration.setup import FeedSetup
+from dedup_clone.orchestration.step import FeedRun, NotYet, Step
+from dedup_clone.publish.records.best_effort import best_effort
+from dedup_clone.publish.records.held_deliveries import is_reused
+from dedup_clone.publish.recovery import end_if_all_refused
+from dedup_clone.settings.spark_settings import Runner
+
+DEFAULT_TIMEOUT = timedelta(hours=1)
+# The service stops a run that no task watches so much later than the task would. Batches have at least ten minutes.
+TTL_MARGIN_S = 600
+MOST_RUNS = 4  # of an attempt that may fail, because machines can be lost
+_LINKS = {
+    Runner.SERVERLESS: DataprocBatchLink,
+    Runner.CLUSTER: DataprocJobLink,
+    Runner.BIGQUERY_PROCEDURE: BigQueryJobDetailLink,
+}
+
+
+def dedup_step(setup: FeedSetup, task_id: str) -> Step:
+    return Step(task_id=task_id, setup=setup, run=dedup, links=_LINKS.values())
+
+
+def dedup(run: FeedRun) -> str:
+    """Makes the candidate, unless an earlier attempt has. Returns the name of the Spark run, if there is one.
+
+    Fails for good if every delivery was refused.
+    """
+    services, attempt = run.services, run.attempt
+    # If the attempt of an SQL engine fails, the object that is written here tells the watch DAG that the attempt may
+    # have read rows (watch/publish_runs.py).
+    services.store.create(services.layout.dedup_started(attempt.id), "")
+    _set_lineage(run)
+    name = ""
+    if is_reused(services, attempt.id):
+        services.log("an earlier attempt has deduplicated the same: nothing is left to do")
+    elif not attempt.engine.runs_spark:
+        dedup_in_bigquery(services, attempt.id)
+    elif run.setup.runner is Runner.LOCAL:
+        run_local_spark(run)
+    else:
+        name = _run_spark(run, open_runner(runner_config_of(run.setup)))
+    end_if_all_refused(services, attempt.id)
+    return name
+
+
+def stop_spark_runs(run: FeedRun) -> None:
+    """Cancels all Spark runs that the tries of the dedup step can have started."""
+    if run.setup.runner is Runner.LOCAL or not run.has_attempt:
+        return
+    # The record is gone if another run has discarded the attempt. Its Spark run may still be at work.
+    attempt = run.services.manifests.find_attempt(run.attempt_id)
+    if attempt is not None and (attempt.restores is not None or not attempt.engine.runs_spark):
+        return
+    runner, task = open_runner(runner_config_of(run.setup)), run.context["task"]
+    # All tasks have as many retries. Airflow counts tries on when a task is cleared, and gives it as many again.
+    tries = ((task.retries or 0) + 1) * ((run.context["dag_run"].clear_number or 0) + 1)
+    for number in range(1, tries + 1):
+        runner.cancel(_name(run, number))
+
+
+def _set_lineage(run: FeedRun) -> None:
+    """Only a publish reads landing. State is named as output only."""
+    setup, is_publish = run.setup, run.dag_id == run.setup.dag_id("publish")
+    output = state_dataset(setup) if run.attempt.engine.runs_spark else table_dataset(setup, setup.names.incoming_table)
+    run.reads_and_writes([landing_dataset(setup)] if is_publish else [], [output])
+
+
+def _run_spark(run: FeedRun, runner: SparkRunner) -> str:
+    """Returns the name of a run that has succeeded. Raises NotYet until the run has ended or is too slow.
+
+    Raises AirflowFailException if no retry can help.
+    """
+    name = run.event["name"] if run.event else _attach_or_start(run, runner)
+    run.on_kill = lambda: runner.cancel(name)
+    found = runner.get_run(name)
+    if found is not None:
+        _show(run, found)
+        if found.state.is_finished:
+            return _finish(run, runner, found)
+    timeout_s = _timeout_s(run)
+    if run.event and run.event["is_too_slow"]:
+        runner.cancel(name)
+        raise AirflowFailException(
+            f"Spark was not done within {timeout_s / 60:.0f} minutes (stopped: {name}). Raise "
+            f"[spark.max_executors] or lower [spark.target_minutes] in the feed, then clear the run."
+        )
+    if found is None:
+        raise SparkUnavailable(f"Spark run [{name}] cannot be seen: the task tries again by itself.")
+    trigger = SparkRunTrigger(
+        asdict(runner_config_of(run.setup)),
+        name,
+        poll_s=run.setup.deployment.job_poll_interval_s,
+        timeout_at=time.time() + timeout_s,
+    )
+    raise NotYet(f"Spark run {name} is at work", trigger)
+
+
+def _attach_or_start(run: FeedRun, runner: SparkRunner) -> str:
+    """The name of an earlier try's run that is active or succeeded, else of this try's own, which is started."""
+    usable = (SparkRunState.ACTIVE, SparkRunState.SUCCEEDED)
+    found = [earlier for earlier in _earlier_runs(run, runner) if earlier.state in usable]
+    if found:
+        run.services.log(f"attaches to Spark run {found[-1].name}, which is {found[-1].state}")
+        return found[-1].name
+    name = _name(run, run.try_number)
+    run.on_kill = lambda: runner.cancel(name)
+    runner.submit(name, _job_spec(run))
+    return name
+
+
+def _finish(run: FeedRun, runner: SparkRunner, ended: SparkRun) -> str:
+    """Returns the name of a run that succeeded. Raises SparkRunFailed or AirflowFailException for any other run."""
+    _save_usage(run, ended)
+    if ended.state is SparkRunState.SUCCEEDED:
+        run.services.log(f"Spark run {ended.name} succeeded")
+        return ended.name
+    reason = f"{ended.message or 'no reason given'}. Its log: {ended.log}"
+    # A run of an earlier try may have been cancelled because that try was cleared.
+    if ended.state is SparkRunState.CANCELLED and ended.name == _name(run, run.try_number):
+        raise AirflowFailException(
+            f"Spark run [{ended.name}] was cancelled from outside; nothing was published. Clear the run from its "
+            f"first task to try again. Reason: {reason}"
+        )
+    earlier = _earlier_runs(run, runner)
+    failed = {ended.name, *(each.name for each in earlier if each.state is SparkRunState.FAILED)}
+    if len(failed) >= MOST_RUNS:
+        raise AirflowFailException(
+            f"Spark run [{ended.name}] failed. [{len(failed)}] runs of this attempt have: remove the cause, then "
+            f"clear the run from its first task. Reason: {reason}"
+        )
+    raise SparkRunFailed(f"Spark run [{ended.name}] failed; the task tries again by itself. Reason: {reason}")
+
+
+def _name(run: FeedRun, try_number: int) -> str:
+    return run_name(run.setup.feed.feed, run.attempt_id, try_number)
+
+
+def _earlier_runs(run: FeedRun, runner: SparkRunner) -> list[SparkRun]:
+    """The runs that earlier tries started, also those from before the task was cleared."""
+    runs = [runner.get_run(_name(run, number)) for number in range(1, run.try_number)]
+    return [found for found in runs if found is not None]
+
+
+def _job_spec(run: FeedRun) -> SparkJobSpec:
+    services, attempt, feed, spark = run.services, run.attempt, run.setup.feed, run.setup.deployment.spark
+    code = read_spark_code(run.setup.folders.spark_code)
+    size = size_run(read_workload(services, attempt.id), feed.spark, run.setup.runner)
+    sla, is_late = feed.freshness.sla_minutes, size.expected_minutes > feed.freshness.sla_minutes
+    warning = f"; the job alone takes longer than [freshness.sla_minutes], which is {sla}" if is_late else ""
+    services.log(
+        f"Spark gets {size.summary}{warning}",
+        snapshot_id=attempt.snapshot_id,
+        generation=attempt.generation,
+        level=logging.WARNING if is_late else logging.INFO,
+    )
+    return SparkJobSpec(
+        request_uri=attempt.uri,
+        main_uri=code.main_uri,
+        archive_uri=code.archive_uri,
+        properties=spark_properties(size, feed.spark),
+        labels={
+            **spark.labels,
+            "dedup_clone_feed": feed.feed,
+            "dedup_clone_step": "dedup",
+            "dedup_clone_attempt": attempt.id,
+        },
+        ttl_s=int(_timeout_s(run)) + TTL_MARGIN_S,
+    )
+
+
+def _save_usage(run: FeedRun, ended: SparkRun) -> None:
+    """Stores what the run used, and adds what the attempt's earlier runs did; its ledger record prices it."""
+    services, attempt, feed = run.services, run.attempt_id, run.setup.feed
+    prices, name = run.setup.deployment.spark, services.layout.spark_usage(attempt)
+    with best_effort(services, f"the cost of Spark run [{ended.name}] is missing in the ledger"):
+        size = size_run(read_workload(services, attempt), feed.spark, run.setup.runner)
+        vcpus = size.cores + feed.spark.driver_cores
+        usage = SparkUsage(
+            ended.name, ended.dcu_hours, vcpus, prices.usd_per_dcu_hour, prices.usd_per_vcpu_hour, ended.lasted_s
+        )
+        earlier = services.store.read_record(SparkUsage, name)
+        services.store.put(name, to_json(usage.after(earlier)))
+
+
+def _show(run: FeedRun, found: SparkRun) -> None:
+    """Links the task's page to the run, and logs where the run's log is."""
+    deployment = run.setup.deployment
+    values: dict[str, Any] = {  # each link takes what it needs
+        "project_id": deployment.project,
+        "region": deployment.spark.region,
+        "location": deployment.location,
+        "batch_id": found.name,
+        "job_id": found.name,
+    }
+    run.link(_LINKS[run.setup.runner], **values)
+    run.services.log(f"the log of Spark run {found.name}: {found.log}")
+
+
+def _timeout_s(run: FeedRun) -> float:
+    return (run.timeout or DEFAULT_TIMEOUT).total_seconds()

@@ -1,0 +1,155 @@
+"""The operator of all tasks of a feed: a step calls a function that may be repeated at any time, and may say "not yet".
+
+The function gets a FeedRun. A step of one feed's DAG is made with that feed's setup.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from datetime import timedelta
+from functools import cached_property
+from typing import Any
+
+from airflow.providers.google.cloud.links.base import BaseGoogleLink
+from airflow.providers.standard.triggers.temporal import TimeDeltaTrigger
+from airflow.sdk import BaseOperator, Context
+from airflow.sdk.bases.skipmixin import SkipMixin
+from airflow.triggers.base import BaseTrigger
+
+from dedup_clone.contract.attempt import Attempt
+from dedup_clone.orchestration.lineage import LineageDataset, operator_lineage
+from dedup_clone.orchestration.setup import FeedSetup
+from dedup_clone.orchestration.task_runtime import (
+    find_attempt_id,
+    open_feed_services,
+    pull_attempt,
+    pull_attempt_id,
+)
+from dedup_clone.publish.services import Services
+
+RETURN_VALUE = "return_value"  # the XCom key of a task's result
+
+
+class NotYet(Exception):
+    """Raised by a step's function that must wait. The step defers, and calls the function again when `trigger` fires.
+
+    `trigger`: or the time after which the function is called again. A wait costs the task no try.
+    """
+
+    def __init__(self, reason: str, trigger: BaseTrigger | timedelta) -> None:
+        super().__init__(f"waits: {reason}")
+        self.trigger = TimeDeltaTrigger(trigger) if isinstance(trigger, timedelta) else trigger
+
+
+class FeedRun:
+    """A DAG run of a feed as one of its steps sees it.
+
+    `event`: what the trigger that the step waited for has fired with; None if the step has not waited. `on_kill`:
+    called if Airflow ends the process of the step; a function that starts work elsewhere sets it.
+    """
+
+    def __init__(self, setup: FeedSetup, context: Context, event: Any = None) -> None:
+        self.setup = setup
+        self.context = context
+        self.event = event
+        self.on_kill: Callable[[], None] = lambda: None
+        self.lineage: tuple[list[LineageDataset], list[LineageDataset]] = ([], [])
+
+    @cached_property
+    def services(self) -> Services:
+        return open_feed_services(self.setup)
+
+    @cached_property
+    def attempt(self) -> Attempt:
+        """The attempt that the run's resolve task made."""
+        return pull_attempt(self.context, self.services)
+
+    @property
+    def attempt_id(self) -> str:
+        return pull_attempt_id(self.context)
+
+    @property
+    def has_attempt(self) -> bool:
+        """Whether the run's resolve task has made an attempt."""
+        return find_attempt_id(self.context) is not None
+
+    @property
+    def form(self) -> dict[str, Any]:
+        """The filled form."""
+        return self.context["params"]
+
+    @property
+    def dag_id(self) -> str:
+        return self.context["dag_run"].dag_id
+
+    @property
+    def run_id(self) -> str:
+        return self.context["dag_run"].run_id
+
+    @property
+    def try_number(self) -> int:
+        return self.context["ti"].try_number
+
+    @property
+    def timeout(self) -> timedelta | None:
+        """How long the step may take."""
+        return self.context["task"].execution_timeout
+
+    def result_of(self, task_id: str) -> Any:
+        """What another task of the run returned."""
+        return self.context["ti"].xcom_pull(task_ids=task_id)
+
+    def skip(self, task_ids: Iterable[str], result: Any = None) -> None:
+        """Ends the step, with this result, and skips the tasks."""
+        # Airflow stores no result of a task that skips others.
+        self.context["ti"].xcom_push(key=RETURN_VALUE, value=result)
+        task: Any = self.context["task"]
+        task.skip(self.context["ti"], [task.dag.get_task(task_id) for task_id in task_ids])
+
+    def link(self, link: type[BaseGoogleLink], **values: Any) -> None:
+        """Leads from the task's page to `link`, which must be one of the step's links."""
+        link.persist(self.context, **values)
+
+    def reads_and_writes(self, inputs: list[LineageDataset], outputs: list[LineageDataset]) -> None:
+        """Names the data that the step has read and written, for OpenLineage."""
+        self.lineage = (inputs, outputs)
+
+
+class Step(BaseOperator, SkipMixin):
+    """Calls `run`, which can be repeated: after a retry, and after each trigger that it waited for.
+
+    `links`: the kinds of links from the task's page that `run` may set.
+    """
+
+    inherits_from_skipmixin = True
+
+    def __init__(
+        self,
+        *,
+        setup: FeedSetup,
+        run: Callable[[FeedRun], Any],
+        links: Iterable[type[BaseGoogleLink]] = (),
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(**kwargs)
+        self.setup = setup
+        self.run_step = run
+        self.operator_extra_links = tuple(link() for link in links)
+        self.feed_run: FeedRun | None = None
+
+    def execute(self, context: Context, event: Any = None) -> Any:
+        self.feed_run = FeedRun(self.setup, context, event)
+        try:
+            return self.run_step(self.feed_run)
+        except NotYet as wait:
+            self.log.info("%s", wait)
+            self.defer(trigger=wait.trigger, method_name="execute")
+
+    def on_kill(self) -> None:
+        if self.feed_run:
+            self.feed_run.on_kill()
+
+    def get_openlineage_facets_on_complete(self, task_instance: Any) -> Any:
+        """Called by Airflow's OpenLineage provider."""
+        inputs, outputs = self.feed_run.lineage if self.feed_run else ([], [])
+        return operator_lineage(inputs, outputs) if inputs or outputs else None
