@@ -19,7 +19,8 @@ from pathlib import Path
 
 from airflow.sdk import DAG, task
 
-from dedup_clone.orchestration.setup import TAG, find_folders
+from dedup_clone.orchestration.dag_factory import TAG
+from dedup_clone.orchestration.setup import find_folders
 from dedup_clone.orchestration.watchdog.all_feeds import check_all_feeds, first_valid_setup
 from dedup_clone.orchestration.watchdog.feed_check import check_interval
 from dedup_clone.orchestration.watchdog.reporting import load_waiting_rows

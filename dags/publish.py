@@ -17,27 +17,24 @@ unless a check failed whose failure the run accepts.
 
 from __future__ import annotations
 
-from pathlib import Path
-
 from airflow.sdk import DAG
 
 from dedup_clone.orchestration import publish as operation
+from dedup_clone.orchestration.dag_factory import build_dags, feed_dag
 from dedup_clone.orchestration.load_to_commit import load_to_commit, prune_state
 from dedup_clone.orchestration.runners.dedup import dedup_step
-from dedup_clone.orchestration.setup import TAG, FeedSetup, build_dags, feed_dag_arguments
+from dedup_clone.orchestration.setup import FeedSetup
 from dedup_clone.orchestration.step import Step
 
 
 def publish(setup: FeedSetup) -> DAG:
-    with DAG(
-        setup.dag_id("publish"),
+    with feed_dag(
+        setup,
+        "publish",
+        __doc__,
         description=f"Publishes {setup.feed.feed}: {setup.feed.description}",
-        schedule=None,
         max_active_runs=operation.MAX_ACTIVE_RUNS,
-        doc_md=__doc__,
-        tags=[TAG, setup.feed.feed, "publish"],
         params=operation.params(setup.feed),
-        **feed_dag_arguments(setup),
     ) as dag:
         # -- 1 resolve --- in: parameters, state   runs: worker    out: the attempt (lease acquired)
         resolve = Step(task_id="resolve_publish", setup=setup, run=operation.resolve_publish)
@@ -57,4 +54,4 @@ def publish(setup: FeedSetup) -> DAG:
     return dag
 
 
-globals().update(build_dags(Path(__file__).resolve().parent, "publish", publish))
+globals().update(build_dags(__file__, publish))

@@ -12,29 +12,25 @@ In a good run the task `reconcile_failure` is skipped: it runs after a failure o
 
 from __future__ import annotations
 
-from datetime import timedelta
-from pathlib import Path
-
 from airflow.providers.standard.operators.empty import EmptyOperator
 from airflow.sdk import DAG
 
 from dedup_clone.orchestration import rollback as operation
+from dedup_clone.orchestration.dag_factory import build_dags, feed_dag
 from dedup_clone.orchestration.forms import AskOnceOperator
 from dedup_clone.orchestration.load_to_commit import load_to_commit
-from dedup_clone.orchestration.setup import TAG, FeedSetup, build_dags, feed_dag_arguments
+from dedup_clone.orchestration.setup import FeedSetup
 from dedup_clone.orchestration.step import Step
 
 
 def rollback(setup: FeedSetup) -> DAG:
-    with DAG(
-        setup.dag_id("rollback"),
+    with feed_dag(
+        setup,
+        "rollback",
+        __doc__,
         description=f"Makes an earlier generation of {setup.feed.feed} live again",
-        schedule=None,
         max_active_runs=4,  # some runs may wait for approval while another one works; only one run holds the lease
-        doc_md=__doc__,
-        tags=[TAG, setup.feed.feed, "rollback"],
         params=operation.params(),
-        **feed_dag_arguments(setup),
     ) as dag:
         # -- 1 difference - in: the form           runs: worker    out: what would change
         show_difference = Step(task_id="show_difference", setup=setup, run=operation.show_difference)
@@ -42,9 +38,9 @@ def rollback(setup: FeedSetup) -> DAG:
         # -- 2 approve ---- in: the difference     runs: a person  out: approved, or every later task is skipped
         approve_rollback = AskOnceOperator(
             task_id="approve_rollback",
-            subject=f"Roll {setup.feed.feed} back to generation {{{{ params.generation }}}}?",
-            body="{{ ti.xcom_pull(task_ids='show_difference')['text'] }}",
-            response_timeout=timedelta(hours=12),
+            setup=setup,
+            question="roll back to generation {{ params.generation }}?",
+            shown_by="show_difference",
         )
 
         # -- 3 resolve ---- in: the form           runs: worker    out: the attempt (lease acquired), its candidate
@@ -64,4 +60,4 @@ def rollback(setup: FeedSetup) -> DAG:
     return dag
 
 
-globals().update(build_dags(Path(__file__).resolve().parent, "rollback", rollback))
+globals().update(build_dags(__file__, rollback))

@@ -15,28 +15,25 @@ A run that has no publish to start skips the task `start_publish`.
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
 
 from airflow.providers.standard.operators.trigger_dagrun import TriggerDagRunOperator
 from airflow.sdk import DAG
 
-from dedup_clone.orchestration.setup import TAG, FeedSetup, build_dags
+from dedup_clone.orchestration.dag_factory import build_dags, feed_dag
+from dedup_clone.orchestration.setup import FeedSetup
 from dedup_clone.orchestration.step import Step
 from dedup_clone.orchestration.watch.notice_delivery import notice_delivery
 
 
 def watch(setup: FeedSetup) -> DAG:
-    with DAG(
-        setup.dag_id("watch"),
+    with feed_dag(
+        setup,
+        "watch",
+        __doc__,
         description=f"Detects deliveries of {setup.feed.feed}",
         schedule="@continuous",
         start_date=datetime(2026, 1, 1, tzinfo=UTC),
-        catchup=False,
         max_active_runs=1,
-        is_paused_upon_creation=False,
-        doc_md=__doc__,
-        auto_register=False,  # see build_dags
-        tags=[TAG, setup.feed.feed, "watch"],
         default_args={"owner": setup.feed.owner, "retries": 5, "retry_delay": timedelta(seconds=10)},
     ) as dag:
         # -- 1 notice ---- in: markers in landing   runs: triggerer   out: arrival records, the runs to start
@@ -53,4 +50,4 @@ def watch(setup: FeedSetup) -> DAG:
     return dag
 
 
-globals().update(build_dags(Path(__file__).resolve().parent, "watch", watch))
+globals().update(build_dags(__file__, watch))

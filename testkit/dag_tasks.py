@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import importlib.util
 import logging
-from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from functools import cache
 from types import SimpleNamespace
@@ -27,7 +26,7 @@ from dedup_clone.contract.delivery import Delivery
 from dedup_clone.freshness.feed_state import FailedRun
 from dedup_clone.orchestration import step, task_runtime
 from dedup_clone.orchestration.runners import dedup
-from dedup_clone.orchestration.setup import FeedSetup, find_folders
+from dedup_clone.orchestration.setup import FeedOfForm, FeedSetup, find_folders
 from dedup_clone.orchestration.step import FeedRun, NotYet
 from dedup_clone.orchestration.watch import notice_delivery
 from dedup_clone.orchestration.watch.publish_runs import find_failed_publish, publish_run_id
@@ -52,14 +51,21 @@ def _folders() -> Any:
 
 
 @cache
-def _dag_builder(name: str) -> Callable[[FeedSetup], DAG]:
-    """The function of the file of this DAG that builds the DAG of one feed."""
+def _dag_file(name: str) -> Any:
+    """The module of this DAG file."""
     spec = importlib.util.spec_from_file_location(f"dag_file_{name}", DAGS / f"{name}.py")
     assert spec
     assert spec.loader
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
-    return cast("Callable[[FeedSetup], DAG]", getattr(module, name))
+    return module
+
+
+def _dag_for(world: FeedOnStandIn, name: str, monkeypatch: pytest.MonkeyPatch) -> DAG:
+    """The feed's DAG of this file, or the file's DAG for all feeds, which then finds this feed."""
+    module, setup = _dag_file(name), setup_of(world)
+    monkeypatch.setattr(FeedOfForm, "named", lambda self, feed: setup)
+    return cast("DAG", module.dag if hasattr(module, "dag") else getattr(module, name)(setup))
 
 
 def let_tasks_use(world: FeedOnStandIn, monkeypatch: pytest.MonkeyPatch, *others: FeedOnStandIn) -> None:
@@ -105,8 +111,8 @@ class DagTasks:
         **form: Any,
     ) -> None:
         self.world, self.airflow, self.run_id = world, airflow, run_id
-        self.dag = _dag_builder(dag)(setup_of(world))
-        self.form = form
+        self.dag = _dag_for(world, dag, monkeypatch)
+        self.form = {"feed": world.feed.feed, **form}
         self.results: dict[tuple[str, str], Any] = {}
         self.user: str | None = None
         self.events = OutletEventAccessors()

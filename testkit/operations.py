@@ -22,7 +22,7 @@ from dedup_clone.freshness.verdict import write_verdict
 from dedup_clone.operations.erase import key_text
 from dedup_clone.operations.feed_plan import FeedPlan
 from dedup_clone.operations.lost_records import carry_out, plan_recovery
-from dedup_clone.orchestration import content_audit
+from dedup_clone.orchestration import content_audit, step
 from dedup_clone.orchestration.watchdog.feed_check import describe_feed_file
 from dedup_clone.page.feed_reader import FeedReader
 from dedup_clone.page.feed_view import page_view
@@ -39,8 +39,10 @@ def audit(world: FeedOnStandIn, day: str | None = None, *, run_id: str = "audit"
 
     Raises what the task raises.
     """
-    run: Any = SimpleNamespace(services=world.services, run_id=run_id, form={"date": day})
-    records = content_audit.audit(run)
+    setup: Any = None  # the task uses it only to open the services
+    context: Any = {"dag_run": SimpleNamespace(run_id=run_id), "params": {"date": day}}
+    with patch.object(step, "open_feed_services", lambda _: world.services):
+        records = content_audit.audit(setup, context)
     return [(found["date"], found["generation"], found["outcome"]) for found in records]
 
 

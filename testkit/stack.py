@@ -42,10 +42,16 @@ from testkit.waiting import wait_for
 Row = dict[str, Any]
 COLUMNS = ("date", "product_id", "store_id", "attribute_id", "attr_value", "update_id")
 SCHEMA = pa.schema([("date", pa.date32()), *[(name, pa.int64()) for name in COLUMNS[1:]]])
+OF_ALL_FEEDS = ("bootstrap", "content_audit", "erase", "rebuild", "retire")  # their forms name the feed
 RUN_TIMEOUT_S = 1200.0
 RUN_POLL_S = 1.0  # many tests follow runs at once, and every request takes time from the runs
 # Within this time the scheduler sees that a process has ended. No request tells whether it has seen this.
 SCHEDULER_NOTICES_S = 4.0
+
+
+def dag_id_of(feed: str, dag: str) -> str:
+    """The id of the feed's DAG, or of the DAG for all feeds."""
+    return f"dedup_clone_{dag}" if dag in OF_ALL_FEEDS else f"{feed}_{dag}"
 
 
 class Stack:
@@ -164,7 +170,8 @@ class Stack:
 
     def approve(self, feed: str, dag: str, **parameters: Any) -> str:
         """Trigger a run of the DAG, approve it, and wait until it has succeeded. Returns the text of the question."""
-        question = self.wait_for_question(feed, self.start(f"{feed}_{dag}", **parameters), dag)
+        form = {"feed": feed, **parameters} if dag in OF_ALL_FEEDS else parameters
+        question = self.wait_for_question(feed, self.start(dag_id_of(feed, dag), **form), dag)
         assert question.decide("Approve") == "success", self.task_states(feed, question.run_id, dag)
         return question.text
 
@@ -180,11 +187,11 @@ class Stack:
             states = self.task_states(feed, run_id, dag)
             return next((task for task, state in states.items() if state == "awaiting_input"), None)
 
-        what = f"run [{run_id}] of [{feed}_{dag}] waits for its approval"
+        what = f"run [{run_id}] of [{dag_id_of(feed, dag)}] waits for its approval"
         task_id = wait_for(waiting, what, RUN_TIMEOUT_S)
         since = time.monotonic()
         wait_for(lambda: time.monotonic() - since > SCHEDULER_NOTICES_S and waiting(), what)
-        path = f"api/v2/dags/{feed}_{dag}/dagRuns/{quote(run_id)}/taskInstances/{task_id}/-1/hitlDetails"
+        path = f"api/v2/dags/{dag_id_of(feed, dag)}/dagRuns/{quote(run_id)}/taskInstances/{task_id}/-1/hitlDetails"
         text = str(self.ask("GET", path).json()["body"])
         return Question(self, feed, dag, run_id, task_id, path, text)
 
@@ -201,7 +208,7 @@ class Stack:
 
     def wait_for_run(self, feed: str, run_id: str, dag: str = "publish", *, timeout_s: float = RUN_TIMEOUT_S) -> str:
         """Wait until a run has ended, and return its final state."""
-        dag_id = f"{feed}_{dag}"
+        dag_id = dag_id_of(feed, dag)
         state: str = wait_for(
             lambda: self.final_state(dag_id, run_id),
             f"run [{run_id}] of [{dag_id}] has ended",
@@ -223,7 +230,7 @@ class Stack:
 
     def tasks(self, feed: str, run_id: str, dag: str = "publish") -> list[Task]:
         """The task instances of a run; none if Airflow does not answer."""
-        return self._ask_airflow(lambda api: api.tasks(f"{feed}_{dag}", run_id)) or []
+        return self._ask_airflow(lambda api: api.tasks(dag_id_of(feed, dag), run_id)) or []
 
     def task_states(self, feed: str, run_id: str, dag: str = "publish") -> dict[str, str | None]:
         return {task.task_id: task.state for task in self.tasks(feed, run_id, dag)}
@@ -231,13 +238,13 @@ class Stack:
     def task_log(self, feed: str, run_id: str, task_id: str, dag: str = "publish") -> str:
         """The log of the task's last try."""
         task = next(t for t in self.tasks(feed, run_id, dag) if t.task_id == task_id)
-        return "\n".join(self.airflow.log_lines(f"{feed}_{dag}", run_id, task))
+        return "\n".join(self.airflow.log_lines(dag_id_of(feed, dag), run_id, task))
 
     def runs(self, feed: str, dag: str = "publish") -> list[dict[str, Any]]:
         """All runs of one of the feed's DAGs, as Airflow describes them."""
         runs: list[dict[str, Any]] = []
         while True:
-            page = self.airflow.get(f"dags/{feed}_{dag}/dagRuns?limit=100&offset={len(runs)}")
+            page = self.airflow.get(f"dags/{dag_id_of(feed, dag)}/dagRuns?limit=100&offset={len(runs)}")
             runs += page["dag_runs"]
             if not page["dag_runs"] or len(runs) >= page["total_entries"]:
                 return runs
@@ -316,7 +323,7 @@ class Question:
         """
 
         def final_state() -> str | None:
-            state = self.stack.final_state(f"{self.feed}_{self.dag}", self.run_id)
+            state = self.stack.final_state(dag_id_of(self.feed, self.dag), self.run_id)
             asks_again = self.stack.task_states(self.feed, self.run_id, self.dag).get(self.task_id) == "awaiting_input"
             if state is None and asks_again:
                 self.answer(option)

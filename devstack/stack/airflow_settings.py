@@ -19,11 +19,11 @@ import os
 __all__ = ()
 
 if os.environ.get("DEDUP_CLONE_PRELOAD") == "1":
-    import airflow.providers.apache.spark.operators.spark_submit
+    import airflow.providers.apache.spark.hooks.spark_submit
     import airflow.providers.google.cloud.hooks.gcs
-    import airflow.providers.google.cloud.operators.bigquery
-    import airflow.providers.google.cloud.sensors.gcs
-    import airflow.providers.google.cloud.triggers.gcs
+    import airflow.providers.google.cloud.links.dataproc
+    import airflow.providers.google.cloud.triggers.bigquery
+    import airflow.providers.standard.operators.hitl
     import airflow.providers.standard.operators.trigger_dagrun
     import google.cloud.bigquery
     import google.cloud.storage

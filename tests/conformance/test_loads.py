@@ -213,7 +213,7 @@ def extract(sandbox: Sandbox, table: str, folder: str) -> list[str]:
 @rule(
     "Quotas; Export table data",
     "plugins/dedup_clone/publish/planning/partition_export.py plugins/dedup_clone/operations/takeover.py",
-    "Begin a feed with an empty target instead of FEED_bootstrap, and keep its engine.",
+    "Begin a feed with an empty target instead of dedup_clone_bootstrap, and keep its engine.",
 )
 def test_an_exported_table_is_loaded_again(sandbox: Sandbox) -> None:
     """A table, or one partition by its decorator, that is exported to Parquet and loaded again has the same rows."""

@@ -202,7 +202,7 @@ def test_a_nested_column_becomes_nullable(sandbox: Sandbox) -> None:
 @rule(
     "DDL; Modifying table schemas",
     "sql/ddl/widen_column.sql",
-    "Change the type by FEED_rebuild.",
+    "Change the type by dedup_clone_rebuild.",
 )
 def test_a_type_becomes_wider(sandbox: Sandbox) -> None:
     """ALTER COLUMN widens a column or a whole STRUCT, keeps its rows, and refuses a narrower type."""

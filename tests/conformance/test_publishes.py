@@ -290,7 +290,7 @@ def test_a_publish_adds_a_column(sandbox: Sandbox) -> None:
 @rule(
     "DDL; Modifying table schemas",
     "plugins/dedup_clone/publish/planning/declared_changes.py sql/ddl/widen_column.sql",
-    "Change the type by FEED_rebuild.",
+    "Change the type by dedup_clone_rebuild.",
 )
 def test_a_publish_widens_a_column(sandbox: Sandbox) -> None:
     """ALTER COLUMN … SET DATA TYPE widens a column of staging, and staging can be loaded and cloned as before."""

@@ -15,8 +15,9 @@ if TYPE_CHECKING:
 DAGS = Path(__file__).parents[2] / "dags"
 FEEDS = sorted(path.stem for path in (DAGS / "feeds").glob("*.yaml"))
 FEED = FEEDS[0]  # for what does not depend on the feed
-OF_EACH_FEED = ("bootstrap", "content_audit", "erase", "publish", "rebuild", "retire", "rollback", "watch")
-OF_ALL_FEEDS = ("freshness_watchdog",)
+OF_EACH_FEED = ("publish", "rollback", "watch")
+OPERATIONS = ("bootstrap", "erase", "rebuild", "retire")  # one DAG each, whose form names the feed
+OF_ALL_FEEDS = (*(f"dedup_clone_{name}" for name in (*OPERATIONS, "content_audit")), "freshness_watchdog")
 
 
 def copy_dags(folder: Path) -> Path:

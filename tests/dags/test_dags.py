@@ -10,13 +10,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from dedup_clone.settings.feed import read_feed
-from tests.dags.conftest import FEED, FEEDS, OF_ALL_FEEDS, OF_EACH_FEED, copy_dags
+from tests.dags.conftest import FEED, FEEDS, OF_ALL_FEEDS, OF_EACH_FEED, OPERATIONS, copy_dags
 
 if TYPE_CHECKING:
     from airflow.dag_processing.dagbag import DagBag
-import dataclasses
 import json
-import runpy
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -27,8 +25,9 @@ from airflow.serialization.serialized_objects import DagSerialization
 from jsonschema import Draft202012Validator, FormatChecker
 
 from dedup_clone import page
-from dedup_clone.orchestration.setup import find_folders, read_feed_setup
-from dedup_clone.settings.feed import ContentAuditSettings
+from dedup_clone.contract.errors import ConfigurationError
+from dedup_clone.orchestration import content_audit
+from dedup_clone.orchestration.setup import FeedOfForm, find_folders
 from tests.dags.conftest import DAGS, change_yaml
 from tests.golden_files import assert_golden, assert_no_other_golden
 
@@ -56,7 +55,7 @@ def test_dags_survive_serialization(bag: DagBag) -> None:
 
 PARSE_OFFLINE = """
 import socket, sys
-import airflow.providers.google.cloud.operators.bigquery
+import airflow.providers.google.cloud.triggers.bigquery
 before = set(sys.modules)
 def refuse(*args, **kwargs):
     raise AssertionError("a DAG file used the network while it was parsed")
@@ -170,12 +169,10 @@ def test_the_page_knows_the_dags_of_a_feed_whose_approvals_it_shows() -> None:
     assert {suffix.removeprefix("_") for suffix in json.loads(suffixes[1])} == set(OF_EACH_FEED)
 
 
-@pytest.mark.parametrize("feed", FEEDS)
-def test_a_run_in_which_a_task_failed_has_failed_though_the_failure_was_reconciled(bag: DagBag, feed: str) -> None:
+def test_a_run_in_which_a_task_failed_has_failed_though_the_failure_was_reconciled(bag: DagBag) -> None:
     """Airflow takes a run's state from its last tasks: behind every task is one that runs only after its success."""
-    of_feed = [bag.dags[f"{feed}_{dag_name}"] for dag_name in OF_EACH_FEED]
-    dags = [dag for dag in of_feed if dag.has_task("reconcile_failure")]
-    assert len(dags) >= 2
+    dags = [dag for dag in bag.dags.values() if dag.has_task("reconcile_failure")]
+    assert len(dags) == 2 * len(FEEDS) + 3
     for dag in dags:
         last = {task.task_id for task in dag.leaves} - {"reconcile_failure"}
         for task in dag.tasks:
@@ -195,14 +192,24 @@ def test_the_swap_lies_downstream_of_every_step_it_relies_on(bag: DagBag, feed: 
     }
 
 
-def test_each_audit_runs_daily_unless_the_feed_switches_it_off(bag: DagBag) -> None:
-    for feed in FEEDS:
-        dag = bag.dags[f"{feed}_content_audit"]
-        assert (dag.schedule, dag.catchup, dag.start_date) == ("15 4 * * *", False, None)  # no missed slot is run
-    setup: Any = read_feed_setup(DAGS / "feeds" / f"{FEED}.yaml", find_folders(DAGS))
-    off = setup.feed.model_copy(update={"content_audit": ContentAuditSettings(enabled=False)})
-    module = runpy.run_path(str(DAGS / "content_audit.py"))
-    assert module["content_audit"](dataclasses.replace(setup, feed=off)).schedule is None
+def test_the_audit_runs_daily_for_all_feeds_that_do_not_switch_it_off(
+    bag: DagBag, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    dag = bag.dags["dedup_clone_content_audit"]
+    assert (dag.schedule, dag.catchup, dag.start_date) == ("15 4 * * *", False, None)  # no missed slot is run
+    dags = copy_dags(tmp_path)
+    change_yaml(dags / f"feeds/{FEED}.yaml", content_audit={"enabled": False})
+    change_yaml(dags / f"feeds/{FEEDS[1]}.yaml", no_such_key=1)
+    setup = FeedOfForm(find_folders(dags))
+
+    def chosen(**form: Any) -> list[str]:
+        context: Any = {"params": {"feed": None, "date": None, **form}}
+        return content_audit.choose_feeds(setup, context)
+
+    assert chosen() == FEEDS[2:]
+    assert chosen(feed=FEED, date="2026-06-15") == [FEED]
+    with pytest.raises(ConfigurationError, match=r"parameter \[feed\]"):
+        chosen(date="2026-06-15")
 
 
 def test_each_form_opens_without_null_and_marks_what_must_be_filled_in(bag: DagBag) -> None:
@@ -228,21 +235,24 @@ def test_each_form_opens_without_null_and_marks_what_must_be_filled_in(bag: DagB
             assert "required" not in schema["title"], f"{where}: Airflow marks what it enforces"
             if not valid:
                 required.setdefault(dag_id, []).append(name)
-    assert {dag: required[f"{FEED}_{dag}"] for dag in OF_EACH_FEED if f"{FEED}_{dag}" in required} == {
-        "publish": ["reason"],
-        "rollback": ["generation", "reason"],
-        "bootstrap": ["reason"],
-        "erase": ["keys_file", "reason"],
-        "rebuild": ["reason"],
-        "retire": ["reason"],
+    assert {dag: fields for dag, fields in required.items() if not dag.startswith(tuple(FEEDS[1:]))} == {
+        f"{FEED}_publish": ["reason"],
+        f"{FEED}_rollback": ["generation", "reason"],
+        "dedup_clone_bootstrap": ["feed", "reason"],
+        "dedup_clone_erase": ["feed", "keys_file", "reason"],
+        "dedup_clone_rebuild": ["feed", "reason"],
+        "dedup_clone_retire": ["feed", "reason"],
     }
 
 
-@pytest.mark.parametrize("dag_name", ["publish", "rollback", "bootstrap", "erase", "rebuild", "retire"])
-def test_airflow_starts_no_run_without_a_reason(bag: DagBag, dag_name: str) -> None:
+BY_HAND = [f"{FEED}_publish", f"{FEED}_rollback", *(f"dedup_clone_{name}" for name in OPERATIONS)]
+
+
+@pytest.mark.parametrize("dag_id", BY_HAND)
+def test_airflow_starts_no_run_without_a_reason(bag: DagBag, dag_id: str) -> None:
     """Form, API and command line validate so: SerializedDAG.create_dagrun, before there is a run."""
-    form = DagSerialization.from_dict(DagSerialization.to_dict(bag.dags[f"{FEED}_{dag_name}"])).params
-    filled = {"snapshot_id": "7", "generation": 1, "keys_file": "keys.csv"}
+    form = DagSerialization.from_dict(DagSerialization.to_dict(bag.dags[dag_id])).params
+    filled = {"feed": FEED, "snapshot_id": "7", "generation": 1, "keys_file": "keys.csv"}
     filled = {name: value for name, value in filled.items() if name in form}
     assert form.deep_merge({**filled, "reason": " prices were reset"}).validate()["reason"] == " prices were reset"
     for missing in ({}, {"reason": ""}, {"reason": "  \t"}, {"reason": None}):
@@ -250,19 +260,29 @@ def test_airflow_starts_no_run_without_a_reason(bag: DagBag, dag_name: str) -> N
             form.deep_merge({**filled, **missing}).validate()
 
 
+@pytest.mark.parametrize("name", OPERATIONS)
+def test_airflow_starts_no_run_for_an_unknown_feed_or_none(bag: DagBag, name: str) -> None:
+    form = DagSerialization.from_dict(DagSerialization.to_dict(bag.dags[f"dedup_clone_{name}"])).params
+    filled = {field: value for field, value in {"keys_file": "keys.csv", "reason": "why"}.items() if field in form}
+    assert form.deep_merge({**filled, "feed": FEED}).validate()["feed"] == FEED
+    for feed in ("", None, "absent"):
+        with pytest.raises(ParamValidationError):
+            form.deep_merge({**filled, "feed": feed}).validate()
+
+
 def test_the_text_of_a_dag_explains_each_task_that_a_good_run_skips(bag: DagBag) -> None:
     skipped = {"reconcile_failure", "approve_accepted", "start_publish"}
     texts = {
         f"{dag_id}: {task}": dag.doc_md for dag_id, dag in bag.dags.items() for task in skipped & set(dag.task_ids)
     }
-    assert len({text.split(":")[0] for text in texts}) == 6 * len(FEEDS)
+    assert len({text.split(":")[0] for text in texts}) == 3 * len(FEEDS) + 3
     explained = [name for name, text in texts.items() if f"`{name.split()[1]}`" in text.split("\n\n")[-1]]
     assert explained == list(texts)
 
 
 def test_an_approval_that_nobody_answers_in_time_fails_without_a_retry_which_a_lost_worker_has(bag: DagBag) -> None:
     approvals = [task for dag in bag.dags.values() for task in dag.tasks if isinstance(task, ApprovalOperator)]
-    assert len(approvals) == 6 * len(FEEDS)
+    assert len(approvals) == 2 * len(FEEDS) + len(OPERATIONS)
     for task in approvals:
         assert task.retries, task
         with pytest.raises(AirflowFailException, match="Nobody answered in time"):

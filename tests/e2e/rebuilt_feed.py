@@ -1,4 +1,4 @@
-"""Columns and clustering of a published table change by the DAG FEED_rebuild. The feed has a table of changes.
+"""Columns and clustering of a published table change by the DAG dedup_clone_rebuild. The feed has a table of changes.
 
 One column is dropped, another gets a new name and type, and the table is clustered by fewer columns.
 """
@@ -82,7 +82,7 @@ def a_table_is_rebuilt(stack: Stack) -> None:
     assert stack.task_states(FEED, refused)["dedup_snapshot"] == "upstream_failed"
     log = stack.task_log(FEED, refused, "resolve_publish")
     assert "attr_value" in log
-    assert f"{FEED}_rebuild" in log, "what to do"
+    assert "dedup_clone_rebuild" in log, "what to do"
 
     form = {"renamed": {"attr_value": "value"}, "reason": "stores have a table of their own"}
     assert "[attr_value] becomes [value]" in stack.approve(FEED, "rebuild", **form)

@@ -182,7 +182,7 @@ def a_publish_is_rolled_back(stack: Stack) -> None:
     runs = [stack.start(dag_id, generation=good, reason="the test regrets it") for _ in range(3)]
     questions = [stack.wait_for_question(ROLLED_BACK, run, "rollback") for run in runs]
     assert all(f"from generation {regretted} to the content of {good}" in question.text for question in questions)
-    pattern = f"response_received=false&limit=100&dag_id_prefix_pattern={dag_id}"  # as the page asks
+    pattern = f"response_received=false&limit=100&subject_search={ROLLED_BACK}:"  # as the page asks
     waiting = stack.ask("GET", f"api/v2/dags/~/dagRuns/~/hitlDetails?{pattern}").json()["hitl_details"]
     assert {(one["task_instance"]["dag_run_id"], one["task_instance"]["state"]) for one in waiting} == {
         (run, "awaiting_input") for run in runs

@@ -81,7 +81,7 @@ def approval(now: datetime, dag_id: str = "store_visits_rollback", state: str = 
     since = now - timedelta(minutes=9)
     return {
         "options": ["Approve", "Reject"],
-        "subject": "Roll store_visits back to generation 119?",
+        "subject": "store_visits: roll back to generation 119?",
         "body": "Reason given: <b>prices</b> (asked by vera)",
         "created_at": since.isoformat(),
         "assigned_users": [],

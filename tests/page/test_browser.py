@@ -230,7 +230,7 @@ def test_nothing_of_another_feed_stays_where_a_feed_cannot_be_shown(browser: Bro
 
 def test_an_open_approval_stays_while_airflow_does_not_answer(browser: Browser, address: str) -> None:
     page = show(browser, f"{address}/dedup-clone/#store_visits")
-    shown = "document.getElementById('incidents').innerText.includes('Roll store_visits back')"
+    shown = "document.getElementById('incidents').innerText.includes('store_visits: roll back')"
     assert page.value(shown) is True
     page.value("document.querySelector('#as-of *').isOld = true")
     page.value(

@@ -43,7 +43,9 @@ def check_staging_schema(staging: TableMetadata, contract: TableContract, *, res
 def check_layout(staging: TableMetadata, target: TableMetadata | None, contract: TableContract) -> CheckResult:
     """Staging and target are partitioned and clustered as in `contract`; else BigQuery refuses to replace target."""
     expected = _layout(contract.partition_column, contract.cluster_by)
-    next_step = "never drop target to get past this: FEED_rebuild changes the clustering (docs/change-a-feed.md)."
+    next_step = (
+        "never drop target to get past this: dedup_clone_rebuild changes the clustering (docs/change-a-feed.md)."
+    )
     if target is not None and _layout(staging.partition_column, staging.cluster_by) == expected:
         next_step = (
             f"somebody replaced target: move it away (bq cp, then bq rm) and run `make recover FEED={target.name} "

@@ -252,6 +252,6 @@ def _rebuild_note(services: Services, live: Manifest) -> str:
         except ConfigurationError as error:
             problems = [str(error)]
     if problems:
-        return f"{feed.feed}_rebuild cannot make these changes if no column was renamed: {'; '.join(problems)}"
+        return f"dedup_clone_rebuild cannot make these changes if no column was renamed: {'; '.join(problems)}"
     cost = f"its query reads {price_text(size)} (more if a column was renamed)" if size else "it needs no query"
-    return f"trigger {feed.feed}_rebuild, which makes these changes after your approval; {cost}"
+    return f"trigger dedup_clone_rebuild, which makes these changes after your approval; {cost}"

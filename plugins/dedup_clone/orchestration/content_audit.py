@@ -1,36 +1,62 @@
-"""The trigger form and the task of the content audit DAG."""
+"""The trigger form and the tasks of the content audit DAG."""
 
 from __future__ import annotations
 
+from contextlib import suppress
 from datetime import date
 from typing import Any
 
-from airflow.sdk import Param
+from airflow.sdk import Context, Param
 from airflow.sdk.exceptions import AirflowSkipException
 
 from dedup_clone.audit.partition_audit import choose_partitions, compare_partitions
 from dedup_clone.contract.errors import ConfigurationError
+from dedup_clone.orchestration.setup import FeedOfForm, FeedSetup
 from dedup_clone.orchestration.step import FeedRun
 
 
-def params() -> dict[str, Param]:
+def params(feeds: list[str]) -> dict[str, Param]:
     """The trigger form."""
     return {
+        "feed": Param(
+            None,
+            type=["null", "string"],
+            enum=[None, *feeds],
+            values_display={"null": "all feeds"},
+            title="Feed",
+            description="The feed to audit; empty: all feeds whose audit is switched on.",
+        ),
         "date": Param(
             None,
             type=["null", "string"],
             format="date",
             title="Partition",
-            description="Audit this date now, for instance after a replay. Empty: the dates that are due.",
-        )
+            description="Audit this date of the feed now, for instance after a replay. Empty: the dates that are due.",
+        ),
     }
 
 
-def audit(run: FeedRun) -> list[dict[str, Any]]:
+def choose_feeds(setup: FeedOfForm, context: Context) -> list[str]:
+    """The feed of the form, or all feeds whose file is valid and switches the audit on."""
+    form = context["params"]
+    if form["feed"]:
+        return [form["feed"]]
+    if form["date"]:
+        raise ConfigurationError(f"Name the feed whose partition [{form['date']}] is to be audited: parameter [feed].")
+    chosen = []
+    for name in setup.names:
+        with suppress(ConfigurationError):  # the watchdog reports it
+            if setup.named(name).feed.content_audit.enabled:
+                chosen.append(name)
+    return chosen
+
+
+def audit(setup: FeedSetup, context: Context) -> list[dict[str, Any]]:
     """Compares the date of the form, or those that are due, and returns the outcome of each.
 
-    Fails if a partition differs from its files. Skips the run if there is nothing to compare.
+    Fails if a partition differs from its files. Skips the task if there is nothing to compare.
     """
+    run = FeedRun(setup, context)
     services = run.services
     chosen = choose_partitions(services, _requested_date(run))
     if not chosen.dates:

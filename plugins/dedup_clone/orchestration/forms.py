@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from typing import Any
 
 from airflow.providers.standard.operators.hitl import ApprovalOperator
@@ -9,6 +10,7 @@ from airflow.sdk import Param
 from airflow.sdk.exceptions import AirflowFailException
 
 from dedup_clone.contract.billing import GIB
+from dedup_clone.orchestration.setup import FeedOfForm, FeedSetup
 from dedup_clone.orchestration.step import FeedRun
 from dedup_clone.publish.approval import reason_as_typed
 
@@ -37,9 +39,28 @@ def count_limit_bytes(run: FeedRun) -> int:
 class AskOnceOperator(ApprovalOperator):
     """Waits until a person approves or rejects. If nobody does in time, fails without a retry.
 
+    `shown_by`: the task whose result has the `text` that the person reads. The title of the question begins with the
+    feed's name, by which the page finds the open questions of a feed.
+
     The task still has retries: Airflow can lose a worker, or an answer that arrives before the scheduler knows that the
     task waits. A retry asks again.
     """
+
+    def __init__(
+        self,
+        *,
+        setup: FeedSetup | FeedOfForm,
+        question: str,
+        shown_by: str,
+        response_timeout: timedelta = timedelta(hours=12),
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(
+            subject=f"{setup.title}: {question}",
+            body="{{ ti.xcom_pull(task_ids='" + shown_by + "')['text'] }}",
+            response_timeout=response_timeout,
+            **kwargs,
+        )
 
     def process_trigger_event_error(self, event: dict[str, Any]) -> None:
         if event["error_type"] == "timeout":

@@ -18,9 +18,9 @@ from dedup_clone.contract.records import to_plain
 from dedup_clone.orchestration.forms import AskOnceOperator
 from dedup_clone.orchestration.jobs import load_staging, swap_target
 from dedup_clone.orchestration.runners.dedup import stop_spark_runs
-from dedup_clone.orchestration.setup import FeedSetup
+from dedup_clone.orchestration.setup import FeedOfForm, FeedSetup
 from dedup_clone.orchestration.step import FeedRun, NotYet, Step
-from dedup_clone.orchestration.target_asset import event_extra, target_asset
+from dedup_clone.orchestration.target_asset import emit_event, event_extra, target_outlet
 from dedup_clone.orchestration.watchdog.feed_check import refresh_verdict
 from dedup_clone.publish.approval import approval_text, end_approval_wait
 from dedup_clone.publish.check import check_before_swap, reason_to_wait
@@ -32,7 +32,6 @@ from dedup_clone.publish.recovery import commit_or_discard
 
 CHECK_TASK, APPROVE_TASK = "check_staging", "approve_accepted"
 STREAMED_ROWS_INTERVAL = timedelta(seconds=30)  # how often the streaming buffers are looked at
-EVIDENCE = "evidence"  # XCom key of a Markdown text that shows the failed checks to the person who approves
 
 
 @dataclass(frozen=True)
@@ -49,7 +48,10 @@ class PublishSteps:
 
 
 def load_to_commit(
-    setup: FeedSetup, *, before_swap: Callable[[FeedRun], None] = lambda run: None, with_approval: bool = False
+    setup: FeedSetup | FeedOfForm,
+    *,
+    before_swap: Callable[[FeedRun], None] = lambda run: None,
+    with_approval: bool = False,
 ) -> PublishSteps:
     """Makes the tasks from load to commit, which are numbered here as in the publish DAG.
 
@@ -67,7 +69,8 @@ def load_to_commit(
         approve = ApproveAcceptedOperator(
             task_id=APPROVE_TASK,
             setup=setup,
-            subject=f"Publish {setup.feed.feed} although checks failed?",
+            question="publish although checks failed?",
+            shown_by=CHECK_TASK,
             response_timeout=timedelta(hours=1),
             retry_delay=timedelta(seconds=1),
         )
@@ -83,7 +86,7 @@ def load_to_commit(
     )
 
     # -- 7 commit ---- in: target               runs: worker    out: ledger record, CURRENT, Asset event
-    commit = Step(task_id="commit_generation", setup=setup, run=commit_generation, outlets=[target_asset(setup)])
+    commit = Step(task_id="commit_generation", setup=setup, run=commit_generation, outlets=[target_outlet(setup)])
 
     # -- on failure -- in: lease, target        runs: worker    out: committed when the swap happened, else discarded
     on_failure = Step(
@@ -107,14 +110,16 @@ def check_staging(run: FeedRun) -> None:
     check_before_swap(run.services, run.attempt)
 
 
-def check_and_ask(run: FeedRun) -> None:
-    """As `check_staging`. If no accepted check failed, skips the approval, so that Airflow starts no worker for it."""
+def check_and_ask(run: FeedRun) -> dict[str, str | None]:
+    """As `check_staging`. Returns a text that shows the accepted checks that failed to the person who approves.
+
+    If none failed, skips the approval, so that Airflow starts no worker for it.
+    """
     check_staging(run)
     evidence = approval_text(run.services, run.attempt)
     if evidence is None:
         run.skip([APPROVE_TASK])
-    else:
-        run.context["ti"].xcom_push(key=EVIDENCE, value=evidence)
+    return {"text": evidence}
 
 
 def commit_generation(run: FeedRun) -> dict[str, Any]:
@@ -124,10 +129,12 @@ def commit_generation(run: FeedRun) -> dict[str, Any]:
     """
     services = run.services
     record, results_after = commit_attempt(services, run.attempt_id)
+    extra: dict[str, Any] = {}
     with best_effort(services, "the Asset event does not say what was published"):
         results_before = find_check_results(services, record.attempt, "before")
         results = [results_after] if results_before is None else [results_before, results_after]
-        run.context["outlet_events"][target_asset(run.setup)].extra = event_extra(run.setup, record, results)
+        extra = event_extra(run.setup, record, results)
+    emit_event(run, extra)
     refresh_verdict(run.setup)
     require_no_failure(results_after, "Target holds the new generation, which is committed.")
     return to_plain(record)  # type: ignore[no-any-return]
@@ -159,17 +166,16 @@ class ApproveAcceptedOperator(AskOnceOperator):
     After a rejection, too, the task fails without a retry.
     """
 
-    def __init__(self, *, setup: FeedSetup, **kwargs: Any) -> None:
-        body = "{{ ti.xcom_pull(task_ids='" + CHECK_TASK + "', key='" + EVIDENCE + "') }}"
-        super().__init__(body=body, fail_on_reject=True, **kwargs)
+    def __init__(self, *, setup: FeedSetup | FeedOfForm, **kwargs: Any) -> None:
+        super().__init__(setup=setup, fail_on_reject=True, **kwargs)
         self.setup = setup
 
     def execute(self, context: Context) -> Any:
-        run = FeedRun(self.setup, context)
+        run = FeedRun(self.setup.of(context), context)
         # If an earlier try asked already, another run may have taken the lease over: no further retry helps then.
         run.services.current.require_intent(run.attempt_id)
         run.services.current.begin_approval_wait(run.attempt_id)
-        refresh_verdict(self.setup)  # which says that the run waits
+        refresh_verdict(run.setup)  # which says that the run waits
         return super().execute(context)
 
     def execute_complete(self, context: Context, event: dict[str, Any]) -> Any:
@@ -177,6 +183,6 @@ class ApproveAcceptedOperator(AskOnceOperator):
             answer = super().execute_complete(context, event)
         except HITLRejectException as error:
             raise AirflowFailException(str(error)) from error
-        run = FeedRun(self.setup, context)
+        run = FeedRun(self.setup.of(context), context)
         end_approval_wait(run.services, run.attempt)
         return answer

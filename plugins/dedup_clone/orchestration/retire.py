@@ -11,7 +11,8 @@ from dedup_clone.operations.retire import RetirementRequest
 from dedup_clone.operations.retire import preview as preview_retirement
 from dedup_clone.operations.retire import retire as retire_feed
 from dedup_clone.orchestration.forms import given_reason, required_reason, with_reason
-from dedup_clone.orchestration.step import FeedRun
+from dedup_clone.orchestration.publish import LEASE_RETRY_INTERVAL
+from dedup_clone.orchestration.step import FeedRun, NotYet
 from dedup_clone.state.current import TargetAction
 
 
@@ -39,7 +40,13 @@ def show(run: FeedRun) -> dict[str, str]:
 
 
 def retire(run: FeedRun) -> dict[str, Any]:
-    """Takes the feed out of use and returns the record of the retirement."""
+    """Takes the feed out of use and returns the record of the retirement.
+
+    Waits while another run does the same.
+    """
+    retired = run.services.current.read().retired
+    if retired and retired.run_id != run.run_id and run.services.is_running(run.dag_id, retired.run_id):
+        raise NotYet(f"run [{retired.run_id}] retires the feed", LEASE_RETRY_INTERVAL)
     return to_plain(retire_feed(run.services, _request(run)))  # type: ignore[no-any-return]
 
 

@@ -1,27 +1,18 @@
-"""What the DAGs of a feed are built from, and how: its feed file, the profile, and the deployed folders.
-
-An invalid feed file affects only its own DAGs, which show the error.
-"""
+"""What the DAGs and tasks of a feed are built from: its feed file, the profile, and the deployed folders."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any
 
-from airflow.sdk import DAG, BaseOperator, Context, get_parsing_context
+from airflow.sdk import Context
 
 from dedup_clone.contract.errors import ConfigurationError
-from dedup_clone.orchestration.retries import retry_arguments
 from dedup_clone.settings.deployment import Deployment, read_deployment
 from dedup_clone.settings.feed import Feed, read_feed
 from dedup_clone.settings.spark_settings import Runner
 from dedup_clone.warehouse.sql_files import TableNames
-
-TAG = "dedup-clone"
 
 
 @dataclass(frozen=True)
@@ -72,6 +63,14 @@ class FeedSetup:
     folders: DeployedFolders
 
     @property
+    def title(self) -> str:
+        return self.feed.feed
+
+    def of(self, context: Context) -> FeedSetup:
+        """The setup for a run of one of the feed's own DAGs."""
+        return self
+
+    @property
     def runner(self) -> Runner:
         """Where the feed's Spark job runs: the feed's own choice, else the profile's."""
         return self.feed.runner or self.deployment.runner
@@ -102,60 +101,28 @@ def read_feed_setup(feed_file: Path, folders: DeployedFolders) -> FeedSetup:
     return setup
 
 
-def feed_dag_arguments(setup: FeedSetup, *, task_timeout: timedelta = timedelta(hours=1)) -> dict[str, Any]:
-    """Arguments of a DAG that changes a feed.
+@dataclass(frozen=True)
+class FeedOfForm:
+    """The feed that the form of a run names, in the DAGs that serve all feeds."""
 
-    `task_timeout`: the execution_timeout of each task; for a dedup task it also limits the time of the Spark run.
-    """
-    return {
-        "start_date": datetime(2026, 1, 1, tzinfo=UTC),
-        "auto_register": False,  # see build_dags
-        "is_paused_upon_creation": False,
-        "default_args": {
-            "owner": setup.feed.owner,
-            **retry_arguments(timedelta(minutes=setup.feed.freshness.sla_minutes)),
-            "execution_timeout": task_timeout,
-        },
-    }
+    folders: DeployedFolders
 
+    @property
+    def title(self) -> str:
+        """A template of the feed's name."""
+        return "{{ params.feed }}"
 
-def build_dags(dags: Path, dag_name: str, build: Callable[[FeedSetup], DAG]) -> dict[str, DAG]:
-    """Calls `build` for every feed file in `dags/feeds` and returns the DAGs by their ids.
+    @property
+    def names(self) -> list[str]:
+        """The names of all feeds."""
+        return [path.stem for path in self.folders.feed_files]
 
-    A worker builds only the DAG of which it is about to run a task. The DAGs need `auto_register=False`: otherwise
-    Airflow would also pick up a DAG whose `build` failed halfway. Raises ConfigurationError if sql/ is missing.
-    """
-    folders, requested = find_folders(dags), get_parsing_context().dag_id
-    built = {}
-    for feed_file in folders.feed_files:
-        dag_id = f"{feed_file.stem}_{dag_name}"
-        if requested in (None, dag_id):
-            try:
-                built[dag_id] = build(read_feed_setup(feed_file, folders))
-            except ConfigurationError as error:
-                built[dag_id] = _error_dag(dag_id, str(error))
-    return built
+    def of(self, context: Context) -> FeedSetup:
+        """The setup of that feed. Raises ConfigurationError if there is none, or if its file or profile is invalid."""
+        return self.named(context["params"]["feed"])
 
-
-def _error_dag(dag_id: str, error: str) -> DAG:
-    """The DAG in place of one whose feed file or profile is invalid. Its page shows the error, its task raises it."""
-    with DAG(
-        dag_id,
-        description=f"INVALID, does nothing: {' '.join(error.split())}",
-        schedule=None,
-        tags=[TAG, "configuration error"],
-        doc_md=f"**Not valid:**\n\n```\n{error}\n```",
-    ) as dag:
-        ConfigurationErrorOperator(task_id="show_configuration_error", error=error)
-    return dag
-
-
-class ConfigurationErrorOperator(BaseOperator):
-    """Fails with the error of a feed file or of the deployment profile."""
-
-    def __init__(self, *, error: str, **kwargs: object) -> None:
-        super().__init__(**kwargs)  # type: ignore[arg-type]
-        self.error = error
-
-    def execute(self, context: Context) -> None:
-        raise ConfigurationError(self.error)
+    def named(self, name: str) -> FeedSetup:
+        files = {path.stem: path for path in self.folders.feed_files}
+        if name not in files:
+            raise ConfigurationError(f"There is no feed [{name}]; feeds: {', '.join(files) or 'none'}.")
+        return read_feed_setup(files[name], self.folders)

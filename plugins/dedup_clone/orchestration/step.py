@@ -1,6 +1,6 @@
 """The operator of all tasks of a feed: a step calls a function that may be repeated at any time, and may say "not yet".
 
-The function gets a FeedRun. A step of one feed's DAG is made with that feed's setup.
+The function gets a FeedRun. A step of one feed's DAG is made with that feed's setup, others with the feed of the form.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from airflow.triggers.base import BaseTrigger
 
 from dedup_clone.contract.attempt import Attempt
 from dedup_clone.orchestration.lineage import LineageDataset, operator_lineage
-from dedup_clone.orchestration.setup import FeedSetup
+from dedup_clone.orchestration.setup import FeedOfForm, FeedSetup
 from dedup_clone.orchestration.task_runtime import (
     find_attempt_id,
     open_feed_services,
@@ -126,7 +126,7 @@ class Step(BaseOperator, SkipMixin):
     def __init__(
         self,
         *,
-        setup: FeedSetup,
+        setup: FeedSetup | FeedOfForm,
         run: Callable[[FeedRun], Any],
         links: Iterable[type[BaseGoogleLink]] = (),
         **kwargs: Any,
@@ -138,7 +138,7 @@ class Step(BaseOperator, SkipMixin):
         self.feed_run: FeedRun | None = None
 
     def execute(self, context: Context, event: Any = None) -> Any:
-        self.feed_run = FeedRun(self.setup, context, event)
+        self.feed_run = FeedRun(self.setup.of(context), context, event)
         try:
             return self.run_step(self.feed_run)
         except NotYet as wait:

@@ -1,21 +1,36 @@
-"""The Airflow asset of a feed's target, and the `extra` of the Asset event that each commit emits."""
+"""The Airflow asset of a feed's target, and the Asset event that each commit emits."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from typing import Any
 
-from airflow.sdk import Asset
+from airflow.sdk import Asset, AssetAlias
 
 from dedup_clone.checks.check_result import CheckResults
 from dedup_clone.contract.records import to_plain
 from dedup_clone.contract.table import Column
-from dedup_clone.orchestration.setup import FeedSetup
+from dedup_clone.orchestration.setup import FeedOfForm, FeedSetup
+from dedup_clone.orchestration.step import FeedRun
 from dedup_clone.orchestration.watchdog.notifiers import dag_url
 from dedup_clone.state.layout import FeedLayout
 from dedup_clone.state.ledger import LedgerRecord
 
 CONSOLE = "https://console.cloud.google.com/bigquery"
+ANY_TARGET = AssetAlias("dedup_clone_targets")  # the outlet of a DAG that serves all feeds
+
+
+def target_outlet(setup: FeedSetup | FeedOfForm) -> Asset | AssetAlias:
+    return target_asset(setup) if isinstance(setup, FeedSetup) else ANY_TARGET
+
+
+def emit_event(run: FeedRun, extra: dict[str, Any]) -> None:
+    """Emits the event of the feed's asset, by way of the alias if the DAG serves all feeds."""
+    asset, events = target_asset(run.setup), run.context["outlet_events"]
+    if ANY_TARGET in run.context["task"].outlets:
+        events[ANY_TARGET].add(asset, extra)
+    else:
+        events[asset].extra = extra
 
 
 def target_asset(setup: FeedSetup) -> Asset:
@@ -65,7 +80,7 @@ def event_extra(setup: FeedSetup, record: LedgerRecord, check_results: list[Chec
         },
         "links": {
             "run": dag_url(record.dag_id, record.run_id),
-            "page": f"{dag_url(record.dag_id)}/plugin/feed-snapshots",
+            "page": f"{dag_url(setup.dag_id('publish'))}/plugin/feed-snapshots",
             "ledger": f"gs://{bucket}/{layout.ledger_record(record.attempt)}",
             "manifest": f"gs://{bucket}/{layout.manifest(record.generation)}",
         },

@@ -344,3 +344,44 @@ def test_whoever_approves_reads_who_asked_and_why(
     shown = tasks.execute(show)
     text = shown if isinstance(shown, str) else shown["text"]
     assert text.endswith("\n\nReason given: prices were reset (asked by vera)")
+
+
+@pytest.mark.parametrize("dag", ["bootstrap", "erase", "rebuild", "retire"])
+def test_the_first_task_refuses_a_retired_feed(
+    world: FeedOnStandIn, airflow: TaskApi, monkeypatch: pytest.MonkeyPatch, dag: str
+) -> None:
+    world.publish(world.land(7, [row(7, 1)]))
+    runs.retire(world, "keep")
+    world.state.write("to_erase/keys.csv", "product_id\n1\n")
+    tasks = DagTasks(world, airflow, monkeypatch, dag, reason="prices were reset", keys_file="keys.csv")
+    show = next(task_id for task_id in tasks.dag.task_ids if task_id.startswith("show_"))
+    with pytest.raises(AirflowFailException, match=rf"Feed \[{world.feed.feed}\] was retired"):
+        tasks.execute(show)
+
+
+def test_a_second_retirement_waits_for_the_first(
+    world: FeedOnStandIn, airflow: TaskApi, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world.publish(world.land(7, [row(7, 1)]))
+    runs.retire(world, "keep")
+    second = DagTasks(world, airflow, monkeypatch, "retire", reason="again", target="keep")
+    world.running.add("retire")
+    with pytest.raises(TaskDeferred):
+        second.execute("retire_feed")
+    world.running.clear()
+    assert second.execute("retire_feed")["run_id"] == "retire"
+
+
+def test_a_dag_for_all_feeds_tells_airflow_of_the_feeds_table(
+    world: FeedOnStandIn, airflow: TaskApi, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By an alias, because the DAG file does not know which table a run changes."""
+    world.publish(world.land(7, [row(7, 1), row(7, 2)]))
+    erase = DagTasks(world, airflow, monkeypatch, "erase", reason="request 17", keys_file="keys.csv")
+    world.state.write("to_erase/keys.csv", "product_id\n2\n")
+    for task_id in ("resolve_erasure", "erase_rows", "load_staging", CHECK, SWAP, "commit_generation"):
+        erase.execute(task_id)
+    (alias,) = erase.dag.get_task("commit_generation").outlets
+    (event,) = erase.events[alias].asset_alias_events
+    assert event.dest_asset_key.uri.endswith(f"/warehouse/{world.feed.target}")
+    assert (event.extra["generation"], event.extra["rows"]) == (2, 1)

@@ -32,7 +32,7 @@ from dedup_clone.orchestration.runners.sizing import size_run, spark_properties
 from dedup_clone.orchestration.runners.spark_run import SparkJobSpec, SparkRun, SparkRunner, SparkRunState, run_name
 from dedup_clone.orchestration.runners.spark_run_trigger import SparkRunTrigger
 from dedup_clone.orchestration.runners.workload import read_workload
-from dedup_clone.orchestration.setup import FeedSetup
+from dedup_clone.orchestration.setup import FeedOfForm, FeedSetup
 from dedup_clone.orchestration.step import FeedRun, NotYet, Step
 from dedup_clone.publish.records.best_effort import best_effort
 from dedup_clone.publish.records.held_deliveries import is_reused
@@ -50,7 +50,7 @@ _LINKS = {
 }
 
 
-def dedup_step(setup: FeedSetup, task_id: str) -> Step:
+def dedup_step(setup: FeedSetup | FeedOfForm, task_id: str) -> Step:
     return Step(task_id=task_id, setup=setup, run=dedup, links=_LINKS.values())
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 
-from airflow.providers.apache.spark.hooks.spark_submit import SparkSubmitHook
 from airflow.sdk.exceptions import AirflowException, AirflowFailException
 
 from dedup_clone.orchestration.runners.local_spark_conf import emulator_spark_conf, event_log_conf, local_spark_conf
@@ -16,6 +15,8 @@ MOST_TRIES = 4  # if a local process fails, it seldom succeeds later
 
 def run_local_spark(run: FeedRun) -> None:
     """Runs the job's source files against the storage emulator, and returns when the job has succeeded."""
+    from airflow.providers.apache.spark.hooks.spark_submit import SparkSubmitHook  # not installed for other runners
+
     folders, deployment = run.setup.folders, run.setup.deployment
     hook = SparkSubmitHook(
         application_args=["--request", run.attempt.uri],

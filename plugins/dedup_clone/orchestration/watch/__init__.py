@@ -1,1 +1,1 @@
-"""The watch DAG: the sensor that registers deliveries, and when their publish runs are started and repeated."""
+"""The watch DAG: the step that registers deliveries, and when their publish runs are started and repeated."""

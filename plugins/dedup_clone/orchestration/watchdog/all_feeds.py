@@ -134,8 +134,8 @@ def _check_with_file(
     try:
         if path is None:
             raise ConfigurationError(
-                f"[{folders.feeds / feed}.yaml] is missing: deploy it again. To take the feed out of use, run its DAG "
-                f"[{feed}_retire] before the file is deleted."
+                f"[{folders.feeds / feed}.yaml] is missing: deploy it again. To take the feed out of use, run "
+                f"[dedup_clone_retire] before the file is deleted."
             )
         setup = read_feed_setup(path, folders)
     except ConfigurationError as error:

@@ -44,12 +44,13 @@ export async function startRun(dagId, conf) {
 
 const ENDED = ["success", "failed", "skipped", "upstream_failed", "removed"];
 
-/** Open approvals of runs of the feed's DAGs, oldest first; empty if the user may not see them, null if Airflow fails. */
+/** Open approvals of runs for the feed, oldest first; empty if the user may not see them, null if Airflow fails. The title of each
+ * begins with the feed's name, because some DAGs serve all feeds. `isOfFeed(dagId)`: whether the DAG may have runs for the feed. */
 export async function openApprovals(feed, isOfFeed) {
-  const query = `response_received=false&limit=100&dag_id_prefix_pattern=${encodeURIComponent(`${feed}_`)}`;
+  const query = `response_received=false&limit=100&subject_search=${encodeURIComponent(`${feed}: `)}`;
   try {
     const { hitl_details: asked } = await read(`../api/v2/dags/~/dagRuns/~/hitlDetails?${query}`);
-    return asked.filter(({ task_instance: task }) => isOfFeed(task.dag_id) && !ENDED.includes(task.state))
+    return asked.filter(({ subject, task_instance: task }) => subject.startsWith(`${feed}: `) && isOfFeed(task.dag_id) && !ENDED.includes(task.state))
       .sort((a, b) => (a.created_at < b.created_at ? -1 : 1));
   } catch (error) {
     return error.status >= 400 && error.status < 500 ? [] : null;

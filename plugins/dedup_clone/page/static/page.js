@@ -16,7 +16,8 @@ import { renderToday } from "./today.js";
 import { time } from "./formats.js";
 
 const REFRESH_MS = 15000;
-const DAG_SUFFIXES = ["_watch", "_publish", "_rollback", "_bootstrap", "_erase", "_rebuild", "_retire", "_content_audit"];
+const DAG_SUFFIXES = ["_watch", "_publish", "_rollback"];
+const SHARED_DAG_PREFIX = "dedup_clone_"; // of the DAGs that serve all feeds
 const byId = (id) => document.getElementById(id);
 const rendered = new Map();
 let timer = null;
@@ -113,7 +114,7 @@ async function refresh() {
       const { feed } = selection;
       const [view, approvals] = await Promise.all([
         read(`api/feeds/${encodeURIComponent(feed)}`),
-        openApprovals(feed, (dag) => DAG_SUFFIXES.some((suffix) => dag === `${feed}${suffix}`)),
+        openApprovals(feed, (dag) => dag.startsWith(SHARED_DAG_PREFIX) || DAG_SUFFIXES.some((s) => dag === `${feed}${s}`)),
       ]);
       const { running } = view;
       const task = running && await taskAtWork(running.dag_id, running.run_id);
