@@ -19,12 +19,7 @@ from dedup_clone.engines.staging_job import finish_staging, staging_configuratio
 from dedup_clone.engines.stream_changes import changes_to_stream, finish_if_applied, stream_changes
 from dedup_clone.orchestration.lineage import state_dataset, table_dataset
 from dedup_clone.orchestration.step import FeedRun, NotYet
-from dedup_clone.publish.attempt_jobs import (
-    LOAD_STEP,
-    SWAP_STEP,
-    find_step_job,
-    query_configuration,
-)
+from dedup_clone.publish.attempt_jobs import LOAD_STEP, SWAP_STEP, find_step_job, query_configuration
 from dedup_clone.publish.load import begin_load, dates_to_load, load_dates, read_candidate
 from dedup_clone.publish.records.attempt_records import SWAP_PARAMETERS, SwapSpec, find_swap
 from dedup_clone.publish.services import Services

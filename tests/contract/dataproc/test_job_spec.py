@@ -130,7 +130,7 @@ def test_the_run_gets_the_attempts_uri_and_is_stopped_when_the_publish_fails(
     assert fake.state.active == []
 
 
-def test_without_a_spec_nothing_is_stopped(fakes, simulate: Simulate) -> None:
+def test_without_an_attempt_nothing_is_stopped(fakes, simulate: Simulate) -> None:
     fake, task = fakes("serverless"), simulate("serverless")
     task.pulled = None
     task.stop_spark(task.context())
