@@ -125,7 +125,7 @@ def test_what_needs_a_person_is_on_cards_and_a_stopped_snapshot_leads_to_its_for
     assert "Snapshot 2122 was stopped by a check" in stopped
     assert "at most 20.00% as configured" in stopped
     assert "late, since " in stopped  # a line of its card, not one more card
-    assert "Roll store_visits back to generation 119?" in asked
+    assert "store_visits: roll back to generation 119?" in asked
     assert "everybody who may edit runs of store_visits_rollback" in asked
     assert all(word in refused for word in ("Since", "Readers see", "snapshot 2120", "Next step"))
     links = page.value("[...document.querySelectorAll('#incidents a[target]')].map((a) => a.href)")
