@@ -5,7 +5,7 @@ When a run ends, the next one starts (`@continuous`). Each run waits, as a defer
 feed's part of the landing bucket, records which files the delivery consists of, and starts `FEED_publish`. If a marker
 is written again, that is a new delivery. The next run finds deliveries that arrived while Airflow was down. If the
 publish run of the newest waiting delivery fails, a further one is started later, unless a check ended it
-(docs/freshness.md).
+(docs/operate.md).
 
 **Do not** trigger it by hand, and do not pause it: while it is paused, no publish starts. No delivery is lost then.
 

@@ -32,7 +32,7 @@ def _send_test_alerts(dags: Path) -> int:
     if len(notifiers.names) == 1:  # only the log
         raise AlertNotSent(
             "The profile names no notifier, so alerts are written to the log only: add [alerts.notifiers] to the "
-            "profile (docs/alerting.md), then send the test again."
+            "profile (docs/alerts-and-metrics.md), then send the test again."
         )
     incident = Incident(
         IncidentKind.REPORTING,

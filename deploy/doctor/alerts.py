@@ -12,7 +12,7 @@ def check_alerts(live: LiveEnvironment) -> Iterator[Finding]:
     count = len(live.profile.alerts.notifiers)
     if not count:
         text = "nobody is told of incidents: the profile names no notifier."
-        command = "(add `notifiers` to section `alerts` of the profile; docs/alerting.md)"
+        command = "(add `notifiers` to section `alerts` of the profile; docs/alerts-and-metrics.md)"
         yield Finding(Level.FAIL, "alerts", text, command)
     else:
         yield ok("alerts", f"[{count}] notifier(s); `make alert-test` shows whether they are reached.")

@@ -1,5 +1,5 @@
 # The watchdog writes its gauges to the log of its task, which Managed Airflow sends to Cloud Logging. Metrics of these log
-# lines need no StatsD server, and their absence is noticed while all of Airflow is down (docs/metrics.md).
+# lines need no StatsD server, and their absence is noticed while all of Airflow is down (docs/alerts-and-metrics.md).
 locals {
   watchdog_log = join(" AND ", [
     "resource.type=\"cloud_composer_environment\"",
@@ -25,7 +25,7 @@ resource "google_logging_metric" "feed" {
   for_each = local.feed_gauges
 
   name            = "${var.name}/${each.key}"
-  description     = "${each.key} of each feed, see docs/metrics.md"
+  description     = "${each.key} of each feed, see docs/alerts-and-metrics.md"
   filter          = "${local.watchdog_log} AND textPayload:\" ${each.key}=\""
   value_extractor = "REGEXP_EXTRACT(textPayload, \" ${each.key}=([0-9.]+)\")"
 

@@ -25,7 +25,7 @@ def anchors(page: Path) -> set[str]:
     """The anchors of a page: those that GitHub gives its headings, and those that it names itself."""
     text = FENCE.sub("", page.read_text())
     headings = re.findall(r"^#+ (.*)$", text, re.MULTILINE)
-    named = re.findall(r'^(?:\| )?<a id="(\w+)"></a>', text, re.MULTILINE)
+    named = re.findall(r'^(?:\| |- )?<a id="(\w+)"></a>', text, re.MULTILINE)
     return {*named, *(re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings)}
 
 

@@ -32,7 +32,7 @@ from dedup_clone.state.ledger import RECENT_ATTEMPTS, Cost, LedgerRecord, Outcom
 from testkit.table_contracts import PRODUCTS
 
 NOW = datetime(2026, 11, 21, 15, 30, tzinfo=UTC)
-# The table of docs/costs.md, of which README and docs/page.md show a picture.
+# The table of docs/costs-and-limits.md, of which docs/operate.md shows a picture.
 ROWS = 312_500_000_000
 DATES = 730
 DAY_ROWS = ROWS // DATES

@@ -28,7 +28,7 @@ class FeedHeldElsewhere(DedupCloneError):
 
 
 class RollbackRefused(DedupCloneError):
-    """A rollback cannot start: another run is at work too long, or another generation became live after the preview."""
+    """A rollback cannot start, because another run has been at work for too long."""
 
 
 class BootstrapRefused(DedupCloneError):

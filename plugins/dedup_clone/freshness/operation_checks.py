@@ -13,7 +13,7 @@ from dedup_clone.state.current import restore_records
 
 JOB_PENDING = "job_pending"  # the subject of an incident that only BigQuery tells
 # A job may be PENDING for this share of the SLA: ten minutes of an hour, which is about the reserve in the latency
-# budget (docs/hour.md).
+# budget (docs/costs-and-limits.md).
 MAX_PENDING_SHARE = 1 / 6
 # The watch DAG is idle if it has had no run for so long, or has not registered a marker for so long. Normally the next
 # run starts within seconds, and even the marker of an old snapshot is found within five minutes.
@@ -150,9 +150,9 @@ def check_pending_job(now: datetime, state: FeedState) -> Iterator[Incident]:
         return
     waited = now - job.since
     if job.is_statement:
-        next_step = "see which DML statements on staging run or wait before it, and stop those (docs/hour.md, PENDING)."
+        next_step = "see which DML statements on staging run or wait, and stop those (docs/runbook.md, job_pending)."
     else:
-        next_step = "see whether jobs wait for slots or for the free pool (docs/hour.md, PENDING)."
+        next_step = "see whether jobs wait for slots or for the free pool (docs/runbook.md, job_pending)."
     yield Incident(
         IncidentKind.STOPPED,
         Severity.WARNING,

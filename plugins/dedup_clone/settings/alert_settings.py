@@ -20,7 +20,7 @@ class NotifierSettings(StrictModel):
 
     `arguments`: the arguments of the notifier's constructor, such as its connection. Those that the notifier renders as
     templates may contain fields of the alert, such as `{{ alert.title }}`, `{{ alert.text }}` and `{{ alert.feed }}`.
-    The message itself need not be given for the notifiers of docs/alerting.md.
+    The message itself need not be given for the notifiers of docs/alerts-and-metrics.md.
     """
 
     class_path: ClassPath
@@ -35,8 +35,8 @@ class AlertSettings(StrictModel):
     """
 
     removed_keys: ClassVar[dict[str, str]] = {
-        "webhooks": "Name a notifier for each connection in [alerts.notifiers] (docs/alerting.md): Slack's or "
-        "PagerDuty's, or Apprise's for any other address."
+        "webhooks": "Name a notifier for each connection in [alerts.notifiers] (docs/alerts-and-metrics.md): Slack's "
+        "or PagerDuty's, or Apprise's for any other address."
     }
 
     check_interval_minutes: Annotated[int, Field(ge=1, le=60)] = 5

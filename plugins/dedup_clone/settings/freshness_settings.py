@@ -40,7 +40,7 @@ class ExpectedArrivals(StrictModel):
 
 
 class FreshnessSettings(StrictModel):
-    """How fresh the feed has to be (docs/freshness.md)."""
+    """How fresh the feed has to be (docs/operate.md)."""
 
     sla_minutes: Annotated[int, Field(ge=1, le=24 * 60)] = Field(default=60, examples=[120])
     """Longest time from arrival to swap."""
