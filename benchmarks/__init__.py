@@ -1,4 +1,4 @@
-"""Measures the dedup job, and other ways of making the same table, on the same files (docs/benchmarks.md).
+"""Measures the dedup job, and other ways of making the same table, on the same files (docs/costs-and-limits.md).
 
 The packages dedup_clone and dedup_spark are imported from the checkout, because they are not installed.
 """

@@ -119,7 +119,7 @@ def _count_rows(files: list[str]) -> int:
 
 
 class SparkRowNumber(Peer):
-    """The reference method (docs/costs.md) on Spark: ROW_NUMBER over parent and snapshot; row 1 of each key stays."""
+    """The reference method on Spark: ROW_NUMBER over parent and snapshot; row 1 of each key stays."""
 
     def run(self, inputs: Inputs, out: Path) -> None:
         both = self.session().read.parquet(*inputs.parent_files(), *inputs.snapshot_files())

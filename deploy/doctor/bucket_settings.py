@@ -58,7 +58,7 @@ def _location(live: LiveEnvironment, role: str, bucket: dict[str, Any]) -> Itera
         yield Finding(Level.WARN, subject, text, _relocate(live, bucket))
     elif location == expected and location in MULTI_REGIONS:
         text = f"[{bucket['name']}] is in the multi-region [{location}]: each byte that is written, or read by Spark, "
-        text += "is billed (docs/costs.md). With buckets, dataset and Spark in one region neither is billed."
+        text += "is billed (docs/deploy.md). With buckets, dataset and Spark in one region neither is billed."
         yield Finding(Level.WARN, subject, text, _relocate(live, bucket))
     elif location == expected:
         yield ok(subject, f"in [{location}], like the dataset.")

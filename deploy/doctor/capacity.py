@@ -34,7 +34,7 @@ def _reservation(live: LiveEnvironment) -> Iterator[Finding]:
     if "PIPELINE" in job_types:
         yield ok("reservation", "loads run in reserved slots.")
     else:
-        text = "loads run in shared free slots, without a guaranteed speed; docs/hour.md says when to buy slots."
+        text = "loads run in shared free slots, without a guaranteed speed (docs/costs-and-limits.md, Plan one hour)."
         yield Finding(Level.NOTE, "reservation", text)
     if "QUERY" in job_types:
         text = "queries run in reserved slots, but the ledger shows on-demand prices: you pay other amounts."
@@ -63,5 +63,5 @@ def _quota(live: LiveEnvironment) -> Iterator[Finding]:
                 text += (
                     "uses nearly nothing of it; for each publish engine bigquery reads 4.83 times the table, engine "
                 )
-                text += "merge 5.66 times (docs/costs.md)."
+                text += "merge 5.67 times (docs/costs-and-limits.md)."
                 yield Finding(Level.NOTE, "quota of on-demand queries", text)

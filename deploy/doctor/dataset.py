@@ -32,7 +32,7 @@ def check_dataset(live: LiveEnvironment) -> Iterator[Finding]:
         text = (
             f"[{name}] is in a multi-region. Its buckets must be in [{dataset['location']}] or in a region within it, "
         )
-        text += "and storage costs more (docs/costs.md). A dataset cannot be moved; create a new one in one region."
+        text += "and storage costs more (docs/deploy.md). A dataset cannot be moved; create a new one in one region."
         yield Finding(Level.WARN, "dataset location", text)
     else:
         yield ok("dataset location", f"[{dataset['location']}].")

@@ -10,7 +10,7 @@ variable "region" {
 }
 
 variable "location" {
-  description = "Location of buckets and dataset, by default the region. A multi-region of BigQuery (EU, US) costs more: docs/costs.md."
+  description = "Location of buckets and dataset, by default the region. A multi-region of BigQuery (EU, US) costs more: docs/deploy.md."
   type        = string
   default     = null
 }
@@ -22,7 +22,7 @@ variable "name" {
 }
 
 variable "environment_name" {
-  description = "The name by which feeds record which environment publishes them, by default PROJECT/REGION/NAME. See docs/upgrades.md, two environments."
+  description = "The name by which feeds record which environment publishes them, by default PROJECT/REGION/NAME. See docs/deploy.md, Move feeds to another environment."
   type        = string
   default     = null
 }

@@ -101,7 +101,7 @@ def run(one_by_one: bool) -> bool:
     for simultaneous in [[sequence] for sequence in sequences] if one_by_one else [sequences]:
         demo_run.run(simultaneous, progress)
     show_example(next(sequence for sequence in sequences if sequence.feed == EXAMPLE_FEED))
-    log("\nPublished (kept: rows that the snapshot lacks; below each: seconds by phase, see docs/hour.md):")
+    log("\nPublished (kept: rows that the snapshot lacks; below each: seconds by phase, see docs/costs-and-limits.md):")
     for line in terminal_output.publishes([entry for sequence in sequences for entry in sequence.publishes]):
         log(line)
     all_equal = compare_tables(connection, demo_run)
@@ -111,7 +111,7 @@ def run(one_by_one: bool) -> bool:
     log(f"  Airflow    {connection.airflow_url}   the same login")
     log(f"  Tables     {connection.bigquery_url}   {connection.project}.{connection.dataset}.* in BigQuery's stand-in")
     log(f"  Files      {connection.storage_url}   gs://{connection.landing_bucket}, gs://{connection.state_bucket}")
-    log("  One more snapshot: `make land`. With bq, gcloud storage, Python or DuckDB: docs/local-clients.md")
+    log("  One more snapshot: `make land`. Break and roll back a table, use bq or DuckDB: docs/tutorial.md")
     return all_equal
 
 

@@ -113,7 +113,7 @@ def test_a_load_that_replaces_rows_adds_a_column(sandbox: Sandbox) -> None:
 
 @rule(
     "Introduction to loading data; Workload management",
-    "docs/hour.md plugins/dedup_clone/freshness/operation_checks.py",
+    "docs/costs-and-limits.md plugins/dedup_clone/freshness/operation_checks.py",
     "Buy a reservation of type PIPELINE, or raise `sla_minutes` of the feed.",
 )
 def test_a_load_starts_at_once(sandbox: Sandbox) -> None:

@@ -81,7 +81,7 @@ def test_metadata_show_the_expiration(sandbox: Sandbox) -> None:
 
 @rule(
     "Introduction to INFORMATION_SCHEMA",
-    "sql/checks/partitions.sql docs/costs.md",
+    "sql/checks/partitions.sql docs/costs-and-limits.md",
     "Nothing: publishes cost more, by what was found for each metadata query.",
 )
 def test_a_metadata_query_bills_its_minimum(sandbox: Sandbox) -> None:
@@ -121,7 +121,7 @@ def test_a_dry_run_says_what_a_query_reads(sandbox: Sandbox) -> None:
 
 @rule(
     "DML syntax; Update partitioned table data using DML",
-    "plugins/dedup_clone/contract/billing.py docs/costs.md",
+    "plugins/dedup_clone/contract/billing.py docs/costs-and-limits.md",
     "Nothing: take costs of engine merge from the bill, not from the ledger's projection.",
 )
 def test_merge_bills_updated_partitions(sandbox: Sandbox) -> None:

@@ -130,7 +130,7 @@ def test_a_clone_has_the_policies_of_its_base(sandbox: Sandbox) -> None:
 
 @rule(
     ROW_FEATURES,
-    f"{POLICY_CHECKS} docs/security.md",
+    f"{POLICY_CHECKS} docs/deploy.md",
     "Publish no feed with policies until a clone's rows were compared with those of its base.",
 )
 def test_a_clone_needs_the_true_filter(sandbox: Sandbox) -> None:
@@ -161,7 +161,7 @@ def test_the_past_needs_a_permission(sandbox: Sandbox) -> None:
 
 @rule(
     "Impact on writes with column-level access control",
-    f"{POLICY_CHECKS} docs/security.md",
+    f"{POLICY_CHECKS} docs/deploy.md",
     "Declare no `column_tags`: let readers use an authorized view without the column.",
 )
 def test_a_clone_needs_fine_grained_reader(sandbox: Sandbox) -> None:

@@ -352,7 +352,7 @@ def test_a_table_with_row_policies_is_published(sandbox: Sandbox) -> None:
 
 @rule(
     "Impact on writes with column-level access control",
-    f"{POLICY_CHECKS} {SWAP} docs/security.md",
+    f"{POLICY_CHECKS} {SWAP} docs/deploy.md",
     AUTHORIZED_VIEW,
 )
 def test_a_table_with_a_policy_tag_is_published(sandbox: Sandbox) -> None:

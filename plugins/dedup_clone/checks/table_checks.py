@@ -36,7 +36,7 @@ def check_staging_schema(staging: TableMetadata, contract: TableContract, *, res
         fits_restored or staging.columns == contract.columns,
         found=_columns(staging.columns),
         expected=_columns(contract.columns),
-        next_step="put the columns of staging or of the feed file back (docs/change-a-feed.md).",
+        next_step="put the columns of staging or of the feed file back (docs/feeds.md, change a feed).",
     )
 
 
@@ -44,7 +44,8 @@ def check_layout(staging: TableMetadata, target: TableMetadata | None, contract:
     """Staging and target are partitioned and clustered as in `contract`; else BigQuery refuses to replace target."""
     expected = _layout(contract.partition_column, contract.cluster_by)
     next_step = (
-        "never drop target to get past this: dedup_clone_rebuild changes the clustering (docs/change-a-feed.md)."
+        "never drop target to get past this: dedup_clone_rebuild changes the clustering (docs/feeds.md, rebuild the "
+        "table)."
     )
     if target is not None and _layout(staging.partition_column, staging.cluster_by) == expected:
         next_step = (
@@ -176,7 +177,7 @@ def check_staging_access(missing: list[str]) -> CheckResult:
         not missing,
         found=f"the account of Airflow lacks {listed(missing)}" if missing else "access to all rows and their past",
         expected="access to all rows of staging and their past",
-        next_step="grant it (docs/security.md, Row access policies and policy tags); then clear the run.",
+        next_step="grant it (docs/deploy.md, Row access policies and policy tags); then clear the run.",
     )
 
 

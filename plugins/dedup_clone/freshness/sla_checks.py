@@ -20,8 +20,8 @@ STOPPED_BY_CHECK = "A check stopped the publish"
 # end of the dedup job to the swap. A phase that fewer publishes have is not compared with its budget.
 PUBLISHES_NEEDED = 3
 
-# The latency budget of an SLA of one hour: minutes for each phase, named as in the ledger (docs/hour.md). The rest of
-# the hour is for the short phases, and a reserve.
+# The latency budget of an SLA of one hour: minutes for each phase, named as in the ledger (docs/costs-and-limits.md).
+# The rest of the hour is for the short phases, and a reserve.
 BUDGET_MINUTES_PER_HOUR = {"until_lease": 2, "spark_start": 2, "dedup": 20, "load": 25, "swap": 1, "queued": 1}
 
 
@@ -207,7 +207,7 @@ def describe_over_budget(history: tuple[LedgerRecord, ...], sla: timedelta) -> s
         if len(seconds) >= PUBLISHES_NEEDED and timedelta(seconds=median(seconds)) > budget:
             typical = format_duration(timedelta(seconds=median(seconds)))
             exceeded.append(f"{phase} takes {typical} of {format_duration(budget)}")
-    return f"Usually over budget (docs/hour.md): {', '.join(exceeded)}." if exceeded else ""
+    return f"Usually over budget (docs/costs-and-limits.md): {', '.join(exceeded)}." if exceeded else ""
 
 
 def _with_lag(history: tuple[LedgerRecord, ...]) -> list[LedgerRecord]:

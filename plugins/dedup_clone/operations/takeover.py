@@ -154,7 +154,7 @@ def not_taken_over(services: Services, dataset: str, table: TableMetadata) -> It
 
     declared, staging = services.feed.table.policies, services.warehouse.table(services.feed.staging)
     on_staging = staging.options if staging else {}
-    how = "and make them on staging (docs/security.md, Row access policies and policy tags)"
+    how = "and make them on staging (docs/deploy.md, Row access policies and policy tags)"
     hidden = f"Readers of target would see the rows that they hide. Declare them in table.policies.row_access {how}"
     try:
         found = services.warehouse.with_dataset(dataset).policies(table.name).row_access

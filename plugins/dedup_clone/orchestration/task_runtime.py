@@ -89,8 +89,8 @@ def environment_name() -> str:
     if not name:
         raise ConfigurationError(
             f"This Airflow environment has no name, by which feeds know who publishes them: set its environment "
-            f"variable [{ENVIRONMENT_VARIABLE}] to a name that no other environment has (docs/upgrades.md, two "
-            f"environments)."
+            f"variable [{ENVIRONMENT_VARIABLE}] to a name that no other environment has (docs/deploy.md, "
+            f"Move feeds to another environment)."
         )
     return name
 

@@ -38,9 +38,9 @@ class DedupSettings(StrictModel):
     """How the Spark job compares."""
 
     plan: Plan = Field(default=Plan.AUTO, examples=["rewrite"])
-    """How each date is written (docs/architecture.md, the Spark job)."""
+    """How each date is written (docs/how-it-works.md, the Spark job)."""
     exact: bool = Field(default=False, examples=[True])
-    """Compare keys (in mode `last_changed` also values) themselves, not by hashes (ADRs 0005, 0006)."""
+    """Compare keys (in mode `last_changed` also values) themselves, not by hashes (docs/adr/0005-adopt.md)."""
     compare_values: bool = Field(default=True, examples=[False])
     """Whether plan `adopt` reads values, too, to count changed rows."""
     file_megabytes: Annotated[int, Field(ge=16, le=4096)] = Field(default=DEFAULT_FILE_BYTES // MIB, examples=[512])
@@ -84,7 +84,7 @@ class Feed(StrictModel):
     """One feed file."""
 
     removed_keys: ClassVar[dict[str, str]] = {
-        "full_size_gb": "the page shows what each publish cost, and docs/costs.md what 15 TB cost.",
+        "full_size_gb": "the page shows what each publish cost, and docs/costs-and-limits.md what 15 TB cost.",
     }
 
     feed: FeedName = Field(examples=["orders"])
@@ -100,9 +100,9 @@ class Feed(StrictModel):
     update_id_mode: UpdateIdMode = Field(default=UpdateIdMode.LAST_SEEN, examples=["last_changed"])
     """A row has the id of the newest snapshot that contains it (`last_seen`), or of the one that last changed it."""
     engine: Engine = Field(default=Engine.SPARK, examples=["bigquery"])
-    """What deduplicates (docs/engines.md)."""
+    """What deduplicates (docs/feeds.md, choose an engine)."""
     form: SqlForm = Field(default=SqlForm.QUALIFY, examples=["group_by"])
-    """The SELECT of engine `bigquery` (docs/engines.md)."""
+    """The SELECT of engine `bigquery`. All forms read the same bytes; `group_by` takes about twice the slots."""
     cdc: CdcSettings = CdcSettings()
     """How engine `cdc` streams rows."""
     max_bytes_billed: Annotated[int, Field(ge=MIN_BYTES_BILLED)] = Field(default=TIB, examples=[64 * GIB])
@@ -118,7 +118,7 @@ class Feed(StrictModel):
     freshness: FreshnessSettings = FreshnessSettings()
     """The freshness SLA."""
     changes: bool = Field(default=False, examples=[True])
-    """Whether each publish writes what it changed to `FEED_changes` (docs/changes.md)."""
+    """Whether each publish writes what it changed to `FEED_changes` (docs/read-the-table.md)."""
     changes_days: Annotated[int, Field(ge=1, le=3652)] = Field(default=60, examples=[14])
     """How long `FEED_changes` keeps them."""
     content_audit: ContentAuditSettings = ContentAuditSettings()

@@ -111,7 +111,7 @@ class SparkSettings(StrictModel):
 
 
 class SparkSize(StrictModel):
-    """The size of the Spark job (docs/runners.md)."""
+    """The size of the Spark job (docs/costs-and-limits.md)."""
 
     target_minutes: Annotated[int, Field(ge=3, le=24 * 60)] = Field(default=20, examples=[40])
     """How long the job should take; determines the number of executors."""

@@ -194,7 +194,7 @@ def control(world: FeedOnStandIn) -> Iterator[Control]:
 
 
 def let_publish(world: FeedOnStandIn, control: Control) -> None:
-    """What docs/security.md asks for: a filter TRUE, and the permissions on the past and on tagged columns."""
+    """What docs/deploy.md asks for: a filter TRUE, and the permissions on the past and on tagged columns."""
     add_row_policy(world, "TRUE", TRUE_FILTER, world.feed.staging)
     control.grant(OVERRIDE_TIME_TRAVEL)
     control.grant(FINE_GRAINED_READ)

@@ -2,7 +2,7 @@
 
 For Spark it attaches to a run or starts one, waits, and reports the outcome. Each try starts a run of its own name,
 unless it finds an earlier try's run at work. A second run of an attempt is harmless, because only one can create the
-candidate (docs/adr/0002), so nothing else is done to prevent one.
+candidate (docs/adr/0002-candidate-is-the-commit-point.md), so nothing else is done to prevent one.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Estimates how many executors a request needs to finish in time, and derives Spark's properties from that number.
 
-The figures of docs/costs.md and docs/hour.md come from this model. Its rates were measured on one machine
-(docs/benchmarks.md). The times of a real run, for comparison, are in the candidate that it writes. A feed can set the
-number of executors, or its maximum, in its section `spark`.
+The figures of docs/costs-and-limits.md come from this model. Its rates were measured on one machine. The times of a
+real run, for comparison, are in the candidate that it writes. A feed can set the number of executors, or its maximum,
+in its section `spark`.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-// The phases of the newest publish that has a lag. They add up to the lag (docs/hour.md).
+// The phases of the newest publish that has a lag. They add up to the lag (docs/costs-and-limits.md).
 
 import { h, table } from "./dom.js";
 import { duration } from "./formats.js";

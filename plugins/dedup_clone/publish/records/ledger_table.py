@@ -87,7 +87,7 @@ LEDGER_COLUMNS = {
         "REPEATED RECORD",
         "seconds of each phase, in the order in which they happen; of a publish with a lag, they add up to it",
     ),
-    "phases.name": ("STRING", "name of the phase; which ones there are: docs/hour.md"),
+    "phases.name": ("STRING", "name of the phase; which ones there are: docs/costs-and-limits.md"),
     "phases.seconds": ("FLOAT", "how long it took"),
     "shares": (
         "REPEATED RECORD",

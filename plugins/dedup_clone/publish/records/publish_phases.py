@@ -16,7 +16,7 @@ from dedup_clone.warehouse.metadata import JobMetadata
 
 # The time in which BigQuery jobs of the publish were PENDING. The other phases do not include this time.
 QUEUED = "queued"
-# In the order in which they happen (docs/hour.md).
+# In the order in which they happen (docs/costs-and-limits.md).
 PHASES = (
     *("until_lease", "task_start", "spark_start", "dedup", "load_start"),
     *("load", "checks", "approval", "swap", QUEUED),

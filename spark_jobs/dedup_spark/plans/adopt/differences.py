@@ -183,7 +183,7 @@ def _compare_ranges(
     `row_counts`: about how many rows all inputs have in each bucket.
     """
     # With older deliveries the sums and flags take more memory besides the rows. Half as many rows at a time keep the
-    # worker of a large date below 600 MiB (docs/benchmarks.md).
+    # worker of a large date near 600 MiB.
     ranges = split_buckets(selection.expected_rows(row_counts), limits.rows // 2 if inputs.older else limits.rows)
     if not ranges:
         return NO_INDICES
