@@ -1,4 +1,4 @@
-"""Controls the clock and the faults of a running BigQuery stand-in, through its own endpoints (docs/stand-in.md)."""
+"""Controls clock and faults of a running BigQuery stand-in (`python -m devstack.bigquery --help` names the calls)."""
 
 from __future__ import annotations
 

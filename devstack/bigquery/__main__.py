@@ -17,10 +17,26 @@ from devstack.bigquery.stand_in import open_stand_in
 from devstack.bigquery.storage.quotas import QuotaLimits
 from devstack.bigquery.write_api.server import WriteApiServer
 
+# Requests that BigQuery does not have.
+EPILOG = """\
+requests that BigQuery does not have (DELETE removes grants and faults, GET lists them):
+  GET  /_standin/health    the address of the Storage Write API
+  POST /_standin/clock     {"advance_seconds": 86400} or {"now": "2026-01-31T00:00:00Z"}
+  POST /_standin/grants    {"member": "user:a@example.com", "permission": "bigquery.connections.use"}
+                           a caller is the bearer token, read as an email address
+  POST /_standin/faults    {"match": {"path": ".*/jobs"}, "effect": "error", "status": 503, "nth": 1, "times": 1}
+                           match: method and path of requests, or job_type and job_id of jobs; seconds: for delay, queue
+"""
+
 
 def parse_arguments() -> argparse.Namespace:
     limits = QuotaLimits()
-    parser = argparse.ArgumentParser(prog="python -m devstack.bigquery", description=__doc__)
+    parser = argparse.ArgumentParser(
+        prog="python -m devstack.bigquery",
+        description=__doc__,
+        epilog=EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
     parser.add_argument("--host", default="127.0.0.1")
     parser.add_argument("--port", type=int, default=9050)
     parser.add_argument(

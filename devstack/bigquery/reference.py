@@ -1,13 +1,12 @@
-"""Generates the reference part of docs/stand-in.md, mostly from the constants that the code itself uses.
+"""Says what the stand-in carries out, mostly from the constants that the code itself uses.
 
-`python -m devstack.bigquery.reference` writes it into the document. A test fails while the document differs.
+`python -m devstack.bigquery.reference` prints it.
 """
 
 from __future__ import annotations
 
 import sys
 from collections.abc import Iterable
-from pathlib import Path
 
 from devstack.bigquery.faults import JOB_EFFECTS, REQUEST_EFFECTS
 from devstack.bigquery.jobs.dml_runner import MAXIMUM_RETRIES
@@ -28,9 +27,6 @@ from devstack.bigquery.sql import statements
 from devstack.bigquery.sql.ddl_options import PROCEDURE_OPTIONS, SCHEMA_OPTIONS, TABLE_OPTIONS
 from devstack.bigquery.sql.table_names import REGIONAL_VIEWS
 from devstack.bigquery.storage.table_rules import MAXIMUM_CLONES
-
-DOCUMENT = Path(__file__).resolve().parents[2] / "docs" / "stand-in.md"
-BEGIN, END = "<!-- generated: begin -->\n", "<!-- generated: end -->\n"
 
 STATEMENTS: dict[type, str] = {
     statements.Query: "`SELECT`, `WITH … SELECT`, set operations, `QUALIFY`, windows, `FOR SYSTEM_TIME AS OF`",
@@ -67,33 +63,33 @@ STATEMENTS: dict[type, str] = {
 
 
 def render() -> str:
-    """The generated part as it must be, in Markdown."""
+    """The reference, in Markdown."""
     parts = [
-        "### REST methods and functions\n",
+        "## REST methods and functions\n",
         "Methods with their parameters and request fields: `METHODS` in `devstack/bigquery/rest/supported_methods.py`; "
         "functions: `supported_functions` in `devstack/bigquery/sql/transpile.py`. Only these values of fields: "
         + "; ".join(f"`{path}`: {_codes(sorted(map(str, values)))}" for path, values in ONLY_VALUES.items())
         + ".",
-        "\n### Load jobs\n",
+        "\n## Load jobs\n",
         f"Formats {_codes(SOURCE_FORMATS)}; write {_codes(WRITE_DISPOSITIONS)}; create "
         f"{_codes(CREATE_DISPOSITIONS)}; file sets {_codes(FILE_SET_SPECS)}; at most {MAXIMUM_URIS:,} URIs.",
-        "\n### External tables of a query job\n",
+        "\n## External tables of a query job\n",
         f"Formats {_codes(EXTERNAL_FORMATS)}; fields {_codes(DEFINITION_FIELDS)}; file sets "
         f"{_codes(FILE_SET_SPECS)}; at most {MAXIMUM_URIS:,} URIs; pseudo column `{FILE_NAME}`.",
-        "\n### Extract jobs\n",
+        "\n## Extract jobs\n",
         f"Formats {_codes(EXTRACT_FORMATS)}; compression {_codes(EXTRACT_COMPRESSIONS)}; one URI, with at most one "
         f"`*`; at most {MAXIMUM_FILE_BYTES:,} bytes without `*`.",
-        "\n### Statements\n",
+        "\n## Statements\n",
         *(f"- {text}" for text in STATEMENTS.values()),
         "",
         f"Table options: {_codes(TABLE_OPTIONS)}. Dataset options: {_codes(SCHEMA_OPTIONS)}. "
         f"Procedure options: {_codes(PROCEDURE_OPTIONS)}.",
-        "\n### INFORMATION_SCHEMA\n",
+        "\n## INFORMATION_SCHEMA\n",
         f"Of a dataset: {_codes(VIEWS)}. Of a region: {_codes(REGIONAL_VIEWS)}.",
-        "\n### Limits\n",
-        "As [BigQuery's rules](bigquery-rules.md) say; `--help` names switches for others. A base table has at most "
+        "\n## Limits\n",
+        "As docs/bigquery-rules.md says; `--help` names options for others. A base table has at most "
         f"{MAXIMUM_CLONES:,} clones. DML that finds its partitions changed is tried {MAXIMUM_RETRIES} times more.",
-        "\n### Fault effects\n",
+        "\n## Fault effects\n",
         f"Requests: {_codes(REQUEST_EFFECTS)}. Jobs: {_codes(JOB_EFFECTS)}.",
     ]
     return "\n".join(parts) + "\n"
@@ -103,16 +99,5 @@ def _codes(names: Iterable[object]) -> str:
     return ", ".join(f"`{name}`" for name in names)
 
 
-def generated_part(document: str) -> str:
-    """The generated part as it stands in the document now."""
-    return document.split(BEGIN)[1].split(END)[0]
-
-
-def main() -> None:
-    document = DOCUMENT.read_text()
-    DOCUMENT.write_text(document.replace(BEGIN + generated_part(document) + END, BEGIN + render() + END))
-    sys.stdout.write(f"Wrote {DOCUMENT.name}.\n")
-
-
 if __name__ == "__main__":
-    main()
+    sys.stdout.write(render())

@@ -176,7 +176,7 @@ def test_the_error_for_a_missing_bucket_names_the_variable() -> None:
 
 
 def test_the_chart_library_is_the_one_that_was_recorded() -> None:
-    recorded = (STATIC.parents[3] / "docs" / "dependencies.md").read_text()
+    recorded = (STATIC.parents[3] / "tests" / "page" / "vendor" / "SHA256SUMS").read_text()
     for name in ("uPlot.iife.min.js", "uPlot.min.css"):
         assert sha256((STATIC / "vendor" / "uplot" / name).read_bytes()).hexdigest() in recorded
 

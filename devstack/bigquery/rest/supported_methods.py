@@ -1,8 +1,8 @@
 """Lists the REST methods, parameters and request fields that the stand-in supports.
 
 The routes and the validation of requests are derived from these lists, and so are the values of fields that
-docs/stand-in.md names. A request that sets a field that is not listed is refused. In the name of a field, `*` stands
-for any key.
+reference.py prints. A request that sets a field that is not listed is refused. In the name of a field, `*` stands for
+any key.
 """
 
 from __future__ import annotations

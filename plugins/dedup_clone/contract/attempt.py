@@ -16,7 +16,7 @@ from dedup_clone.contract.table import TableContract, UpdateIdMode
 
 
 class Plan(StrEnum):
-    """How the job deduplicates a date (docs/architecture.md, the Spark job). AUTO selects a plan for each date."""
+    """How the job deduplicates a date (docs/how-it-works.md, the Spark job). AUTO selects a plan for each date."""
 
     AUTO = "auto"
     ADOPT = "adopt"

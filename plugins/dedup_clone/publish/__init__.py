@@ -4,7 +4,7 @@ resolve     decide what the publish includes, acquire the lease, write the attem
 load        load the new generation's files into the staging table (the dedup job wrote them)
 check       check staging and the manifest before the swap
 approval    wait for an operator's approval if the run accepts failed checks; the DAG then swaps by one SQL statement
-commit      check target after the swap, commit the generation, write ledger and index
+commit      check target after the swap, commit the generation, write the ledger record
 prune       delete the data folders that are no longer needed
 recovery    after a failed task, a refusal or a dead run: commit if the swap happened, else discard
 
@@ -19,7 +19,7 @@ existing_table                 the table whose rows a bootstrap or rebuild takes
 date_ranges                    dates and ranges of dates, as people write them
 
 planning/      what a publish includes: deliveries, dates, the parent generation
-records/       what is recorded: check results, swap, costs, ledger table, index
+records/       what is recorded: check results, swap, costs, ledger table
 
 What only rollback, bootstrap, rebuild, erase and retire do is in `dedup_clone/operations/`.
 """

@@ -29,7 +29,7 @@ OPTIONAL = "apache-airflow-providers-openlineage"  # it calls the functions that
 
 
 def read(path: Path) -> dict[str, Requirement]:
-    lines = (line.split(" \\")[0] for line in path.read_text().splitlines() if re.match(r"[A-Za-z]", line))
+    lines = (re.split(r" +[\\#]", line)[0] for line in path.read_text().splitlines() if re.match(r"[A-Za-z]", line))
     parsed = [Requirement(line) for line in lines]
     return {canonicalize_name(r.name): r for r in parsed if r.marker is None or r.marker.evaluate()}
 
