@@ -75,7 +75,7 @@ def plan_removed_feeds(clients: LiveClients, files: Iterable[Path]) -> Iterator[
         if generation is not None:
             removed = (
                 "the feed file is gone: no publish follows, the table stays as it is, and nobody is told that it gets "
-                "old. Run dedup_clone_retire before you remove the file (docs/retire-a-feed.md)"
+                "old. Run dedup_clone_retire before you remove the file (docs/feeds.md, retire a feed)"
             )
             yield FeedPlan(name, f"generation {generation} is live", (removed,))
 

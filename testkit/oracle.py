@@ -1,7 +1,7 @@
 """Computes, in plain Python, the rows that a table must have after a series of publishes: the oracle.
 
 It shares no code with the engines. `OracleState` is the table's content after some publishes; its method `apply` gives
-the content after one more. A row is a dict of values by column name. The rules are those of docs/data-contract.md.
+the content after one more. A row is a dict of values by column name. The rules are those of docs/deliver-snapshots.md.
 """
 
 from __future__ import annotations

@@ -62,7 +62,7 @@ def _make_feed(options: argparse.Namespace, feeds: Path) -> int:
         print("\n".join(f"  {problem}" for problem in problems[:PROBLEMS_SHOWN]))
         return 1
     print(f"{len(files)} of {len(sample.files)} files are valid with it. Read it. On the local stack that is all:")
-    print("its DAGs appear within a minute. On Google Cloud: `make plan`, then `make deploy` (docs/add-a-feed.md).")
+    print("its DAGs appear within a minute. On Google Cloud: `make plan`, then `make deploy` (docs/feeds.md).")
     return 0
 
 
@@ -103,7 +103,7 @@ def _date_warning(proposal: Proposal) -> str:
     return (
         f"WARNING: [{ids}] is unique without [{proposal.table.partition_column}], too. A row whose date changes from "
         f"one snapshot to the next then stands in the table on both dates. If that must not be, add "
-        f"`checks: {{unique_across_dates: [{ids}]}}` (docs/data-contract.md, the same id on two dates)."
+        f"`checks: {{unique_across_dates: [{ids}]}}` (docs/deliver-snapshots.md, keep an id on one date)."
     )
 
 

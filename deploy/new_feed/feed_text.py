@@ -46,7 +46,7 @@ def _lines(name: str, owner: str, sample: Sample, proposal: Proposal) -> Iterato
         yield f"  # {alike}: [{', '.join(names)}]"
     if proposal.unique_without_date:
         yield f"  # [{', '.join(proposal.ids)}] is unique without {table.partition_column}, too: a row whose date"
-        yield "  # changes stays on both dates (docs/data-contract.md, the same id on two dates)."
+        yield "  # changes stays on both dates (docs/deliver-snapshots.md, keep an id on one date)."
     yield f"  keys: {_list(table.keys)}"
     if table.cluster_by:
         yield f"  cluster_by: {_list(table.cluster_by)}"

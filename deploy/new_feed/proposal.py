@@ -163,7 +163,7 @@ def _unsuitable(field: pa.Field) -> ConfigurationError:
     elif pa.types.is_null(field.type):  # pandas writes a column of None so
         remedy = "no row of the file has a value in it. Let the producer write every file with the same schema."
     else:
-        remedy = "docs/data-contract.md says which types the producer may write."
+        remedy = "docs/deliver-snapshots.md says which types the producer may write."
     return ConfigurationError(f"Sample column [{field.name}] has type [{field.type}], which no feed can have: {remedy}")
 
 
@@ -175,7 +175,7 @@ def _partition_column(sample: Sample, columns: tuple[Column, ...], rows: pa.Tabl
     if folder is not None and folder not in dates:
         raise ConfigurationError(
             f"The sample's files lack the column [{folder}] of their folders, as a DATE without NULL: the producer "
-            f"must write it into the files too (docs/data-contract.md)."
+            f"must write it into the files too (docs/deliver-snapshots.md)."
         )
     if not dates:
         raise ConfigurationError(

@@ -172,5 +172,5 @@ def _require_same_table(attempt: Attempt, manifest: Manifest, reference: ParentF
     if refused:
         raise ContractViolation(
             f"Generation [{manifest.generation}] of feed [{attempt.feed}] ({reference.manifest_uri}) has another "
-            f"table than the feed file: {'; '.join(refused)}. Undo the change of the feed file (docs/change-a-feed.md)."
+            f"table than the feed file: {'; '.join(refused)}. Undo the change of the feed file (docs/feeds.md)."
         )

@@ -1,4 +1,4 @@
-"""Orders values as docs/data-contract.md defines, to choose between rows of one key and one snapshot id.
+"""Orders values as docs/deliver-snapshots.md defines, to choose between rows of one key and one snapshot id.
 
 This module orders Python's values and Spark's columns; `warehouse/row_expressions.py` does so for the engines in SQL.
 """

@@ -19,8 +19,6 @@ from dedup_clone.settings.strict_yaml import section_model
 HEAD = """\
 # Feed files
 
-After this page you can write or change a feed file.
-
 A feed is one file `dags/feeds/FEED.yaml`. The smallest one:
 
 ```yaml

@@ -30,9 +30,7 @@ NAMES = {
 }
 # What is not run on the stand-in, and why. Google's grammar takes it all the same.
 NOT_RUN = {
-    "GRANT": "the stand-in has no GRANT",
     "DROP TABLE warehouse.product_attributes;": "feeds.md: the table of another feed, which does not exist",
-    "SELECT DISTINCT table_type": "the stand-in has no organization",
     "CREATE OR REPLACE TABLE": "how-it-works.md: a picture of the swap, which has other names",
     "SELECT order_id": "feed-file.md: a feed that does not exist",
 }
@@ -133,6 +131,6 @@ def test_the_sql_of_the_pages_runs(stack: LocalStack, page: str, sql: str) -> No
 
 
 def test_googles_grammar_takes_the_sql_of_the_pages() -> None:
-    assert len(STATEMENTS) == len(RUN) + len(NOT_RUN) > 10
+    assert len(STATEMENTS) == len(RUN) + len(NOT_RUN) > 5
     with running_grammar() as grammar:
         assert {sql: fault for _, sql in STATEMENTS if (fault := grammar.check(sql)) is not None} == {}

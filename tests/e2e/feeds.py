@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import re
-import subprocess
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -81,8 +79,9 @@ def add_feeds(dags: Path) -> None:
 
 
 def _make_feeds_of_engines(dags: Path) -> None:
-    """Run the commands of docs/engines.md that make a feed for each engine."""
-    page = Path(__file__).parents[2] / "docs" / "engines.md"
-    (block,) = re.findall(r"## Try each engine on your machine\n.*?```bash\n(.*?)```", page.read_text(), re.DOTALL)
-    commands = "\n".join(line for line in block.splitlines() if not line.startswith("make "))
-    subprocess.run(["sh", "-euc", commands], cwd=dags.parent, check=True)
+    """Add a feed for each engine, and one whose Spark job runs in a stored procedure."""
+    for feed in ("with_bigquery", "with_merge"):
+        write_feed(dags, feed, engine=ENGINES[feed])
+    cdc = {"max_changed_share": 1.0, "max_staleness_minutes": 1}
+    write_feed(dags, "with_cdc", engine="cdc", update_id_mode="last_changed", cdc=cdc)
+    write_feed(dags, "with_procedure", runner="bigquery_procedure")

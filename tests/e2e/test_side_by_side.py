@@ -155,7 +155,7 @@ def a_failed_check_is_accepted(stack: Stack) -> None:
 
 
 def each_engine_publishes(stack: Stack) -> None:
-    """The feeds are made by the commands of docs/engines.md. One runs Spark in a stored procedure."""
+    """One of the feeds runs Spark in a stored procedure."""
     for number in (1, 2):
         rows = [row(TODAY, 1, number, number), row(TODAY, 10 + number, 7, number)]
         runs = {feed: stack.land(feed, number, rows) for feed in ENGINES}

@@ -63,7 +63,7 @@ def _problems(before: TableContract, after: TableContract, renamed: Mapping[str,
         yield (
             f"partition_column is [{after.partition_column}], it was [{before.partition_column}], and BigQuery "
             f"replaces no table by one of another partitioning: publish it as a feed of another name, and let readers "
-            f"go there (docs/change-a-feed.md, another partition column)"
+            f"go there (docs/feeds.md, change the partition column)"
         )
     sources = column_sources(before, after, renamed)
     for column, source in sources:

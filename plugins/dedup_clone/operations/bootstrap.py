@@ -72,7 +72,7 @@ def preview(services: Services, request: BootstrapRequest, count_limit_bytes: in
     if surplus_rows and request.duplicates is Duplicates.REFUSE:
         raise BootstrapRefused(
             f"Table [{existing.name}] has {counted}. Nothing was changed. List them with the query in "
-            f"docs/bootstrap.md and remove them, or say with [duplicates] how they are resolved."
+            f"docs/feeds.md and remove them, or say with [duplicates] how they are resolved."
         )
     names, feed, days = services.names, services.feed, list(existing.partitions)
     effect = "It serves readers until it is replaced by" if existing.is_target else "It stays as it is; readers get"

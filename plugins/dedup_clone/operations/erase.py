@@ -180,7 +180,7 @@ def _read_keys(services: Services, keys_file: str) -> KeysToErase:
     if stored is None:
         raise ConfigurationError(
             f"There is no file of keys [{services.store.uri(name)}]: upload it, and name it in the form without its "
-            f"folder (docs/erase-keys.md)."
+            f"folder (docs/feeds.md, erase keys)."
         )
     return parse_keys(stored.text, services.feed.table.to_contract())
 

@@ -240,7 +240,7 @@ def _require_rebuildable(services: Services, request: RebuildRequest, *, shown: 
     if problems:
         raise ConfigurationError(
             f"Feed [{services.feed.feed}] cannot be rebuilt, and nothing was changed: {'; '.join(problems)}. Correct "
-            f"these (docs/change-a-feed.md), deploy, and trigger the DAG again."
+            f"these (docs/feeds.md, rebuild the table), deploy, and trigger the DAG again."
         )
     return live
 

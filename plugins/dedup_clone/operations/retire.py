@@ -46,7 +46,7 @@ def preview(services: Services, request: RetirementRequest) -> str:
     views = services.warehouse.materialized_views_of(feed.target)
     erase_before = (
         "Keys of a person can **no longer be erased** from what stays: do that before, or choose [drop] "
-        "(docs/retire-a-feed.md)"
+        "(docs/feeds.md, retire a feed)"
     )
     target = {
         TargetAction.KEEP: f"stays as it is, for its readers. Its partitions go on expiring after {days} days, so it "

@@ -78,7 +78,7 @@ class CheckSettings(StrictModel):
     tolerated_share: Share = Field(default=0.01, examples=[0.001])
     """A share below this is not compared with its median."""
     unique_across_dates: tuple[ColumnName, ...] = Field(default=(), examples=[["order_id"]])
-    """Keys that together may have one date only; a billed query (docs/data-contract.md, the same id on two dates)."""
+    """Keys that together may have one date only; a billed query (docs/deliver-snapshots.md, keep an id on one date)."""
     sql: tuple[SqlCheck, ...] = ()
     """Queries that run before each swap, except in a rollback or an erasure."""
 

@@ -34,11 +34,11 @@ class ColumnSettings(StrictModel):
     type: Literal[
         "INT64", "STRING", "DATE", "TIMESTAMP", "DATETIME", "NUMERIC", "BOOL", "BYTES", "FLOAT64", "STRUCT"
     ] = Field(examples=["INT64"])
-    """Type in BigQuery (Parquet types: docs/data-contract.md)."""
+    """Type in BigQuery (Parquet types: docs/deliver-snapshots.md)."""
     mode: ColumnMode = Field(default=ColumnMode.NULLABLE, examples=["REPEATED"])
     """REPEATED makes the column an array."""
     since: Annotated[int, Field(ge=0)] | None = Field(default=None, examples=[2001])
-    """First snapshot id whose files must have it (null: all); see docs/change-a-feed.md."""
+    """First snapshot id whose files must have it (null: all); see docs/feeds.md, add a column."""
     description: Annotated[str, Field(max_length=1024)] = Field(default="", examples=["Amount in EUR."])
     """Shown by BigQuery. Removing it here leaves it on the table."""
     fields: tuple[ColumnSettings, ...] = Field(default=(), examples=[[{"name": "city", "type": "STRING"}]])

@@ -1,4 +1,4 @@
-"""SQL expressions that order and compare the rows of a table as docs/data-contract.md says, whatever their types.
+"""SQL expressions that order and compare the rows of a table as docs/deliver-snapshots.md says, whatever their types.
 
 BigQuery orders scalars in this way, except NaN, which it puts lowest; it cannot order structs and arrays. So each value
 column is turned into expressions that BigQuery can order (descending, NULL last) and compare: a struct into the

@@ -32,7 +32,7 @@ def refuse_duplicates(attempt: Attempt, delivery: Delivery, generation: NewGener
         f"The existing table cannot become feed [{attempt.feed}]: it has [{sum(e.ties for e in duplicated)}] surplus "
         f"rows of keys ({', '.join(attempt.table.keys)}) that occur more than once, on [{len(duplicated)}] dates "
         f"({named}{more}). "
-        f"Nothing was changed. Next: list them with the query in docs/bootstrap.md and delete the surplus rows, or "
+        f"Nothing was changed. Next: list them with the query in docs/feeds.md and delete the surplus rows, or "
         f"trigger the DAG again with duplicates [{Duplicates.KEEP_LATEST}]: of each key it keeps the row with the "
         f"highest {attempt.table.snapshot_id_column}; if several rows have it, the one with the greatest values."
     )

@@ -1,4 +1,4 @@
-"""A table gets another partition column as docs/change-a-feed.md says: a copy, taken over by a feed of another name."""
+"""A table gets another partition column as docs/feeds.md says: a copy, taken over by a feed of another name."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from testkit import runs
 from testkit.fake_dedup_job import Row, parquet_bytes
 from testkit.feed_on_stand_in import REPOSITORY, YESTERDAY, FeedOnStandIn, expected, row
 
-PAGE = REPOSITORY / "docs" / "change-a-feed.md"
+PAGE = REPOSITORY / "docs" / "feeds.md"
 
 
 def statements(feed: str) -> list[str]:
     """The SQL of the page's section, for this feed."""
-    section = PAGE.read_text().split("## Another partition column\n", 1)[1].split("\n## ", 1)[0]
+    section = PAGE.read_text().split("### Change the partition column\n", 1)[1].split("\n#", 1)[0]
     found = re.findall(r"^ *```sql\n(.*?)^ *```", section, re.DOTALL | re.MULTILINE)
     return [sql.replace("DATASET.", "warehouse.").replace("FEED", feed) for sql in found]
 

@@ -27,7 +27,7 @@ def refuse_impossible_changes(services: Services, engine: Engine, parent: Manife
         raise ConfigurationError(
             f"Feed [{feed.feed}] changes the live table in a way that this publish cannot make: "
             f"{'; '.join(problems)}. Nothing was changed. If this is not meant, put the former values back. Else see "
-            f"docs/change-a-feed.md; `make plan FEED={feed.feed}` shows all differences, and whether "
+            f"docs/feeds.md, change a feed; `make plan FEED={feed.feed}` shows all differences, and whether "
             "dedup_clone_rebuild makes them."
         )
 
