@@ -20,7 +20,6 @@ from dedup_clone.engines.dedup_in_bigquery import dedup_in_bigquery
 from dedup_clone.engines.staging_job import finish_staging, staging_configuration
 from dedup_clone.engines.stream_changes import changes_to_stream, finish_if_applied, stream_changes
 from dedup_clone.operations import rollback
-from dedup_clone.orchestration.jobs import swap_configuration
 from dedup_clone.publish.attempt_jobs import attempt_job_id
 from dedup_clone.publish.check import check_before_swap
 from dedup_clone.publish.commit import commit_attempt
@@ -33,7 +32,7 @@ from dedup_clone.publish.load import (
     table_load_configuration,
 )
 from dedup_clone.publish.planning.decision import PublishRequest
-from dedup_clone.publish.records.attempt_records import SwapSpec
+from dedup_clone.publish.records.attempt_records import SwapSpec, swap_configuration
 from dedup_clone.publish.records.held_deliveries import is_reused
 from dedup_clone.publish.records.reporting_tables import LONGEST_PAUSE, load_ledger_rows
 from dedup_clone.publish.recovery import end_if_all_refused

@@ -12,9 +12,9 @@ from dedup_clone.checks.partition_checks import roll_back_to
 from dedup_clone.checks.table_checks import GENERATION_LABEL, MANIFEST_LABEL, labelled_generation
 from dedup_clone.contract.errors import LostRace
 from dedup_clone.contract.manifest import Candidate
-from dedup_clone.contract.records import to_json, to_plain
-from dedup_clone.publish.attempt_jobs import attempt_job_id, query_configuration
-from dedup_clone.publish.records.attempt_records import SWAP_PARAMETERS, SwapSpec, find_swap
+from dedup_clone.contract.records import to_json
+from dedup_clone.publish.attempt_jobs import attempt_job_id
+from dedup_clone.publish.records.attempt_records import SwapSpec, find_swap, swap_configuration
 from dedup_clone.publish.services import Services
 from dedup_clone.state.current import Current
 from dedup_clone.warehouse.metadata import TableMetadata
@@ -198,15 +198,8 @@ def _find_live_swap(services: Services, generation: int) -> SwapSpec | None:
 
 def _repeat_swap(services: Services, swap: SwapSpec) -> None:
     """Run the statement of the swap again, to make a target that does not exist. Raises JobFailed."""
-    names, table = services.names, services.feed.table.to_contract()
-    options = services.feed.table.options.to_contract()
-    sql = services.warehouse.render("publish/swap_target.sql", names=names, table=table, options=options)
-    plain = to_plain(swap)
-    parameters = {
-        "target": ("STRING", services.feed.target),
-        **{name: (kind, str(plain[name])) for name, kind in SWAP_PARAMETERS.items()},
-        "parent": ("STRING", ""),  # so that the statement replaces no target whose label names a generation
-    }
+    # Without a parent the statement replaces no target whose label names a generation.
+    configuration = swap_configuration(services, replace(swap, parent=""), "restore")
     job_id = attempt_job_id(services.feed.feed, swap.attempt, "restore", int(services.now().timestamp() * 1000))
-    services.warehouse.jobs.start(job_id, query_configuration(services, "restore", sql, parameters))
+    services.warehouse.jobs.start(job_id, configuration)
     services.warehouse.jobs.wait(job_id, poll_s=services.job_poll_s)

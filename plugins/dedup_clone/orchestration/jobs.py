@@ -14,14 +14,13 @@ from airflow.providers.google.cloud.links.bigquery import BigQueryJobDetailLink
 from airflow.providers.google.cloud.triggers.bigquery import BigQueryInsertJobTrigger
 
 from dedup_clone.contract.errors import ContractViolation, JobFailed
-from dedup_clone.contract.records import to_plain
 from dedup_clone.engines.staging_job import finish_staging, staging_configuration
 from dedup_clone.engines.stream_changes import changes_to_stream, finish_if_applied, stream_changes
 from dedup_clone.orchestration.lineage import state_dataset, table_dataset
 from dedup_clone.orchestration.step import FeedRun, NotYet
-from dedup_clone.publish.attempt_jobs import LOAD_STEP, SWAP_STEP, find_step_job, query_configuration
+from dedup_clone.publish.attempt_jobs import LOAD_STEP, SWAP_STEP, find_step_job
 from dedup_clone.publish.load import begin_load, dates_to_load, load_dates, read_candidate
-from dedup_clone.publish.records.attempt_records import SWAP_PARAMETERS, SwapSpec, find_swap
+from dedup_clone.publish.records.attempt_records import find_swap, swap_configuration
 from dedup_clone.publish.services import Services
 from dedup_clone.warehouse.jobs import BRIEF_POLL_S, poll_intervals
 
@@ -90,17 +89,6 @@ def swap_target(run: FeedRun, before: Callable[[FeedRun], None]) -> str:
         return swap_configuration(services, checked)
 
     return _run_job(run, SWAP_STEP, begin)
-
-
-def swap_configuration(services: Services, checked: SwapSpec) -> dict[str, Any]:
-    """The configuration of the swap's job."""
-    options = services.feed.table.options.to_contract()
-    sql = services.warehouse.render("publish/swap_target.sql", names=services.names, options=options)
-    values = to_plain(checked)
-    parameters = {name: (kind, str(values[name])) for name, kind in SWAP_PARAMETERS.items()}
-    return query_configuration(
-        services, SWAP_STEP, sql, {"target": ("STRING", services.names.target_table), **parameters}
-    )
 
 
 def _run_job(run: FeedRun, step: str, begin: Callable[[], dict[str, Any]]) -> str:

@@ -6,17 +6,19 @@ import logging
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from datetime import datetime
+from typing import Any
 
 from dedup_clone.checks.check_result import CheckResult, CheckResults, Level, failures
 from dedup_clone.contract.attempt import Attempt
 from dedup_clone.contract.manifest import RefusedDelivery
-from dedup_clone.contract.records import to_json
+from dedup_clone.contract.records import to_json, to_plain
+from dedup_clone.publish.attempt_jobs import SWAP_STEP, query_configuration
 from dedup_clone.publish.records.best_effort import try_read
 from dedup_clone.publish.services import Services
 from dedup_clone.state.arrivals import Refusal
 
 # The parameters of publish/swap_target.sql that are fields of SwapSpec, with their BigQuery types.
-SWAP_PARAMETERS = {
+_SWAP_PARAMETERS = {
     "parent": "STRING",
     "generation": "STRING",
     "checked_at": "TIMESTAMP",
@@ -74,6 +76,15 @@ def failed_checks(services: Services, attempt: str, phase: str = "before") -> tu
 
 def save_swap(services: Services, swap: SwapSpec) -> None:
     services.store.put(services.layout.swap_spec(swap.attempt), to_json(swap))
+
+
+def swap_configuration(services: Services, swap: SwapSpec, step: str = SWAP_STEP) -> dict[str, Any]:
+    """The configuration of the job that replaces target with a clone of staging as it was checked."""
+    options = services.feed.table.options.to_contract()
+    sql = services.warehouse.render("publish/swap_target.sql", names=services.names, options=options)
+    values = to_plain(swap)
+    parameters = {name: (kind, str(values[name])) for name, kind in _SWAP_PARAMETERS.items()}
+    return query_configuration(services, step, sql, {"target": ("STRING", services.names.target_table), **parameters})
 
 
 def find_swap(services: Services, attempt: str) -> SwapSpec | None:
