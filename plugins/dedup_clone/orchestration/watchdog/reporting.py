@@ -90,7 +90,8 @@ def late_tables(services: Services) -> dict[str, datetime]:
     """The tables of all feeds that have lacked rows for longer than LATE_AFTER, each with the time since when."""
     since = [(LEDGER_TABLE, rows.since) for rows in ReportingBacklog(services.store).waiting()]
     since += [(f"{rows.feed}_changes", rows.since) for rows in ReportingBacklog(services.store, CHANGES).waiting()]
-    oldest = dict(sorted(since, key=lambda one: one[1], reverse=True))  # of several times of a table the first stays
+    # The oldest time of a table comes last, and stays.
+    oldest = dict(sorted(since, key=lambda one: one[1], reverse=True))
     return {table: at for table, at in oldest.items() if services.now() - at > LATE_AFTER}
 
 
