@@ -14,7 +14,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from dedup_clone.contract.billing import GIB
+from dedup_clone.contract.costs import GIB
 from dedup_clone.contract.errors import ConfigurationError, ContractViolation
 from dedup_clone.contract.table import UpdateIdMode
 from dedup_clone.publish.services import Services

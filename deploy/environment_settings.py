@@ -11,9 +11,8 @@ from typing import Annotated
 from pydantic import StringConstraints
 
 from dedup_clone.settings.deployment import DEFAULT_PROFILE, Deployment, profile_name, read_deployment
-from dedup_clone.settings.identifiers import BucketName
 from dedup_clone.settings.spark_settings import Region, ServiceAccount
-from dedup_clone.settings.strict_yaml import StrictModel, read_model
+from dedup_clone.settings.strict_yaml import BucketName, StrictModel, read_model
 
 REPOSITORY = Path(__file__).resolve().parents[1]
 SPARK_CODE_PREFIX = "spark-code/"  # a folder of the state bucket; no feed can have this name

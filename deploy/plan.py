@@ -9,7 +9,7 @@ from pathlib import Path
 
 from dedup_clone.contract.errors import ConfigurationError, ContractViolation, JobFailed
 from dedup_clone.operations.feed_plan import FeedPlan, plan_feed
-from dedup_clone.publish.planning.staging_table import approve_retention
+from dedup_clone.publish.declared_form import approve_retention
 from dedup_clone.settings.deployment import read_deployment
 from dedup_clone.settings.feed import read_feed
 from dedup_clone.state.current import CurrentFile

@@ -24,7 +24,8 @@ from airflow.triggers.base import BaseTrigger
 from dedup_clone.contract.attempt import Attempt
 from dedup_clone.contract.delivery import Delivery
 from dedup_clone.freshness.feed_state import FailedRun
-from dedup_clone.orchestration import step, task_runtime
+from dedup_clone.orchestration import setup as setup_module
+from dedup_clone.orchestration import step
 from dedup_clone.orchestration.runners import dedup
 from dedup_clone.orchestration.setup import FeedOfForm, FeedSetup, find_folders
 from dedup_clone.orchestration.step import FeedRun, NotYet
@@ -33,7 +34,7 @@ from dedup_clone.orchestration.watch.publish_runs import find_failed_publish, pu
 from dedup_clone.orchestration.watchdog import reporting
 from dedup_clone.orchestration.watchdog.feed_check import check_feed
 from dedup_clone.settings.deployment import read_deployment
-from dedup_clone.settings.freshness_settings import ExpectedArrivals
+from dedup_clone.settings.feed import ExpectedArrivals
 from testkit.airflow import judged
 from testkit.feed_on_stand_in import REPOSITORY, FeedOnStandIn
 
@@ -72,9 +73,9 @@ def let_tasks_use(world: FeedOnStandIn, monkeypatch: pytest.MonkeyPatch, *others
     """Let tasks open the services of these feeds, with their clocks, in place of clients by Airflow's connections."""
     by_name = {one.feed.feed: one for one in others}
     monkeypatch.setattr(gcs, "GCSHook", lambda **_: SimpleNamespace(get_conn=lambda: world.storage))
-    monkeypatch.setattr(task_runtime, "environment_name", lambda: world.environment)
-    monkeypatch.setattr(task_runtime, "open_clients", lambda deployment, sql: SimpleNamespace(**_CLIENTS))
-    monkeypatch.setattr(task_runtime, "open_services", lambda feed, **_: by_name.get(feed.feed, world).services)
+    monkeypatch.setattr(setup_module, "environment_name", lambda: world.environment)
+    monkeypatch.setattr(setup_module, "open_clients", lambda deployment, sql: SimpleNamespace(**_CLIENTS))
+    monkeypatch.setattr(setup_module, "open_services", lambda feed, **_: by_name.get(feed.feed, world).services)
 
 
 _CLIENTS = dict.fromkeys(("state", "landing", "warehouse"))

@@ -21,8 +21,10 @@ from dedup_clone.engines.staging_job import finish_staging, staging_configuratio
 from dedup_clone.engines.stream_changes import changes_to_stream, finish_if_applied, stream_changes
 from dedup_clone.operations import rollback
 from dedup_clone.publish.attempt_jobs import attempt_job_id
+from dedup_clone.publish.attempts import SwapSpec, swap_configuration
 from dedup_clone.publish.check import check_before_swap
 from dedup_clone.publish.commit import commit_attempt
+from dedup_clone.publish.held_deliveries import is_reused
 from dedup_clone.publish.load import (
     begin_load,
     dates_to_load,
@@ -31,16 +33,12 @@ from dedup_clone.publish.load import (
     read_candidate,
     table_load_configuration,
 )
-from dedup_clone.publish.planning.decision import PublishRequest
-from dedup_clone.publish.records.attempt_records import SwapSpec, swap_configuration
-from dedup_clone.publish.records.held_deliveries import is_reused
-from dedup_clone.publish.records.reporting_tables import LONGEST_PAUSE, load_ledger_rows
 from dedup_clone.publish.recovery import end_if_all_refused
-from dedup_clone.publish.resolve import resolve
+from dedup_clone.publish.reporting import LONGEST_PAUSE, load_ledger_rows
+from dedup_clone.publish.resolve import PublishRequest, resolve
 from dedup_clone.publish.services import Services, open_services
 from dedup_clone.settings.feed import Feed
-from dedup_clone.state.ledger import LedgerRecord
-from dedup_clone.state.reporting_backlog import ReportingBacklog
+from dedup_clone.state.ledger import LedgerRecord, ReportingBacklog
 from dedup_clone.state.store import ObjectStore
 from dedup_clone.warehouse.bigquery import Warehouse
 from testkit.controlled_stand_in import ControlledStandIn

@@ -26,11 +26,11 @@ from dedup_clone.orchestration import content_audit, step
 from dedup_clone.orchestration.watchdog.feed_check import describe_feed_file
 from dedup_clone.page.feed_reader import FeedReader
 from dedup_clone.page.feed_view import page_view
-from dedup_clone.publish.planning.staging_table import approve_retention
+from dedup_clone.publish.declared_form import approve_retention
 from dedup_clone.warehouse import append_rows
 from dedup_clone.warehouse.append_rows import RowAppender
 from dedup_clone.warehouse.jobs import Jobs
-from dedup_clone.warehouse.row_text_sql import row_text
+from dedup_clone.warehouse.row_sql import row_text
 from testkit.feed_on_stand_in import FeedOnStandIn
 
 

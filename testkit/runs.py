@@ -23,17 +23,16 @@ from dedup_clone.operations import retire as retirements
 from dedup_clone.operations import rollback as rollbacks
 from dedup_clone.operations.lost_records import RecoveryPlan, carry_out, plan_recovery
 from dedup_clone.operations.takeover import drop_export, export_existing
-from dedup_clone.orchestration.runners.sizing import size_run
-from dedup_clone.orchestration.runners.workload import read_workload
+from dedup_clone.orchestration.runners.sizing import read_workload, size_run
 from dedup_clone.orchestration.watchdog import reporting
 from dedup_clone.publish import load
-from dedup_clone.publish.approval import approval_text, end_approval_wait
+from dedup_clone.publish.attempts import SwapSpec, save_swap
+from dedup_clone.publish.changes_table import load_changes
+from dedup_clone.publish.check import approval_text, end_approval_wait
+from dedup_clone.publish.commit import prune
 from dedup_clone.publish.existing_table import read_bootstrap_record, require_unchanged
+from dedup_clone.publish.held_deliveries import discard_held
 from dedup_clone.publish.preview_publish import preview_publish
-from dedup_clone.publish.prune import prune
-from dedup_clone.publish.records.attempt_records import SwapSpec, save_swap
-from dedup_clone.publish.records.changes_table import load_changes
-from dedup_clone.publish.records.held_deliveries import discard_held
 from dedup_clone.publish.recovery import commit_or_discard, recover
 from dedup_clone.publish.sql_checks import run_sql_checks
 from dedup_clone.settings.spark_settings import Runner, SparkSize

@@ -19,16 +19,15 @@ from pyspark.sql import SparkSession
 from dedup_clone.contract.attempt import (
     DEFAULT_FILE_BYTES,
     Attempt,
+    Kind,
     ParentFiles,
     Plan,
 )
-from dedup_clone.contract.changes import changes_table_contract
 from dedup_clone.contract.delivery import Arrival, Delivery, LandedObject, split_backlog
 from dedup_clone.contract.engine import Engine
-from dedup_clone.contract.kind import Kind
 from dedup_clone.contract.manifest import Candidate, DateEntry, FileList, Manifest
 from dedup_clone.contract.records import from_json, to_json
-from dedup_clone.contract.table import TableContract, UpdateIdMode
+from dedup_clone.contract.table import TableContract, UpdateIdMode, changes_table_contract
 from dedup_spark import storage
 from dedup_spark.arrow_cast import cast_table
 from dedup_spark.column_types import arrow_schema

@@ -9,9 +9,9 @@ from datetime import UTC, date, datetime
 from uuid import uuid4
 
 from dedup_clone.contract.attempt import Attempt
+from dedup_clone.contract.costs import JobRun
 from dedup_clone.contract.delivery import Delivery
 from dedup_clone.contract.erasure import ErasedRows
-from dedup_clone.contract.job_run import JobRun
 from dedup_clone.contract.manifest import Candidate, DedupMetrics, FileList, Manifest, RefusedDelivery, new_manifest
 from dedup_clone.contract.records import digest, to_json
 from dedup_spark import storage

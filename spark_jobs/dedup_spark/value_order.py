@@ -1,6 +1,6 @@
 """Orders values as docs/deliver-snapshots.md defines, to choose between rows of one key and one snapshot id.
 
-This module orders Python's values and Spark's columns; `warehouse/row_expressions.py` does so for the engines in SQL.
+This module orders Python's values and Spark's columns; `warehouse/row_sql.py` does so for the engines in SQL.
 """
 
 from __future__ import annotations

@@ -61,7 +61,7 @@ def test_a_job_id_is_used_once(sandbox: Sandbox) -> None:
 
 @rule(
     "Reliability guide",
-    f"{LOAD} plugins/dedup_clone/state/staging.py",
+    f"{LOAD} plugins/dedup_clone/state/manifests.py",
     "Nothing: STAGING says `loading` until the load succeeded, and the next load replaces all rows.",
 )
 def test_a_failed_load_changes_nothing(sandbox: Sandbox) -> None:
@@ -212,7 +212,7 @@ def extract(sandbox: Sandbox, table: str, folder: str) -> list[str]:
 
 @rule(
     "Quotas; Export table data",
-    "plugins/dedup_clone/publish/planning/partition_export.py plugins/dedup_clone/operations/takeover.py",
+    "plugins/dedup_clone/publish/parent_generation.py plugins/dedup_clone/operations/takeover.py",
     "Begin a feed with an empty target instead of dedup_clone_bootstrap, and keep its engine.",
 )
 def test_an_exported_table_is_loaded_again(sandbox: Sandbox) -> None:

@@ -121,7 +121,7 @@ def test_a_dry_run_says_what_a_query_reads(sandbox: Sandbox) -> None:
 
 @rule(
     "DML syntax; Update partitioned table data using DML",
-    "plugins/dedup_clone/contract/billing.py docs/costs-and-limits.md",
+    "plugins/dedup_clone/contract/costs.py docs/costs-and-limits.md",
     "Nothing: take costs of engine merge from the bill, not from the ledger's projection.",
 )
 def test_merge_bills_updated_partitions(sandbox: Sandbox) -> None:

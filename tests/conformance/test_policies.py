@@ -11,7 +11,7 @@ import pytest
 from google.api_core.exceptions import Forbidden
 from google.cloud.bigquery import TableReference
 
-from dedup_clone.warehouse.policies import READ_PAST
+from dedup_clone.warehouse.metadata import READ_PAST
 from tests.conformance.policies import (
     add_policy,
     add_policy_tag,
@@ -147,7 +147,7 @@ def test_a_clone_needs_the_true_filter(sandbox: Sandbox) -> None:
 
 @rule(
     "Time travel; BigQuery IAM roles",
-    "plugins/dedup_clone/warehouse/policies.py plugins/dedup_clone/checks/table_checks.py",
+    "plugins/dedup_clone/warehouse/metadata.py plugins/dedup_clone/checks/table_checks.py",
     "Grant roles/bigquery.admin on the dataset to the account that publishes feeds with policies.",
 )
 def test_the_past_needs_a_permission(sandbox: Sandbox) -> None:
@@ -180,7 +180,7 @@ def test_a_clone_needs_fine_grained_reader(sandbox: Sandbox) -> None:
 
 @rule(
     "REST method rowAccessPolicies.list",
-    "plugins/dedup_clone/warehouse/policies.py",
+    "plugins/dedup_clone/warehouse/metadata.py",
     "Declare at most as many row access policies as one page has.",
 )
 def test_policies_are_listed_in_pages(sandbox: Sandbox) -> None:

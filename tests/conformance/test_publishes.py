@@ -18,7 +18,7 @@ from dedup_clone.contract.engine import Engine
 from dedup_clone.contract.errors import CheckFailed
 from dedup_clone.contract.table import Column, TableContract, UpdateIdMode
 from dedup_clone.settings.table_settings import PolicySettings
-from dedup_clone.warehouse.policies import READ_PAST
+from dedup_clone.warehouse.metadata import READ_PAST
 from dedup_clone.warehouse.row_messages import sequence_number
 from testkit.feed_against_oracle import FeedAgainstOracle, feed_with_table
 from testkit.feed_on_stand_in import Places, row
@@ -41,7 +41,7 @@ from tests.shared.stand_in_client import FINE_GRAINED_READ, OVERRIDE_TIME_TRAVEL
 SWAP = "sql/publish/swap_target.sql"
 JOBS = "plugins/dedup_clone/publish/attempt_jobs.py"
 POLICY_CHECKS = "plugins/dedup_clone/publish/early_checks.py"
-EXPORT = "plugins/dedup_clone/publish/planning/partition_export.py"
+EXPORT = "plugins/dedup_clone/publish/parent_generation.py"
 OTHER_ENGINE = "Publish no columns of the type that differs, or set another `engine`."
 AUTHORIZED_VIEW = "Declare no policies: let readers use an authorized view of target."
 # Exports may write FLOAT64 values with 32 bits. The product exports no table with FLOAT64.
@@ -274,7 +274,7 @@ def test_no_job_of_a_publish_runs_twice(sandbox: Sandbox) -> None:
 
 @rule(
     "Modifying table schemas",
-    "plugins/dedup_clone/publish/planning/declared_changes.py",
+    "plugins/dedup_clone/publish/declared_form.py",
     "Add the column to staging by `ALTER TABLE … ADD COLUMN` before the first delivery that has it.",
 )
 def test_a_publish_adds_a_column(sandbox: Sandbox) -> None:
@@ -289,7 +289,7 @@ def test_a_publish_adds_a_column(sandbox: Sandbox) -> None:
 
 @rule(
     "DDL; Modifying table schemas",
-    "plugins/dedup_clone/publish/planning/declared_changes.py sql/ddl/widen_column.sql",
+    "plugins/dedup_clone/publish/declared_form.py sql/ddl/widen_column.sql",
     "Change the type by dedup_clone_rebuild.",
 )
 def test_a_publish_widens_a_column(sandbox: Sandbox) -> None:
@@ -305,7 +305,7 @@ def test_a_publish_widens_a_column(sandbox: Sandbox) -> None:
 
 @rule(
     "Export table data",
-    f"{EXPORT} plugins/dedup_clone/publish/planning/parent_generation.py",
+    f"{EXPORT} plugins/dedup_clone/publish/parent_generation.py",
     "Keep the engine of the first publish in `engine` of the feed file.",
 )
 def test_a_feed_changes_its_engine(sandbox: Sandbox) -> None:
@@ -324,7 +324,7 @@ def declare_policies(feed: PublishedFeed, **policies: Any) -> None:
 
 @rule(
     "Using row-level security with other BigQuery features; Time travel",
-    f"{POLICY_CHECKS} plugins/dedup_clone/publish/check.py plugins/dedup_clone/warehouse/policies.py",
+    f"{POLICY_CHECKS} plugins/dedup_clone/publish/check.py plugins/dedup_clone/warehouse/metadata.py",
     AUTHORIZED_VIEW,
 )
 def test_a_table_with_row_policies_is_published(sandbox: Sandbox) -> None:

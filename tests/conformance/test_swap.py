@@ -14,7 +14,7 @@ from tests.conformance.sandbox import MILLISECONDS_PER_DAY, Sandbox
 
 SWAP = "sql/publish/swap_target.sql"
 TABLE_CHECKS = "plugins/dedup_clone/checks/table_checks.py"
-OPTION_CHECKS = "plugins/dedup_clone/checks/option_checks.py"
+OPTION_CHECKS = "plugins/dedup_clone/checks/table_checks.py"
 LAYOUT = "PARTITION BY day CLUSTER BY id"
 PUBLISH_NOTHING = "Publish nothing: no other statement replaces a table at once and without reading it."
 STRICTER = "Nothing: the product is stricter than BigQuery."
@@ -143,7 +143,7 @@ def test_a_clone_has_the_layout_of_its_base(sandbox: Sandbox) -> None:
     assert made.clustering_fields == base.clustering_fields
 
 
-@rule("Quotas", f"{SWAP} plugins/dedup_clone/publish/planning/staging_table.py", STRICTER)
+@rule("Quotas", f"{SWAP} plugins/dedup_clone/publish/declared_form.py", STRICTER)
 def test_the_fourth_clone_in_a_chain_is_refused(sandbox: Sandbox) -> None:
     """A table has at most three levels of clones."""
     last = sandbox.new_table("depth0", [(sandbox.today, 1, 1)])
@@ -153,7 +153,7 @@ def test_the_fourth_clone_in_a_chain_is_refused(sandbox: Sandbox) -> None:
     sandbox.refused(f"CREATE TABLE `{sandbox.table('depth4')}` CLONE `{last}`")
 
 
-@rule("none", "plugins/dedup_clone/publish/planning/staging_table.py", STRICTER)
+@rule("none", "plugins/dedup_clone/publish/declared_form.py", STRICTER)
 def test_a_table_is_not_cloned_onto_itself_or_its_base(sandbox: Sandbox) -> None:
     """No table is replaced by a clone of itself or of its own clone."""
     staging, target = swapped(sandbox, "circle")

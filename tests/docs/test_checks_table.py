@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from dedup_clone.contract import errors
-from dedup_clone.contract.kind import Kind
+from dedup_clone.contract.attempt import Kind
 from dedup_clone.publish import check
 from tests.docs.pages import DOCS
 

@@ -25,7 +25,7 @@ from pathlib import Path
 from airflow.sdk import DAG
 
 from dedup_clone.contract.errors import LeaseLost
-from dedup_clone.orchestration.retries import retry_arguments
+from dedup_clone.orchestration.dag_factory import retry_arguments
 from dedup_clone.orchestration.step import NotYet, Step
 
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from dedup_clone.freshness.durations import format_duration
+from dedup_clone.freshness.incident import format_duration
 from testkit.browser import Page
 
 NOW = str(datetime.now(UTC))

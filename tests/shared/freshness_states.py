@@ -10,9 +10,9 @@ from datetime import UTC, date, datetime, timedelta
 from typing import Any
 
 from dedup_clone.checks.check_result import CheckResult, Level
+from dedup_clone.contract.attempt import Kind
 from dedup_clone.contract.delivery import Delivery
 from dedup_clone.contract.engine import Engine
-from dedup_clone.contract.kind import Kind
 from dedup_clone.freshness.feed_state import (
     DagActivity,
     FailedRun,
@@ -22,8 +22,8 @@ from dedup_clone.freshness.feed_state import (
 )
 from dedup_clone.freshness.incident import Incident, IncidentKind, Severity
 from dedup_clone.orchestration.watchdog.notifiers import Alert
-from dedup_clone.publish.records.held_deliveries import HeldDelivery
-from dedup_clone.settings.freshness_settings import ExpectedArrivals, FreshnessSettings
+from dedup_clone.publish.held_deliveries import HeldDelivery
+from dedup_clone.settings.feed import ExpectedArrivals, FreshnessSettings
 from dedup_clone.state.arrivals import Refusal
 from dedup_clone.state.audits import AuditOutcome, AuditRecord, Audits, PartitionComparison
 from dedup_clone.state.current import Current, Intent

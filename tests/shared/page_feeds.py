@@ -8,9 +8,9 @@ from datetime import UTC, date, datetime, timedelta
 from typing import Any
 
 from dedup_clone.checks.check_result import CheckResult, CheckResults, Level
+from dedup_clone.contract.attempt import Kind
 from dedup_clone.contract.delivery import Delivery
 from dedup_clone.contract.engine import Engine
-from dedup_clone.contract.kind import Kind
 from dedup_clone.contract.manifest import DateEntry, DateOutcome, Manifest
 from dedup_clone.contract.table import UpdateIdMode
 from dedup_clone.freshness.incident import Incident, IncidentKind, Severity
@@ -24,8 +24,7 @@ from dedup_clone.page.feed_history import (
 )
 from dedup_clone.page.feed_reader import FeedRecords
 from dedup_clone.publish.date_ranges import date_ranges
-from dedup_clone.publish.records.held_deliveries import HeldDelivery
-from dedup_clone.publish.records.stopped_publish import StoppedPublish
+from dedup_clone.publish.held_deliveries import HeldDelivery, StoppedPublish
 from dedup_clone.state.arrivals import Refusal
 from dedup_clone.state.audits import AuditOutcome, AuditRecord, Audits, PartitionComparison
 from dedup_clone.state.ledger import RECENT_ATTEMPTS, Cost, LedgerRecord, Outcome, Stage

@@ -8,8 +8,8 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any
 
+from dedup_clone.contract.attempt import Kind
 from dedup_clone.contract.delivery import Arrival, LandedObject
-from dedup_clone.contract.kind import Kind
 from dedup_clone.contract.records import to_json, to_plain
 from dedup_clone.freshness.verdict import SUMMARY_KEY, FreshnessVerdict
 from dedup_clone.page.feed_history import ListedArrival

@@ -17,7 +17,7 @@ import pyarrow as pa
 import pytest
 
 from dedup_clone.contract.attempt import Attempt, Plan
-from dedup_clone.contract.job_run import JobRun
+from dedup_clone.contract.costs import JobRun
 from dedup_clone.contract.manifest import Candidate
 from dedup_clone.contract.records import from_json, to_json
 from dedup_clone.orchestration.runners.local_spark_conf import emulator_spark_conf, event_log_conf, local_spark_conf

@@ -13,7 +13,7 @@ from datetime import UTC, date, datetime, timedelta
 from dedup_clone.checks.partition_checks import EXPIRATION_TOLERANCE
 from dedup_clone.checks.table_checks import GENERATION_LABEL, MANIFEST_LABEL
 from dedup_clone.contract.attempt import URIS_PER_JOB
-from dedup_clone.contract.billing import MIB, MIN_BYTES_BILLED
+from dedup_clone.contract.costs import MIB, MIN_BYTES_BILLED
 from dedup_clone.contract.errors import CheckFailed, ConfigurationError, ContractViolation, JobFailed, LostRace
 from dedup_clone.contract.manifest import FileList, Manifest
 from dedup_clone.publish.attempt_jobs import find_step_job, with_billing_limit

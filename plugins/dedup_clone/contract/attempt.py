@@ -11,8 +11,18 @@ from enum import StrEnum
 
 from dedup_clone.contract.delivery import Delivery
 from dedup_clone.contract.engine import Engine, SqlForm
-from dedup_clone.contract.kind import Kind
 from dedup_clone.contract.table import TableContract, UpdateIdMode
+
+
+class Kind(StrEnum):
+    """What an attempt does. A replay is a publish."""
+
+    PUBLISH = "publish"
+    ROLLBACK = "rollback"
+    BOOTSTRAP = "bootstrap"
+    REBUILD = "rebuild"
+    ERASE = "erase"
+    RETIRE = "retire"
 
 
 class Plan(StrEnum):

@@ -10,11 +10,10 @@ from dataclasses import dataclass, field
 from datetime import date, datetime
 from enum import StrEnum
 
-from dedup_clone.contract.attempt import Attempt, Plan
+from dedup_clone.contract.attempt import Attempt, Kind, Plan
 from dedup_clone.contract.delivery import Delivery
 from dedup_clone.contract.engine import Engine
 from dedup_clone.contract.erasure import ErasedRows
-from dedup_clone.contract.kind import Kind
 from dedup_clone.contract.records import record_digest
 from dedup_clone.contract.table import TableContract, UpdateIdMode
 

@@ -1,11 +1,27 @@
-"""The definition of one feed's table: columns, keys, partitioning, clustering, retention."""
+"""The definition of one feed's table: columns, keys, layout, retention, options, and the columns of its changes."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 from decimal import Context
 from enum import StrEnum
+
+OWN_LABELS = "dedup_clone_"  # prefix of the keys of labels that this project sets
+
+
+@dataclass(frozen=True)
+class TargetOptions:
+    """The options of target, validated by the settings: no text has a quote, and labels consist of identifiers."""
+
+    friendly_name: str | None = None
+    labels: Mapping[str, str] = field(default_factory=dict)
+    require_partition_filter: bool = False
+    kms_key: str | None = None
+
+
+NO_OPTIONS = TargetOptions()
+
 
 MAX_PRIMARY_KEY_COLUMNS = 16  # BigQuery's limit
 MAX_RETENTION_DAYS = 3650  # the longest retention that a feed file may declare
@@ -85,3 +101,50 @@ def float64_columns(columns: Iterable[Column], prefix: str = "") -> list[str]:
         path = f"{prefix}{column.name}"
         found += [path] if column.type == "FLOAT64" else float64_columns(column.fields, f"{path}.")
     return found
+
+
+class ChangeType(StrEnum):
+    """How the row of a key differs from the key's row in the parent. If several types apply, the last one below counts.
+
+    RETURNED and MISSING occur only if update ids tell which keys the newest snapshot of a date contains
+    (`DateEntry.newest_snapshot`).
+    """
+
+    NEW = "new"  # the parent has no row of the key
+    CHANGED = "changed"  # the parent's row has other values or, in mode last_changed, another update id
+    RETURNED = "returned"  # the newest snapshot has the key; the parent's newest snapshot lacked it
+    MISSING = "missing"  # the newest snapshot lacks the key; the parent's newest snapshot had it. The row is retained
+
+
+PUBLISH_DATE = "publish_date"
+GENERATION = "generation"
+SNAPSHOT_ID = "snapshot_id"
+CHANGE_TYPE = "change_type"
+OLD_ROW = "old_row"
+NEW_ROW = "new_row"
+# The columns that every table of changes has. Its other columns are the feed's keys.
+FIXED_COLUMNS = (PUBLISH_DATE, GENERATION, SNAPSHOT_ID, CHANGE_TYPE, OLD_ROW, NEW_ROW)
+
+
+def changes_table_contract(table: TableContract, retention_days: int) -> TableContract:
+    """The contract of `FEED_changes`, the table with one row for each change of the feed's `table`.
+
+    The key columns have the same names as in `table`. `retention_days`: how long `FEED_changes` retains its rows.
+    """
+    row_fields = tuple(nullable(column) for column in table.columns)
+    return TableContract(
+        columns=(
+            Column(PUBLISH_DATE, "DATE", ColumnMode.REQUIRED),
+            Column(GENERATION, "INT64", ColumnMode.REQUIRED),
+            Column(SNAPSHOT_ID, "INT64", ColumnMode.REQUIRED),
+            Column(CHANGE_TYPE, "STRING", ColumnMode.REQUIRED),
+            *(nullable(table.column(name)) for name in table.keys),
+            Column(OLD_ROW, "STRUCT", fields=row_fields),
+            Column(NEW_ROW, "STRUCT", fields=row_fields),
+        ),
+        partition_column=PUBLISH_DATE,
+        snapshot_id_column=SNAPSHOT_ID,
+        keys=(PUBLISH_DATE, GENERATION, *table.keys),
+        cluster_by=(GENERATION,),
+        retention_days=retention_days,
+    )

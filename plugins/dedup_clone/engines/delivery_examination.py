@@ -16,12 +16,12 @@ from dedup_clone.contract.delivery import Arrival, Delivery, LandedObject
 from dedup_clone.contract.errors import DeliveryRefused, JobFailed
 from dedup_clone.contract.landed_objects import data_objects, describe_no_rows, empty_files, refusal_reason
 from dedup_clone.contract.manifest import RefusedDelivery
-from dedup_clone.contract.parquet_columns import describe_undeclared
+from dedup_clone.contract.parquet import describe_undeclared
 from dedup_clone.contract.table import Column, ColumnMode
 from dedup_clone.publish.attempt_jobs import external_table, limited_query_configuration, run_step_job
 from dedup_clone.publish.early_refusals import changes_since_arrival, object_uri
 from dedup_clone.publish.services import Services
-from dedup_clone.state.parquet_footers import ParquetFooter, ParquetLeaf, read_footers
+from dedup_clone.state.landing import ParquetFooter, ParquetLeaf, read_footers
 
 _LANDED_TABLE = "delivery"  # what sql/engines/examine_delivery.sql calls the external table of landed files
 

@@ -21,10 +21,10 @@ from dedup_clone.publish.attempt_jobs import (
     run_step_job,
     table_reference,
 )
+from dedup_clone.publish.attempts import find_swap
 from dedup_clone.publish.load import finish_load, table_load_configuration
-from dedup_clone.publish.records.attempt_records import find_swap
 from dedup_clone.publish.services import Services
-from dedup_clone.state.staging import StagingState
+from dedup_clone.state.manifests import StagingState
 
 # A statement that was PENDING for a shorter time did not wait for other statements.
 _MIN_WAIT = timedelta(seconds=1)
@@ -52,7 +52,7 @@ def staging_configuration(
 
 
 def finish_staging(services: Services, attempt: Attempt, candidate: Candidate, manifest: Manifest) -> None:
-    """Record in STAGING (state/staging.py) that staging is loaded, and drop an SQL engine's incoming table.
+    """Record in STAGING (state/manifests.py) that staging is loaded, and drop an SQL engine's incoming table.
 
     Call it when the job has succeeded. A MERGE that waited until other DML statements on staging had ended may have
     merged into rows that these statements changed. In that case the query of engine `bigquery` first replaces all rows

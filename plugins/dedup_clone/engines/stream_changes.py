@@ -14,15 +14,15 @@ from datetime import timedelta
 from typing import Any
 
 from dedup_clone.contract.attempt import Attempt
-from dedup_clone.contract.changes import NEW_ROW
 from dedup_clone.contract.engine import Engine
 from dedup_clone.contract.errors import CheckFailed
 from dedup_clone.contract.manifest import Candidate, FileList, Manifest
 from dedup_clone.contract.records import to_json
+from dedup_clone.contract.table import NEW_ROW
 from dedup_clone.engines.staging_job import change_of_staging
 from dedup_clone.publish.load import finish_load
 from dedup_clone.publish.services import Services
-from dedup_clone.state.staging import Staging, StagingState, StreamedChanges
+from dedup_clone.state.manifests import Staging, StagingState, StreamedChanges
 from dedup_clone.warehouse.row_messages import sequence_number
 
 _BATCH_ROWS = 10_000

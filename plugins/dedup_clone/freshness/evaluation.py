@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 from datetime import datetime
 
-from dedup_clone.freshness.arrival_checks import check_arrivals, expected_today, next_expected
+from dedup_clone.freshness.arrival_checks import check_age, check_arrivals, check_sla, expected_today, next_expected
 from dedup_clone.freshness.feed_state import REFUSALS_READ, FeedState
 from dedup_clone.freshness.incident import Incident, IncidentKind, Severity
 from dedup_clone.freshness.operation_checks import (
@@ -18,7 +18,6 @@ from dedup_clone.freshness.operation_checks import (
     check_publish_runs,
     check_records,
 )
-from dedup_clone.freshness.sla_checks import check_age, check_sla
 from dedup_clone.freshness.target_checks import MATERIALIZED_VIEW, check_after_swap, check_contents, check_target
 from dedup_clone.freshness.verdict import FreshnessStatus, FreshnessVerdict
 

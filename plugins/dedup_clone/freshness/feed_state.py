@@ -9,9 +9,9 @@ from datetime import datetime, timedelta
 from dedup_clone.checks.check_result import CheckResult
 from dedup_clone.checks.table_checks import GENERATION_LABEL
 from dedup_clone.contract.delivery import INT64_MAX, Delivery
-from dedup_clone.freshness.durations import format_duration, format_time
-from dedup_clone.publish.records.held_deliveries import HeldDelivery
-from dedup_clone.settings.freshness_settings import FreshnessSettings
+from dedup_clone.freshness.incident import format_duration, format_time
+from dedup_clone.publish.held_deliveries import HeldDelivery
+from dedup_clone.settings.feed import FreshnessSettings
 from dedup_clone.state.arrivals import Refusal
 from dedup_clone.state.audits import Audits
 from dedup_clone.state.current import Current, Intent

@@ -6,9 +6,8 @@ from collections.abc import Iterator
 from datetime import datetime, timedelta
 
 from dedup_clone.checks.check_result import listed, next_step_after_checks, stopped_by
-from dedup_clone.freshness.durations import format_duration, format_time
 from dedup_clone.freshness.feed_state import DagActivity, FeedState
-from dedup_clone.freshness.incident import Incident, IncidentKind, Severity
+from dedup_clone.freshness.incident import Incident, IncidentKind, Severity, format_duration, format_time
 from dedup_clone.state.current import restore_records
 
 JOB_PENDING = "job_pending"  # the subject of an incident that only BigQuery tells

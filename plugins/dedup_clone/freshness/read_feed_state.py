@@ -26,9 +26,8 @@ from dedup_clone.freshness.feed_state import (
     latest_of_each_snapshot,
     newest_live,
 )
-from dedup_clone.publish.records.attempt_records import failed_checks, find_check_results, find_swap
-from dedup_clone.publish.records.held_deliveries import find_held
-from dedup_clone.publish.records.stopped_publish import find_stopped_before_dedup, find_stopped_publish
+from dedup_clone.publish.attempts import failed_checks, find_check_results, find_swap
+from dedup_clone.publish.held_deliveries import find_held, find_stopped_before_dedup, find_stopped_publish
 from dedup_clone.publish.services import Services
 from dedup_clone.state.arrivals import Refusal
 from dedup_clone.state.audits import read_audits

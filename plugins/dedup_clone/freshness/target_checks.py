@@ -7,9 +7,8 @@ from datetime import datetime
 
 from dedup_clone.checks.partition_checks import roll_back_to
 from dedup_clone.checks.table_checks import GENERATION_LABEL, MANIFEST_LABEL
-from dedup_clone.freshness.durations import format_time
 from dedup_clone.freshness.feed_state import FeedState, TargetState
-from dedup_clone.freshness.incident import Incident, IncidentKind, Severity
+from dedup_clone.freshness.incident import Incident, IncidentKind, Severity, format_time
 from dedup_clone.warehouse.metadata import TableMetadata
 
 MATERIALIZED_VIEW = "materialized_view"  # the subject of an incident that only BigQuery tells

@@ -15,8 +15,7 @@ from enum import StrEnum
 from dedup_clone.contract.engine import Engine
 from dedup_clone.contract.errors import ContractViolation
 from dedup_clone.contract.records import from_json, from_plain, to_json, to_plain
-from dedup_clone.freshness.durations import format_duration, format_time
-from dedup_clone.freshness.incident import Incident
+from dedup_clone.freshness.incident import Incident, format_duration, format_time
 from dedup_clone.state.layout import FRESHNESS_FOLDER, FeedLayout
 from dedup_clone.state.store import ObjectStore, retry_lost_race
 

@@ -12,11 +12,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from dedup_clone.checks.check_result import Level
-from dedup_clone.checks.option_checks import OR_REMOVE
-from dedup_clone.checks.table_checks import check_layout, check_table_expiration
-from dedup_clone.contract.attempt import Attempt, Duplicates
+from dedup_clone.checks.table_checks import OR_REMOVE, check_layout, check_table_expiration
+from dedup_clone.contract.attempt import Attempt, Duplicates, Kind
 from dedup_clone.contract.errors import BootstrapRefused, ConfigurationError
-from dedup_clone.contract.kind import Kind
 from dedup_clone.operations.first_task import count_by_date, recover_before
 from dedup_clone.operations.takeover import (
     comparison_text,
@@ -27,18 +25,18 @@ from dedup_clone.operations.takeover import (
     table_problems,
     take_over_export,
 )
+from dedup_clone.publish.attempts import begin_attempt
 from dedup_clone.publish.date_ranges import DATES_NAMED, format_dates
+from dedup_clone.publish.declared_form import prepare_staging
 from dedup_clone.publish.existing_table import (
     BootstrapRecord,
     ExistingTable,
     existing_table_names,
     save_bootstrap_record,
 )
-from dedup_clone.publish.planning.begin_attempt import begin_attempt
-from dedup_clone.publish.planning.staging_table import prepare_staging
-from dedup_clone.publish.records.publish_costs import price_text, size_text
+from dedup_clone.publish.publish_costs import price_text, size_text
+from dedup_clone.publish.resolve import waiting_names
 from dedup_clone.publish.services import Services
-from dedup_clone.publish.waiting_deliveries import waiting_names
 
 DUPLICATES_SQL_FILE = "bootstrap/duplicates.sql"
 _NAME = re.compile(r"(?:(?P<dataset>[A-Za-z_][A-Za-z0-9_]*)\.)?(?P<table>[A-Za-z0-9_][A-Za-z0-9_-]*)")

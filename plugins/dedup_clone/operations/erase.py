@@ -13,31 +13,29 @@ from datetime import UTC, datetime
 from decimal import Decimal
 from typing import Any
 
-from dedup_clone.contract.attempt import Attempt, Plan
+from dedup_clone.contract.attempt import Attempt, Kind, Plan
 from dedup_clone.contract.engine import Engine
 from dedup_clone.contract.erasure import Erasure, KeysToErase, parse_keys
 from dedup_clone.contract.errors import ConfigurationError, ContractViolation
-from dedup_clone.contract.kind import Kind
 from dedup_clone.contract.manifest import Manifest
 from dedup_clone.contract.table import NUMERIC_CONTEXT
 from dedup_clone.operations.first_task import count_by_date, live_manifest, recover_before
+from dedup_clone.publish import changes_table
 from dedup_clone.publish.attempt_jobs import find_step_job, query_configuration
+from dedup_clone.publish.attempts import begin_attempt
+from dedup_clone.publish.changes_table import forget_change_rows
+from dedup_clone.publish.commit import prune
 from dedup_clone.publish.date_ranges import format_dates
+from dedup_clone.publish.declared_form import prepare_staging, refuse_impossible_changes
 from dedup_clone.publish.early_checks import check_before_dedup
-from dedup_clone.publish.planning.begin_attempt import begin_attempt
-from dedup_clone.publish.planning.declared_changes import refuse_impossible_changes
-from dedup_clone.publish.planning.parent_generation import parent_files, require_readable_parent
-from dedup_clone.publish.planning.staging_table import prepare_staging
-from dedup_clone.publish.prune import prune
-from dedup_clone.publish.records import changes_table
-from dedup_clone.publish.records.changes_table import forget_change_rows
-from dedup_clone.publish.records.erasure_records import complete_certificate, erasure_of_run, erasure_uris
-from dedup_clone.publish.records.publish_costs import size_text
-from dedup_clone.publish.records.reporting_tables import stop_load
+from dedup_clone.publish.erasure_records import complete_certificate, erasure_of_run, erasure_uris
+from dedup_clone.publish.parent_generation import parent_files, require_readable_parent
+from dedup_clone.publish.publish_costs import size_text
+from dedup_clone.publish.reporting import stop_load
+from dedup_clone.publish.resolve import waiting_names
 from dedup_clone.publish.services import Services
-from dedup_clone.publish.waiting_deliveries import waiting_names
 from dedup_clone.state.layout import generation_of, names_up_to
-from dedup_clone.state.reporting_backlog import CHANGES, ReportingBacklog
+from dedup_clone.state.ledger import CHANGES, ReportingBacklog
 
 COUNT_SQL_FILE = "erasure/count_rows.sql"
 DELETE_SQL_FILE = "erasure/delete_changes.sql"
@@ -155,7 +153,7 @@ def drop_pending_changes(services: Services, *, before: int | None) -> None:
 
 
 def key_text(keys: KeysToErase, row: tuple[Any, ...]) -> str:
-    """The text of a key; the SQL of `warehouse/row_text_sql.py` gives the same text in BigQuery."""
+    """The text of a key; the SQL of `warehouse/row_sql.py` gives the same text in BigQuery."""
     return "".join(f"{_value_text(column.type, value)};" for column, value in zip(keys.columns, row, strict=True))
 
 

@@ -9,21 +9,25 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from dedup_clone.checks.check_result import CheckResult, Level
+from dedup_clone.contract.attempt import Kind
 from dedup_clone.contract.engine import Engine
 from dedup_clone.contract.errors import ConfigurationError
-from dedup_clone.contract.kind import Kind
 from dedup_clone.contract.manifest import Manifest
-from dedup_clone.contract.schema_change import added_columns, relaxed_columns, widened_columns
+from dedup_clone.contract.schema_change import (
+    added_columns,
+    needs_rebuild,
+    rebuild_problems,
+    relaxed_columns,
+    widened_columns,
+)
 from dedup_clone.contract.table import Column, TableContract
-from dedup_clone.contract.table_rebuild import needs_rebuild, rebuild_problems
 from dedup_clone.operations.rebuild import copy_bytes
+from dedup_clone.publish.attempts import find_check_results, find_swap
+from dedup_clone.publish.changes_table import change_rows_to_lose
+from dedup_clone.publish.declared_form import lost_dates, refusals, staging_options, swap_options
 from dedup_clone.publish.early_checks import results_before_dedup
-from dedup_clone.publish.planning.declared_changes import lost_dates, refusals
-from dedup_clone.publish.planning.declared_options import staging_options, swap_options
-from dedup_clone.publish.planning.parent_generation import unreadable_parent
-from dedup_clone.publish.records.attempt_records import find_check_results, find_swap
-from dedup_clone.publish.records.changes_table import change_rows_to_lose
-from dedup_clone.publish.records.publish_costs import expected_cost, price_text
+from dedup_clone.publish.parent_generation import unreadable_parent
+from dedup_clone.publish.publish_costs import expected_cost, price_text
 from dedup_clone.publish.services import Services
 from dedup_clone.settings.check_settings import SQL_CHECK_PREFIX
 from dedup_clone.state.ledger import LedgerRecord, Outcome

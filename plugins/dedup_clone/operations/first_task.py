@@ -8,8 +8,8 @@ from datetime import date
 from dedup_clone.contract.errors import ConfigurationError
 from dedup_clone.contract.manifest import Manifest
 from dedup_clone.publish.attempt_jobs import query_configuration
+from dedup_clone.publish.attempts import Form
 from dedup_clone.publish.date_ranges import MAX_RANGE_DAYS
-from dedup_clone.publish.planning.begin_attempt import Form
 from dedup_clone.publish.recovery import recover
 from dedup_clone.publish.services import Services
 

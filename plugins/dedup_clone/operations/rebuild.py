@@ -12,22 +12,21 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from dedup_clone.checks.check_result import Level
-from dedup_clone.checks.option_checks import check_undeclared_options
-from dedup_clone.checks.table_checks import check_layout
-from dedup_clone.contract.attempt import Attempt, Duplicates
+from dedup_clone.checks.table_checks import check_layout, check_undeclared_options
+from dedup_clone.contract.attempt import Attempt, Duplicates, Kind
 from dedup_clone.contract.engine import Engine
 from dedup_clone.contract.errors import ConfigurationError, JobFailed
-from dedup_clone.contract.kind import Kind
 from dedup_clone.contract.manifest import Manifest
-from dedup_clone.contract.schema_change import added_columns, refused_table_changes
-from dedup_clone.contract.table import TableContract
-from dedup_clone.contract.table_rebuild import (
+from dedup_clone.contract.schema_change import (
+    added_columns,
     changes_keys,
     column_sources,
     columns_differ,
     makes_staging_anew,
     rebuild_problems,
+    refused_table_changes,
 )
+from dedup_clone.contract.table import TableContract
 from dedup_clone.operations.first_task import live_manifest, recover_before
 from dedup_clone.operations.takeover import (
     comparison_text,
@@ -38,7 +37,17 @@ from dedup_clone.operations.takeover import (
     take_over_export,
 )
 from dedup_clone.publish.attempt_jobs import find_step_job, query_configuration, run_step_job
+from dedup_clone.publish.attempts import begin_attempt
+from dedup_clone.publish.changes_table import change_rows_to_lose
+from dedup_clone.publish.declared_form import (
+    set_clustering_of_target,
+    set_layout_of_staging,
+    shortens_retention,
+    staging_options,
+    swap_options,
+)
 from dedup_clone.publish.early_checks import results_before_dedup
+from dedup_clone.publish.erasure_records import erasures_up_to
 from dedup_clone.publish.existing_table import (
     BootstrapRecord,
     read_bootstrap_record,
@@ -46,16 +55,10 @@ from dedup_clone.publish.existing_table import (
     save_bootstrap_record,
 )
 from dedup_clone.publish.load import read_candidate
-from dedup_clone.publish.planning.begin_attempt import begin_attempt
-from dedup_clone.publish.planning.declared_changes import shortens_retention
-from dedup_clone.publish.planning.declared_options import staging_options, swap_options
-from dedup_clone.publish.planning.parent_generation import changed_target
-from dedup_clone.publish.planning.staging_table import set_clustering_of_target, set_layout_of_staging
-from dedup_clone.publish.records.changes_table import change_rows_to_lose
-from dedup_clone.publish.records.erasure_records import erasures_up_to
-from dedup_clone.publish.records.publish_costs import price_text
+from dedup_clone.publish.parent_generation import changed_target
+from dedup_clone.publish.publish_costs import price_text
+from dedup_clone.publish.resolve import waiting_names
 from dedup_clone.publish.services import Services
-from dedup_clone.publish.waiting_deliveries import waiting_names
 from dedup_clone.warehouse.metadata import TableMetadata
 from dedup_clone.warehouse.table_options import without_removed_columns
 

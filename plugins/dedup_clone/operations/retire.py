@@ -8,24 +8,24 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from dedup_clone.contract.attempt import Kind
 from dedup_clone.contract.errors import ConfigurationError, ContractViolation
-from dedup_clone.contract.kind import Kind
 from dedup_clone.contract.manifest import Manifest
 from dedup_clone.contract.table import float64_columns
 from dedup_clone.operations.erase import drop_pending_changes
 from dedup_clone.operations.first_task import recover_before
 from dedup_clone.publish.attempt_jobs import table_reference
-from dedup_clone.publish.planning.parent_generation import changed_target
-from dedup_clone.publish.planning.partition_export import (
+from dedup_clone.publish.parent_generation import (
+    changed_target,
     export_folder,
     export_partitions,
     wrong_row_counts,
 )
-from dedup_clone.publish.records.ledger_table import retired_row
+from dedup_clone.publish.reporting import retired_row
+from dedup_clone.publish.resolve import waiting_names
 from dedup_clone.publish.services import Services
-from dedup_clone.publish.waiting_deliveries import waiting_names
 from dedup_clone.state.current import Retirement, TargetAction
-from dedup_clone.state.reporting_backlog import ReportingBacklog
+from dedup_clone.state.ledger import ReportingBacklog
 
 
 @dataclass(frozen=True)

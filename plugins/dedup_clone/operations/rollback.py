@@ -13,22 +13,20 @@ from datetime import datetime, timedelta
 import dedup_clone
 from dedup_clone.checks.check_result import Level
 from dedup_clone.checks.partition_checks import check_rows, check_staging_unchanged
-from dedup_clone.contract.attempt import Attempt
+from dedup_clone.contract.attempt import Attempt, Kind
 from dedup_clone.contract.delivery import Delivery
 from dedup_clone.contract.errors import ConfigurationError
-from dedup_clone.contract.kind import Kind
 from dedup_clone.contract.manifest import Candidate, DateEntry, DateOutcome, Manifest
 from dedup_clone.contract.schema_change import added_columns, refused_table_changes, widened_columns
 from dedup_clone.operations.first_task import live_manifest, recover_before
+from dedup_clone.publish.attempts import begin_attempt, find_swap
 from dedup_clone.publish.date_ranges import format_dates
 from dedup_clone.publish.early_checks import check_before_dedup
-from dedup_clone.publish.planning.begin_attempt import begin_attempt
-from dedup_clone.publish.records.attempt_records import find_swap
-from dedup_clone.publish.records.erasure_records import last_erasure_generation
+from dedup_clone.publish.erasure_records import last_erasure_generation
+from dedup_clone.publish.resolve import excluded_after, waiting_names
 from dedup_clone.publish.services import Services
-from dedup_clone.publish.waiting_deliveries import excluded_after, waiting_names
 from dedup_clone.state.current import lease_held_error
-from dedup_clone.state.staging import StagingState
+from dedup_clone.state.manifests import StagingState
 
 # The clone must still be possible when the swap runs, after the checks.
 TIME_TRAVEL_MARGIN = timedelta(hours=1)

@@ -12,9 +12,8 @@ from dataclasses import replace
 from datetime import date
 
 from dedup_clone.checks.check_result import Level
-from dedup_clone.checks.option_checks import check_undeclared_options
 from dedup_clone.checks.partition_checks import partition_day
-from dedup_clone.checks.table_checks import check_table_expiration, labelled_generation
+from dedup_clone.checks.table_checks import check_table_expiration, check_undeclared_options, labelled_generation
 from dedup_clone.contract.attempt import Attempt, Duplicates, Plan
 from dedup_clone.contract.delivery import Arrival, Delivery, LandedObject
 from dedup_clone.contract.errors import BootstrapRefused
@@ -22,11 +21,11 @@ from dedup_clone.contract.manifest import Manifest
 from dedup_clone.contract.records import to_json
 from dedup_clone.contract.table import Column, ColumnMode, float64_columns
 from dedup_clone.publish.date_ranges import format_dates
+from dedup_clone.publish.declared_form import staging_options, swap_options
 from dedup_clone.publish.existing_table import ExistingTable, evenly_spaced, read_bootstrap_record, require_unchanged
+from dedup_clone.publish.parent_generation import export_folder, export_partitions, wrong_row_counts
 from dedup_clone.publish.partition_comparison import comparison_bytes
-from dedup_clone.publish.planning.declared_options import staging_options, swap_options
-from dedup_clone.publish.planning.partition_export import export_folder, export_partitions, wrong_row_counts
-from dedup_clone.publish.records.publish_costs import price_text
+from dedup_clone.publish.publish_costs import price_text
 from dedup_clone.publish.services import Services
 from dedup_clone.state.current import Intent
 from dedup_clone.state.store import ObjectInfo

@@ -9,10 +9,10 @@ from airflow.providers.standard.operators.hitl import ApprovalOperator
 from airflow.sdk import Param
 from airflow.sdk.exceptions import AirflowFailException
 
-from dedup_clone.contract.billing import GIB
+from dedup_clone.contract.costs import GIB
 from dedup_clone.orchestration.setup import FeedOfForm, FeedSetup
 from dedup_clone.orchestration.step import FeedRun
-from dedup_clone.publish.approval import reason_as_typed
+from dedup_clone.publish.check import reason_as_typed
 
 
 def required_reason(description: str) -> Param:

@@ -16,11 +16,10 @@ from airflow.providers.google.cloud.triggers.bigquery import BigQueryInsertJobTr
 from dedup_clone.contract.errors import ContractViolation, JobFailed
 from dedup_clone.engines.staging_job import finish_staging, staging_configuration
 from dedup_clone.engines.stream_changes import changes_to_stream, finish_if_applied, stream_changes
-from dedup_clone.orchestration.lineage import state_dataset, table_dataset
-from dedup_clone.orchestration.step import FeedRun, NotYet
+from dedup_clone.orchestration.step import FeedRun, NotYet, state_dataset, table_dataset
 from dedup_clone.publish.attempt_jobs import LOAD_STEP, SWAP_STEP, find_step_job
+from dedup_clone.publish.attempts import find_swap, swap_configuration
 from dedup_clone.publish.load import begin_load, dates_to_load, load_dates, read_candidate
-from dedup_clone.publish.records.attempt_records import find_swap, swap_configuration
 from dedup_clone.publish.services import Services
 from dedup_clone.warehouse.jobs import BRIEF_POLL_S, poll_intervals
 

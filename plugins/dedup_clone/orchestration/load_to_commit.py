@@ -22,12 +22,9 @@ from dedup_clone.orchestration.setup import FeedOfForm, FeedSetup
 from dedup_clone.orchestration.step import FeedRun, NotYet, Step
 from dedup_clone.orchestration.target_asset import emit_event, event_extra, target_outlet
 from dedup_clone.orchestration.watchdog.feed_check import refresh_verdict
-from dedup_clone.publish.approval import approval_text, end_approval_wait
-from dedup_clone.publish.check import check_before_swap, reason_to_wait
-from dedup_clone.publish.commit import commit_attempt
-from dedup_clone.publish.prune import prune
-from dedup_clone.publish.records.attempt_records import find_check_results
-from dedup_clone.publish.records.best_effort import best_effort, try_read
+from dedup_clone.publish.attempts import best_effort, find_check_results, try_read
+from dedup_clone.publish.check import approval_text, check_before_swap, end_approval_wait, reason_to_wait
+from dedup_clone.publish.commit import commit_attempt, prune
 from dedup_clone.publish.recovery import commit_or_discard
 
 CHECK_TASK, APPROVE_TASK = "check_staging", "approve_accepted"

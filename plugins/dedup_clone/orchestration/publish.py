@@ -20,10 +20,9 @@ from dedup_clone.orchestration.step import FeedRun, NotYet
 from dedup_clone.orchestration.watch.publish_runs import is_automatic_run
 from dedup_clone.orchestration.watchdog.feed_check import refresh_verdict
 from dedup_clone.publish.date_ranges import parse_dates
-from dedup_clone.publish.planning.decision import PublishRequest
+from dedup_clone.publish.held_deliveries import discard_held
 from dedup_clone.publish.preview_publish import preview_publish
-from dedup_clone.publish.records.held_deliveries import discard_held
-from dedup_clone.publish.resolve import resolve
+from dedup_clone.publish.resolve import PublishRequest, resolve
 from dedup_clone.publish.services import Services
 from dedup_clone.settings.feed import Feed
 

@@ -14,8 +14,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 
 from dedup_clone.freshness.verdict import FreshnessVerdict, read_summaries
-from dedup_clone.page.feed_history import FeedHistory, read_history
-from dedup_clone.page.feed_objects import FeedObjects
+from dedup_clone.page.feed_history import FeedHistory, FeedObjects, read_history
 from dedup_clone.state.current import Current, Intent
 from dedup_clone.state.layout import FeedLayout
 from dedup_clone.state.store import ObjectStore

@@ -20,8 +20,7 @@ from dedup_clone.page.feed_history import DeliveryState, FeedHistory, ListedArri
 from dedup_clone.page.feed_reader import FeedRecords
 from dedup_clone.page.freshness_view import arrival_view, status_view, today_view
 from dedup_clone.page.generations_view import generations_view
-from dedup_clone.publish.records.held_deliveries import HeldDelivery
-from dedup_clone.publish.records.stopped_publish import StoppedPublish
+from dedup_clone.publish.held_deliveries import HeldDelivery, StoppedPublish
 from dedup_clone.settings.check_settings import SQL_CHECK_PREFIX
 from dedup_clone.state.audits import Audits
 from dedup_clone.state.ledger import LedgerRecord, Outcome, count_loads

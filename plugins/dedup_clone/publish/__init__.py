@@ -2,24 +2,23 @@
 
 resolve     decide what the publish includes, acquire the lease, write the attempt
 load        load the new generation's files into the staging table (the dedup job wrote them)
-check       check staging and the manifest before the swap
-approval    wait for an operator's approval if the run accepts failed checks; the DAG then swaps by one SQL statement
-commit      check target after the swap, commit the generation, write the ledger record
-prune       delete the data folders that are no longer needed
+check       check staging and the manifest before the swap, wait for an approval; the DAG then swaps by one SQL statement
+commit      check target after the swap, commit the generation, write its ledger record, delete folders nobody needs
 recovery    after a failed task, a refusal or a dead run: commit if the swap happened, else discard
 
-These modules work with `services` (a feed's settings, its records in state, the warehouse), `waiting_deliveries` (the
-backlog) and `attempt_jobs` (BigQuery jobs under ids of the attempt).
+These modules work with `services` (a feed's settings, its records in state, the warehouse), `attempts` (the attempt and
+its records) and `attempt_jobs` (BigQuery jobs under ids of the attempt).
 
 early_refusals                 refusals of deliveries before the dedup job
 early_checks, sql_checks       checks before the dedup, the feed's own queries; checks that call nothing: `checks/`
+parent_generation              the generation on which the publish builds, and its export if its files are not enough
+declared_form                  what the feed declares and target does not have yet: columns, options, staging
 preview_publish                what a publish would do (dry run)
 partition_comparison           a partition of target compared with its files: content audit, bootstrap, rebuild
 existing_table                 the table whose rows a bootstrap or rebuild takes over, and the checks of it
+held_deliveries                deliveries that wait for a person, and why
+reporting, ledger_record, publish_costs, changes_table     what is reported after the commit
 date_ranges                    dates and ranges of dates, as people write them
-
-planning/      what a publish includes: deliveries, dates, the parent generation
-records/       what is recorded: check results, swap, costs, ledger table
 
 What only rollback, bootstrap, rebuild, erase and retire do is in `dedup_clone/operations/`.
 """

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from dedup_clone.contract.billing import GIB, TIB, USD_PER_TIB
+from dedup_clone.contract.costs import GIB, TIB, USD_PER_TIB
 from dedup_clone.contract.errors import CheckFailed, OutcomeUnknown
 from dedup_clone.contract.table import Column
 from dedup_clone.publish.services import Services

@@ -1,31 +1,49 @@
-"""Check task: wait for streaming buffers, run the checks before the swap, and end the run if one fails.
+"""Check task: waits for streaming buffers, runs the checks before the swap, and has accepted failures approved.
 
 CHECKS says which checks run for which kind of attempt. The checks after the swap (commit.py) are the same for all.
+
+During the wait any other run of the feed may take the lease over.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from dedup_clone.checks import manifest_checks, partition_checks, table_checks
-from dedup_clone.checks.check_result import CheckResult, CheckResults, accept, make_result, require_no_failure
-from dedup_clone.checks.share_checks import check_shares
+from dedup_clone.checks import partition_checks, table_checks
+from dedup_clone.checks import row_checks as row_checks
+from dedup_clone.checks.check_result import (
+    CheckResult,
+    CheckResults,
+    accept,
+    accepted_failures,
+    make_result,
+    require_no_failure,
+)
+from dedup_clone.checks.row_checks import check_shares
 from dedup_clone.checks.table_checks import describe_buffer
-from dedup_clone.contract.attempt import Attempt
-from dedup_clone.contract.kind import Kind
+from dedup_clone.contract.attempt import Attempt, Kind
+from dedup_clone.contract.errors import ApprovalTooLate, LostRace
 from dedup_clone.contract.manifest import Candidate, Manifest
 from dedup_clone.publish.attempt_jobs import LOAD_STEP, REPLACE_STEP, SWAP_STEP, find_step_job
+from dedup_clone.publish.attempts import (
+    SwapSpec,
+    arrived_at,
+    find_check_results,
+    find_swap,
+    save_check_results,
+    save_swap,
+)
+from dedup_clone.publish.declared_form import swap_options
 from dedup_clone.publish.early_checks import check_tables
 from dedup_clone.publish.existing_table import check_existing_table, read_bootstrap_record
 from dedup_clone.publish.load import read_candidate
-from dedup_clone.publish.planning.declared_options import swap_options
-from dedup_clone.publish.records.attempt_records import SwapSpec, arrived_at, find_swap, save_check_results, save_swap
 from dedup_clone.publish.services import Services
 from dedup_clone.publish.sql_checks import run_sql_checks
 from dedup_clone.state.ledger import PUBLISHES_COMPARED, LedgerRecord, Stage, count_loads
-from dedup_clone.state.staging import StagingState
+from dedup_clone.state.manifests import StagingState
 from dedup_clone.warehouse.metadata import Observation, TableMetadata
 
 
@@ -188,11 +206,11 @@ def check_manifest(facts: Facts) -> list[CheckResult]:
     history = [r.shares for r in attempts if r.has_usual_shares][-PUBLISHES_COMPARED:]
     own_loads = count_loads(services.current.require_intent(facts.attempt.id).jobs)
     return [
-        manifest_checks.check_keys_unique(manifest, services.manifests.candidate_files(facts.candidate)),
+        row_checks.check_keys_unique(manifest, services.manifests.candidate_files(facts.candidate)),
         *check_shares(manifest, settings, parent, history, facts.candidate.examples),
-        manifest_checks.check_missing_dates(manifest, settings, facts.attempt.dates),
-        manifest_checks.check_duplicate_keys(facts.candidate, settings),
-        manifest_checks.check_partition_quota(manifest, _loads_of_last_day(services, attempts), own_loads),
+        row_checks.check_missing_dates(manifest, settings, facts.attempt.dates),
+        row_checks.check_duplicate_keys(facts.candidate, settings),
+        row_checks.check_partition_quota(manifest, _loads_of_last_day(services, attempts), own_loads),
     ]
 
 
@@ -249,3 +267,50 @@ def reason_to_wait(services: Services, attempt: Attempt) -> str | None:
     begin = attempt.taken_at if attempt.is_replay else arrived_at(services, attempt)
     time_left = begin + timedelta(minutes=services.feed.freshness.sla_minutes) * (1 - SHARE_AFTER_WAIT) - services.now()
     return "; ".join(buffered) if buffered and time_left > timedelta(0) else None
+
+
+_MARKUP = re.compile(r"([\\`*_\[\]<>|])")
+
+
+def reason_as_typed(reason: str) -> str:
+    """Why the approval is asked for, as Markdown that shows the reason as it was typed."""
+    return "Reason given: " + _MARKUP.sub(r"\\\1", " ".join(reason.split()))
+
+
+def approval_text(services: Services, attempt: Attempt) -> str | None:
+    """Markdown with the evidence of each accepted failure; None when the run needs no approval."""
+    results = find_check_results(services, attempt.id, "before")
+    assert results is not None  # `check_before_swap` has just written them
+    accepted = accepted_failures(results.items)
+    if not accepted:
+        return None
+    table = "\n".join(f"| {r.check} | {_cell(r.found)} | {_cell(r.expected)} |" for r in accepted)
+    deliveries = ", ".join(delivery.name for delivery in attempt.deliveries)
+    return (
+        f"**{services.feed.feed}: generation {attempt.generation}, from delivery {deliveries}, fails "
+        f"{len(accepted)} check(s) that its run accepts**\n\n"
+        f"{reason_as_typed(attempt.reason)}\n\n"
+        f"| check | found | expected |\n| --- | --- | --- |\n{table}\n\n"
+        f"Readers see generation {'none' if attempt.parent is None else attempt.parent} until you approve. If you "
+        f"reject it, nothing changes. If a delivery arrives while this run waits, that delivery is published instead, "
+        f"and this run publishes nothing, even if you approve."
+    )
+
+
+def end_approval_wait(services: Services, attempt: Attempt) -> None:
+    """End the wait after the approval: no run may take over the lease any more.
+
+    Raises ApprovalTooLate when another run has already taken it over.
+    """
+    try:
+        services.current.end_approval_wait(attempt.id)
+    except LostRace as error:
+        raise ApprovalTooLate(
+            f"Another run of [{services.feed.feed}] took the lease while this one waited: nothing of generation "
+            f"[{attempt.generation}] was published. Clear the run from its first task: it then builds on the live "
+            f"generation. ({error})"
+        ) from error
+
+
+def _cell(text: str) -> str:
+    return text.replace("|", "\\|").replace("\n", " ")

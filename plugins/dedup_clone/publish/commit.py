@@ -2,33 +2,37 @@
 
 Then it updates the ledger table, and loads changes into `FEED_changes`. All inputs are read from state, so
 that the recovery of a dead run can use the same code.
+
+Last, it deletes the data and attempt folders that are no longer needed.
 """
 
 from __future__ import annotations
 
 from dedup_clone.checks import partition_checks, table_checks
 from dedup_clone.checks.check_result import CheckResult, CheckResults
-from dedup_clone.checks.manifest_checks import clustering_hint
-from dedup_clone.checks.option_checks import check_target_options_set
+from dedup_clone.checks.row_checks import clustering_hint
+from dedup_clone.checks.table_checks import check_target_options_set
 from dedup_clone.contract.attempt import Attempt
 from dedup_clone.contract.errors import ContractViolation, OutcomeUnknown
 from dedup_clone.contract.manifest import Candidate, Manifest
-from dedup_clone.publish.early_checks import check_policies
-from dedup_clone.publish.records.attempt_records import (
+from dedup_clone.publish.attempts import (
     SwapSpec,
     find_check_results,
     find_swap,
     record_refusals,
     save_check_results,
+    try_read,
 )
-from dedup_clone.publish.records.best_effort import try_read
-from dedup_clone.publish.records.changes_table import record_changes, try_load_changes
-from dedup_clone.publish.records.erasure_records import record_erasure
-from dedup_clone.publish.records.published_record import published_record
-from dedup_clone.publish.records.reporting_tables import record_attempt, try_report
+from dedup_clone.publish.changes_table import record_changes, try_load_changes
+from dedup_clone.publish.early_checks import check_policies
+from dedup_clone.publish.erasure_records import last_erasure_generation, record_erasure
+from dedup_clone.publish.held_deliveries import kept_folders
+from dedup_clone.publish.ledger_record import published_record
+from dedup_clone.publish.reporting import record_attempt, try_report
 from dedup_clone.publish.services import Services
-from dedup_clone.state.current import Intent
-from dedup_clone.state.ledger import LedgerRecord, Outcome
+from dedup_clone.state.current import Current, Intent
+from dedup_clone.state.layout import names_up_to
+from dedup_clone.state.ledger import CHANGES, LedgerRecord, Outcome, ReportingBacklog
 from dedup_clone.warehouse.metadata import Observation
 
 
@@ -119,3 +123,79 @@ def _check_target(
         check_target_options_set(target.table.options, swap.options),
         *check_policies(services, "target_policies", services.feed.target),
     )
+
+
+# The committed generation and its parent. Within BigQuery's time travel, a rollback to an older one needs no files.
+GENERATIONS_WITH_DATA = 2
+# Attempt folders stay for this many generation numbers, counted back from the live generation's.
+GENERATIONS_WITH_ATTEMPT_FOLDERS = 100
+
+
+def prune(services: Services) -> list[str]:
+    """Delete all data folders except those of the committed generation and its parent; returns the deleted folders.
+
+    Folders of a running attempt stay. Attempt folders (request, check results) of the last
+    GENERATIONS_WITH_ATTEMPT_FOLDERS generations stay, and changes until they are loaded into `FEED_changes`. No such
+    folder of a generation before the last erasure stays.
+    """
+    current = services.current.read()
+    if current.generation is None:
+        return []
+    erasure_generation = last_erasure_generation(services, current.generation)
+    needed = _needed_folders(services, current.generation, erasure_generation)
+    folders = names_up_to(services.store.folders(services.layout.data), current.generation)
+    obsolete = [folder for folder in folders if not any(name.startswith(folder) for name in needed)]
+    last_obsolete = max(current.generation - GENERATIONS_WITH_ATTEMPT_FOLDERS, erasure_generation - 1)
+    obsolete += names_up_to(services.store.folders(services.layout.attempts), last_obsolete)
+    obsolete += data_of_ended_attempts(services, current)
+    obsolete += _obsolete_changes(services, current.generation, erasure_generation)
+    for folder in obsolete:
+        count = services.store.delete_prefix(folder)
+        services.log(f"pruned [{folder}], {count} objects", generation=current.generation)
+    return obsolete
+
+
+def data_of_ended_attempts(services: Services, current: Current) -> list[str]:
+    """The data folders of the failed attempts since the live generation; none while a run holds the lease.
+
+    The folders of `kept_folders` are left out, because a replay may use them. Folders of exports are left out: the
+    export of a retirement may be all that is left of target. While no generation is live, as after a recovery without
+    records, no folder is returned.
+    """
+    if current.intent is not None or current.generation is None:
+        return []
+    folders = services.store.folders(services.layout.data)
+    live = names_up_to(folders, current.generation)
+    ended = names_up_to(folders, current.last_generation)
+    kept = {*live, *kept_folders(services, services.manifests.read(current.generation))}
+    return [folder for folder in ended if folder not in kept and not folder.endswith("-export/")]
+
+
+def _obsolete_changes(services: Services, generation: int, erasure_generation: int) -> list[str]:
+    """Return the folders of changes, up to `generation`, that no load into `FEED_changes` needs any more.
+
+    `erasure_generation`: that of the last erasure, 0 without one; changes of earlier generations are not loaded any
+    more.
+    """
+    pending = [rows.attempt for rows in ReportingBacklog(services.store, CHANGES).waiting(services.feed.feed)]
+    needed = {
+        services.layout.changes_folder(a) for a in pending if a not in names_up_to(pending, erasure_generation - 1)
+    }
+    folders = names_up_to(services.store.folders(services.layout.changes), generation)
+    return [folder for folder in folders if folder not in needed]
+
+
+def _needed_folders(services: Services, generation: int | None, erasure_generation: int) -> set[str]:
+    """Return the data folders of the generation and its parent, relative to the state bucket's URI.
+
+    A parent from before the last erasure is not needed.
+    """
+    needed: set[str] = set()
+    for _ in range(GENERATIONS_WITH_DATA):
+        if generation is None or generation < erasure_generation:
+            break
+        manifest = services.manifests.read(generation)
+        if manifest.data_folder is not None:
+            needed.add(manifest.data_folder.removeprefix(services.store.uri("")))
+        generation = manifest.parent
+    return needed

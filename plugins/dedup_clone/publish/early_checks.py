@@ -9,11 +9,11 @@ from collections.abc import Callable, Collection, Sequence
 
 from dedup_clone.checks import table_checks
 from dedup_clone.checks.check_result import CheckResult, CheckResults, accept, require_no_failure
-from dedup_clone.checks.option_checks import check_undeclared_options
+from dedup_clone.checks.table_checks import check_undeclared_options
 from dedup_clone.contract.schema_change import added_columns
 from dedup_clone.contract.table import Column
-from dedup_clone.publish.planning.declared_options import staging_options, swap_options
-from dedup_clone.publish.records.attempt_records import find_swap
+from dedup_clone.publish.attempts import find_swap
+from dedup_clone.publish.declared_form import staging_options, swap_options
 from dedup_clone.publish.services import Services
 from dedup_clone.publish.sql_checks import dry_run_sql_checks
 from dedup_clone.warehouse.metadata import TableMetadata

@@ -19,13 +19,12 @@ from dedup_clone.contract.landed_objects import (
     refusal_reason,
 )
 from dedup_clone.contract.manifest import Candidate, RefusedDelivery
-from dedup_clone.contract.parquet_columns import describe_expected, describe_leaf, describe_undeclared, holds_type
+from dedup_clone.contract.parquet import describe_expected, describe_leaf, describe_undeclared, holds_type
 from dedup_clone.contract.table import Column, ColumnMode
-from dedup_clone.publish.records.attempt_records import record_refusals
+from dedup_clone.publish.attempts import record_refusals
 from dedup_clone.publish.recovery import end_if_all_refused
 from dedup_clone.publish.services import Services
-from dedup_clone.state.landing import Marker
-from dedup_clone.state.parquet_footers import ParquetFooter, read_footers
+from dedup_clone.state.landing import Marker, ParquetFooter, read_footers
 
 FOOTERS_READ = 32  # of each delivery, in about a second; a delivery may have many thousands of files
 

@@ -21,10 +21,10 @@ from dedup_clone.contract.manifest import Candidate, Manifest
 from dedup_clone.contract.schema_change import added_columns
 from dedup_clone.contract.table import UpdateIdMode
 from dedup_clone.publish.attempt_jobs import LOAD_STEP, URI_LIST, attempt_job_id, load_configuration
+from dedup_clone.publish.declared_form import prepare_staging
 from dedup_clone.publish.early_checks import require_policies_of_staging
-from dedup_clone.publish.planning.staging_table import prepare_staging
 from dedup_clone.publish.services import Services
-from dedup_clone.state.staging import Staging, StagingState
+from dedup_clone.state.manifests import Staging, StagingState
 
 # If more than this share of the dates changed, one job for the whole table is faster than one job for each date. Both
 # ways are free.

@@ -10,7 +10,7 @@ from dedup_clone.contract.table import TableContract
 from dedup_clone.publish.attempt_jobs import external_table, query_configuration
 from dedup_clone.publish.services import Services
 from dedup_clone.state.audits import PartitionComparison
-from dedup_clone.warehouse.row_expressions import quoted
+from dedup_clone.warehouse.row_sql import quoted
 from dedup_clone.warehouse.sql_files import TableNames
 
 SQL_FILE = "audit/compare_partition.sql"

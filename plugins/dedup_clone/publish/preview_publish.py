@@ -18,9 +18,9 @@ from dedup_clone.contract.manifest import Manifest
 from dedup_clone.publish.date_ranges import format_dates
 from dedup_clone.publish.early_checks import check_before_dedup
 from dedup_clone.publish.early_refusals import changes_since_arrival, read_sample
-from dedup_clone.publish.planning.decision import Decision, PublishRequest, decide, engine_of
-from dedup_clone.publish.planning.parent_generation import require_readable_parent
-from dedup_clone.publish.records.publish_costs import expected_cost, price_text, size_text
+from dedup_clone.publish.parent_generation import require_readable_parent
+from dedup_clone.publish.publish_costs import expected_cost, price_text, size_text
+from dedup_clone.publish.resolve import Decision, PublishRequest, decide, engine_of
 from dedup_clone.publish.services import Services
 
 PROBLEMS_NAMED = 5

@@ -11,7 +11,7 @@ from contextlib import contextmanager
 
 from dedup_clone.checks.check_result import stopped_by
 from dedup_clone.checks.table_checks import labelled_generation
-from dedup_clone.contract.attempt import Attempt
+from dedup_clone.contract.attempt import Attempt, Kind
 from dedup_clone.contract.errors import (
     BootstrapRefused,
     ConfigurationError,
@@ -19,22 +19,20 @@ from dedup_clone.contract.errors import (
     DeliveryRefused,
     FeedHeldElsewhere,
 )
-from dedup_clone.contract.kind import Kind
 from dedup_clone.contract.manifest import Candidate, DedupMetrics
-from dedup_clone.publish.commit import commit_attempt
-from dedup_clone.publish.planning.partition_export import export_folder
-from dedup_clone.publish.planning.staging_table import restore_tables
-from dedup_clone.publish.prune import data_of_ended_attempts
-from dedup_clone.publish.records.attempt_records import (
+from dedup_clone.publish.attempts import (
     arrived_at,
+    best_effort,
     failed_checks,
     find_check_results,
     record_refusals,
 )
-from dedup_clone.publish.records.best_effort import best_effort
-from dedup_clone.publish.records.held_deliveries import hold_stopped, kept_folders
-from dedup_clone.publish.records.published_record import failed_attempt_cost
-from dedup_clone.publish.records.reporting_tables import record_attempt, try_report
+from dedup_clone.publish.commit import commit_attempt, data_of_ended_attempts
+from dedup_clone.publish.declared_form import restore_tables
+from dedup_clone.publish.held_deliveries import hold_stopped, kept_folders
+from dedup_clone.publish.ledger_record import failed_attempt_cost
+from dedup_clone.publish.parent_generation import export_folder
+from dedup_clone.publish.reporting import record_attempt, try_report
 from dedup_clone.publish.services import Services
 from dedup_clone.state.current import Intent, lease_held_error
 from dedup_clone.state.ledger import LedgerRecord, Outcome, Stage, count_loads

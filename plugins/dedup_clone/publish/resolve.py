@@ -1,25 +1,208 @@
-"""First task of a publish: decides what the publish includes, acquires the lease, writes the attempt's record."""
+"""First task of a publish: decides what it includes, acquires the lease, and writes the attempt's record."""
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from datetime import date
 
 from dedup_clone.checks.check_result import CheckResults
-from dedup_clone.contract.attempt import Attempt, Plan
-from dedup_clone.contract.delivery import Delivery, newly_live
-from dedup_clone.contract.kind import Kind
+from dedup_clone.contract.attempt import Attempt, Kind, Plan
+from dedup_clone.contract.delivery import Backlog, Delivery, newly_live, split_backlog
+from dedup_clone.contract.engine import Engine
+from dedup_clone.contract.errors import ConfigurationError, DeliveryRefused, LostRace
+from dedup_clone.contract.landed_objects import objects_by_date
+from dedup_clone.contract.manifest import Manifest
+from dedup_clone.contract.table import UpdateIdMode
+from dedup_clone.publish.attempts import begin_attempt
 from dedup_clone.publish.date_ranges import format_dates
+from dedup_clone.publish.declared_form import add_columns_for_queries, prepare_staging, refuse_impossible_changes
 from dedup_clone.publish.early_checks import check_before_dedup
 from dedup_clone.publish.early_refusals import without_refused_deliveries
-from dedup_clone.publish.planning.begin_attempt import begin_attempt
-from dedup_clone.publish.planning.decision import Decision, PublishRequest, decide, engine_of
-from dedup_clone.publish.planning.parent_generation import parent_files, require_readable_parent
-from dedup_clone.publish.planning.staging_table import add_columns_for_queries, prepare_staging
-from dedup_clone.publish.records.erasure_records import erasure_uris
-from dedup_clone.publish.records.held_deliveries import find_reusable_candidate
-from dedup_clone.publish.records.stopped_publish import note_checks_before_dedup
+from dedup_clone.publish.erasure_records import erasure_uris, last_erasure_generation
+from dedup_clone.publish.held_deliveries import find_reusable_candidate, note_checks_before_dedup
+from dedup_clone.publish.parent_generation import parent_files, require_readable_parent
 from dedup_clone.publish.recovery import recover
 from dedup_clone.publish.services import Services
+
+
+@dataclass(frozen=True)
+class PublishRequest:
+    """What a publish run was started for: a new delivery, or a replay that an operator requested.
+
+    `engine` and `plan`: None for the feed's own. `accepted_checks`: the checks whose failure the operator accepts;
+    `reason`: why the operator asked for the replay, or empty. `dates`: the only dates of the delivery to replay; None
+    for all.
+    """
+
+    dag_id: str
+    run_id: str
+    delivery: Delivery
+    replay: bool
+    engine: Engine | None
+    plan: str | None
+    accepted_checks: tuple[str, ...]
+    reason: str
+    dates: tuple[date, ...] | None = None
+
+
+@dataclass(frozen=True)
+class Decision:
+    """What a publish includes.
+
+    `parent`: the live generation, if any. `skip_reason`: why there is nothing to publish; None if there is something.
+    """
+
+    parent: Manifest | None
+    backlog: Backlog
+    skip_reason: str | None
+
+    @property
+    def parent_generation(self) -> int | None:
+        return None if self.parent is None else self.parent.generation
+
+
+def decide(services: Services, publish_request: PublishRequest) -> Decision:
+    """Decide what the requested publish includes.
+
+    Raises ConfigurationError when engine, columns or dates do not fit; DeliveryRefused when the delivery was refused
+    earlier; ContractViolation when it is not registered; LostRace when it was registered after the backlog was listed,
+    so that a retry finds it.
+    """
+    generation = services.current.read().generation
+    _require_fitting_engine(services, publish_request, generation)
+    parent = None if generation is None else services.manifests.read(generation)
+    backlog = _backlog(services, publish_request, parent)
+    refuse_impossible_changes(services, engine_of(services, publish_request), parent)
+    skip_reason = _skip_reason(services, publish_request.delivery, backlog, parent)
+    if publish_request.dates is not None and skip_reason is None:
+        require_replayable(services, publish_request.delivery, publish_request.dates, parent)
+    if skip_reason is None and _is_published_alone(services, publish_request):
+        # Other waiting deliveries are published by their own runs.
+        backlog = Backlog(apply=(publish_request.delivery,), superseded=())
+    return Decision(parent, backlog, skip_reason)
+
+
+def engine_of(services: Services, publish_request: PublishRequest) -> Engine:
+    """The engine that the replay names, else the feed's own."""
+    return publish_request.engine or services.feed.engine
+
+
+def _require_fitting_engine(services: Services, publish_request: PublishRequest, live_generation: int | None) -> None:
+    """Raise ConfigurationError if the feed does not support the engine that the replay names.
+
+    Raise it also if keys were erased and the publish's engine is not `spark`.
+    """
+    feed, named_engine = services.feed, publish_request.engine
+    problem = named_engine and feed.unsupported_reason(named_engine)
+    if problem:
+        raise ConfigurationError(f"Feed [{feed.feed}] cannot be replayed with engine [{named_engine}]: {problem}.")
+    engine = engine_of(services, publish_request)
+    if engine is not Engine.SPARK and last_erasure_generation(services, live_generation):
+        raise ConfigurationError(
+            f"Keys of feed [{feed.feed}] were erased, and engine [{engine}] is not supported after an erasure: publish "
+            f"with engine [{Engine.SPARK}], in the feed file or in the form."
+        )
+
+
+def _backlog(services: Services, publish_request: PublishRequest, parent: Manifest | None) -> Backlog:
+    if not publish_request.replay:
+        return services.arrivals.backlog(parent)
+    services.arrivals.read(publish_request.delivery)  # raises if it is not registered; the error names those that are
+    return find_backlog_with_replay(services, parent, publish_request.delivery)
+
+
+def _is_published_alone(services: Services, publish_request: PublishRequest) -> bool:
+    """Whether a person decided on this one delivery: on some dates, on failed checks, or because it is held."""
+    decides = publish_request.dates is not None or bool(publish_request.accepted_checks)
+    return decides or (publish_request.replay and publish_request.delivery in services.arrivals.held())
+
+
+def _skip_reason(services: Services, delivery: Delivery, backlog: Backlog, parent: Manifest | None) -> str | None:
+    """Why this run has nothing to publish; None if its delivery is in the backlog. Raises as `decide` does."""
+    if delivery in backlog.apply:
+        return None
+    if delivery in backlog.superseded:
+        return f"Delivery [{delivery.name}] is superseded by a later delivery of snapshot {delivery.snapshot_id}."
+    if delivery in backlog.held:
+        return (
+            f"Delivery [{delivery.name}] is held, because a check on its data stopped it: look at it with its "
+            f"producer, then replay exactly this delivery, or discard it (page Snapshots)."
+        )
+    if parent and delivery in parent.deliveries:
+        return f"Delivery [{delivery.name}] is part of generation {parent.generation} already."
+    if parent and delivery in parent.excluded:
+        return f"Delivery [{delivery.name}] was excluded by a rollback: replay it by hand to publish it after all."
+    if delivery in services.arrivals.refused():
+        raise DeliveryRefused(
+            f"Delivery [{delivery.name}] was refused and set aside: see "
+            f"[{services.store.uri(services.layout.refusal(delivery))}]; ask the producer for a new delivery."
+        )
+    if parent and any(d.snapshot_id == delivery.snapshot_id and d > delivery for d in parent.deliveries):
+        return f"A later delivery of snapshot {delivery.snapshot_id} is part of generation {parent.generation}."
+    services.arrivals.read(delivery)  # raises if it is not registered; the error names those that are
+    # It is registered, but was not when the backlog was listed.
+    raise LostRace(f"Delivery [{delivery.name}] was registered just now: this task tries again by itself.")
+
+
+def require_replayable(services: Services, delivery: Delivery, dates: tuple[date, ...], live: Manifest | None) -> None:
+    """Raise ConfigurationError if one of `dates` cannot be replayed; the error says what can be done instead."""
+    feed = services.feed
+    where = f"Dates of delivery [{delivery.name}] of [{feed.feed}]"
+    if live is None:
+        raise ConfigurationError(f"{where} cannot be replayed before the first publish: replay the whole snapshot.")
+    if not feed.landing.date_folders:
+        raise ConfigurationError(
+            f"{where} cannot be told apart: the feed lands no date folders. Replay the whole snapshot."
+        )
+    if feed.update_id_mode is UpdateIdMode.LAST_CHANGED and delivery not in live.deliveries[-1:]:
+        published = f"delivery [{live.deliveries[-1].name}]" if live.deliveries else "delivery (none yet)"
+        raise ConfigurationError(
+            f"{where} cannot be replayed: mode [last_changed] needs snapshots in order, so only dates of the newest "
+            f"published {published} can. Name that one, or publish the whole snapshot."
+        )
+    delivered = set(objects_by_date(services.arrivals.read(delivery), feed.table.partition_column))
+    oldest, newest = services.retention_window()
+    possible = [day for day in delivered if oldest <= day <= newest]
+    too_old = [day for day in dates if day < oldest]
+    absent = [day for day in dates if day >= oldest and day not in possible]
+    if too_old or absent or not dates:
+        raise ConfigurationError(
+            f"{where} cannot be replayed: older than the retention of {feed.table.retention_days} days (the oldest "
+            f"is {oldest}): {format_dates(too_old)}; not in the delivery: {format_dates(absent)}. "
+            f"Choose among: {format_dates(possible)}."
+        )
+
+
+def waiting_names(services: Services, parent: Manifest | None) -> str:
+    """The names of the deliveries that the next publish on top of `parent` applies, as text."""
+    return ", ".join(delivery.name for delivery in services.arrivals.backlog(parent).apply) or "none"
+
+
+def find_backlog_with_replay(services: Services, parent: Manifest | None, replayed: Delivery) -> Backlog:
+    """The backlog and the `replayed` delivery, even if it was included, held, refused or excluded before."""
+    left_out = {*services.arrivals.refused(), *services.arrivals.held()} - {replayed}
+    registered = [d for d in services.arrivals.deliveries() if d not in left_out]
+    included, excluded = _included_and_excluded(parent)
+    return split_backlog(registered, included - {replayed}, excluded - {replayed})
+
+
+def excluded_after(services: Services, live: Manifest, restored: Manifest) -> tuple[Delivery, ...]:
+    """The deliveries that a rollback from `live` to `restored` excludes: later publishes include them only by a replay.
+
+    These are the deliveries that `live` includes or excludes and `restored` lacks, and those that `restored` excludes.
+    Deliveries that were superseded by one of these are excluded too: a publish would otherwise apply them instead.
+    Deliveries that wait now, are held or land later are not excluded.
+    """
+    backlog = services.arrivals.backlog(live)
+    processed = set(services.arrivals.deliveries()) - {*services.arrivals.refused(), *backlog.apply, *backlog.held}
+    removed = split_backlog(processed, restored.deliveries, restored.excluded)
+    restored_markers = {d.snapshot_id: d.marker_generation for d in restored.deliveries}
+    later = [d for d in removed.superseded if d.marker_generation > restored_markers.get(d.snapshot_id, 0)]
+    return tuple(sorted({*restored.excluded, *removed.apply, *later}))
+
+
+def _included_and_excluded(manifest: Manifest | None) -> tuple[set[Delivery], set[Delivery]]:
+    return (set(manifest.deliveries), set(manifest.excluded)) if manifest else (set(), set())
 
 
 def resolve(services: Services, publish_request: PublishRequest) -> Attempt | str:

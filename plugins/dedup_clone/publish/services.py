@@ -13,8 +13,7 @@ from dedup_clone.state.current import CurrentFile
 from dedup_clone.state.landing import Landing
 from dedup_clone.state.layout import FeedLayout
 from dedup_clone.state.ledger import Ledger
-from dedup_clone.state.manifests import Manifests
-from dedup_clone.state.staging import StagingFile
+from dedup_clone.state.manifests import Manifests, StagingFile
 from dedup_clone.state.store import ObjectStore
 from dedup_clone.warehouse.bigquery import Warehouse
 from dedup_clone.warehouse.sql_files import TableNames

@@ -9,7 +9,7 @@ from decimal import Decimal
 from typing import Any
 
 from dedup_clone.checks.check_result import CheckResult, Level, make_result
-from dedup_clone.contract.billing import GIB
+from dedup_clone.contract.costs import GIB
 from dedup_clone.contract.errors import JobFailed
 from dedup_clone.publish.attempt_jobs import query_configuration, with_billing_limit
 from dedup_clone.publish.services import Services

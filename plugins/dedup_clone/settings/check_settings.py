@@ -7,9 +7,8 @@ from typing import Annotated, Self
 
 from pydantic import Field, model_validator
 
-from dedup_clone.contract.billing import GIB, MIN_BYTES_BILLED
-from dedup_clone.settings.identifiers import ColumnName
-from dedup_clone.settings.strict_yaml import StrictModel
+from dedup_clone.contract.costs import GIB, MIN_BYTES_BILLED
+from dedup_clone.settings.strict_yaml import ColumnName, StrictModel
 
 SQL_CHECK_PREFIX = "sql_"
 UNIQUE_ACROSS_DATES = "unique_across_dates"  # the SQL check of this project's own

@@ -1,8 +1,10 @@
-"""The model and the reader of profiles: where feeds run (project, GCS buckets, dataset, connections, runner).
+"""The models and the reader of profiles: where feeds run (project, buckets, dataset, connections, runner), and alerts.
 
 Each profile is one file of `dags/profiles/`. With one profile each, environments for development, staging and
 production run the same feeds in different projects. A profile may extend another one; it then contains only the
 settings that differ.
+
+The section `alerts` contains no secrets: arguments of notifiers name Airflow connections, which have them.
 """
 
 from __future__ import annotations
@@ -10,15 +12,55 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Self
+from typing import Annotated, ClassVar, Self
 
 from pydantic import Field, model_validator
 
 from dedup_clone.contract.errors import ConfigurationError
-from dedup_clone.settings.alert_settings import AlertSettings
-from dedup_clone.settings.identifiers import BucketName, ConnectionId, DatasetName, Location, ProjectId
 from dedup_clone.settings.spark_settings import Runner, SparkSettings
-from dedup_clone.settings.strict_yaml import StrictModel, read_model, read_yaml
+from dedup_clone.settings.strict_yaml import (
+    BucketName,
+    ConnectionId,
+    DatasetName,
+    Location,
+    ProjectId,
+    StrictModel,
+    read_model,
+    read_yaml,
+)
+
+ClassPath = Annotated[str, Field(pattern=r"^[A-Za-z_]\w*(\.[A-Za-z_]\w*)+$")]
+Argument = str | int | float | bool | list[str] | dict[str, str] | None
+
+
+class NotifierSettings(StrictModel):
+    """An Airflow notifier that gets each alert, such as airflow.providers.smtp.notifications.smtp.SmtpNotifier.
+
+    `arguments`: the arguments of the notifier's constructor, such as its connection. Those that the notifier renders as
+    templates may contain fields of the alert, such as `{{ alert.title }}`, `{{ alert.text }}` and `{{ alert.feed }}`.
+    The message itself need not be given for the notifiers of docs/alerts-and-metrics.md.
+    """
+
+    class_path: ClassPath
+    arguments: dict[str, Argument] = Field(default_factory=dict)
+
+
+class AlertSettings(StrictModel):
+    """The section `alerts`.
+
+    `check_interval_minutes`: interval of the watchdog's checks. `runbook`: the
+    address of docs/runbook.md; each alert links to the section on its incident.
+    """
+
+    removed_keys: ClassVar[dict[str, str]] = {
+        "webhooks": "Name a notifier for each connection in [alerts.notifiers] (docs/alerts-and-metrics.md): Slack's "
+        "or PagerDuty's, or Apprise's for any other address."
+    }
+
+    check_interval_minutes: Annotated[int, Field(ge=1, le=60)] = 5
+    runbook: str = "docs/runbook.md"
+    notifiers: tuple[NotifierSettings, ...] = ()
+
 
 PROFILE_VARIABLE = "DEDUP_CLONE_PROFILE"
 DEFAULT_PROFILE = "gcp"

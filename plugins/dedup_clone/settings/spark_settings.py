@@ -9,8 +9,7 @@ from typing import Annotated, ClassVar, Literal, Self
 
 from pydantic import Field, StringConstraints, model_validator
 
-from dedup_clone.settings.identifiers import BucketName
-from dedup_clone.settings.strict_yaml import StrictModel
+from dedup_clone.settings.strict_yaml import BucketName, StrictModel
 
 Region = Annotated[str, StringConstraints(pattern=r"^[a-z]+-[a-z]+[0-9]+$")]
 ServiceAccount = Annotated[str, StringConstraints(pattern=r"^[^@\s]+@[^@\s]+\.gserviceaccount\.com$")]

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
 
+from dedup_clone.contract.attempt import Kind
 from dedup_clone.contract.errors import (
     ConfigurationError,
     ContractViolation,
@@ -23,7 +24,6 @@ from dedup_clone.contract.errors import (
     LeaseLost,
     LostRace,
 )
-from dedup_clone.contract.kind import Kind
 from dedup_clone.contract.records import from_json, to_json
 from dedup_clone.state.layout import FeedLayout, generation_of
 from dedup_clone.state.store import ObjectStore

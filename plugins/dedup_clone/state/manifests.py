@@ -1,10 +1,14 @@
-"""Stores attempts and their candidates, and the manifests and file lists of committed generations."""
+"""Stores attempts, candidates, manifests and file lists, and what the staging table contains (STAGING)."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from datetime import datetime
+from enum import StrEnum
+
 from dedup_clone.contract.attempt import Attempt
+from dedup_clone.contract.costs import JobRun
 from dedup_clone.contract.errors import ContractViolation
-from dedup_clone.contract.job_run import JobRun
 from dedup_clone.contract.manifest import Candidate, FileList, Manifest
 from dedup_clone.contract.records import from_json, to_json
 from dedup_clone.state.layout import FeedLayout, generation_of
@@ -105,3 +109,65 @@ class Manifests:
                 f"was committed: restore a former version of it (docs/runbook.md, lost records), then retry."
             )
         return manifest
+
+
+class StagingState(StrEnum):
+    """What is known about the rows of staging; `Staging` describes the states."""
+
+    LOADING = "loading"
+    LOADED = "loaded"
+
+
+@dataclass(frozen=True)
+class Staging:
+    """The content of the staging table.
+
+    LOADING: `attempt` is loading, and the content is unknown. LOADED: staging has exactly the rows of the manifest with
+    `manifest_digest`. `is_streamed`: the attempt streams changes over its parent's rows, and in state LOADING BigQuery
+    may still be applying them.
+    """
+
+    state: StagingState
+    attempt: str
+    generation: int
+    manifest_digest: str
+    is_streamed: bool = False
+
+
+class StagingFile:
+    """Reads and writes STAGING of one feed."""
+
+    def __init__(self, store: ObjectStore, feed: str) -> None:
+        self._store = store
+        self._name = FeedLayout(feed).staging
+
+    def read(self) -> Staging | None:
+        """The record; None before the first load."""
+        return self._store.read_record(Staging, self._name)
+
+    def write(self, staging: Staging) -> None:
+        """Replace the record. Raises LostRace when another run replaces it at the same time."""
+        stored, text = self._store.read(self._name), to_json(staging)
+        if stored is None or stored.text != text:
+            expected = 0 if stored is None else stored.object_generation
+            self._store.replace(self._name, text, expected_object_generation=expected)
+
+
+@dataclass(frozen=True)
+class StreamedChanges:
+    """The number of rows that an attempt streamed, their bytes (`size`), and the number of acknowledged requests.
+
+    A task that streams all rows again replaces the record. `began_at`: when the last try of the task began.
+    `acknowledged_at`: a time by BigQuery's clock after the last acknowledgement. `applied_at`: when the task saw that
+    BigQuery had applied all rows; None until then. `is_overdue`: whether the task gave up waiting for that.
+    `bytes_billed`: bytes billed for the metadata queries of the task.
+    """
+
+    rows: int
+    size: int
+    requests: int
+    began_at: datetime
+    acknowledged_at: datetime
+    applied_at: datetime | None = None
+    is_overdue: bool = False
+    bytes_billed: int = 0

@@ -11,8 +11,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from dedup_clone.contract.table import Column, TableContract
-from dedup_clone.contract.target_options import NO_OPTIONS, TargetOptions
+from dedup_clone.contract.table import NO_OPTIONS, Column, TableContract, TargetOptions
 from dedup_clone.warehouse.change_data_capture import ChangeDataCapture
 from dedup_clone.warehouse.jobs import Jobs, poll_intervals, result_retry
 from dedup_clone.warehouse.materialized_views import (
@@ -28,10 +27,12 @@ from dedup_clone.warehouse.metadata import (
     Policies,
     TableMetadata,
     job_metadata,
+    missing_access,
+    read_policies,
+    read_row_policies,
     table_metadata,
     to_milliseconds,
 )
-from dedup_clone.warehouse.policies import missing_access, read_policies, read_row_policies
 from dedup_clone.warehouse.sql_files import TableNames, render
 from dedup_clone.warehouse.table_alterations import REPEATED_FOR_S, TableAlterations
 

@@ -9,8 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from dedup_clone.contract.table import Column
-from dedup_clone.warehouse.append_connection import open_write_client
-from dedup_clone.warehouse.append_rows import RowAppender
+from dedup_clone.warehouse.append_rows import RowAppender, open_write_client
 from dedup_clone.warehouse.row_messages import RowMessages
 from dedup_clone.warehouse.sql_files import TableNames, render
 

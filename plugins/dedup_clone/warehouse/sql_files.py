@@ -8,10 +8,8 @@ from pathlib import Path
 
 from dedup_clone.contract.engine import SqlForm
 from dedup_clone.contract.errors import ConfigurationError
-from dedup_clone.contract.table import Column, ColumnMode, TableContract, nullable
-from dedup_clone.contract.target_options import NO_OPTIONS, TargetOptions
-from dedup_clone.warehouse.row_expressions import key_text, null_conditions, quoted, value_expressions
-from dedup_clone.warehouse.row_text_sql import as_in_files, row_text
+from dedup_clone.contract.table import NO_OPTIONS, Column, ColumnMode, TableContract, TargetOptions, nullable
+from dedup_clone.warehouse.row_sql import as_in_files, key_text, null_conditions, quoted, row_text, value_expressions
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any
 
-from dedup_clone.contract.target_options import OWN_LABELS
+from dedup_clone.contract.table import OWN_LABELS
 
 FRIENDLY_NAME, PARTITION_FILTER = "friendly name", "require_partition_filter"
 KMS_KEY, PRIMARY_KEY, MAX_STALENESS = "KMS key", "primary key", "max_staleness"

@@ -11,7 +11,8 @@ import numpy as np
 import pyarrow as pa
 
 from dedup_clone.contract.attempt import Attempt
-from dedup_clone.contract.changes import (
+from dedup_clone.contract.manifest import DataFile
+from dedup_clone.contract.table import (
     CHANGE_TYPE,
     GENERATION,
     NEW_ROW,
@@ -19,10 +20,11 @@ from dedup_clone.contract.changes import (
     PUBLISH_DATE,
     SNAPSHOT_ID,
     ChangeType,
+    TableContract,
+    UpdateIdMode,
     changes_table_contract,
+    nullable,
 )
-from dedup_clone.contract.manifest import DataFile
-from dedup_clone.contract.table import TableContract, UpdateIdMode, nullable
 from dedup_spark.arrays import Indices
 from dedup_spark.changes.row_comparison import ROWS_PER_RANGE, TYPES, RowChanges, RowComparison, RowsOfDate
 from dedup_spark.column_types import arrow_schema

@@ -12,8 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from dedup_clone.contract.changes import ChangeType
-from dedup_clone.contract.table import Column, UpdateIdMode
+from dedup_clone.contract.table import ChangeType, Column, UpdateIdMode
 from dedup_spark.arrays import BoolArray, I64Array, Indices, U64Array
 from dedup_spark.comparison.bucket_ranges import split_buckets
 from dedup_spark.comparison.bucket_selection import in_buckets

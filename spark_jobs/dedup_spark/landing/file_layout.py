@@ -9,8 +9,7 @@ from __future__ import annotations
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from dedup_clone.contract.parquet_columns import COMPRESSIONS, COMPRESSIONS_TEXT
-from dedup_clone.contract.parquet_footer import MAGIC, TRAILER_BYTES
+from dedup_clone.contract.parquet import COMPRESSIONS, COMPRESSIONS_TEXT, MAGIC, TRAILER_BYTES
 
 # The encodings that BigQuery reads.
 _ENCODINGS = {

@@ -18,8 +18,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from dedup_clone.contract.attempt import Attempt
-from dedup_clone.contract.parquet_columns import describe_unreadable
-from dedup_clone.contract.parquet_footer import read_parquet_footer, with_wide_integers
+from dedup_clone.contract.parquet import describe_unreadable, read_parquet_footer, with_wide_integers
 from dedup_clone.contract.table import ColumnMode, TableContract
 from dedup_spark import storage
 from dedup_spark.absent_columns import complete_batch

@@ -15,7 +15,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from dedup_clone.contract.parquet_columns import describe_expected, describe_leaf, describe_undeclared, holds_type
+from dedup_clone.contract.parquet import describe_expected, describe_leaf, describe_undeclared, holds_type
 from dedup_clone.contract.table import Column, ColumnMode, TableContract
 from dedup_spark.column_types import STRUCT
 from dedup_spark.landing.written_schema import has_written_schema

@@ -11,7 +11,7 @@ from typing import IO, cast
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from dedup_clone.contract.parquet_footer import read_parquet_footer
+from dedup_clone.contract.parquet import read_parquet_footer
 
 
 def open_parquet(source: pa.NativeFile) -> pq.ParquetFile:

@@ -12,9 +12,9 @@ import pytest
 from dedup_clone.contract.engine import Engine
 from dedup_clone.contract.records import from_json
 from dedup_clone.orchestration import step
-from dedup_clone.orchestration.retries import RetryWhatMayHelp
+from dedup_clone.orchestration.dag_factory import RetryWhatMayHelp
 from dedup_clone.orchestration.runners import dedup
-from dedup_clone.orchestration.runners.workload import Workload
+from dedup_clone.orchestration.runners.sizing import Workload
 from dedup_clone.orchestration.setup import FeedSetup, find_folders
 from dedup_clone.settings.deployment import Deployment, read_deployment
 from dedup_clone.settings.feed import Feed, read_feed

@@ -10,7 +10,7 @@ import pytest
 import requests
 from google.auth.exceptions import TransportError
 
-from dedup_clone.orchestration.runners import cloud_calls
+from dedup_clone.orchestration.runners import spark_run
 from dedup_clone.orchestration.runners.runner_config import open_runner, runner_config_of
 from dedup_clone.settings.spark_settings import ClusterSettings, SparkSize
 from tests.contract.dataproc.airflow_simulator import SPARK
@@ -36,7 +36,7 @@ def test_only_a_refusal_that_may_pass_is_tried_again(
 @pytest.mark.parametrize("lost", [requests.ConnectionError, requests.Timeout, TransportError])
 def test_a_lost_connection_to_bigquery_is_tried_again(lost: type[Exception]) -> None:
     answers = Mock(side_effect=[lost("reset by peer"), "the job"])
-    assert cloud_calls.call_options()["retry"](answers)() == "the job"
+    assert spark_run.call_options()["retry"](answers)() == "the job"
 
 
 @pytest.mark.parametrize(("name", "state", "tries"), [("nightly", "RUNNING", 1), ("shared", "STOPPED", 10)])

@@ -16,7 +16,7 @@ from dedup_clone.contract.records import to_json
 from dedup_clone.contract.table import UpdateIdMode
 from dedup_clone.orchestration import step
 from dedup_clone.orchestration.runners import dedup
-from dedup_clone.orchestration.runners.workload import Method, Workload, read_workload
+from dedup_clone.orchestration.runners.sizing import Method, Workload, read_workload
 from dedup_clone.publish.services import Services
 from testkit.feed_on_stand_in import TODAY, YESTERDAY, FeedOnStandIn, row
 from testkit.server_clients import shared_clients as shared_clients

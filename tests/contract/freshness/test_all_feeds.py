@@ -14,16 +14,14 @@ from google.api_core.exceptions import ServiceUnavailable
 from google.cloud.bigquery import Client as BigQuery
 from google.cloud.storage import Client as Storage
 
+from dedup_clone.contract.attempt import Kind
 from dedup_clone.contract.errors import FeedsNotChecked
-from dedup_clone.contract.kind import Kind
 from dedup_clone.freshness.incident import read_incident_records
 from dedup_clone.freshness.verdict import FreshnessStatus, FreshnessVerdict
-from dedup_clone.orchestration.setup import DeployedFolders, find_folders
-from dedup_clone.orchestration.task_runtime import Clients
+from dedup_clone.orchestration.setup import Clients, DeployedFolders, find_folders
 from dedup_clone.orchestration.watchdog import all_feeds, feed_check
 from dedup_clone.orchestration.watchdog.all_feeds import check_all_feeds
-from dedup_clone.settings.alert_settings import AlertSettings, NotifierSettings
-from dedup_clone.settings.deployment import read_deployment
+from dedup_clone.settings.deployment import AlertSettings, NotifierSettings, read_deployment
 from dedup_clone.state.current import CurrentFile, Retirement, TargetAction
 from dedup_clone.state.layout import FeedLayout
 from dedup_clone.state.store import ObjectStore

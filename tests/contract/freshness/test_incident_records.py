@@ -12,7 +12,7 @@ from dedup_clone.contract.errors import AlertNotSent
 from dedup_clone.freshness.incident import Incident, IncidentKind, Severity, read_incident_records
 from dedup_clone.orchestration.watchdog import notifiers
 from dedup_clone.orchestration.watchdog.notifiers import Alert, AlertNotifiers, report_incidents
-from dedup_clone.settings.alert_settings import AlertSettings
+from dedup_clone.settings.deployment import AlertSettings
 from dedup_clone.state.layout import FeedLayout
 from dedup_clone.state.store import ObjectStore
 from testkit.feed_on_stand_in import FeedOnStandIn

@@ -25,7 +25,7 @@ from dedup_clone.orchestration.watchdog import feed_check as watchdog
 from dedup_clone.orchestration.watchdog.feed_check import check_feed, refresh_verdict
 from dedup_clone.publish.recovery import recover
 from dedup_clone.publish.resolve import resolve
-from dedup_clone.settings.alert_settings import AlertSettings, NotifierSettings
+from dedup_clone.settings.deployment import AlertSettings, NotifierSettings
 from dedup_clone.state.arrivals import Refusal
 from testkit.airflow import TaskApi
 from testkit.dag_tasks import Watchdog

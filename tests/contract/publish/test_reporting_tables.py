@@ -12,7 +12,7 @@ import pytest
 from google.cloud.bigquery import SchemaField, Table
 
 from dedup_clone.contract.errors import CheckFailed, DeliveryRefused
-from dedup_clone.publish.records.reporting_tables import load_ledger_rows
+from dedup_clone.publish.reporting import load_ledger_rows
 from testkit import runs
 from testkit.dag_tasks import load_waiting_rows
 from testkit.feed_on_stand_in import FeedOnStandIn, row

@@ -13,8 +13,8 @@ from airflow.providers.standard.triggers.temporal import TimeDeltaTrigger
 from airflow.sdk.exceptions import AirflowFailException
 from google.api_core.exceptions import Forbidden
 
+from dedup_clone.contract.attempt import Kind
 from dedup_clone.contract.errors import ConfigurationError, DedupCloneError, FeedHeldElsewhere
-from dedup_clone.contract.kind import Kind
 from dedup_clone.state.current import Current
 from deploy.move_feed import main
 from testkit import runs

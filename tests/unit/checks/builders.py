@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from datetime import UTC, date, datetime, timedelta
 
+from dedup_clone.contract.attempt import Kind
 from dedup_clone.contract.delivery import Delivery
 from dedup_clone.contract.engine import Engine
-from dedup_clone.contract.kind import Kind
 from dedup_clone.contract.manifest import DataFile, DateEntry, FileList, Manifest
 from dedup_clone.contract.table import Column, TableContract, UpdateIdMode
 from dedup_clone.warehouse.metadata import Observation, PartitionMetadata, TableMetadata

@@ -6,10 +6,9 @@ from datetime import timedelta
 
 import pytest
 
-from dedup_clone.checks import manifest_checks as checks
+from dedup_clone.checks import row_checks as checks
 from dedup_clone.checks.check_result import CheckResult, CheckResults, Level, accept, listed, require_no_failure
-from dedup_clone.checks.manifest_checks import clustering_hint
-from dedup_clone.checks.share_checks import check_shares, shares
+from dedup_clone.checks.row_checks import check_shares, clustering_hint, shares
 from dedup_clone.contract.delivery import Delivery
 from dedup_clone.contract.errors import CheckFailed
 from dedup_clone.contract.manifest import (

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from dedup_clone.contract.delivery import Delivery, split_backlog
 from dedup_clone.contract.engine import Engine, unsupported_reason
 from dedup_clone.contract.errors import ConfigurationError
-from dedup_clone.contract.parquet_footer import read_parquet_footer, with_wide_integers
+from dedup_clone.contract.parquet import read_parquet_footer, with_wide_integers
 from dedup_clone.contract.table import Column, ColumnMode, TableContract, UpdateIdMode
 from dedup_clone.settings.feed import read_feed
 from testkit.table_contracts import NESTED, PRODUCTS

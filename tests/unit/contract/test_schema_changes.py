@@ -9,6 +9,10 @@ import pytest
 
 from dedup_clone.contract.schema_change import (
     added_columns,
+    changes_keys,
+    column_sources,
+    columns_differ,
+    rebuild_problems,
     refused_column_changes,
     refused_table_changes,
     relaxed_columns,
@@ -16,7 +20,6 @@ from dedup_clone.contract.schema_change import (
     with_wider_types,
 )
 from dedup_clone.contract.table import Column, ColumnMode, TableContract
-from dedup_clone.contract.table_rebuild import changes_keys, column_sources, columns_differ, rebuild_problems
 
 NUMBER, CITY = Column("number", "INT64"), Column("city", "STRING")
 STORE = Column("store", "STRUCT", fields=(CITY,))

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from dedup_clone.orchestration.watchdog.feed_check import feed_metrics, gauges_line
-from dedup_clone.settings.freshness_settings import ExpectedArrivals
+from dedup_clone.settings.feed import ExpectedArrivals
 from deploy.environment_settings import REPOSITORY, read_environment, read_profile
 from deploy.grants import Bucket, bucket_condition, read_grants
 from deploy.required_apis import read_required_apis

@@ -9,14 +9,14 @@ from typing import Any
 import pytest
 
 from dedup_clone.checks.check_result import CheckResult, Level
+from dedup_clone.contract.attempt import Kind
 from dedup_clone.contract.delivery import Delivery
-from dedup_clone.contract.kind import Kind
+from dedup_clone.freshness.arrival_checks import STOPPED_BY_CHECK
 from dedup_clone.freshness.evaluation import evaluate, find_incidents
 from dedup_clone.freshness.feed_state import FeedState, PendingJob
 from dedup_clone.freshness.incident import Incident, IncidentKind, Severity
-from dedup_clone.freshness.sla_checks import STOPPED_BY_CHECK
 from dedup_clone.freshness.verdict import FreshnessStatus
-from dedup_clone.settings.freshness_settings import ExpectedArrivals
+from dedup_clone.settings.feed import ExpectedArrivals
 from dedup_clone.state.audits import AuditOutcome
 from dedup_clone.state.landing import InvalidMarker
 from tests.shared.freshness_states import (

@@ -8,18 +8,20 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
-from dedup_clone.contract.kind import Kind
-from dedup_clone.freshness.arrival_checks import expected_times, overdue_times, to_utc
-from dedup_clone.freshness.durations import format_duration
-from dedup_clone.freshness.evaluation import evaluate, find_incidents
-from dedup_clone.freshness.sla_checks import (
+from dedup_clone.contract.attempt import Kind
+from dedup_clone.freshness.arrival_checks import (
     STOPPED_BY_CHECK,
     compute_baseline,
     describe_over_budget,
+    expected_times,
+    overdue_times,
     remaining_time,
+    to_utc,
 )
+from dedup_clone.freshness.evaluation import evaluate, find_incidents
+from dedup_clone.freshness.incident import format_duration
 from dedup_clone.orchestration.watchdog.feed_check import feed_metrics
-from dedup_clone.settings.freshness_settings import ExpectedArrivals
+from dedup_clone.settings.feed import ExpectedArrivals
 from dedup_clone.state.audits import AuditOutcome
 from dedup_clone.state.current import Intent
 from tests.shared.freshness_states import BEGAN, NOW, audits, current, feed_state, intent, minutes, record, waits

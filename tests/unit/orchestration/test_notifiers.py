@@ -16,7 +16,7 @@ from airflow.sdk import BaseNotifier
 
 from dedup_clone.freshness.incident import Severity
 from dedup_clone.orchestration.watchdog.notifiers import MESSAGES, Alert, AlertNotifiers, build_alert, make_notifier
-from dedup_clone.settings.alert_settings import AlertSettings, NotifierSettings
+from dedup_clone.settings.deployment import AlertSettings, NotifierSettings
 from deploy import alert_test
 from deploy.environment_settings import REPOSITORY
 from tests.shared.freshness_states import BEGAN, NOW, incident

@@ -28,7 +28,7 @@ from dedup_clone.contract.errors import (
     OutcomeUnknown,
     SparkUnavailable,
 )
-from dedup_clone.orchestration.retries import is_permanent, retry_arguments
+from dedup_clone.orchestration.dag_factory import is_permanent, retry_arguments
 from testkit.airflow import dag_run
 
 HOUR = timedelta(hours=1)

@@ -10,8 +10,7 @@ from hypothesis import strategies as st
 
 from dedup_clone.contract.errors import ConfigurationError
 from dedup_clone.orchestration.runners.local_spark_conf import emulator_spark_conf, event_log_conf, local_spark_conf
-from dedup_clone.orchestration.runners.sizing import size_run, spark_properties, vcpu_seconds
-from dedup_clone.orchestration.runners.workload import Method, Workload
+from dedup_clone.orchestration.runners.sizing import Method, Workload, size_run, spark_properties, vcpu_seconds
 from dedup_clone.settings.spark_settings import Runner, SparkSize
 
 TERABYTE = 10**12

@@ -13,7 +13,7 @@ from airflow.sdk.exceptions import AirflowRuntimeError
 
 from dedup_clone.contract.errors import ConfigurationError
 from dedup_clone.freshness.feed_state import DagActivity
-from dedup_clone.orchestration.task_runtime import dag_run_is_running, environment_name
+from dedup_clone.orchestration.setup import dag_run_is_running, environment_name
 from dedup_clone.orchestration.watch import notice_delivery
 from dedup_clone.orchestration.watch.notice_delivery import DeliveryTrigger
 from dedup_clone.orchestration.watchdog.feed_check import dag_activity

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from dedup_clone.contract.kind import Kind
+from dedup_clone.contract.attempt import Kind
 from dedup_clone.contract.records import to_json
 from dedup_clone.freshness.verdict import FreshnessStatus
 from dedup_clone.page.feed_reader import FeedReader, FeedRecords

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from dedup_clone.contract.kind import Kind
+from dedup_clone.contract.attempt import Kind
 from dedup_clone.freshness.incident import Incident, IncidentKind, Severity
 from dedup_clone.freshness.verdict import ExpectedTime, ExpectedTimeState, FreshnessStatus
 from dedup_clone.page.feed_history import DeliveryState

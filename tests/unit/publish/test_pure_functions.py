@@ -10,12 +10,12 @@ import pytest
 
 from dedup_clone.contract.errors import ConfigurationError
 from dedup_clone.contract.table import Column, TableContract
-from dedup_clone.publish.approval import reason_as_typed
+from dedup_clone.publish.check import reason_as_typed
 from dedup_clone.publish.date_ranges import format_dates, parse_dates
-from dedup_clone.publish.records.publish_costs import MergeInput, cost_of, merge_input_of_rows
-from dedup_clone.publish.records.publish_phases import PHASES, divide_into_phases
+from dedup_clone.publish.ledger_record import PHASES, divide_into_phases
+from dedup_clone.publish.publish_costs import MergeInput, cost_of, merge_input_of_rows
 from dedup_clone.state.ledger import count_loads
-from dedup_clone.state.staging import StreamedChanges
+from dedup_clone.state.manifests import StreamedChanges
 from dedup_clone.warehouse.metadata import JobMetadata
 from testkit.feed_on_stand_in import REPOSITORY
 from testkit.table_contracts import PRODUCTS

@@ -9,8 +9,7 @@ import pytest
 from pydantic import ValidationError
 
 from dedup_clone.contract.errors import ConfigurationError
-from dedup_clone.settings.feed import read_feed
-from dedup_clone.settings.freshness_settings import FreshnessSettings
+from dedup_clone.settings.feed import FreshnessSettings, read_feed
 from dedup_clone.settings.spark_settings import SparkSize
 from dedup_clone.settings.strict_yaml import StrictModel, read_model
 from dedup_clone.settings.table_settings import TableSettings

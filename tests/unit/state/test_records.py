@@ -12,6 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 from google.cloud.storage.bucket import Bucket
 
+from dedup_clone.contract.attempt import Kind
 from dedup_clone.contract.errors import (
     ConfigurationError,
     ContractViolation,
@@ -19,12 +20,11 @@ from dedup_clone.contract.errors import (
     LeaseHeld,
     LostRace,
 )
-from dedup_clone.contract.kind import Kind
 from dedup_clone.contract.records import from_json, to_json
 from dedup_clone.state.audits import AuditOutcome, AuditRecord, Audits, PartitionComparison
 from dedup_clone.state.current import CurrentFile, Retirement, TargetAction
-from dedup_clone.state.parquet_footers import read_footers
-from dedup_clone.state.reporting_backlog import ReportingBacklog
+from dedup_clone.state.landing import read_footers
+from dedup_clone.state.ledger import ReportingBacklog
 from dedup_clone.state.store import ObjectStore
 from testkit.lost_answers import losing_answers
 from tests.unit.state.conftest import FEED, Buckets

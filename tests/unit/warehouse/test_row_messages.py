@@ -15,10 +15,9 @@ from google.rpc.status_pb2 import Status
 
 from dedup_clone.contract.errors import JobFailed
 from dedup_clone.contract.table import Column, ColumnMode
-from dedup_clone.orchestration.retries import is_permanent
+from dedup_clone.orchestration.dag_factory import is_permanent
 from dedup_clone.warehouse import append_rows
-from dedup_clone.warehouse.append_connection import open_write_client
-from dedup_clone.warehouse.append_rows import RowAppender
+from dedup_clone.warehouse.append_rows import RowAppender, open_write_client
 from dedup_clone.warehouse.row_messages import RowMessages, sequence_number
 from tests.unit.warehouse.write_server import ACCEPTED, Answer, WriteServer, write_server
 

@@ -8,7 +8,7 @@ import pytest
 from google.cloud.bigquery import Table
 
 from dedup_clone.checks.check_result import Level
-from dedup_clone.checks.option_checks import check_target_options_set, check_undeclared_options
+from dedup_clone.checks.table_checks import check_target_options_set, check_undeclared_options
 from dedup_clone.warehouse.metadata import table_metadata
 from dedup_clone.warehouse.table_options import table_options, with_values
 

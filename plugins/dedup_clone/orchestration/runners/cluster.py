@@ -7,8 +7,14 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from dedup_clone.contract.errors import SparkUnavailable
-from dedup_clone.orchestration.runners.cloud_calls import call_options, name_of
-from dedup_clone.orchestration.runners.spark_run import CONSOLE, SparkJobSpec, SparkRun, SparkRunState
+from dedup_clone.orchestration.runners.spark_run import (
+    CONSOLE,
+    SparkJobSpec,
+    SparkRun,
+    SparkRunState,
+    call_options,
+    name_of,
+)
 from dedup_clone.settings.spark_settings import SparkSettings
 
 if TYPE_CHECKING:

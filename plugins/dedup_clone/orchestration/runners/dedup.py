@@ -17,25 +17,23 @@ from airflow.providers.google.cloud.links.bigquery import BigQueryJobDetailLink
 from airflow.providers.google.cloud.links.dataproc import DataprocBatchLink, DataprocJobLink
 from airflow.sdk.exceptions import AirflowFailException
 
+from dedup_clone.contract.costs import SparkUsage
 from dedup_clone.contract.errors import SparkRunFailed, SparkUnavailable
 from dedup_clone.contract.records import to_json
-from dedup_clone.contract.spark_usage import SparkUsage
 from dedup_clone.engines.dedup_in_bigquery import dedup_in_bigquery
-from dedup_clone.orchestration.lineage import landing_dataset, state_dataset, table_dataset
 from dedup_clone.orchestration.runners.local import run_local_spark
 from dedup_clone.orchestration.runners.runner_config import (
+    SparkRunTrigger,
     open_runner,
     read_spark_code,
     runner_config_of,
 )
-from dedup_clone.orchestration.runners.sizing import size_run, spark_properties
+from dedup_clone.orchestration.runners.sizing import read_workload, size_run, spark_properties
 from dedup_clone.orchestration.runners.spark_run import SparkJobSpec, SparkRun, SparkRunner, SparkRunState, run_name
-from dedup_clone.orchestration.runners.spark_run_trigger import SparkRunTrigger
-from dedup_clone.orchestration.runners.workload import read_workload
 from dedup_clone.orchestration.setup import FeedOfForm, FeedSetup
-from dedup_clone.orchestration.step import FeedRun, NotYet, Step
-from dedup_clone.publish.records.best_effort import best_effort
-from dedup_clone.publish.records.held_deliveries import is_reused
+from dedup_clone.orchestration.step import FeedRun, NotYet, Step, landing_dataset, state_dataset, table_dataset
+from dedup_clone.publish.attempts import best_effort
+from dedup_clone.publish.held_deliveries import is_reused
 from dedup_clone.publish.recovery import end_if_all_refused
 from dedup_clone.settings.spark_settings import Runner
 

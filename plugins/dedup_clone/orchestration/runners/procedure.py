@@ -9,8 +9,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from dedup_clone.orchestration.runners.cloud_calls import call_options
-from dedup_clone.orchestration.runners.spark_run import CONSOLE, SparkJobSpec, SparkRun, SparkRunState
+from dedup_clone.orchestration.runners.spark_run import CONSOLE, SparkJobSpec, SparkRun, SparkRunState, call_options
 from dedup_clone.settings.spark_settings import SparkSettings
 
 if TYPE_CHECKING:

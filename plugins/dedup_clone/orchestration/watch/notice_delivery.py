@@ -19,8 +19,8 @@ from airflow.sdk.exceptions import AirflowFailException
 from airflow.triggers.base import BaseTrigger, TriggerEvent
 
 from dedup_clone.contract.delivery import Delivery
+from dedup_clone.orchestration.setup import open_gcs_bucket
 from dedup_clone.orchestration.step import FeedRun, NotYet
-from dedup_clone.orchestration.task_runtime import open_gcs_bucket
 from dedup_clone.orchestration.watch.publish_runs import (
     MAX_RUNS,
     deliveries_without_run,

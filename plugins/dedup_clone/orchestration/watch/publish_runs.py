@@ -12,9 +12,9 @@ from airflow.sdk.execution_time.task_runner import RuntimeTaskInstance
 from dedup_clone.checks.check_result import CheckResult
 from dedup_clone.contract.delivery import Delivery
 from dedup_clone.freshness.feed_state import FailedRun
-from dedup_clone.orchestration.task_runtime import is_not_found
-from dedup_clone.publish.records.attempt_records import failed_checks
-from dedup_clone.publish.records.stopped_publish import find_stopped_before_dedup
+from dedup_clone.orchestration.setup import is_not_found
+from dedup_clone.publish.attempts import failed_checks
+from dedup_clone.publish.held_deliveries import find_stopped_before_dedup
 from dedup_clone.publish.services import Services
 from dedup_clone.state.ledger import LAST_ATTEMPTS
 

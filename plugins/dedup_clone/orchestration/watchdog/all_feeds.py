@@ -15,14 +15,19 @@ from dedup_clone.freshness.evaluation import keep_first_seen
 from dedup_clone.freshness.feed_state import describe_live
 from dedup_clone.freshness.incident import Incident, IncidentKind, Severity, read_incident_records
 from dedup_clone.freshness.verdict import FreshnessStatus, FreshnessVerdict, read_summaries, read_verdict
-from dedup_clone.orchestration.retries import is_permanent
-from dedup_clone.orchestration.setup import DeployedFolders, FeedSetup, read_feed_setup
-from dedup_clone.orchestration.task_runtime import Clients, environment_name, open_clients
+from dedup_clone.orchestration.dag_factory import is_permanent
+from dedup_clone.orchestration.setup import (
+    Clients,
+    DeployedFolders,
+    FeedSetup,
+    environment_name,
+    open_clients,
+    read_feed_setup,
+)
 from dedup_clone.orchestration.watchdog.feed_check import check_feed, gauges_line, store_verdict
 from dedup_clone.orchestration.watchdog.notifiers import report_incidents
 from dedup_clone.publish.services import utc_now
-from dedup_clone.settings.alert_settings import AlertSettings
-from dedup_clone.settings.deployment import read_deployment
+from dedup_clone.settings.deployment import AlertSettings, read_deployment
 from dedup_clone.state.current import CurrentFile
 from dedup_clone.state.ledger import Ledger
 from dedup_clone.state.store import ObjectStore

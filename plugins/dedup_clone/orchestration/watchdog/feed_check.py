@@ -16,14 +16,12 @@ from dedup_clone.freshness.feed_state import DagActivity, FeedState
 from dedup_clone.freshness.incident import read_incident_records
 from dedup_clone.freshness.read_feed_state import read_feed_state
 from dedup_clone.freshness.verdict import FeedFile, FreshnessVerdict, read_verdict, write_verdict
-from dedup_clone.orchestration.setup import FeedSetup
-from dedup_clone.orchestration.task_runtime import Clients, is_not_found, open_feed_services
+from dedup_clone.orchestration.setup import Clients, FeedSetup, is_not_found, open_feed_services
 from dedup_clone.orchestration.watch.publish_runs import find_failed_publish
 from dedup_clone.orchestration.watchdog.notifiers import report_incidents
 from dedup_clone.orchestration.watchdog.reporting import reporting_incidents
 from dedup_clone.publish.services import Services
-from dedup_clone.settings.alert_settings import AlertSettings
-from dedup_clone.settings.deployment import read_deployment
+from dedup_clone.settings.deployment import AlertSettings, read_deployment
 from dedup_clone.state.store import ObjectStore
 
 log = logging.getLogger(__name__)

@@ -13,17 +13,18 @@ from urllib.parse import quote
 from airflow.sdk import BaseNotifier
 
 from dedup_clone.contract.errors import AlertNotSent
-from dedup_clone.freshness.durations import format_duration, format_time
+from dedup_clone.freshness.arrival_checks import STOPPED_BY_CHECK
 from dedup_clone.freshness.incident import (
     Incident,
     IncidentRecord,
     IncidentRecords,
     Severity,
+    format_duration,
+    format_time,
     read_incident_records,
     write_incident_records,
 )
-from dedup_clone.freshness.sla_checks import STOPPED_BY_CHECK
-from dedup_clone.settings.alert_settings import AlertSettings, NotifierSettings
+from dedup_clone.settings.deployment import AlertSettings, NotifierSettings
 from dedup_clone.state.store import ObjectStore
 
 log = logging.getLogger("dedup_clone.alerts")

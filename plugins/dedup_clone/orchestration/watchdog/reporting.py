@@ -6,17 +6,14 @@ import logging
 from datetime import datetime, timedelta
 
 from dedup_clone.contract.errors import AlertNotSent
-from dedup_clone.freshness.durations import format_time
-from dedup_clone.freshness.incident import NO_FEED, Incident, IncidentKind, Severity, read_incident_records
-from dedup_clone.orchestration.setup import FeedSetup, read_feed_setup
-from dedup_clone.orchestration.task_runtime import open_feed_services
+from dedup_clone.freshness.incident import NO_FEED, Incident, IncidentKind, Severity, format_time, read_incident_records
+from dedup_clone.orchestration.setup import FeedSetup, open_feed_services, read_feed_setup
 from dedup_clone.orchestration.watchdog.notifiers import report_incidents
-from dedup_clone.publish.records.changes_table import try_load_changes
-from dedup_clone.publish.records.ledger_table import LEDGER_TABLE
-from dedup_clone.publish.records.reporting_tables import load_ledger_rows
+from dedup_clone.publish.changes_table import try_load_changes
+from dedup_clone.publish.reporting import LEDGER_TABLE, load_ledger_rows
 from dedup_clone.publish.services import Services
-from dedup_clone.settings.alert_settings import AlertSettings
-from dedup_clone.state.reporting_backlog import CHANGES, ReportingBacklog
+from dedup_clone.settings.deployment import AlertSettings
+from dedup_clone.state.ledger import CHANGES, ReportingBacklog
 from dedup_clone.state.store import ObjectStore
 
 log = logging.getLogger(__name__)

@@ -1,5 +1,5 @@
 // Formats numbers, times and durations. Times are in UTC, on hover in the reader's time zone; durations look as in
-// alerts (freshness/durations.py).
+// alerts (freshness/incident.py).
 
 import { h } from "./dom.js";
 

@@ -10,13 +10,12 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from math import ceil
 
-from dedup_clone.contract.billing import GIB, MIB, MIN_BYTES_BILLED, TIB, USD_PER_STREAMED_GIB, USD_PER_TIB
+from dedup_clone.contract.costs import GIB, MIB, MIN_BYTES_BILLED, TIB, USD_PER_STREAMED_GIB, USD_PER_TIB, SparkUsage
 from dedup_clone.contract.engine import Engine
 from dedup_clone.contract.manifest import DateOutcome, Manifest
-from dedup_clone.contract.spark_usage import SparkUsage
 from dedup_clone.contract.table import Column, ColumnMode, TableContract
 from dedup_clone.state.ledger import Cost
-from dedup_clone.state.staging import StreamedChanges
+from dedup_clone.state.manifests import StreamedChanges
 from dedup_clone.warehouse.metadata import JobMetadata
 
 METADATA_QUERIES = 2  # of a publish: before and after the swap; each is billed for MIN_BYTES_BILLED

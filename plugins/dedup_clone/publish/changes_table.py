@@ -12,27 +12,27 @@ from collections.abc import Sequence
 from datetime import timedelta
 from typing import Any
 
-from dedup_clone.contract.changes import (
+from dedup_clone.contract.errors import ContractViolation
+from dedup_clone.contract.manifest import Candidate
+from dedup_clone.contract.schema_change import refused_column_changes, widened_columns
+from dedup_clone.contract.table import (
     CHANGE_TYPE,
     GENERATION,
     NEW_ROW,
     OLD_ROW,
     PUBLISH_DATE,
     SNAPSHOT_ID,
+    Column,
+    TableContract,
     changes_table_contract,
 )
-from dedup_clone.contract.errors import ContractViolation
-from dedup_clone.contract.manifest import Candidate
-from dedup_clone.contract.schema_change import refused_column_changes, widened_columns
-from dedup_clone.contract.table import Column, TableContract
 from dedup_clone.publish.attempt_jobs import URI_LIST, find_step_job, load_configuration, query_configuration
-from dedup_clone.publish.records.best_effort import best_effort
-from dedup_clone.publish.records.ledger_table import LEDGER_TABLE
-from dedup_clone.publish.records.reporting_tables import find_next_load, stop_load
+from dedup_clone.publish.attempts import best_effort
+from dedup_clone.publish.reporting import LEDGER_TABLE, find_next_load, stop_load
 from dedup_clone.publish.services import Services
 from dedup_clone.state.current import Intent
 from dedup_clone.state.layout import generation_of
-from dedup_clone.state.reporting_backlog import CHANGES, ReportingBacklog, WaitingRows
+from dedup_clone.state.ledger import CHANGES, ReportingBacklog, WaitingRows
 from dedup_clone.warehouse.jobs import BRIEF_POLL_S, BRIEF_TIMEOUT_S
 from dedup_clone.warehouse.table_options import KMS_KEY
 

@@ -1,11 +1,33 @@
-"""The record of the resources that an attempt's Spark runs used.
+"""BigQuery's prices, and records of the Spark runs of an attempt and of what they used.
 
-The task `dedup_snapshot` writes it when a run has ended, well or not; with runner `local` there is none.
+The task `dedup_snapshot` writes the usage when a run has ended, well or not; with runner `local` there is none.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from datetime import datetime
+
+MIB = 1 << 20
+GIB = 1 << 30
+TIB = 1 << 40
+USD_PER_TIB = 6.25  # on-demand queries, US
+# By edition, US, no commitment. BigQuery's documentation has Standard's price only; look the others up.
+USD_PER_SLOT_HOUR = {"Standard": 0.04, "Enterprise": 0.06, "Enterprise Plus": 0.10}
+USD_PER_STREAMED_GIB = 0.025  # Storage Write API, without the two TiB a month that are free
+MIN_BYTES_BILLED = 10 * MIB  # for each table that a query reads, and for each query, however little it reads
+
+
+@dataclass(frozen=True)
+class JobRun:
+    """One run of the dedup job. `run`: its own id, as in the names of its files and folders.
+
+    `spark_application`: Spark's application id, as in its UI and event log.
+    """
+
+    run: str
+    spark_application: str
+    started_at: datetime
 
 
 @dataclass(frozen=True)

@@ -9,10 +9,9 @@ from collections.abc import Sequence
 from dataclasses import replace
 from datetime import date, timedelta
 
-from dedup_clone.contract.attempt import Attempt
+from dedup_clone.contract.attempt import Attempt, Kind
 from dedup_clone.contract.erasure import ErasedRows, Erasure, Tombstone
 from dedup_clone.contract.errors import ContractViolation
-from dedup_clone.contract.kind import Kind
 from dedup_clone.contract.manifest import Candidate, Manifest
 from dedup_clone.contract.records import from_json, to_json
 from dedup_clone.contract.table import UpdateIdMode
