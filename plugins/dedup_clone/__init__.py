@@ -5,4 +5,4 @@ The packages, from the innermost outwards: `contract` (records that the parts ex
 (the steps of a publish), `engines`, `audit` and `freshness` beside each other, `page`, and `orchestration` (Airflow).
 """
 
-__version__ = "0.3.0.dev0"
+__version__ = "1.0.0"
