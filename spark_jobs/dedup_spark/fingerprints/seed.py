@@ -37,6 +37,6 @@ def read_seed(uri: str) -> Seed:
     if len(secret) != _BYTES:
         raise ContractViolation(
             f"Fingerprint seed [{uri}] is damaged: found [{len(secret)}] bytes in hexadecimal, expected [{_BYTES}]. "
-            f"Restore the object from its versions, then retry (docs/runbook.md, the seed of erasures is another one)."
+            f"Restore the object from its versions, then retry (docs/runbook.md, the seed of erasures has changed)."
         )
     return Seed(secret)
