@@ -71,6 +71,14 @@ resource "google_bigquery_dataset_iam_member" "readers" {
   member     = each.value
 }
 
+resource "google_service_account_iam_member" "producers" {
+  for_each = toset(var.producers)
+
+  service_account_id = google_service_account.of["producer"].name
+  role               = "roles/iam.serviceAccountTokenCreator"
+  member             = each.value
+}
+
 resource "google_storage_bucket_iam_member" "granted" {
   for_each = local.bucket_grants
 

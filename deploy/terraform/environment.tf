@@ -16,7 +16,7 @@ resource "google_composer_environment" "airflow" {
 
     software_config {
       image_version = var.image_version
-      pypi_packages = local.packages
+      pypi_packages = merge(var.extra_packages, local.packages)
 
       # The web server sees plugins/ only, so the page Snapshots finds its data by these variables.
       env_variables = {
@@ -27,10 +27,10 @@ resource "google_composer_environment" "airflow" {
 
       # Importing a DAG file takes seconds on a small machine. Managed Airflow refuses an import timeout that is shorter
       # than the processor's, and either above 600.
-      airflow_config_overrides = {
+      airflow_config_overrides = merge({
         "core-dagbag_import_timeout"               = "120"
         "dag_processor-dag_file_processor_timeout" = "120"
-      }
+      }, var.airflow_config_overrides)
     }
 
     workloads_config {

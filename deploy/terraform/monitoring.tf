@@ -90,6 +90,9 @@ resource "google_monitoring_alert_policy" "freshness_burn" {
     mime_type = "text/markdown"
     content   = "See the page Snapshots in Airflow, and the entry \"late\" of docs/runbook.md."
   }
+
+  # Cloud Monitoring may not know a metric of the log until ten minutes after it was made. Making Airflow takes longer.
+  depends_on = [google_composer_environment.airflow]
 }
 
 # Works while Airflow is down, when nothing of this project can send an alert.
@@ -118,6 +121,8 @@ resource "google_monitoring_alert_policy" "watchdog_silent" {
     mime_type = "text/markdown"
     content   = "The DAG freshness_watchdog is paused or fails, Airflow is down, or the state bucket cannot be read. No other alert of this project is sent meanwhile."
   }
+
+  depends_on = [google_composer_environment.airflow] # as above
 }
 
 resource "google_monitoring_dashboard" "freshness" {

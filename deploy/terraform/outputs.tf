@@ -25,3 +25,8 @@ output "profile" {
     }
   })
 }
+
+output "airflow" {
+  description = "Address of Airflow's pages."
+  value       = google_composer_environment.airflow.config[0].airflow_uri
+}

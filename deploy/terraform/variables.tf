@@ -19,6 +19,12 @@ variable "name" {
   description = "Prefix of the names of service accounts, network and environment."
   type        = string
   default     = "dedup-clone"
+
+  # The longest account is NAME-producer, and the name of an account has at most 30 characters.
+  validation {
+    condition     = can(regex("^[a-z]([a-z0-9-]{0,19}[a-z0-9])?$", var.name))
+    error_message = "At most 21 characters: small letters, digits and hyphens, beginning with a letter and not ending in a hyphen."
+  }
 }
 
 variable "environment_name" {
@@ -62,6 +68,12 @@ variable "readers" {
   default     = []
 }
 
+variable "producers" {
+  description = "Who may land snapshots by impersonating the service account of the producer, as IAM members (serviceAccount:export@other-project.iam.gserviceaccount.com)."
+  type        = list(string)
+  default     = []
+}
+
 variable "row_policies" {
   description = "Whether a feed file declares row access policies or ever did: Airflow's account may then read the past of such tables."
   type        = bool
@@ -75,7 +87,7 @@ variable "policy_tags" {
 }
 
 variable "notification_channels" {
-  description = "Channels of Cloud Monitoring that are told when a freshness SLA is nearly missed or the watchdog is silent."
+  description = "Channels of Cloud Monitoring that are told when a freshness SLA is nearly missed or the watchdog is silent (projects/P/notificationChannels/N). Without one, both policies tell nobody."
   type        = list(string)
   default     = []
 }
@@ -84,6 +96,18 @@ variable "image_version" {
   description = "Image of the Managed Airflow environment: Airflow 3.3.1 or later."
   type        = string
   default     = "composer-3-airflow-3.3.1"
+}
+
+variable "extra_packages" {
+  description = "Further PyPI packages of the environment, each with its versions, or with \"\" for any (apache-airflow-providers-slack = \">=9\")."
+  type        = map(string)
+  default     = {}
+}
+
+variable "airflow_config_overrides" {
+  description = "Further options of Airflow, or other values of those that environment.tf sets, as SECTION-OPTION (secrets-backend)."
+  type        = map(string)
+  default     = {}
 }
 
 variable "subnetwork_range" {
