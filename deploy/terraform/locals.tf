@@ -23,6 +23,13 @@ locals {
     "${grant.who} ${grant.role} ${grant.place}" => grant
   }
 
+  # What exists already, import before `terraform apply`. Buckets must have these names.
+  #   terraform import -var-file=production.tfvars google_storage_bucket.landing PROJECT-landing
+  #   terraform import -var-file=production.tfvars google_storage_bucket.state PROJECT-dedup-clone-state
+  #   terraform import -var-file=production.tfvars google_bigquery_dataset.warehouse projects/PROJECT/datasets/warehouse
+  # For a second environment in the project, with row_policies, also:
+  #   terraform import -var-file=second.tfvars 'google_project_iam_custom_role.read_past[0]' \
+  #     projects/PROJECT/roles/dedupCloneReadPast
   bucket_names = {
     landing       = "${var.project}-landing"
     state         = "${var.project}-dedup-clone-state"
