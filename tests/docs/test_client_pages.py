@@ -97,6 +97,11 @@ def test_python_and_duckdb_read_landing_and_table_and_write_a_snapshot(
         list((stack.folder / ".local/gcs/landing/product_attributes/snapshot_id=2").glob("*/*.parquet"))
     )
     shutil.rmtree(stack.folder / "my_snapshot")
+    bucket = stack.connection.storage_client().bucket("landing")
+    landed = list(bucket.list_blobs(prefix="product_attributes/snapshot_id=9001/"))
+    assert landed[0].name.endswith("/_SUCCESS")
+    assert len(landed) == len(copies) + 1
+    bucket.delete_blobs(landed)  # the other tests know of two snapshots
     assert names["rows"].num_rows == 3
     assert "2072" in capsys.readouterr().out
 
