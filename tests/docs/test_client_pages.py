@@ -110,6 +110,7 @@ def test_the_command_line_tools_copy_list_and_query(stack: LocalStack) -> None:
     for tool in ("gcloud", "gsutil", "bq"):
         require(tool, "https://cloud.google.com/sdk/docs/install")
     (block,) = [block for block in blocks("tutorial.md", "bash") if "gsutil" in block]
+    block = "set -a; . .local/stack.env; set +a\n" + block
     file = stack.folder / "my_snapshot" / "date=2026-11-20" / "part-0.parquet"
     file.parent.mkdir(parents=True)
     file.write_bytes(parquet_bytes([row(9001, 1, day=TODAY - timedelta(days=3))]))
