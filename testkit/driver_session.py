@@ -6,41 +6,51 @@ count calls inside them. Plans that use DataFrames still need a real session.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
-from types import SimpleNamespace
+import pickle
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
-import pyarrow as pa
-from pyspark.sql import SparkSession
+from pyspark import SparkContext
+from pyspark.sql import DataFrame, SparkSession
 
-Batches = Iterable[pa.RecordBatch]
-
-
-class _Context:
-    """The attributes of a SparkContext that the job uses."""
-
-    applicationId = "driver"  # noqa: N815, RUF100 - Spark's name
-    defaultParallelism = 2  # noqa: N815, RUF100 - Spark's name
-
-    def setJobDescription(self, description: str) -> None:  # noqa: N802, RUF100 - Spark's name
-        pass
+Work = Callable[[Iterable[Any]], Iterable[Any]]
 
 
 @dataclass(frozen=True)
 class _Tasks:
-    """The DataFrame of task numbers over which the job calls `mapInArrow`."""
+    """The RDD over whose partitions the job calls functions. Items and results are copied, as between processes."""
 
-    count: int
-    work: Callable[[Batches], Iterator[pa.RecordBatch]] | None = None
+    items: Sequence[Any]
+    partition_count: int
+    work: Work = iter
 
-    def mapInArrow(self, work: Callable[[Batches], Iterator[pa.RecordBatch]], schema: str) -> _Tasks:  # noqa: N802, RUF100 - Spark's name
-        return _Tasks(self.count, work)
+    def mapPartitions(self, work: Work) -> _Tasks:  # noqa: N802, RUF100 - Spark's name
+        return replace(self, work=work)
 
     def collect(self) -> list[Any]:
-        assert self.work
-        tasks = pa.RecordBatch.from_pydict({"id": pa.array(range(self.count), pa.int64())})
-        return [SimpleNamespace(**row) for done in self.work([tasks]) for row in done.to_pylist()]
+        return [copied(result) for result in self.work(map(copied, self.items))]
+
+
+def copied(value: Any) -> Any:
+    return pickle.loads(pickle.dumps(value))
+
+
+class _Context:
+    """The SparkContext of a DriverSession. `context`: that of its real session, if it has one."""
+
+    applicationId = "driver"  # noqa: N815, RUF100 - Spark's name
+    defaultParallelism = 2  # noqa: N815, RUF100 - Spark's name
+
+    def __init__(self, context: SparkContext | None) -> None:
+        self._context = context
+
+    def setJobDescription(self, description: str) -> None:  # noqa: N802, RUF100 - Spark's name
+        if self._context:
+            self._context.setJobDescription(description)
+
+    def parallelize(self, items: Sequence[Any], partition_count: int) -> _Tasks:
+        return _Tasks(items, partition_count)
 
 
 class DriverSession:
@@ -48,11 +58,15 @@ class DriverSession:
 
     def __init__(self, dataframes: SparkSession | None = None) -> None:
         self._dataframes = dataframes
-        self.sparkContext = dataframes.sparkContext if dataframes else _Context()
+        self.sparkContext = _Context(dataframes.sparkContext if dataframes else None)
 
-    def range(self, start: int, end: int, step: int, tasks: int) -> _Tasks:
-        return _Tasks(tasks)
+    def createDataFrame(self, tasks: _Tasks, schema: str) -> DataFrame:  # noqa: N802, RUF100 - Spark's name
+        session = self._real_session("createDataFrame")
+        return session.createDataFrame(session.sparkContext.parallelize(tasks.items, tasks.partition_count), schema)
 
     def __getattr__(self, name: str) -> Any:
+        return getattr(self._real_session(name), name)
+
+    def _real_session(self, name: str) -> SparkSession:
         assert self._dataframes, f"this session has no DataFrames, so the job must not use [{name}]"
-        return getattr(self._dataframes, name)
+        return self._dataframes

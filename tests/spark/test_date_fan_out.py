@@ -7,6 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from datetime import date, timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
 from pyspark import TaskContext
@@ -81,6 +82,31 @@ def test_results_come_in_order_and_errors_of_this_project_as_they_were_raised(sp
     with pytest.raises(DeliveryRefused, match=r"^object \[seven\] was replaced$"):
         fan_out.map(refuse, range(20), 0, "test")
     assert [path for path in fan_out.map(archives, [0], 0, "test")[0] if "pyspark" in path] == []
+
+
+@dataclass(frozen=True)
+class Noted:
+    """An item that notes in a folder which task received it."""
+
+    number: int
+    folder: Path
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return received, (self.number, self.folder)
+
+
+def received(number: int, folder: Path) -> Noted:
+    context = TaskContext.get()
+    assert context
+    (folder / f"{number}-{context.partitionId()}").touch()
+    return Noted(number, folder)
+
+
+def test_a_task_is_sent_its_own_items_only(spark: SparkSession, tmp_path: Path) -> None:
+    items = [Noted(number, tmp_path) for number in range(20)]
+    assert FanOut(lambda: spark).map(lambda item: item.number, items, 0, "test") == list(range(20))
+    numbers = [int(path.name.split("-")[0]) for path in tmp_path.iterdir()]
+    assert sorted(numbers) == list(range(20))
 
 
 def test_while_a_slow_task_runs_the_tasks_that_are_done_are_counted(spark: SparkSession, tmp_path: Path) -> None:

@@ -1,20 +1,13 @@
-"""Runs one function over many items as one Spark job: `mapInArrow` over a DataFrame with one row for each task.
-
-The function runs in Spark's Python workers. Each item gives one row of results, so that Spark's UI and event log count
-the items that are done.
-"""
+"""Runs one function over many items as one Spark job, in Spark's Python workers. A task is sent only its own items."""
 
 from __future__ import annotations
 
-import pickle
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from heapq import heappop, heappush
 from typing import Any, Generic, TypeVar
-
-import pyarrow as pa
 
 from dedup_clone.contract.errors import DedupCloneError
 from dedup_spark.execution.session import SessionSource
@@ -32,9 +25,6 @@ _OBJECT_TASKS_PER_CORE = 2
 _BYTES_PER_TASK = 4 << 30
 _SMALL_OBJECT_BYTES = 16 << 20
 _THREADS_FOR_SMALL_OBJECTS = 8
-
-_RESULT_SCHEMA = "item bigint, result binary"
-_RESULT_ARROW = pa.schema([("item", pa.int64()), ("result", pa.binary())])
 
 
 @dataclass(frozen=True)
@@ -72,14 +62,13 @@ def run_tasks(
     `description` names the job in Spark's UI and event log. `thread_count`: the threads of each task. Raises the
     DedupCloneError that `function` raised.
     """
-    spark = session()
-    spark.sparkContext.setJobDescription(description)
-    batches = assign_round_robin([(n, pickle.dumps(item)) for n, item in enumerate(items)], task_count)
-    worker = _Worker(function, batches, thread_count)
-    rows = spark.range(0, task_count, 1, task_count).mapInArrow(worker.run, _RESULT_SCHEMA).collect()
+    context = session().sparkContext
+    context.setJobDescription(description)
+    batches = assign_round_robin(list(enumerate(items)), task_count)
+    worker = _Worker(function, thread_count)
     results: list[Any] = [None] * len(items)
-    for row in rows:
-        results[row.item] = pickle.loads(row.result)
+    for number, result in context.parallelize(batches, task_count).mapPartitions(worker.run).collect():
+        results[number] = result
     for result in results:
         if isinstance(result, _Failure):
             raise result.error
@@ -95,25 +84,23 @@ class _Failure:
 
 @dataclass(frozen=True)
 class _Worker(Generic[Item, Result]):
-    """Runs the function inside a Spark task. `batches`: by task, the numbers of its items and the pickled items."""
+    """Runs the function inside a Spark task."""
 
     function: Callable[[Item], Result]
-    batches: Sequence[Sequence[tuple[int, bytes]]]
     thread_count: int
 
-    def run(self, task_rows: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Yield number and result of each item of the tasks whose numbers are in `task_rows`; Spark passes one row."""
+    def run(self, batches: Iterable[Sequence[tuple[int, Item]]]) -> Iterator[tuple[int, Result | _Failure]]:
+        """Yield number and result of each item. `batches`: the task's numbered items; Spark passes one batch."""
         with ThreadPoolExecutor(self.thread_count) as pool:
-            for task in (task for rows in task_rows for task in rows.column(0).to_pylist()):
-                for number, result in pool.map(self._result, self.batches[task]):
-                    yield pa.RecordBatch.from_arrays([pa.array([number]), pa.array([result])], schema=_RESULT_ARROW)
+            for batch in batches:
+                yield from pool.map(self._result, batch)
 
-    def _result(self, numbered_item: tuple[int, bytes]) -> tuple[int, bytes]:
+    def _result(self, numbered_item: tuple[int, Item]) -> tuple[int, Result | _Failure]:
         number, item = numbered_item
         try:
-            return number, pickle.dumps(self.function(pickle.loads(item)))
+            return number, self.function(item)
         except DedupCloneError as error:
-            return number, pickle.dumps(_Failure(error))
+            return number, _Failure(error)
 
 
 def assign_round_robin(items: Sequence[Item], batch_count: int) -> list[Sequence[Item]]:
