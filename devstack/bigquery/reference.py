@@ -31,7 +31,7 @@ from devstack.bigquery.storage.table_rules import MAXIMUM_CLONES
 STATEMENTS: dict[type, str] = {
     statements.Query: "`SELECT`, `WITH … SELECT`, set operations, `QUALIFY`, windows, `FOR SYSTEM_TIME AS OF`",
     statements.Insert: "`INSERT [INTO] table [(columns)] VALUES … | query`",
-    statements.Update: "`UPDATE … SET … [FROM …] WHERE …`",
+    statements.Update: "`UPDATE … SET … WHERE …`",
     statements.Delete: "`DELETE [FROM] … WHERE …`",
     statements.Merge: "`MERGE [INTO] … USING table | (query) ON … "
     "WHEN [NOT] MATCHED [BY TARGET | BY SOURCE] [AND …] THEN …`",
@@ -56,7 +56,6 @@ STATEMENTS: dict[type, str] = {
     statements.DropProcedure: "`DROP PROCEDURE [IF EXISTS]`",
     statements.Call: "`CALL` of such a procedure",
     statements.Declare: "`DECLARE`",
-    statements.SetVariable: "`SET`",
     statements.If: "`IF … ELSEIF … ELSE … END IF`",
     statements.Assert: "`ASSERT … [AS …]`",
 }

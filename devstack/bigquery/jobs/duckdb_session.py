@@ -93,6 +93,10 @@ class DuckDbSession:
             raise self._translated(error) from error
         return name
 
+    def drop(self, table: str) -> None:
+        """Drop a temporary table, which may be large, before the session ends."""
+        self._connection.execute(f"DROP TABLE {table}")
+
     def untyped_positions(self, sql: str) -> set[int]:
         """The positions of result columns that are NULL without a type. Such a NULL can be assigned to any type."""
         return {position for position, kind in enumerate(self._relation(sql).types) if str(kind.id) == "null"}
@@ -102,9 +106,9 @@ class DuckDbSession:
         return _fields(self._relation(sql))
 
     def run(self, sql: str) -> tuple[tuple[TableField, ...], pa.Table]:
-        """Runs a SELECT. Returns its columns, and its rows in the Arrow types in which the stand-in stores rows.
+        """Run a SELECT, or a MERGE with RETURNING. Return its columns, and its rows in Arrow types.
 
-        `arrow_schema` defines these types. Raises the error of `translate_duckdb_error` for a SELECT that fails,
+        `arrow_schema` defines these types. Raises the error of `translate_duckdb_error` for a statement that fails,
         StoppedJob if it fails after `stop` was set, and InvalidQuery for a date or time outside of the years 1 to 9999,
         which DuckDB has and BigQuery has not.
         """

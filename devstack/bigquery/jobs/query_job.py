@@ -36,7 +36,7 @@ from devstack.bigquery.jobs.spark_submit import SparkSubmit
 from devstack.bigquery.jobs.statement_outcome import Outcome, script_statistics
 from devstack.bigquery.jobs.statement_runner import ResultTable, StatementRunner
 from devstack.bigquery.sql.script_parser import parse_script
-from devstack.bigquery.sql.statements import Call, Declare, If, Insert, Query, Script, SetVariable
+from devstack.bigquery.sql.statements import Call, Declare, If, Insert, Query, Script
 from devstack.bigquery.storage.callers import Caller, Grants
 from devstack.bigquery.storage.catalog import Catalog
 from devstack.bigquery.storage.model import CommitInfo, DatasetId, TableId
@@ -100,7 +100,7 @@ class QueryJob:
 
     def _run_statement(self, context: JobContext, script: Script, runner: StatementRunner) -> Mapping[str, Any]:
         statement = script.statements[0]
-        assert not isinstance(statement, Declare | SetVariable | If | Call)  # those are multi-statement scripts
+        assert not isinstance(statement, Declare | If | Call)  # those are multi-statement scripts
         result = self._result_table(context.record) if isinstance(statement, Query) else None
         if result is None and context.record.configuration["query"].get("destinationTable"):
             raise InvalidQuery("Cannot set destination table in jobs with DDL or DML statements")

@@ -20,7 +20,7 @@ from devstack.bigquery.jobs.spark_submit import SparkSubmit
 from devstack.bigquery.jobs.statement_outcome import CommitInfoOf, Outcome, script_statistics
 from devstack.bigquery.jobs.statement_runner import ExecutableStatement, ResultTable, StatementRunner
 from devstack.bigquery.sql.field_types import QueryValue
-from devstack.bigquery.sql.statements import Call, Declare, If, MutatingStatement, Query, SetVariable, Statement
+from devstack.bigquery.sql.statements import Call, Declare, If, MutatingStatement, Query, Statement
 from devstack.bigquery.sql.type_parser import field_of_type
 from devstack.bigquery.storage.model import CommitInfo
 
@@ -51,8 +51,6 @@ class ScriptRunner:
             match statement:
                 case Declare():
                     self._declare(statement)
-                case SetVariable():
-                    self._set(statement)
                 case If():
                     self.run_block(self._branch(statement), is_last)
                 case _:
@@ -80,12 +78,6 @@ class ScriptRunner:
             return QueryValue(column, result.value)
         cast = exp.cast(expression.copy(), column.sql_type(), dialect="bigquery")
         return QueryValue(column, self._value(cast).value)
-
-    def _set(self, statement: SetVariable) -> None:
-        variable = self.state.variables.get(statement.name.lower())
-        if variable is None:
-            raise InvalidQuery(f"Undeclared variable: {statement.name}")
-        self.state.variables[statement.name.lower()] = self._typed(variable.field.sql_type(), statement.value)
 
     def _branch(self, statement: If) -> Sequence[Statement]:
         for condition, statements in statement.branches:

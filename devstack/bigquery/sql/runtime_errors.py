@@ -12,6 +12,8 @@ _REFUSED = "stand-in:refused:"
 # Could not convert string 'stand-in:failed:…' to INT64.
 _MARKED = re.compile(rf"(?P<kind>{_FAILED}|{_REFUSED})(?P<text>.*?)' to INT64", re.DOTALL)
 
+_SEVERAL_MATCHES = "MERGE INTO command cannot affect the same target row more than once"  # from DuckDB
+
 
 def string_literal(text: str) -> str:
     """A DuckDB string literal."""
@@ -59,4 +61,6 @@ def translate_duckdb_error(error: Exception) -> StandInError:
         return NotImplementedConstruct(marked["text"])
     if marked is not None:
         return InvalidQuery(marked["text"])
+    if _SEVERAL_MATCHES in text:
+        return InvalidQuery("UPDATE/MERGE must match at most one source row for each target row")
     return InvalidQuery(re.sub(r"^(?:\w+ )*Error: ", "", text.split("\n", 1)[0]))

@@ -1,6 +1,6 @@
 """Parses the SQL text of a job into statements.
 
-DECLARE, SET, IF, ASSERT and INSERT are parsed here, DDL in `ddl_parser.py`, other DML in `dml_parser.py`, and CALL in
+DECLARE, IF, ASSERT and INSERT are parsed here, DDL in `ddl_parser.py`, other DML in `dml_parser.py`, and CALL in
 `procedure_parser.py`. SQLGlot parses queries and expressions, which are then checked node by node, so that an
 unsupported construct is refused before anything runs.
 """
@@ -13,7 +13,7 @@ from functools import lru_cache
 
 from sqlglot import exp
 
-from devstack.bigquery.bigquery_errors import InvalidQuery, NotImplementedConstruct
+from devstack.bigquery.bigquery_errors import InvalidQuery
 from devstack.bigquery.sql.checked_parse import parse_expression, parse_query
 from devstack.bigquery.sql.ddl_parser import parse_alter, parse_create, parse_drop, parse_undrop
 from devstack.bigquery.sql.dml_parser import (
@@ -31,7 +31,6 @@ from devstack.bigquery.sql.statements import (
     Insert,
     Query,
     Script,
-    SetVariable,
     Statement,
 )
 from devstack.bigquery.sql.table_names import parse_table_name
@@ -91,7 +90,6 @@ def _statements(cursor: TokenCursor, ends: tuple[str, ...]) -> tuple[Statement, 
 def _statement(cursor: TokenCursor) -> Statement:
     parsers: dict[str, Callable[[TokenCursor], Statement]] = {
         "DECLARE": _declare,
-        "SET": _set,
         "IF": _if,
         "ASSERT": _assert,
         "CREATE": parse_create,
@@ -128,15 +126,6 @@ def _declare(cursor: TokenCursor) -> Declare:
     if type_name is None and default is None:
         raise cursor.unexpected("Expected a type or keyword DEFAULT")
     return Declare(tuple(names), type_name, default)
-
-
-def _set(cursor: TokenCursor) -> SetVariable:
-    cursor.expect("SET")
-    if cursor.at("("):
-        raise NotImplementedConstruct("SET of variables in parentheses")
-    name = cursor.identifier()
-    cursor.expect("=")
-    return SetVariable(name, parse_expression(cursor))
 
 
 def _if(cursor: TokenCursor) -> If:

@@ -46,12 +46,6 @@ class Declare:
 
 
 @dataclass(frozen=True)
-class SetVariable:
-    name: str
-    value: exp.Expression
-
-
-@dataclass(frozen=True)
 class If:
     branches: tuple[tuple[exp.Expression, tuple[Statement, ...]], ...]
     otherwise: tuple[Statement, ...] = ()
@@ -191,25 +185,23 @@ class Insert:
 
 @dataclass(frozen=True)
 class Assignment:
-    """`path = value` in SET. A path with several parts is a field of a STRUCT column."""
+    """`column = value` in SET."""
 
-    path: tuple[str, ...]
+    column: str
     value: exp.Expression
 
 
 @dataclass(frozen=True)
 class Update:
-    """UPDATE table [AS alias] SET … [FROM …] WHERE …
+    """UPDATE table [AS alias] SET … WHERE …
 
-    `source`: the FROM clause as `SELECT * FROM …`; None without one. `alias`: the table's name if no alias is written,
-    as in DELETE and MERGE.
+    `alias`: the table's name if no alias is written, as in DELETE and MERGE.
     """
 
     table: TableName
     alias: str
     assignments: tuple[Assignment, ...]
     where: exp.Expression
-    source: exp.Select | None = None
 
 
 @dataclass(frozen=True)
@@ -312,7 +304,6 @@ class Call:
 MutatingStatement = Update | Delete | Merge  # DML that BigQuery queues per table
 Statement = (
     Declare
-    | SetVariable
     | If
     | Assert
     | CreateTable
@@ -343,7 +334,7 @@ class Script:
     """The whole text of a job.
 
     `is_script`: whether BigQuery calls the job a SCRIPT, as it does for several statements, and for a single IF,
-    DECLARE, SET or CALL.
+    DECLARE or CALL.
     """
 
     statements: tuple[Statement, ...]
@@ -351,4 +342,4 @@ class Script:
 
     @property
     def is_script(self) -> bool:
-        return len(self.statements) != 1 or isinstance(self.statements[0], If | Declare | SetVariable | Call)
+        return len(self.statements) != 1 or isinstance(self.statements[0], If | Declare | Call)

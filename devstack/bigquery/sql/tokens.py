@@ -161,18 +161,14 @@ class TokenCursor:
         self.position += 1
         return int(token.text)
 
-    def identifier(self, *, may_be_reserved: bool = False) -> str:
-        """Moves past one name, quoted or not, and returns it.
-
-        `may_be_reserved`: whether a reserved word is a name here without backticks, as it is after a dot.
-        """
+    def identifier(self) -> str:
+        """Moves past one name, quoted or not, and returns it."""
         token = self.current
         is_name = token is not None and (
             token.token_type is TokenType.IDENTIFIER
             or (token.text.replace("_", "a").isalnum() and not token.text[0].isdigit())
         )
-        is_reserved = self.word() in RESERVED and not may_be_reserved
-        if token is None or not is_name or token.token_type in _LITERALS or is_reserved:
+        if token is None or not is_name or token.token_type in _LITERALS or self.word() in RESERVED:
             raise self.unexpected("Expected identifier")
         self.position += 1
         return token.text
