@@ -1,4 +1,4 @@
-"""Executes DDL: clones, alters and drops tables, and creates, drops and undrops datasets.
+"""Executes DDL: clones, alters and drops tables, and restores deleted datasets.
 
 CREATE TABLE, which may read rows, is executed by `StatementRunner` (statement_runner.py) with the rules of this module.
 """
@@ -11,22 +11,17 @@ from dataclasses import replace
 import pyarrow as pa
 
 from devstack.bigquery.bigquery_errors import Duplicate, Invalid, InvalidQuery
-from devstack.bigquery.clock import DAY_MS
 from devstack.bigquery.jobs.null_elements import refuse_null_elements
 from devstack.bigquery.jobs.script_state import ScriptState, SqlEvaluator
 from devstack.bigquery.jobs.statement_outcome import CommitInfoOf, Outcome
 from devstack.bigquery.jobs.table_alterations import alter_table, with_options, with_schema_spelling
-from devstack.bigquery.jobs.table_reader import check_location
-from devstack.bigquery.sql.ddl_options import TableOptions, evaluate_options, evaluate_schema_options
+from devstack.bigquery.sql.ddl_options import TableOptions, evaluate_location, evaluate_options
 from devstack.bigquery.sql.field_types import TableField
 from devstack.bigquery.sql.statements import (
     AlterColumn,
-    AlterTablePrimaryKey,
     AlterTableSetOptions,
     CreateClone,
-    CreateSchema,
     CreateTable,
-    DropSchema,
     DropTable,
     UndropSchema,
 )
@@ -37,7 +32,6 @@ from devstack.bigquery.storage.change_log import check_fresh_enough_to_clone, st
 from devstack.bigquery.storage.deleted_datasets import restore_dataset
 from devstack.bigquery.storage.model import (
     CloneDefinition,
-    Dataset,
     DatasetId,
     Partition,
     TableId,
@@ -48,16 +42,7 @@ from devstack.bigquery.storage.protection import check_all_rows, check_columns
 from devstack.bigquery.storage.table_change import Change
 from devstack.bigquery.storage.table_rules import check_clone, check_replacement, check_settings
 
-DdlStatement = (
-    AlterColumn
-    | AlterTableSetOptions
-    | AlterTablePrimaryKey
-    | CreateClone
-    | CreateSchema
-    | DropSchema
-    | DropTable
-    | UndropSchema
-)
+DdlStatement = AlterColumn | AlterTableSetOptions | CreateClone | DropTable | UndropSchema
 
 
 def run_ddl(
@@ -66,14 +51,10 @@ def run_ddl(
     match statement:
         case CreateClone():
             return _clone(statement, evaluator, commit_info_of, check_cancelled)
-        case AlterColumn() | AlterTableSetOptions() | AlterTablePrimaryKey():
+        case AlterColumn() | AlterTableSetOptions():
             return alter_table(statement, evaluator, commit_info_of)
         case DropTable():
             return _drop(statement, evaluator.state, commit_info_of)
-        case CreateSchema():
-            return _create_schema(statement, evaluator)
-        case DropSchema():
-            return _drop_schema(statement, evaluator.state)
         case UndropSchema():
             return _undrop_schema(statement, evaluator)
 
@@ -144,55 +125,13 @@ def _drop(statement: DropTable, state: ScriptState, commit_info_of: CommitInfoOf
     return outcome
 
 
-def _create_schema(statement: CreateSchema, evaluator: SqlEvaluator) -> Outcome:
-    datasets, location = evaluator.state.catalog.datasets, evaluator.state.defaults.location
-    dataset_id = DatasetId(evaluator.state.defaults.project, statement.name)
-    options = evaluate_schema_options(statement.options, evaluator.python_value)
-    if options.location is not None and options.location.lower() != location.lower():
-        raise InvalidQuery(
-            f"CREATE SCHEMA {dataset_id} has location [{options.location}], but the job runs in [{location}]: "
-            "run the job there"
-        )
-    if statement.if_not_exists and datasets.find(dataset_id) is not None:
-        return Outcome("CREATE_SCHEMA", ddl_operation="SKIP")
-    datasets.create(
-        Dataset(
-            dataset_id,
-            location,
-            created_us=0,  # `create` sets the times
-            modified_us=0,
-            labels=dict(options.labels or ()),
-            description=options.description,
-            friendly_name=options.friendly_name,
-            default_table_expiration_ms=_milliseconds(options.default_table_expiration_days),
-            default_partition_expiration_ms=_milliseconds(options.default_partition_expiration_days),
-        )
-    )
-    return Outcome("CREATE_SCHEMA", ddl_operation="CREATE")
-
-
-def _milliseconds(days: float | None) -> int | None:
-    return None if days is None else round(days * DAY_MS)
-
-
-def _drop_schema(statement: DropSchema, state: ScriptState) -> Outcome:
-    dataset = DatasetId(state.defaults.project, statement.name)
-    if statement.if_exists and state.catalog.datasets.find(dataset) is None:
-        return Outcome("DROP_SCHEMA", ddl_operation="SKIP")
-    check_location(state.catalog, dataset, state.defaults.location)
-    state.catalog.drop_dataset(dataset, statement.cascade)
-    return Outcome("DROP_SCHEMA", ddl_operation="DROP")
-
-
 def _undrop_schema(statement: UndropSchema, evaluator: SqlEvaluator) -> Outcome:
     """Restore a dataset in the location that the statement's options name, by default in that of the job."""
     catalog, dataset = evaluator.state.catalog, DatasetId(evaluator.state.defaults.project, statement.name)
     if catalog.datasets.find(dataset) is not None:
-        if statement.if_not_exists:
-            return Outcome("UNDROP_SCHEMA", ddl_operation="SKIP")
         raise Duplicate(f"Already Exists: Dataset {dataset}")
-    options = evaluate_schema_options(statement.options, evaluator.python_value)
-    restore_dataset(catalog, dataset, options.location or evaluator.state.defaults.location)
+    location = evaluate_location(statement.options, evaluator.python_value)
+    restore_dataset(catalog, dataset, location or evaluator.state.defaults.location)
     return Outcome("UNDROP_SCHEMA", ddl_operation="CREATE")
 
 

@@ -36,7 +36,7 @@ ExecutableStatement = (
     | statements.CreateRowPolicy
     | ddl_statements.DdlStatement
     | statements.DropProcedure
-    | statements.DropRowPolicy
+    | statements.DropRowPolicies
     | Insert
     | MutatingStatement
     | statements.Query
@@ -82,7 +82,7 @@ class StatementRunner:
         if isinstance(statement, MutatingStatement | statements.TruncateTable):
             runner = DmlRunner(state, self.check_cancelled, self.maximum_bytes_billed)
             return runner.run(statement, commit_info_of, started)
-        if isinstance(statement, statements.CreateRowPolicy | statements.DropRowPolicy):
+        if isinstance(statement, statements.CreateRowPolicy | statements.DropRowPolicies):
             table = state.target(statement.table)
             return run_row_policy_statement(statement, state.catalog, state.session, table, commit_info_of)
         if isinstance(statement, statements.DropProcedure):

@@ -1,4 +1,4 @@
-"""Executes ALTER TABLE, and applies OPTIONS and primary keys to a table's settings."""
+"""Executes ALTER TABLE, and applies OPTIONS to a table's settings."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from devstack.bigquery.jobs.script_state import SqlEvaluator
 from devstack.bigquery.jobs.statement_outcome import CommitInfoOf, Outcome
 from devstack.bigquery.sql.ddl_options import TableOptions, evaluate_options
 from devstack.bigquery.sql.field_types import TableField
-from devstack.bigquery.sql.statements import AlterColumn, AlterTablePrimaryKey, AlterTableSetOptions
+from devstack.bigquery.sql.statements import AlterColumn, AlterTableSetOptions
 from devstack.bigquery.sql.type_parameters import is_less_restrictive
 from devstack.bigquery.sql.type_parser import field_of_column
 from devstack.bigquery.storage.model import TableId, TableSettings, TableVersion
@@ -22,9 +22,7 @@ from devstack.bigquery.storage.table_rules import check_settings
 
 
 def alter_table(
-    statement: AlterColumn | AlterTableSetOptions | AlterTablePrimaryKey,
-    evaluator: SqlEvaluator,
-    commit_info_of: CommitInfoOf,
+    statement: AlterColumn | AlterTableSetOptions, evaluator: SqlEvaluator, commit_info_of: CommitInfoOf
 ) -> Outcome:
     """Executes ALTER TABLE. If it raises StandInError, nothing has changed.
 
@@ -32,9 +30,7 @@ def alter_table(
     """
     catalog, table = evaluator.state.catalog, evaluator.state.target(statement.name)
     change_settings: Callable[[TableSettings], TableSettings]
-    if isinstance(statement, AlterTablePrimaryKey):
-        change_settings = partial(_with_primary_key, table, statement)
-    elif isinstance(statement, AlterColumn):
+    if isinstance(statement, AlterColumn):
         change_settings = partial(_with_column, table, statement)
     else:
         change_settings = partial(with_options, options=evaluate_options(statement.options, evaluator.python_value))
@@ -84,15 +80,6 @@ def with_options(settings: TableSettings, options: TableOptions) -> TableSetting
         else:  # description, friendly_name, kms_key_name and max_staleness
             changes[name] = value
     return replace(settings, **changes)
-
-
-def _with_primary_key(table: TableId, statement: AlterTablePrimaryKey, settings: TableSettings) -> TableSettings:
-    """The settings with the statement's primary key, or without one: a statement without columns drops the key."""
-    if statement.columns and settings.primary_key:
-        raise InvalidQuery(f"Already Exists: Primary key of table {table}")
-    if not (statement.columns or settings.primary_key or statement.if_key_exists):
-        raise InvalidQuery(f"Not found: Primary key of table {table}")
-    return replace(settings, primary_key=declared_names(settings, statement.columns))
 
 
 def _with_column(table: TableId, statement: AlterColumn, settings: TableSettings) -> TableSettings:

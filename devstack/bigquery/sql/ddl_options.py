@@ -1,4 +1,4 @@
-"""Parses OPTIONS(…) of tables, datasets and procedures, and checks the values of the supported options."""
+"""Parses OPTIONS(…) of tables, UNDROP SCHEMA and procedures, and checks the values of the supported options."""
 
 from __future__ import annotations
 
@@ -41,19 +41,6 @@ class TableOptions:
     max_staleness: str | None = None  # as BigQuery prints an INTERVAL
 
 
-@dataclass(frozen=True)
-class SchemaOptions:
-    """Values of a dataset's options. `named`: as in TableOptions."""
-
-    named: frozenset[str] = frozenset()
-    location: str | None = None
-    friendly_name: str | None = None
-    description: str | None = None
-    labels: tuple[tuple[str, str], ...] | None = None
-    default_table_expiration_days: float | None = None
-    default_partition_expiration_days: float | None = None
-
-
 def parse_options(cursor: TokenCursor, kind: str) -> Options:
     """Parses `OPTIONS (name = expression, …)`, which is optional. `kind` is table, schema or procedure."""
     if not cursor.accept("OPTIONS"):
@@ -86,12 +73,10 @@ def evaluate_options(options: Options, evaluate: Evaluate) -> TableOptions:
     return TableOptions(frozenset(name for name, _ in options), **_values(options, evaluate, TABLE_OPTIONS))
 
 
-def evaluate_schema_options(options: Options, evaluate: Evaluate) -> SchemaOptions:
-    """A dataset's options. `evaluate` returns the Python value of an expression.
-
-    Raises InvalidQuery for a wrong value.
-    """
-    return SchemaOptions(frozenset(name for name, _ in options), **_values(options, evaluate, SCHEMA_OPTIONS))
+def evaluate_location(options: Options, evaluate: Evaluate) -> str | None:
+    """The location in the options of UNDROP SCHEMA; None without one. Raises as `evaluate_options` does."""
+    location: str | None = _values(options, evaluate, SCHEMA_OPTIONS).get("location")
+    return location
 
 
 def evaluate_procedure_options(options: Options, evaluate: Evaluate) -> dict[str, Any]:
@@ -200,14 +185,7 @@ TABLE_OPTIONS: Mapping[str, Callable[[str, Any], Any]] = {
     "labels": _labels,
     "max_staleness": _interval,
 }
-SCHEMA_OPTIONS: Mapping[str, Callable[[str, Any], Any]] = {
-    "location": _string,
-    "friendly_name": _string,
-    "description": _string,
-    "labels": _labels,
-    "default_table_expiration_days": _positive_number,
-    "default_partition_expiration_days": _positive_number,
-}
+SCHEMA_OPTIONS: Mapping[str, Callable[[str, Any], Any]] = {"location": _string}
 PROCEDURE_OPTIONS: Mapping[str, Callable[[str, Any], Any]] = {
     "engine": _string,
     "runtime_version": _string,

@@ -11,15 +11,12 @@ from devstack.bigquery.sql.field_types import CLUSTERING_TYPES, MAXIMUM_CLUSTERI
 from devstack.bigquery.sql.procedure_parser import parse_create_procedure, parse_drop_procedure
 from devstack.bigquery.sql.statements import (
     AlterColumn,
-    AlterTablePrimaryKey,
     AlterTableSetOptions,
     CreateClone,
     CreateRowPolicy,
-    CreateSchema,
     CreateTable,
     DropProcedure,
-    DropRowPolicy,
-    DropSchema,
+    DropRowPolicies,
     DropTable,
     Statement,
     TableName,
@@ -27,7 +24,7 @@ from devstack.bigquery.sql.statements import (
 )
 from devstack.bigquery.sql.table_names import parse_dataset_name, parse_table_name
 from devstack.bigquery.sql.tokens import TokenCursor
-from devstack.bigquery.sql.type_parser import parse_columns, parse_primary_key, parse_type
+from devstack.bigquery.sql.type_parser import parse_columns, parse_type
 
 
 def parse_create(cursor: TokenCursor) -> Statement:
@@ -146,28 +143,13 @@ def _create_clone(cursor: TokenCursor, name: TableName, replace: bool, if_not_ex
     return CreateClone(name, source, replace, if_not_exists, system_time, parse_options(cursor, "table"))
 
 
-def _create_schema(cursor: TokenCursor, replace: bool) -> CreateSchema:
-    if replace:
-        raise NotImplementedConstruct("CREATE OR REPLACE SCHEMA")
-    if_not_exists = cursor.accept("IF", "NOT", "EXISTS")
-    project, dataset = parse_dataset_name(cursor)
-    if cursor.at("DEFAULT", "COLLATE"):
-        raise NotImplementedConstruct("CREATE SCHEMA DEFAULT COLLATE")
-    return CreateSchema(dataset, if_not_exists, parse_options(cursor, "schema"), project)
-
-
-def parse_alter(cursor: TokenCursor) -> AlterTableSetOptions | AlterTablePrimaryKey | AlterColumn:
-    """Parses ALTER TABLE with SET OPTIONS, ADD or DROP PRIMARY KEY, or one ALTER COLUMN."""
+def parse_alter(cursor: TokenCursor) -> AlterTableSetOptions | AlterColumn:
+    """Parses ALTER TABLE with SET OPTIONS or one ALTER COLUMN."""
     cursor.expect("ALTER")
     if not cursor.accept("TABLE"):
         raise NotImplementedConstruct(f"ALTER {_kind(cursor)}")
     if_exists = cursor.accept("IF", "EXISTS")
     name = parse_table_name(cursor)
-    if cursor.accept("DROP", "PRIMARY", "KEY"):
-        return AlterTablePrimaryKey(name, (), if_exists, cursor.accept("IF", "EXISTS"))
-    if cursor.at("ADD", "PRIMARY", "KEY"):
-        cursor.expect("ADD")
-        return AlterTablePrimaryKey(name, parse_primary_key(cursor), if_exists)
     if cursor.at("ALTER", "COLUMN"):
         return _alter_column(cursor, name, if_exists)
     if not cursor.at("SET", "OPTIONS"):
@@ -190,23 +172,15 @@ def _alter_column(cursor: TokenCursor, table: TableName, if_exists: bool) -> Alt
     return AlterColumn(table, column, new_type, if_exists, if_column_exists)
 
 
-def parse_drop(cursor: TokenCursor) -> DropTable | DropSchema | DropRowPolicy | DropProcedure:
-    """Parses DROP TABLE, SCHEMA, PROCEDURE, ROW ACCESS POLICY, and DROP ALL ROW ACCESS POLICIES."""
+def parse_drop(cursor: TokenCursor) -> DropTable | DropRowPolicies | DropProcedure:
+    """Parses DROP TABLE, DROP PROCEDURE and DROP ALL ROW ACCESS POLICIES."""
     cursor.expect("DROP")
-    if cursor.at("ROW", "ACCESS") or cursor.at("ALL", "ROW", "ACCESS"):
-        return _drop_row_policies(cursor)
-    if cursor.accept("SCHEMA"):
-        if_exists = cursor.accept("IF", "EXISTS")
-        project, dataset = parse_dataset_name(cursor)
-        cascade = cursor.accept("CASCADE")
-        if not cascade:
-            cursor.accept("RESTRICT")
-        return DropSchema(dataset, if_exists, cascade, project)
+    if cursor.accept("ALL", "ROW", "ACCESS", "POLICIES"):
+        cursor.expect("ON")
+        return DropRowPolicies(parse_table_name(cursor))
     if cursor.accept("PROCEDURE"):
         return parse_drop_procedure(cursor)
-    if cursor.at("TABLE", "FUNCTION"):
-        raise NotImplementedConstruct("DROP TABLE FUNCTION")
-    if not cursor.accept("TABLE"):
+    if cursor.at("TABLE", "FUNCTION") or not cursor.accept("TABLE"):
         raise NotImplementedConstruct(f"DROP {_kind(cursor)}")
     if_exists = cursor.accept("IF", "EXISTS")
     return DropTable(parse_table_name(cursor), if_exists)
@@ -215,16 +189,16 @@ def parse_drop(cursor: TokenCursor) -> DropTable | DropSchema | DropRowPolicy | 
 def parse_undrop(cursor: TokenCursor) -> UndropSchema:
     cursor.expect("UNDROP")
     cursor.expect("SCHEMA")
-    if_not_exists = cursor.accept("IF", "NOT", "EXISTS")
+    if cursor.at("IF"):
+        raise NotImplementedConstruct("UNDROP SCHEMA IF NOT EXISTS")
     project, dataset = parse_dataset_name(cursor)
-    return UndropSchema(dataset, if_not_exists, parse_options(cursor, "schema"), project)
+    return UndropSchema(dataset, parse_options(cursor, "schema"), project)
 
 
 def _create_row_policy(cursor: TokenCursor, replace: bool) -> CreateRowPolicy:
     """Parses what follows CREATE [OR REPLACE] ROW ACCESS POLICY."""
-    if_not_exists = cursor.accept("IF", "NOT", "EXISTS")
-    if replace and if_not_exists:
-        raise InvalidQuery("CREATE ROW ACCESS POLICY cannot have both OR REPLACE and IF NOT EXISTS")
+    if replace or cursor.at("IF"):
+        raise NotImplementedConstruct("CREATE ROW ACCESS POLICY with OR REPLACE or IF NOT EXISTS")
     name = cursor.identifier()
     cursor.expect("ON")
     table = parse_table_name(cursor)
@@ -239,24 +213,10 @@ def _create_row_policy(cursor: TokenCursor, replace: bool) -> CreateRowPolicy:
     predicate = parse_expression(cursor, ")")
     text = cursor.text[cursor.tokens[first].start : cursor.tokens[cursor.position - 1].end + 1]
     cursor.expect(")")
-    return CreateRowPolicy(name, table, tuple(grantees), predicate, text, replace, if_not_exists)
-
-
-def _drop_row_policies(cursor: TokenCursor) -> DropRowPolicy:
-    """Parses what follows DROP, for row access policies."""
-    if cursor.accept("ALL"):
-        cursor.expect("ROW", "ACCESS", "POLICIES")
-        cursor.expect("ON")
-        return DropRowPolicy(None, parse_table_name(cursor))
-    cursor.expect("ROW", "ACCESS", "POLICY")
-    if_exists = cursor.accept("IF", "EXISTS")
-    name = cursor.identifier()
-    cursor.expect("ON")
-    return DropRowPolicy(name, parse_table_name(cursor), if_exists)
+    return CreateRowPolicy(name, table, tuple(grantees), predicate, text)
 
 
 _OBJECTS_OTHER_THAN_TABLES: dict[tuple[str, ...], Callable[[TokenCursor, bool], Statement]] = {
-    ("SCHEMA",): _create_schema,
     ("VIEW",): _create_view,
     ("ROW", "ACCESS", "POLICY"): _create_row_policy,
     ("PROCEDURE",): parse_create_procedure,

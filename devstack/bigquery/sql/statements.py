@@ -96,19 +96,6 @@ class AlterTableSetOptions:
 
 
 @dataclass(frozen=True)
-class AlterTablePrimaryKey:
-    """ALTER TABLE … ADD PRIMARY KEY (columns) NOT ENFORCED or, without `columns`, DROP PRIMARY KEY.
-
-    `if_key_exists`: the IF EXISTS after DROP PRIMARY KEY.
-    """
-
-    name: TableName
-    columns: tuple[str, ...]
-    if_exists: bool = False
-    if_key_exists: bool = False
-
-
-@dataclass(frozen=True)
 class AlterColumn:
     """ALTER TABLE … ALTER COLUMN … SET DATA TYPE `new_type`, or, without `new_type`, DROP NOT NULL."""
 
@@ -127,49 +114,27 @@ class DropTable:
 
 @dataclass(frozen=True)
 class CreateRowPolicy:
-    """CREATE [OR REPLACE] ROW ACCESS POLICY [IF NOT EXISTS] name ON table [GRANT TO (…)] FILTER USING (…).
-
-    `text` is the predicate as written.
-    """
+    """CREATE ROW ACCESS POLICY name ON table [GRANT TO (…)] FILTER USING (…). `text` is the predicate as written."""
 
     name: str
     table: TableName
     grantees: tuple[str, ...]
     predicate: exp.Expression
     text: str
-    replace: bool = False
-    if_not_exists: bool = False
 
 
 @dataclass(frozen=True)
-class DropRowPolicy:
-    """DROP ROW ACCESS POLICY [IF EXISTS] name ON table. Without `name`, DROP ALL ROW ACCESS POLICIES."""
+class DropRowPolicies:
+    """DROP ALL ROW ACCESS POLICIES ON table."""
 
-    name: str | None
     table: TableName
-    if_exists: bool = False
-
-
-@dataclass(frozen=True)
-class CreateSchema:
-    name: str
-    if_not_exists: bool = False
-    options: Options = ()
-    project: str | None = None
-
-
-@dataclass(frozen=True)
-class DropSchema:
-    name: str
-    if_exists: bool = False
-    cascade: bool = False
-    project: str | None = None
 
 
 @dataclass(frozen=True)
 class UndropSchema:
+    """UNDROP SCHEMA [project.]name [OPTIONS (location = …)]."""
+
     name: str
-    if_not_exists: bool = False
     options: Options = ()
     project: str | None = None
 
@@ -309,13 +274,10 @@ Statement = (
     | CreateTable
     | CreateClone
     | AlterTableSetOptions
-    | AlterTablePrimaryKey
     | AlterColumn
     | DropTable
     | CreateRowPolicy
-    | DropRowPolicy
-    | CreateSchema
-    | DropSchema
+    | DropRowPolicies
     | UndropSchema
     | Insert
     | Update

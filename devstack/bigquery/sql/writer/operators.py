@@ -8,7 +8,7 @@ from devstack.bigquery.bigquery_errors import NotImplementedConstruct
 from devstack.bigquery.sql.field_types import QueryValue
 from devstack.bigquery.sql.functions import ROUNDED_PRODUCT
 from devstack.bigquery.sql.runtime_errors import error_sql, unsupported_when
-from devstack.bigquery.sql.writer.intervals import interval_sql
+from devstack.bigquery.sql.writer.date_functions import interval_sql
 from devstack.bigquery.sql.writer.literals import int64_literal, parameter_value
 from devstack.bigquery.sql.writer.node_writer import PARAMETERS, Writer, handles, integer_literal
 

@@ -14,9 +14,8 @@ from devstack.bigquery.sql.writer.columns_and_structs import struct_sql
 from devstack.bigquery.sql.writer.function_calls import special_function
 from devstack.bigquery.sql.writer.node_writer import PARAMETERS, Writer, invalid_call, literal_text
 from devstack.bigquery.sql.writer.operators import division_sql
-from devstack.bigquery.sql.writer.ordering import is_nan_sql
 
-_ROUNDING = {"ROUND": "round", "TRUNC": "trunc", "CEIL": "ceil", "CEILING": "ceil", "FLOOR": "floor"}
+_ROUNDING = {"ROUND": "round", "TRUNC": "trunc", "CEIL": "ceil", "FLOOR": "floor"}
 _FORMAT_ITEM = re.compile(r"%(?P<flags>[^a-zA-Z%]*)(?P<kind>[a-zA-Z%]|\Z)")
 _PRECISION = re.compile(r"\.\d{1,2}")
 # A pattern, as SQL text, of the DuckDB types whose JSON differs from BigQuery's. The JSON of long integers differs too:
@@ -34,18 +33,6 @@ def _safe_divide(writer: Writer, name: str, arguments: list[exp.Expr]) -> str:
     if len(arguments) != 2:
         raise invalid_call(name, len(arguments), "2")
     return division_sql(writer.write(arguments[0]), writer.write(arguments[1]), "NULL")
-
-
-@special_function("LEAST")
-def _least(writer: Writer, name: str, arguments: list[exp.Expr]) -> str:
-    """NULL if there is any, else NaN if there is any, as in BigQuery. For DuckDB, NaN is the greatest number."""
-    if not arguments:
-        raise invalid_call(name, 0, "1 or more")
-    values = writer.write_all(arguments)
-    any_null = " OR ".join(f"{value} IS NULL" for value in values)
-    any_nan = " OR ".join(is_nan_sql(value) for value in values)
-    listed = ", ".join(values)
-    return f"(CASE WHEN {any_null} THEN NULL WHEN {any_nan} THEN greatest({listed}) ELSE least({listed}) END)"
 
 
 @special_function(*_ROUNDING)

@@ -142,9 +142,9 @@ def merged(
 def tables(tmp_path_factory: pytest.TempPathFactory) -> Warehouse:
     """Tables t, with partitions, and s."""
     found = Warehouse(tmp_path_factory.mktemp("stand_in"))
+    found.client.create_dataset("d")
     found.job(
-        "CREATE SCHEMA d; CREATE TABLE d.t (day DATE, k INT64, v INT64) PARTITION BY day; "
-        "CREATE TABLE d.s (day DATE, k INT64, v INT64)"
+        "CREATE TABLE d.t (day DATE, k INT64, v INT64) PARTITION BY day; CREATE TABLE d.s (day DATE, k INT64, v INT64)"
     )
     return found
 
