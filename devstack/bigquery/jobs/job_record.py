@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from typing import Any
 
 from devstack.bigquery.bigquery_errors import StandInError
@@ -45,13 +44,6 @@ class JobRecord:
     @property
     def kind(self) -> str:
         return next(kind for kind in KINDS if kind in self.configuration)
-
-    def encode(self) -> bytes:
-        return json.dumps(asdict(self)).encode()
-
-    @classmethod
-    def decode(cls, content: bytes) -> JobRecord:
-        return cls(**json.loads(content))
 
 
 def job_key(project: str, location: str, job_id: str) -> str:

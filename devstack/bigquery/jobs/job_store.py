@@ -8,7 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from devstack.bigquery.bigquery_errors import Duplicate, Invalid, NotFound
-from devstack.bigquery.durable_files import is_temporary_file, write_durably
+from devstack.bigquery.durable_files import JsonFiles
 from devstack.bigquery.jobs.job_record import JobRecord, job_key
 
 JOB_ID = re.compile(r"[\w-]{1,200}", re.ASCII)
@@ -18,16 +18,12 @@ class JobStore:
     """The records of all jobs. Threads may share it."""
 
     def __init__(self, folder: Path) -> None:
-        self._folder = folder
+        self._files = JsonFiles(folder, JobRecord)
         self._changed = threading.Condition()
         self._records: dict[str, JobRecord] = {}
         self._keys_by_request: dict[tuple[str, str, str], str] = {}
-        for path in folder.glob("*/*/*") if folder.exists() else ():
-            if is_temporary_file(path):
-                path.unlink()
-            else:
-                record = JobRecord.decode(path.read_bytes())
-                self._index(record)
+        for record in self._files.read_all():
+            self._index(record)
 
     def add(self, record: JobRecord) -> JobRecord:
         """Store a new job and return its record. Raises Invalid for a wrong job id, Duplicate for a used one.
@@ -82,11 +78,8 @@ class JobStore:
         key = self._keys_by_request.get((record.project, record.location, record.request_id))
         return self._records.get(key) if key is not None else None
 
-    def _path(self, record: JobRecord) -> Path:
-        return self._folder / record.project / record.location / f"{record.job_id}.json"
-
     def _write(self, record: JobRecord) -> None:
-        write_durably(self._path(record), record.encode())
+        self._files.write(f"{record.project}/{record.location}/{record.job_id}", record)
         self._index(record)
 
     def _index(self, record: JobRecord) -> None:
