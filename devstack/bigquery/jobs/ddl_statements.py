@@ -5,13 +5,13 @@ CREATE TABLE, which may read rows, is executed by `StatementRunner` (statement_r
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 import pyarrow as pa
 
-from devstack.bigquery.bigquery_errors import Duplicate, Invalid, InvalidQuery
-from devstack.bigquery.jobs.null_elements import refuse_null_elements
+from devstack.bigquery.bigquery_errors import Duplicate, Invalid, InvalidQuery, NotFound, NotImplementedConstruct
+from devstack.bigquery.clock import HOUR_US
 from devstack.bigquery.jobs.script_state import ScriptState, SqlEvaluator
 from devstack.bigquery.jobs.statement_outcome import CommitInfoOf, Outcome
 from devstack.bigquery.jobs.table_alterations import alter_table, with_options, with_schema_spelling
@@ -29,7 +29,6 @@ from devstack.bigquery.sql.type_parser import fields_of_columns
 from devstack.bigquery.storage.arrow_schema import conform
 from devstack.bigquery.storage.catalog import Catalog
 from devstack.bigquery.storage.change_log import check_fresh_enough_to_clone, stale_source_error
-from devstack.bigquery.storage.deleted_datasets import restore_dataset
 from devstack.bigquery.storage.model import (
     CloneDefinition,
     DatasetId,
@@ -232,3 +231,40 @@ def clone_change(
     partitions = {key: Partition(old.segments, commit_us) for key, old in source_version.partitions.items()}
     clone = CloneDefinition(source, clone_us)
     return Change("clone", settings, partitions, clone, recreates=True, modified_partitions=len(partitions))
+
+
+def restore_dataset(catalog: Catalog, dataset_id: DatasetId, location: str) -> None:
+    """Restores the dataset with the tables that it had when it was deleted.
+
+    Raises NotFound if no such dataset was deleted in this location within its time travel window, and
+    NotImplementedConstruct if it had procedures.
+    """
+    deleted = catalog.datasets.find_deleted(dataset_id)
+    if deleted is None or deleted.deleted_us is None or deleted.location.lower() != location.lower():
+        raise NotFound(f"Not found: no deleted dataset {dataset_id} in location {location}")
+    if catalog.clock.now_us() - deleted.deleted_us > deleted.max_time_travel_hours * HOUR_US:
+        raise NotFound(f"Not found: dataset {dataset_id} was deleted before its time travel window")
+    if deleted.deleted_with_routines:
+        raise NotImplementedConstruct("UNDROP SCHEMA of a dataset that had procedures")
+    # The tables are restored first: nobody sees them before their dataset exists. If this process is killed in between,
+    # the next start of the stand-in drops the tables again.
+    for table_id, _ in catalog.histories():
+        if table_id.dataset_id == dataset_id:
+            catalog.undrop(table_id, deleted.deleted_us)
+    catalog.datasets.restore(deleted)
+
+
+def refuse_null_elements(columns: Sequence[TableField], rows: pa.Table) -> None:
+    """Raises InvalidQuery for a NULL element in an array of the rows, in nested arrays too."""
+    for column, values in zip(columns, rows.columns, strict=True):
+        for chunk in values.chunks:
+            _check(column, chunk)
+
+
+def _check(column: TableField, values: pa.Array) -> None:
+    if column.mode == "REPEATED":
+        values = values.flatten()
+        if values.null_count:
+            raise InvalidQuery(f"Array cannot have a null element; error in writing field {column.name}")
+    for number, child in enumerate(column.fields):
+        _check(child, values.field(number))

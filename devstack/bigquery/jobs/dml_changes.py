@@ -14,10 +14,10 @@ from sqlglot import exp
 
 from devstack.bigquery.bigquery_errors import InvalidQuery
 from devstack.bigquery.jobs.ddl_statements import conform_query_rows
+from devstack.bigquery.jobs.dml_commit import RowChanges
 from devstack.bigquery.jobs.dml_read_query import expressions_of, source_alias, target_filters
 from devstack.bigquery.jobs.duckdb_session import DuckDbSession
 from devstack.bigquery.jobs.external_tables import FILE_NAME
-from devstack.bigquery.jobs.row_changes import RowChanges
 from devstack.bigquery.jobs.script_state import SqlEvaluator, check_assignable
 from devstack.bigquery.sql.field_types import TableField, quote_identifier, to_duckdb_type
 from devstack.bigquery.sql.statements import (

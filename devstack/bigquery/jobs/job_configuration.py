@@ -13,7 +13,7 @@ from devstack.bigquery.bigquery_errors import Invalid, NotImplementedConstruct
 from devstack.bigquery.jobs.object_store import MAXIMUM_URIS, split_uri
 from devstack.bigquery.sql.field_types import TableField
 from devstack.bigquery.storage.model import TableId
-from devstack.bigquery.storage.partition_decorators import split_decorator
+from devstack.bigquery.storage.partition_rows import split_decorator
 
 CREATE_DISPOSITIONS = ("CREATE_IF_NEEDED", "CREATE_NEVER")
 WRITE_DISPOSITIONS = ("WRITE_APPEND", "WRITE_EMPTY", "WRITE_TRUNCATE", "WRITE_TRUNCATE_DATA")

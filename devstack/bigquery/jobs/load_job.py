@@ -19,10 +19,10 @@ from devstack.bigquery.jobs.job_runner import JobContext
 from devstack.bigquery.jobs.json_rows import parse_rows
 from devstack.bigquery.jobs.object_store import ObjectStore
 from devstack.bigquery.jobs.parquet_rows import ParquetSource
+from devstack.bigquery.jobs.table_alterations import with_new_columns
 from devstack.bigquery.sql.field_types import TableField
 from devstack.bigquery.storage.catalog import Catalog
 from devstack.bigquery.storage.model import CommitInfo, Segment, TableSettings, TableVersion
-from devstack.bigquery.storage.new_columns import with_new_columns
 from devstack.bigquery.storage.partition_rows import check_destination_partition, split_rows
 from devstack.bigquery.storage.segment_store import SegmentBatch
 from devstack.bigquery.storage.table_change import Change

@@ -25,9 +25,8 @@ from devstack.bigquery.jobs.job_configuration import (
     enum_value,
     table_id_from_api,
 )
-from devstack.bigquery.jobs.job_record import JobRecord
 from devstack.bigquery.jobs.job_runner import JobContext
-from devstack.bigquery.jobs.job_store import JobStore
+from devstack.bigquery.jobs.job_store import JobRecord, JobStore
 from devstack.bigquery.jobs.object_store import ObjectStore
 from devstack.bigquery.jobs.query_parameters import parse_parameters
 from devstack.bigquery.jobs.script_runner import ScriptRunner
@@ -40,7 +39,7 @@ from devstack.bigquery.sql.statements import Call, Declare, If, Insert, Query, S
 from devstack.bigquery.storage.callers import Caller, Grants
 from devstack.bigquery.storage.catalog import Catalog
 from devstack.bigquery.storage.model import CommitInfo, DatasetId, TableId
-from devstack.bigquery.storage.partition_decorators import split_decorator
+from devstack.bigquery.storage.partition_rows import split_decorator
 
 RESULT_LIFETIME_US = 24 * HOUR_US
 

@@ -12,8 +12,8 @@ from sqlglot import exp
 from devstack.bigquery.bigquery_errors import InvalidQuery, StandInError
 from devstack.bigquery.jobs.dml_queue import DmlQueue
 from devstack.bigquery.jobs.dml_statement import DmlStatement
-from devstack.bigquery.jobs.job_record import DONE, PENDING, RUNNING, JobRecord, error_proto
 from devstack.bigquery.jobs.job_runner import JobContext, failed_inside
+from devstack.bigquery.jobs.job_store import DONE, PENDING, RUNNING, JobRecord, error_proto
 from devstack.bigquery.jobs.procedure_statements import bind_call
 from devstack.bigquery.jobs.script_state import ScriptState
 from devstack.bigquery.jobs.spark_submit import SparkSubmit

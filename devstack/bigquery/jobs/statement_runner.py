@@ -11,10 +11,10 @@ from sqlglot import exp
 
 from devstack.bigquery.bigquery_errors import Invalid, InvalidQuery
 from devstack.bigquery.jobs import ddl_statements
+from devstack.bigquery.jobs.ddl_statements import refuse_null_elements
 from devstack.bigquery.jobs.destination_table import check_dispositions, resolve_settings, write_change
 from devstack.bigquery.jobs.dml_runner import DmlRunner, target_version
 from devstack.bigquery.jobs.job_configuration import TableLayout
-from devstack.bigquery.jobs.null_elements import refuse_null_elements
 from devstack.bigquery.jobs.procedure_statements import create_procedure, drop_procedure
 from devstack.bigquery.jobs.row_policy_changes import run_row_policy_statement
 from devstack.bigquery.jobs.scanned_bytes import NOTHING_SCANNED, ScannedBytes, check_bytes_billed

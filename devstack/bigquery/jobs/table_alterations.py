@@ -7,6 +7,8 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
+import pyarrow.parquet as pq
+
 from devstack.bigquery.bigquery_errors import InvalidQuery, NotFound, NotImplementedConstruct
 from devstack.bigquery.clock import DAY_MS, from_datetime
 from devstack.bigquery.jobs.script_state import SqlEvaluator
@@ -16,7 +18,9 @@ from devstack.bigquery.sql.field_types import TableField
 from devstack.bigquery.sql.statements import AlterColumn, AlterTableSetOptions
 from devstack.bigquery.sql.type_parameters import is_less_restrictive
 from devstack.bigquery.sql.type_parser import field_of_column
-from devstack.bigquery.storage.model import TableId, TableSettings, TableVersion
+from devstack.bigquery.storage.arrow_schema import conform
+from devstack.bigquery.storage.model import Segment, TableId, TableSettings, TableVersion
+from devstack.bigquery.storage.segment_store import SegmentBatch, SegmentStore
 from devstack.bigquery.storage.table_change import Change
 from devstack.bigquery.storage.table_rules import check_settings
 
@@ -145,3 +149,23 @@ def _alter_change(
     settings = change_settings(current.settings)
     check_settings(table, settings)
     return Change("options", settings, current.partitions, current.clone)
+
+
+def with_new_columns(
+    segments: SegmentStore, current: TableVersion, schema: tuple[TableField, ...], batch: SegmentBatch
+) -> TableVersion:
+    """The version with all rows, also buffered ones, in segments that have all columns of the new schema.
+
+    The change log stays: its changes get the new columns when they are read.
+    """
+
+    def widened(segment: Segment) -> Segment:
+        rows = pq.read_table(segments.path(segment), partitioning=None)
+        return batch.write(conform(rows, schema))
+
+    partitions = {
+        key: replace(partition, segments=tuple(widened(segment) for segment in partition.segments))
+        for key, partition in current.partitions.items()
+    }
+    buffer = tuple(replace(rows, segment=widened(rows.segment)) for rows in current.buffer)
+    return replace(current, partitions=partitions, buffer=buffer)

@@ -1,4 +1,4 @@
-"""Parses CREATE, ALTER, DROP and UNDROP statements. Unsupported clauses are refused by name."""
+"""Parses CREATE, ALTER, DROP, UNDROP and CALL statements. Unsupported clauses are refused by name."""
 
 from __future__ import annotations
 
@@ -8,23 +8,25 @@ from devstack.bigquery.bigquery_errors import InvalidQuery, NotImplementedConstr
 from devstack.bigquery.sql.checked_parse import parse_expression, parse_query
 from devstack.bigquery.sql.ddl_options import parse_options
 from devstack.bigquery.sql.field_types import CLUSTERING_TYPES, MAXIMUM_CLUSTERING_COLUMNS
-from devstack.bigquery.sql.procedure_parser import parse_create_procedure, parse_drop_procedure
 from devstack.bigquery.sql.statements import (
     AlterColumn,
     AlterTableSetOptions,
+    Call,
     CreateClone,
+    CreateProcedure,
     CreateRowPolicy,
     CreateTable,
     DropProcedure,
     DropRowPolicies,
     DropTable,
+    ProcedureParameter,
     Statement,
     TableName,
     UndropSchema,
 )
-from devstack.bigquery.sql.table_names import parse_dataset_name, parse_table_name
+from devstack.bigquery.sql.table_names import parse_connection_name, parse_dataset_name, parse_table_name
 from devstack.bigquery.sql.tokens import TokenCursor
-from devstack.bigquery.sql.type_parser import parse_columns, parse_type
+from devstack.bigquery.sql.type_parser import parse_columns, parse_type, parse_type_without_parameters
 
 
 def parse_create(cursor: TokenCursor) -> Statement:
@@ -216,11 +218,6 @@ def _create_row_policy(cursor: TokenCursor, replace: bool) -> CreateRowPolicy:
     return CreateRowPolicy(name, table, tuple(grantees), predicate, text)
 
 
-_OBJECTS_OTHER_THAN_TABLES: dict[tuple[str, ...], Callable[[TokenCursor, bool], Statement]] = {
-    ("VIEW",): _create_view,
-    ("ROW", "ACCESS", "POLICY"): _create_row_policy,
-    ("PROCEDURE",): parse_create_procedure,
-}
 # The first words of kinds that two words name, such as SNAPSHOT TABLE.
 _TWO_WORD_KINDS = ("TEMP", "TEMPORARY", "EXTERNAL", "SNAPSHOT", "MATERIALIZED", "ROW", "SEARCH", "VECTOR", "AGGREGATE")
 
@@ -231,3 +228,65 @@ def _kind(cursor: TokenCursor) -> str:
     if not first.isalpha():
         raise cursor.unexpected()
     return f"{first} {cursor.word(1)}" if first in _TWO_WORD_KINDS and cursor.word(1).isalpha() else first
+
+
+def parse_create_procedure(cursor: TokenCursor, replace: bool) -> CreateProcedure:
+    """Parses what follows CREATE [OR REPLACE] PROCEDURE."""
+    if_not_exists = cursor.accept("IF", "NOT", "EXISTS")
+    if replace and if_not_exists:
+        raise InvalidQuery("CREATE PROCEDURE cannot have both OR REPLACE and IF NOT EXISTS")
+    name = parse_table_name(cursor)
+    parameters = _parameters(cursor)
+    if cursor.at("EXTERNAL", "SECURITY"):
+        raise NotImplementedConstruct("CREATE PROCEDURE EXTERNAL SECURITY")
+    if cursor.at("BEGIN") or cursor.at("OPTIONS"):
+        raise NotImplementedConstruct("CREATE PROCEDURE in SQL")
+    cursor.expect("WITH", "CONNECTION")
+    connection = parse_connection_name(cursor)
+    options = parse_options(cursor, "procedure")
+    cursor.expect("LANGUAGE")
+    language = cursor.identifier().upper()
+    if language != "PYTHON":
+        raise NotImplementedConstruct(f"CREATE PROCEDURE LANGUAGE {language}")
+    code = cursor.string() if cursor.accept("AS") else None
+    return CreateProcedure(name, parameters, connection, options, code, replace, if_not_exists)
+
+
+def parse_drop_procedure(cursor: TokenCursor) -> DropProcedure:
+    """Parses what follows DROP PROCEDURE."""
+    if_exists = cursor.accept("IF", "EXISTS")
+    return DropProcedure(parse_table_name(cursor), if_exists)
+
+
+def parse_call(cursor: TokenCursor) -> Call:
+    cursor.expect("CALL")
+    name = parse_table_name(cursor)
+    cursor.expect("(")
+    arguments = () if cursor.at(")") else tuple(cursor.comma_separated(lambda: parse_expression(cursor, ",", ")")))
+    cursor.expect(")")
+    return Call(name, arguments)
+
+
+def _parameters(cursor: TokenCursor) -> tuple[ProcedureParameter, ...]:
+    cursor.expect("(")
+    parameters = () if cursor.at(")") else tuple(cursor.comma_separated(lambda: _parameter(cursor)))
+    cursor.expect(")")
+    names = [parameter.name.lower() for parameter in parameters]
+    if len(set(names)) != len(names):
+        raise InvalidQuery(f"CREATE PROCEDURE names an argument twice: {', '.join(names)}")
+    return parameters
+
+
+def _parameter(cursor: TokenCursor) -> ProcedureParameter:
+    for mode in ("OUT", "INOUT"):
+        if cursor.at(mode) and cursor.word(1) not in (",", ")"):
+            raise NotImplementedConstruct(f"procedure argument mode {mode}")
+    cursor.accept("IN")
+    return ProcedureParameter(cursor.identifier(), parse_type_without_parameters(cursor, "an argument"))
+
+
+_OBJECTS_OTHER_THAN_TABLES: dict[tuple[str, ...], Callable[[TokenCursor, bool], Statement]] = {
+    ("VIEW",): _create_view,
+    ("ROW", "ACCESS", "POLICY"): _create_row_policy,
+    ("PROCEDURE",): parse_create_procedure,
+}

@@ -11,7 +11,6 @@ from sqlglot.tokenizer_core import Token, TokenType
 
 from devstack.bigquery.bigquery_errors import InvalidQuery, NotImplementedConstruct
 from devstack.bigquery.sql.dialect import STAND_IN
-from devstack.bigquery.sql.reserved_words import RESERVED
 
 # SQLGlot's tokenizer also accepts these tokens of other dialects.
 _TOKENS_OF_OTHER_DIALECTS = {
@@ -21,6 +20,16 @@ _TOKENS_OF_OTHER_DIALECTS = {
     TokenType.LR_ARROW: "<->",
     TokenType.HINT: "/*+",
 }
+RESERVED = frozenset(
+    """
+    ALL AND ANY ARRAY AS ASC ASSERT_ROWS_MODIFIED AT BETWEEN BY CASE CAST COLLATE CONTAINS CREATE CROSS CUBE CURRENT
+    DEFAULT DEFINE DESC DISTINCT ELSE END ENUM ESCAPE EXCEPT EXCLUDE EXISTS EXTRACT FALSE FETCH FOLLOWING FOR FROM FULL
+    GROUP GROUPING GROUPS HASH HAVING IF IGNORE IN INNER INTERSECT INTERVAL INTO IS JOIN LATERAL LEFT LIKE LIMIT LOOKUP
+    MERGE NATURAL NEW NO NOT NULL NULLS OF ON OR ORDER OUTER OVER PARTITION PRECEDING PROTO QUALIFY RANGE RECURSIVE
+    RESPECT RIGHT ROLLUP ROWS SELECT SET SOME STRUCT TABLESAMPLE THEN TO TREAT TRUE UNBOUNDED UNION UNNEST USING WHEN
+    WHERE WINDOW WITH WITHIN
+    """.split()  # noqa: SIM905  (a list of a hundred lines reads worse)
+)
 _OPENING = {TokenType.L_PAREN: ")", TokenType.L_BRACKET: "]", TokenType.L_BRACE: "}"}
 _CLOSING = {TokenType.R_PAREN, TokenType.R_BRACKET, TokenType.R_BRACE}
 _LITERALS = {
