@@ -13,6 +13,7 @@ from devstack.bigquery.bigquery_errors import InvalidQuery, StandInError, Stoppe
 from devstack.bigquery.clock import DAY_MS
 from devstack.bigquery.sql import farm_fingerprint, json_text
 from devstack.bigquery.sql.field_types import TableField, field_from_duckdb
+from devstack.bigquery.sql.functions import MACROS
 from devstack.bigquery.sql.transpile import translate_duckdb_error
 from devstack.bigquery.storage.arrow_schema import conform
 
@@ -38,6 +39,7 @@ def _open() -> duckdb.DuckDBPyConnection:
     connection.execute("LOAD icu")
     farm_fingerprint.register(connection)
     json_text.register(connection)
+    connection.execute(MACROS)
     return connection
 
 

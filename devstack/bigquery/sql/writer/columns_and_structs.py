@@ -8,7 +8,6 @@ from sqlglot import exp
 
 from devstack.bigquery.bigquery_errors import InvalidQuery, NotImplementedConstruct
 from devstack.bigquery.sql.field_types import quote_identifier
-from devstack.bigquery.sql.runtime_errors import error_sql
 from devstack.bigquery.sql.writer.literals import value_literal
 from devstack.bigquery.sql.writer.node_writer import Writer, handles
 
@@ -133,7 +132,7 @@ def _element(writer: Writer, node: exp.Bracket) -> str:
     outside = f"{index} < 1 OR {index} > len({array})"
     if node.args.get("safe"):
         return f"CASE WHEN {outside} THEN NULL ELSE ({array})[{index}] END"
-    error = error_sql(f"'Array index ' || CAST({position} AS VARCHAR) || ' is out of bounds'")
+    error = f"own_fail('Array index ' || CAST({position} AS VARCHAR) || ' is out of bounds')"
     return f"CASE WHEN {outside} THEN {error} ELSE ({array})[{index}] END"
 
 

@@ -2,25 +2,23 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 from dataclasses import dataclass
 
 from sqlglot import exp
 
 from devstack.bigquery.bigquery_errors import InvalidQuery, NotImplementedConstruct
-from devstack.bigquery.sql.functions import AGGREGATES, SCALAR, WINDOW
+from devstack.bigquery.sql.functions import AGGREGATES, SCALAR, VARIADIC, WINDOW
 from devstack.bigquery.sql.writer.node_writer import Writer, handles, integer_literal, invalid_call
-from devstack.bigquery.sql.writer.ordering import is_nan_sql, order_by_sql, window_sql
+from devstack.bigquery.sql.writer.ordering import order_by_sql, window_sql
 
-_ARGUMENT = re.compile(r"\{(\d)\}")
 # Gets the writer, the function's upper-case name and its arguments. Returns the DuckDB SQL of the call.
 SpecialHandler = Callable[[Writer, str, list[exp.Expr]], str]
 SPECIAL_HANDLERS: dict[str, SpecialHandler] = {}
 
 
 def special_function(*names: str) -> Callable[[SpecialHandler], SpecialHandler]:
-    """Registers the handler of functions that the templates in `sql/functions.py` cannot describe."""
+    """Registers the handler of functions that need more than a macro in `sql/functions.sql`."""
 
     def register(handler: SpecialHandler) -> SpecialHandler:
         SPECIAL_HANDLERS.update(dict.fromkeys(names, handler))
@@ -40,7 +38,7 @@ def _call(writer: Writer, node: exp.Anonymous) -> str:
         raise InvalidQuery(f"Analytic function {name.lower()} cannot be called without an OVER clause")
     if name in SPECIAL_HANDLERS:
         return SPECIAL_HANDLERS[name](writer, name, node.expressions)
-    if name in SCALAR:
+    if name in SCALAR or name in VARIADIC:
         return _scalar(name, writer.write_all(node.expressions))
     raise NotImplementedConstruct(f"function {name}")
 
@@ -65,7 +63,7 @@ def _window_function(writer: Writer, node: exp.Anonymous, window: str, has_order
     if name in AGGREGATES:
         return _aggregate(writer, name, node.expressions, f" OVER {window}")
     if name not in WINDOW:
-        if name in SCALAR or name in SPECIAL_HANDLERS:
+        if name in {*SCALAR, *VARIADIC, *SPECIAL_HANDLERS}:
             raise InvalidQuery(f"Function {name} does not support an OVER clause")
         raise NotImplementedConstruct(f"function {name}")
     argument_counts, needs_order = WINDOW[name]
@@ -77,27 +75,19 @@ def _window_function(writer: Writer, node: exp.Anonymous, window: str, has_order
 
 
 def _scalar(name: str, arguments: list[str]) -> str:
-    templates = SCALAR[name]
-    if "*" in templates:
-        if not arguments:
-            raise invalid_call(name, 0, "1 or more")
-        return _variadic(templates["*"], arguments)
-    if len(arguments) not in templates:
-        raise invalid_call(name, len(arguments), " or ".join(map(str, templates)))
-    sql = _ARGUMENT.sub(lambda match: arguments[int(match[1])], templates[len(arguments)])
-    return f"({sql})" if sql.startswith("CASE") else sql
-
-
-def _variadic(template: str, arguments: list[str]) -> str:
-    """A call with any number of arguments. `template`: as `functions.py` describes it."""
-    if template == "||":
+    if name in SCALAR:
+        if len(arguments) not in SCALAR[name]:
+            raise invalid_call(name, len(arguments), " or ".join(map(str, sorted(SCALAR[name]))))
+        return f"bq_{name.lower()}({', '.join(arguments)})"
+    if not arguments:
+        raise invalid_call(name, 0, "1 or more")
+    if name in ("CONCAT", "ARRAY_CONCAT"):
         return f"({' || '.join(arguments)})"
-    listed = ", ".join(arguments)
-    if template.startswith("NULL_IF_ANY "):
-        any_null = " OR ".join(f"{argument} IS NULL" for argument in arguments)
-        called = template.removeprefix("NULL_IF_ANY ").replace("*", listed)
-        return f"CASE WHEN {any_null} THEN NULL ELSE {called} END"
-    return template.replace("*", listed)
+    called = f"{name.lower()}({', '.join(arguments)})"
+    if name == "COALESCE":
+        return called
+    any_null = " OR ".join(f"{argument} IS NULL" for argument in arguments)  # GREATEST of DuckDB leaves NULL out
+    return f"(CASE WHEN {any_null} THEN NULL ELSE {called} END)"
 
 
 @dataclass(frozen=True)
@@ -189,7 +179,7 @@ def _refuse_clauses(name: str, call: _AggregateCall, window: str) -> None:
 
 def _minimum(value: str, window: str) -> str:
     """NaN if there is any, as in BigQuery. For DuckDB, NaN is the greatest number."""
-    any_nan = f"bool_or({is_nan_sql(value)}){window}"
+    any_nan = f"bool_or(own_is_nan({value})){window}"
     return f"CASE WHEN {any_nan} THEN max({value}){window} ELSE min({value}){window} END"
 
 

@@ -39,12 +39,7 @@ def _sort_keys(writer: Writer, ordered: exp.Ordered, projections: Sequence[exp.E
     # DuckDB takes a name that stands alone for an alias, and one in an expression for a column of the tables.
     sorted_sql = value_sql if alias is None else quote_identifier(alias)
     null_key = f"({value_sql} IS NULL) {'DESC' if nulls_first else 'ASC'}"
-    return f"{null_key}, {is_nan_sql(value_sql)} {'ASC' if descending else 'DESC'}, {sorted_sql} {direction}"
-
-
-def is_nan_sql(value_sql: str) -> str:
-    """SQL of whether a value of any type is NaN: the greatest number in DuckDB, the lowest in BigQuery."""
-    return f"(typeof({value_sql}) IN ('DOUBLE', 'FLOAT') AND CAST({value_sql} AS VARCHAR) = 'nan')"
+    return f"{null_key}, own_is_nan({value_sql}) {'ASC' if descending else 'DESC'}, {sorted_sql} {direction}"
 
 
 def window_sql(writer: Writer, node: exp.Window) -> str:
