@@ -5,8 +5,9 @@ CREATE TABLE, which may read rows, is executed by `StatementRunner` (statement_r
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from typing import Any
 
 import pyarrow as pa
 
@@ -15,7 +16,7 @@ from devstack.bigquery.clock import HOUR_US
 from devstack.bigquery.jobs.script_state import ScriptState, SqlEvaluator
 from devstack.bigquery.jobs.statement_outcome import CommitInfoOf, Outcome
 from devstack.bigquery.jobs.table_alterations import alter_table, with_options, with_schema_spelling
-from devstack.bigquery.sql.ddl_options import TableOptions, evaluate_location, evaluate_options
+from devstack.bigquery.sql.ddl_options import evaluate_location, evaluate_options
 from devstack.bigquery.sql.field_types import TableField
 from devstack.bigquery.sql.statements import (
     AlterColumn,
@@ -25,7 +26,6 @@ from devstack.bigquery.sql.statements import (
     DropTable,
     UndropSchema,
 )
-from devstack.bigquery.sql.type_parser import fields_of_columns
 from devstack.bigquery.storage.arrow_schema import conform
 from devstack.bigquery.storage.catalog import Catalog
 from devstack.bigquery.storage.change_log import check_fresh_enough_to_clone, stale_source_error
@@ -166,7 +166,7 @@ def create_settings(
 ) -> TableSettings:
     """The settings of a new table. Declared columns take precedence over those of the statement's query."""
     settings = TableSettings(
-        schema=fields_of_columns(statement.columns) if statement.columns else query_columns,
+        schema=statement.columns or query_columns,
         partition_column=statement.partition_by,
         clustering=statement.cluster_by,
         primary_key=statement.primary_key,
@@ -204,7 +204,7 @@ def clone_change(
     current: TableVersion | None,
     source: TableId,
     source_version: TableVersion,
-    options: TableOptions,
+    options: Mapping[str, Any],
     clone_us: int,
     commit_us: int,
 ) -> Change:

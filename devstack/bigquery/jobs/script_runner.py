@@ -19,9 +19,8 @@ from devstack.bigquery.jobs.script_state import ScriptState
 from devstack.bigquery.jobs.spark_submit import SparkSubmit
 from devstack.bigquery.jobs.statement_outcome import CommitInfoOf, Outcome, script_statistics
 from devstack.bigquery.jobs.statement_runner import ExecutableStatement, ResultTable, StatementRunner
-from devstack.bigquery.sql.field_types import QueryValue
+from devstack.bigquery.sql.field_types import QueryValue, TableField
 from devstack.bigquery.sql.statements import Call, Declare, If, MutatingStatement, Query, Statement
-from devstack.bigquery.sql.type_parser import field_of_type
 from devstack.bigquery.storage.model import CommitInfo
 
 AnonymousTable = Callable[[JobRecord], ResultTable]
@@ -60,17 +59,13 @@ class ScriptRunner:
         for name in statement.names:
             if name.lower() in self.state.variables:
                 raise InvalidQuery(f"Variable '{name}' redeclaration: declare each one once")
-            if statement.type_name is None and statement.default is not None:
-                value = self._value(statement.default)
-            elif statement.type_name is not None:
-                value = self._typed(statement.type_name, statement.default)
-            else:
-                raise InvalidQuery(f"DECLARE {name} needs a type or a DEFAULT")
-            self.state.variables[name.lower()] = value
+            if statement.type is not None:
+                self.state.variables[name.lower()] = self._typed(statement.type, statement.default)
+            elif statement.default is not None:  # the parser refuses a DECLARE with neither
+                self.state.variables[name.lower()] = self._value(statement.default)
 
-    def _typed(self, type_name: str, expression: exp.Expression | None) -> QueryValue:
+    def _typed(self, column: TableField, expression: exp.Expression | None) -> QueryValue:
         """The value of the expression cast to the type; NULL without an expression."""
-        column = field_of_type(type_name)
         if expression is None:
             return QueryValue(column, None)
         result = self._value(expression)

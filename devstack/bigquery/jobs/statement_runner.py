@@ -23,7 +23,6 @@ from devstack.bigquery.jobs.statement_outcome import CommitInfoOf, Outcome
 from devstack.bigquery.sql import statements
 from devstack.bigquery.sql.field_types import TableField
 from devstack.bigquery.sql.statements import CreateTable, Insert, MutatingStatement
-from devstack.bigquery.sql.type_parser import fields_of_columns
 from devstack.bigquery.storage.model import Segment, TableId, TableSettings, TableVersion
 from devstack.bigquery.storage.partition_rows import check_destination_partition, split_rows
 from devstack.bigquery.storage.segment_store import SegmentBatch
@@ -181,7 +180,7 @@ class StatementRunner:
         elif statement.query is not None:
             scanned = self._scan_within_limit(statement.query, evaluator)
             if statement.columns:
-                columns = fields_of_columns(statement.columns)
+                columns = statement.columns
                 rows = evaluator.query_as(statement.query, columns)
             else:
                 columns, rows = evaluator.query(statement.query)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -13,11 +13,10 @@ from devstack.bigquery.bigquery_errors import InvalidQuery, NotFound, NotImpleme
 from devstack.bigquery.clock import DAY_MS, from_datetime
 from devstack.bigquery.jobs.script_state import SqlEvaluator
 from devstack.bigquery.jobs.statement_outcome import CommitInfoOf, Outcome
-from devstack.bigquery.sql.ddl_options import TableOptions, evaluate_options
+from devstack.bigquery.sql.ddl_options import evaluate_options
 from devstack.bigquery.sql.field_types import TableField
 from devstack.bigquery.sql.statements import AlterColumn, AlterTableSetOptions
 from devstack.bigquery.sql.type_parameters import is_less_restrictive
-from devstack.bigquery.sql.type_parser import field_of_column
 from devstack.bigquery.storage.arrow_schema import conform
 from devstack.bigquery.storage.model import Segment, TableId, TableSettings, TableVersion
 from devstack.bigquery.storage.segment_store import SegmentBatch, SegmentStore
@@ -68,11 +67,10 @@ def with_schema_spelling(settings: TableSettings) -> TableSettings:
     )
 
 
-def with_options(settings: TableSettings, options: TableOptions) -> TableSettings:
+def with_options(settings: TableSettings, options: Mapping[str, Any]) -> TableSettings:
     """The settings after OPTIONS(…). An option that is not written stays as it is; NULL removes an option."""
     changes: dict[str, Any] = {}
-    for name in options.named:
-        value = getattr(options, name)
+    for name, value in options.items():
         if name == "labels":
             changes["labels"] = dict(value or ())
         elif name == "partition_expiration_days":
@@ -100,7 +98,7 @@ def _with_column(table: TableId, statement: AlterColumn, settings: TableSettings
             )
         changed = replace(column, mode="NULLABLE")
     else:
-        new_type = field_of_column(statement.new_type)
+        new_type = statement.new_type
         if not _can_become(column, new_type):
             raise InvalidQuery(
                 f"ALTER TABLE ALTER COLUMN SET DATA TYPE requires that the existing column type "

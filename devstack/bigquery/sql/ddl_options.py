@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
@@ -21,24 +20,6 @@ _LABEL_KEY = re.compile(r"[a-z\u00df-\uffff][\w\-]{0,62}\Z")
 _LABEL_VALUE = re.compile(r"[\w\-]{0,63}\Z")
 
 Evaluate = Callable[[exp.Expression], Any]
-
-
-@dataclass(frozen=True)
-class TableOptions:
-    """Values of a table's options.
-
-    `named`: the names of the options that the statement has. If the value of one of these is None, it was set to NULL.
-    """
-
-    named: frozenset[str] = frozenset()
-    partition_expiration_days: float | None = None
-    require_partition_filter: bool | None = None
-    expiration_timestamp: datetime | None = None
-    kms_key_name: str | None = None
-    friendly_name: str | None = None
-    description: str | None = None
-    labels: tuple[tuple[str, str], ...] | None = None
-    max_staleness: str | None = None  # as BigQuery prints an INTERVAL
 
 
 def parse_options(cursor: TokenCursor, kind: str) -> Options:
@@ -65,12 +46,12 @@ def parse_options(cursor: TokenCursor, kind: str) -> Options:
     return tuple(options)
 
 
-def evaluate_options(options: Options, evaluate: Evaluate) -> TableOptions:
-    """A table's options. `evaluate` returns the Python value of an expression.
+def evaluate_options(options: Options, evaluate: Evaluate) -> dict[str, Any]:
+    """The values of a table's options by name, None for NULL. `evaluate` returns the Python value of an expression.
 
     Raises InvalidQuery for a wrong value, NotImplementedConstruct for an unsupported form of INTERVAL.
     """
-    return TableOptions(frozenset(name for name, _ in options), **_values(options, evaluate, TABLE_OPTIONS))
+    return _values(options, evaluate, TABLE_OPTIONS)
 
 
 def evaluate_location(options: Options, evaluate: Evaluate) -> str | None:

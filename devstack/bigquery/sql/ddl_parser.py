@@ -90,7 +90,7 @@ def _create_view(cursor: TokenCursor, replace: bool) -> CreateTable:
 def _check_layout(table: CreateTable) -> None:
     if table.columns is None:
         return
-    types = {column.name.lower(): (column.type_name, column.mode) for column in table.columns}
+    types = {column.name.lower(): (column.type, column.mode) for column in table.columns}
     for column in (*((table.partition_by,) if table.partition_by else ()), *table.cluster_by):
         if column.lower() not in types:
             raise InvalidQuery(f"Unrecognized name: {column}")
@@ -282,7 +282,7 @@ def _parameter(cursor: TokenCursor) -> ProcedureParameter:
         if cursor.at(mode) and cursor.word(1) not in (",", ")"):
             raise NotImplementedConstruct(f"procedure argument mode {mode}")
     cursor.accept("IN")
-    return ProcedureParameter(cursor.identifier(), parse_type_without_parameters(cursor, "an argument"))
+    return ProcedureParameter(cursor.identifier(), parse_type_without_parameters(cursor, "an argument").sql_type())
 
 
 _OBJECTS_OTHER_THAN_TABLES: dict[tuple[str, ...], Callable[[TokenCursor, bool], Statement]] = {

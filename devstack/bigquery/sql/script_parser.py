@@ -127,11 +127,11 @@ def _declare(cursor: TokenCursor) -> Declare:
     cursor.expect("DECLARE")
     names = cursor.comma_separated(cursor.identifier)
     has_type = not cursor.at("DEFAULT") and not cursor.at(";") and not cursor.at_end()
-    type_name = parse_type_without_parameters(cursor, "a variable") if has_type else None
+    kind = parse_type_without_parameters(cursor, "a variable") if has_type else None
     default = parse_expression(cursor) if cursor.accept("DEFAULT") else None
-    if type_name is None and default is None:
+    if kind is None and default is None:
         raise cursor.unexpected("Expected a type or keyword DEFAULT")
-    return Declare(tuple(names), type_name, default)
+    return Declare(tuple(names), kind, default)
 
 
 def _if(cursor: TokenCursor) -> If:

@@ -10,6 +10,8 @@ from dataclasses import dataclass, field
 
 from sqlglot import exp
 
+from devstack.bigquery.sql.field_types import TableField
+
 
 @dataclass(frozen=True)
 class TableName:
@@ -20,28 +22,13 @@ class TableName:
     project: str | None = None
 
 
-@dataclass(frozen=True)
-class ColumnSpec:
-    """A column of a CREATE TABLE, a field of a STRUCT, or a type alone, whose `name` may be "".
-
-    `type_name` is INT64, STRING, … or STRUCT; only STRUCT has `fields`. An ARRAY has the mode REPEATED.
-    """
-
-    name: str
-    type_name: str
-    mode: str = "NULLABLE"  # NULLABLE, REQUIRED or REPEATED
-    fields: tuple[ColumnSpec, ...] = ()
-    description: str | None = None
-    parameters: tuple[int, ...] = ()  # of STRING(L), BYTES(L), NUMERIC(P, S)
-
-
 Options = tuple[tuple[str, exp.Expression], ...]  # OPTIONS(name = expression, …) in the order of the text
 
 
 @dataclass(frozen=True)
 class Declare:
     names: tuple[str, ...]
-    type_name: str | None  # as SQL text; None: the type of the default
+    type: TableField | None  # a field without a name; None: the type of the default
     default: exp.Expression | None
 
 
@@ -65,7 +52,7 @@ class CreateTable:
     """
 
     name: TableName
-    columns: tuple[ColumnSpec, ...] | None  # None without a column list
+    columns: tuple[TableField, ...] | None  # None without a column list
     replace: bool = False
     if_not_exists: bool = False
     partition_by: str | None = None  # a DATE column, the only supported partitioning
@@ -101,7 +88,7 @@ class AlterColumn:
 
     name: TableName
     column: str
-    new_type: ColumnSpec | None
+    new_type: TableField | None
     if_exists: bool = False
     if_column_exists: bool = False
 

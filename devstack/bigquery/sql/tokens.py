@@ -32,12 +32,7 @@ RESERVED = frozenset(
 )
 _OPENING = {TokenType.L_PAREN: ")", TokenType.L_BRACKET: "]", TokenType.L_BRACE: "}"}
 _CLOSING = {TokenType.R_PAREN, TokenType.R_BRACKET, TokenType.R_BRACE}
-_LITERALS = {
-    TokenType.STRING: "string literal",
-    TokenType.RAW_STRING: "string literal",
-    TokenType.BYTE_STRING: "bytes literal",
-    TokenType.NUMBER: "number literal",
-}
+_LITERALS = {TokenType.STRING, TokenType.RAW_STRING, TokenType.BYTE_STRING, TokenType.NUMBER}
 Item = TypeVar("Item")
 
 
@@ -69,17 +64,6 @@ def line_and_column(text: str, offset: int) -> tuple[int, int]:
 
 def syntax_error(text: str, token: Token, problem: str) -> InvalidQuery:
     return InvalidQuery(f"Syntax error: {problem}", *line_and_column(text, token.start))
-
-
-def describe(token: Token, text: str) -> str:
-    """A token as BigQuery's error messages name it."""
-    if token.token_type in _LITERALS:
-        return f"{_LITERALS[token.token_type]} {text[token.start : token.end + 1]}"
-    if token.token_type is TokenType.IDENTIFIER:
-        return f"identifier `{token.text}`"
-    if token.token_type is TokenType.VAR:
-        return f'identifier "{token.text}"'
-    return f"keyword {token.text.upper()}" if token.text.isalpha() else f'"{token.text}"'
 
 
 def _words(token: Token) -> list[str]:
@@ -195,7 +179,7 @@ class TokenCursor:
         if token is None:
             actual, offset = "end of script", len(self.text)
         else:
-            actual, offset = describe(token, self.text), token.start
+            actual, offset = f'"{self.text[token.start : token.end + 1]}"', token.start
         problem = f"{expectation} but got {actual}" if expectation else f"Unexpected {actual}"
         return InvalidQuery(f"Syntax error: {problem}", *line_and_column(self.text, offset))
 
