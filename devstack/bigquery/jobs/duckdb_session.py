@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 
 from devstack.bigquery.bigquery_errors import InvalidQuery, StandInError, StoppedJob
 from devstack.bigquery.clock import DAY_MS
-from devstack.bigquery.sql import farm_fingerprint, json_text
+from devstack.bigquery.sql import farm_fingerprint
 from devstack.bigquery.sql.field_types import TableField, field_from_duckdb
 from devstack.bigquery.sql.functions import MACROS
 from devstack.bigquery.sql.transpile import translate_duckdb_error
@@ -38,7 +38,6 @@ def _open() -> duckdb.DuckDBPyConnection:
     # The setting TimeZone exists only once this extension is loaded, which the package duckdb contains.
     connection.execute("LOAD icu")
     farm_fingerprint.register(connection)
-    json_text.register(connection)
     connection.execute(MACROS)
     return connection
 

@@ -155,11 +155,12 @@ CREATE MACRO own_format_e(element, x) AS
     CASE WHEN typeof(x) <> 'DOUBLE' THEN own_refuse('FORMAT ' || element || ' of other types than FLOAT64')
     ELSE own_scientific(element, TRY_CAST(CAST(x AS VARCHAR) AS DOUBLE)) END;
 
--- JSON differs for these types, and for long integers, which BigQuery quotes.
+-- DuckDB's JSON is BigQuery's, except that of these types and of long integers, which BigQuery quotes.
 CREATE MACRO own_json(x, json) AS
     CASE WHEN regexp_matches(typeof(x), 'DOUBLE|FLOAT|DECIMAL|TIMESTAMP|BLOB|TIME|HUGEINT')
     OR regexp_matches(json, '[0-9]{16,}')
-    THEN _bigquery_json(json, typeof(x)) ELSE coalesce(json, 'null') END;
+    THEN own_refuse('TO_JSON_STRING of other values than STRING, BOOL, DATE and INT64 of 15 digits')
+    ELSE coalesce(json, 'null') END;
 CREATE MACRO bq_to_json_string
     (x) AS own_json(x, CAST(to_json(x) AS VARCHAR)),
     (x, pretty) AS own_refuse('TO_JSON_STRING with pretty printing');

@@ -13,13 +13,8 @@ from devstack.bigquery.bigquery_errors import InvalidQuery, NotImplementedConstr
 from devstack.bigquery.sql.dialect import STAND_IN
 
 # SQLGlot's tokenizer also accepts these tokens of other dialects.
-_TOKENS_OF_OTHER_DIALECTS = {
-    TokenType.DCOLON: "::",
-    TokenType.ARROW: "->",
-    TokenType.DARROW: "->>",
-    TokenType.LR_ARROW: "<->",
-    TokenType.HINT: "/*+",
-}
+_FOREIGN_TOKENS = (TokenType.DCOLON, TokenType.ARROW, TokenType.DARROW, TokenType.LR_ARROW, TokenType.HINT)
+# GoogleSQL's reserved words, which cannot be names without backticks.
 RESERVED = frozenset(
     """
     ALL AND ANY ARRAY AS ASC ASSERT_ROWS_MODIFIED AT BETWEEN BY CASE CAST COLLATE CONTAINS CREATE CROSS CUBE CURRENT
@@ -49,10 +44,8 @@ def tokenize(text: str) -> list[Token]:
     for token in tokens:
         if token.token_type is TokenType.PIPE_GT:
             raise NotImplementedConstruct("pipe syntax |>")
-        if token.token_type in _TOKENS_OF_OTHER_DIALECTS:
-            raise syntax_error(text, token, f'Unexpected "{_TOKENS_OF_OTHER_DIALECTS[token.token_type]}"')
-        if text[token.start : token.start + 2] == "==":
-            raise syntax_error(text, token, 'Unexpected "=="')
+        if token.token_type in _FOREIGN_TOKENS or text[token.start : token.start + 2] == "==":
+            raise syntax_error(text, token, f'Unexpected "{token.text}"')
     return tokens
 
 
