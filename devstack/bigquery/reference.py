@@ -24,14 +24,14 @@ from devstack.bigquery.jobs.job_configuration import (
 from devstack.bigquery.jobs.object_store import MAXIMUM_URIS
 from devstack.bigquery.rest.supported_methods import ONLY_VALUES
 from devstack.bigquery.sql import statements
-from devstack.bigquery.sql.ddl_options import PROCEDURE_OPTIONS, SCHEMA_OPTIONS, TABLE_OPTIONS
+from devstack.bigquery.sql.ddl_options import PROCEDURE_OPTIONS, TABLE_OPTIONS
 from devstack.bigquery.sql.table_names import REGIONAL_VIEWS
 from devstack.bigquery.storage.table_rules import MAXIMUM_CLONES
 
 STATEMENTS: dict[type, str] = {
     statements.Query: "`SELECT`, `WITH … SELECT`, set operations, `QUALIFY`, windows, `FOR SYSTEM_TIME AS OF`",
     statements.Insert: "`INSERT [INTO] table [(columns)] VALUES … | query`",
-    statements.Update: "`UPDATE … SET … [FROM …] WHERE …`",
+    statements.Update: "`UPDATE … SET … WHERE …`",
     statements.Delete: "`DELETE [FROM] … WHERE …`",
     statements.Merge: "`MERGE [INTO] … USING table | (query) ON … "
     "WHEN [NOT] MATCHED [BY TARGET | BY SOURCE] [AND …] THEN …`",
@@ -41,22 +41,16 @@ STATEMENTS: dict[type, str] = {
     "`CREATE [OR REPLACE] VIEW [IF NOT EXISTS] … [OPTIONS] AS query` (read by SELECT statements only)",
     statements.CreateClone: "`CREATE [OR REPLACE] TABLE … CLONE … [FOR SYSTEM_TIME AS OF …] [OPTIONS]`",
     statements.AlterTableSetOptions: "`ALTER TABLE [IF EXISTS] … SET OPTIONS`",
-    statements.AlterTablePrimaryKey: "`ALTER TABLE [IF EXISTS] … ADD PRIMARY KEY (…) NOT ENFORCED`, "
-    "`… DROP PRIMARY KEY [IF EXISTS]`",
     statements.AlterColumn: "`ALTER TABLE [IF EXISTS] … ALTER COLUMN [IF EXISTS] … SET DATA TYPE … | DROP NOT NULL`",
     statements.DropTable: "`DROP TABLE [IF EXISTS]`",
-    statements.CreateRowPolicy: "`CREATE [OR REPLACE] ROW ACCESS POLICY [IF NOT EXISTS] … ON … "
-    "[GRANT TO (…)] FILTER USING (…)`",
-    statements.DropRowPolicy: "`DROP ROW ACCESS POLICY [IF EXISTS] … ON …`, `DROP ALL ROW ACCESS POLICIES ON …`",
-    statements.CreateSchema: "`CREATE SCHEMA [IF NOT EXISTS] … [OPTIONS]`",
-    statements.DropSchema: "`DROP SCHEMA [IF EXISTS] … [CASCADE]`",
-    statements.UndropSchema: "`UNDROP SCHEMA [IF NOT EXISTS] … [OPTIONS (location = …)]`",
+    statements.CreateRowPolicy: "`CREATE ROW ACCESS POLICY … ON … [GRANT TO (…)] FILTER USING (…)`",
+    statements.DropRowPolicies: "`DROP ALL ROW ACCESS POLICIES ON …`",
+    statements.UndropSchema: "`UNDROP SCHEMA … [OPTIONS (location = …)]`",
     statements.CreateProcedure: "`CREATE [OR REPLACE] PROCEDURE [IF NOT EXISTS] …(…) WITH CONNECTION … "
     "OPTIONS (engine = 'SPARK', …) LANGUAGE PYTHON [AS code]`",
     statements.DropProcedure: "`DROP PROCEDURE [IF EXISTS]`",
     statements.Call: "`CALL` of such a procedure",
     statements.Declare: "`DECLARE`",
-    statements.SetVariable: "`SET`",
     statements.If: "`IF … ELSEIF … ELSE … END IF`",
     statements.Assert: "`ASSERT … [AS …]`",
 }
@@ -82,8 +76,7 @@ def render() -> str:
         "\n## Statements\n",
         *(f"- {text}" for text in STATEMENTS.values()),
         "",
-        f"Table options: {_codes(TABLE_OPTIONS)}. Dataset options: {_codes(SCHEMA_OPTIONS)}. "
-        f"Procedure options: {_codes(PROCEDURE_OPTIONS)}.",
+        f"Table options: {_codes(TABLE_OPTIONS)}. Procedure options: {_codes(PROCEDURE_OPTIONS)}.",
         "\n## INFORMATION_SCHEMA\n",
         f"Of a dataset: {_codes(VIEWS)}. Of a region: {_codes(REGIONAL_VIEWS)}.",
         "\n## Limits\n",

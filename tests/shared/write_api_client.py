@@ -13,7 +13,7 @@ import requests
 from google.cloud import bigquery
 from google.cloud.bigquery_storage_v1 import BigQueryWriteClient, types
 from google.cloud.bigquery_storage_v1.services.big_query_write.transports import BigQueryWriteGrpcTransport
-from google.protobuf import descriptor_pb2, descriptor_pool, message_factory, timestamp_pb2, wrappers_pb2
+from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
 from google.protobuf.message import Message
 
 from tests.shared.stand_in_client import PROJECT
@@ -40,14 +40,10 @@ def write_client(stand_in: str) -> Iterator[BigQueryWriteClient]:
 def message_class(fields: Mapping[str, Any], name: str = "Row") -> type[Message]:
     """The class of a proto2 message. `fields`: the type of each field, by the field's name.
 
-    A type is one of protocol buffers (`int64`, `repeated string`), the full name of a message of google.protobuf, or,
-    for a nested message, a mapping like `fields`.
+    A type is one of protocol buffers (`int64`, `repeated string`) or, for a nested message, a mapping like `fields`.
     """
     file = descriptor_pb2.FileDescriptorProto(name="row.proto", syntax="proto2")
     pool = descriptor_pool.DescriptorPool()
-    for dependency in (timestamp_pb2.DESCRIPTOR, wrappers_pb2.DESCRIPTOR):
-        pool.AddSerializedFile(dependency.serialized_pb)
-        file.dependency.append(dependency.name)
     _add_fields(file.message_type.add(name=name), fields, f".{name}")
     pool.AddSerializedFile(file.SerializeToString())
     return message_factory.GetMessageClass(pool.FindMessageTypeByName(name))
@@ -62,11 +58,7 @@ def _add_fields(message: descriptor_pb2.DescriptorProto, fields: Mapping[str, An
             continue
         if kind.startswith(REPEATED):
             field.label = descriptor_pb2.FieldDescriptorProto.LABEL_REPEATED
-        kind = kind.removeprefix(REPEATED)
-        if "." in kind:
-            field.type, field.type_name = _TYPES["message"], f".{kind}"
-        else:
-            field.type = _TYPES[kind]
+        field.type = _TYPES[kind.removeprefix(REPEATED)]
 
 
 def table_path(table: str) -> str:

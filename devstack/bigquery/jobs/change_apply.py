@@ -16,8 +16,8 @@ from devstack.bigquery.jobs.change_merge import merge_changes
 from devstack.bigquery.jobs.dml_commit import ConcurrentUpdate, dml_change
 from devstack.bigquery.jobs.duckdb_session import DuckDbSession
 from devstack.bigquery.jobs.job_configuration import table_id_from_api
-from devstack.bigquery.jobs.job_record import DONE, JobRecord
 from devstack.bigquery.jobs.job_runner import JobContext, JobRunner
+from devstack.bigquery.jobs.job_store import DONE, JobRecord
 from devstack.bigquery.jobs.scanned_bytes import ScannedBytes, bytes_with_changes
 from devstack.bigquery.jobs.statement_outcome import Outcome
 from devstack.bigquery.storage.catalog import Catalog

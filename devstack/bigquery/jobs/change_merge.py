@@ -13,9 +13,14 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from devstack.bigquery.clock import DAY_US
-from devstack.bigquery.jobs.dml_commit import PartitionWrites, affected_segments, dml_change, write_partitions
+from devstack.bigquery.jobs.dml_commit import (
+    PartitionWrites,
+    RowChanges,
+    affected_segments,
+    dml_change,
+    write_partitions,
+)
 from devstack.bigquery.jobs.duckdb_session import DuckDbSession
-from devstack.bigquery.jobs.row_changes import RowChanges
 from devstack.bigquery.sql.field_types import TableField, quote_identifier
 from devstack.bigquery.storage.arrow_schema import conform
 from devstack.bigquery.storage.catalog import Catalog

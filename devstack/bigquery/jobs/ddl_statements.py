@@ -1,43 +1,36 @@
-"""Executes DDL: clones, alters and drops tables, and creates, drops and undrops datasets.
+"""Executes DDL: clones, alters and drops tables, and restores deleted datasets.
 
 CREATE TABLE, which may read rows, is executed by `StatementRunner` (statement_runner.py) with the rules of this module.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from typing import Any
 
 import pyarrow as pa
 
-from devstack.bigquery.bigquery_errors import Duplicate, Invalid, InvalidQuery
-from devstack.bigquery.clock import DAY_MS
-from devstack.bigquery.jobs.null_elements import refuse_null_elements
+from devstack.bigquery.bigquery_errors import Duplicate, Invalid, InvalidQuery, NotFound, NotImplementedConstruct
+from devstack.bigquery.clock import HOUR_US
 from devstack.bigquery.jobs.script_state import ScriptState, SqlEvaluator
 from devstack.bigquery.jobs.statement_outcome import CommitInfoOf, Outcome
 from devstack.bigquery.jobs.table_alterations import alter_table, with_options, with_schema_spelling
-from devstack.bigquery.jobs.table_reader import check_location
-from devstack.bigquery.sql.ddl_options import TableOptions, evaluate_options, evaluate_schema_options
+from devstack.bigquery.sql.ddl_options import evaluate_location, evaluate_options
 from devstack.bigquery.sql.field_types import TableField
 from devstack.bigquery.sql.statements import (
     AlterColumn,
-    AlterTablePrimaryKey,
     AlterTableSetOptions,
     CreateClone,
-    CreateSchema,
     CreateTable,
-    DropSchema,
     DropTable,
     UndropSchema,
 )
-from devstack.bigquery.sql.type_parser import fields_of_columns
 from devstack.bigquery.storage.arrow_schema import conform
 from devstack.bigquery.storage.catalog import Catalog
 from devstack.bigquery.storage.change_log import check_fresh_enough_to_clone, stale_source_error
-from devstack.bigquery.storage.deleted_datasets import restore_dataset
 from devstack.bigquery.storage.model import (
     CloneDefinition,
-    Dataset,
     DatasetId,
     Partition,
     TableId,
@@ -48,16 +41,7 @@ from devstack.bigquery.storage.protection import check_all_rows, check_columns
 from devstack.bigquery.storage.table_change import Change
 from devstack.bigquery.storage.table_rules import check_clone, check_replacement, check_settings
 
-DdlStatement = (
-    AlterColumn
-    | AlterTableSetOptions
-    | AlterTablePrimaryKey
-    | CreateClone
-    | CreateSchema
-    | DropSchema
-    | DropTable
-    | UndropSchema
-)
+DdlStatement = AlterColumn | AlterTableSetOptions | CreateClone | DropTable | UndropSchema
 
 
 def run_ddl(
@@ -66,14 +50,10 @@ def run_ddl(
     match statement:
         case CreateClone():
             return _clone(statement, evaluator, commit_info_of, check_cancelled)
-        case AlterColumn() | AlterTableSetOptions() | AlterTablePrimaryKey():
+        case AlterColumn() | AlterTableSetOptions():
             return alter_table(statement, evaluator, commit_info_of)
         case DropTable():
             return _drop(statement, evaluator.state, commit_info_of)
-        case CreateSchema():
-            return _create_schema(statement, evaluator)
-        case DropSchema():
-            return _drop_schema(statement, evaluator.state)
         case UndropSchema():
             return _undrop_schema(statement, evaluator)
 
@@ -144,55 +124,13 @@ def _drop(statement: DropTable, state: ScriptState, commit_info_of: CommitInfoOf
     return outcome
 
 
-def _create_schema(statement: CreateSchema, evaluator: SqlEvaluator) -> Outcome:
-    datasets, location = evaluator.state.catalog.datasets, evaluator.state.defaults.location
-    dataset_id = DatasetId(evaluator.state.defaults.project, statement.name)
-    options = evaluate_schema_options(statement.options, evaluator.python_value)
-    if options.location is not None and options.location.lower() != location.lower():
-        raise InvalidQuery(
-            f"CREATE SCHEMA {dataset_id} has location [{options.location}], but the job runs in [{location}]: "
-            "run the job there"
-        )
-    if statement.if_not_exists and datasets.find(dataset_id) is not None:
-        return Outcome("CREATE_SCHEMA", ddl_operation="SKIP")
-    datasets.create(
-        Dataset(
-            dataset_id,
-            location,
-            created_us=0,  # `create` sets the times
-            modified_us=0,
-            labels=dict(options.labels or ()),
-            description=options.description,
-            friendly_name=options.friendly_name,
-            default_table_expiration_ms=_milliseconds(options.default_table_expiration_days),
-            default_partition_expiration_ms=_milliseconds(options.default_partition_expiration_days),
-        )
-    )
-    return Outcome("CREATE_SCHEMA", ddl_operation="CREATE")
-
-
-def _milliseconds(days: float | None) -> int | None:
-    return None if days is None else round(days * DAY_MS)
-
-
-def _drop_schema(statement: DropSchema, state: ScriptState) -> Outcome:
-    dataset = DatasetId(state.defaults.project, statement.name)
-    if statement.if_exists and state.catalog.datasets.find(dataset) is None:
-        return Outcome("DROP_SCHEMA", ddl_operation="SKIP")
-    check_location(state.catalog, dataset, state.defaults.location)
-    state.catalog.drop_dataset(dataset, statement.cascade)
-    return Outcome("DROP_SCHEMA", ddl_operation="DROP")
-
-
 def _undrop_schema(statement: UndropSchema, evaluator: SqlEvaluator) -> Outcome:
     """Restore a dataset in the location that the statement's options name, by default in that of the job."""
     catalog, dataset = evaluator.state.catalog, DatasetId(evaluator.state.defaults.project, statement.name)
     if catalog.datasets.find(dataset) is not None:
-        if statement.if_not_exists:
-            return Outcome("UNDROP_SCHEMA", ddl_operation="SKIP")
         raise Duplicate(f"Already Exists: Dataset {dataset}")
-    options = evaluate_schema_options(statement.options, evaluator.python_value)
-    restore_dataset(catalog, dataset, options.location or evaluator.state.defaults.location)
+    location = evaluate_location(statement.options, evaluator.python_value)
+    restore_dataset(catalog, dataset, location or evaluator.state.defaults.location)
     return Outcome("UNDROP_SCHEMA", ddl_operation="CREATE")
 
 
@@ -228,7 +166,7 @@ def create_settings(
 ) -> TableSettings:
     """The settings of a new table. Declared columns take precedence over those of the statement's query."""
     settings = TableSettings(
-        schema=fields_of_columns(statement.columns) if statement.columns else query_columns,
+        schema=statement.columns or query_columns,
         partition_column=statement.partition_by,
         clustering=statement.cluster_by,
         primary_key=statement.primary_key,
@@ -266,7 +204,7 @@ def clone_change(
     current: TableVersion | None,
     source: TableId,
     source_version: TableVersion,
-    options: TableOptions,
+    options: Mapping[str, Any],
     clone_us: int,
     commit_us: int,
 ) -> Change:
@@ -293,3 +231,40 @@ def clone_change(
     partitions = {key: Partition(old.segments, commit_us) for key, old in source_version.partitions.items()}
     clone = CloneDefinition(source, clone_us)
     return Change("clone", settings, partitions, clone, recreates=True, modified_partitions=len(partitions))
+
+
+def restore_dataset(catalog: Catalog, dataset_id: DatasetId, location: str) -> None:
+    """Restores the dataset with the tables that it had when it was deleted.
+
+    Raises NotFound if no such dataset was deleted in this location within its time travel window, and
+    NotImplementedConstruct if it had procedures.
+    """
+    deleted = catalog.datasets.find_deleted(dataset_id)
+    if deleted is None or deleted.deleted_us is None or deleted.location.lower() != location.lower():
+        raise NotFound(f"Not found: no deleted dataset {dataset_id} in location {location}")
+    if catalog.clock.now_us() - deleted.deleted_us > deleted.max_time_travel_hours * HOUR_US:
+        raise NotFound(f"Not found: dataset {dataset_id} was deleted before its time travel window")
+    if deleted.deleted_with_routines:
+        raise NotImplementedConstruct("UNDROP SCHEMA of a dataset that had procedures")
+    # The tables are restored first: nobody sees them before their dataset exists. If this process is killed in between,
+    # the next start of the stand-in drops the tables again.
+    for table_id, _ in catalog.histories():
+        if table_id.dataset_id == dataset_id:
+            catalog.undrop(table_id, deleted.deleted_us)
+    catalog.datasets.restore(deleted)
+
+
+def refuse_null_elements(columns: Sequence[TableField], rows: pa.Table) -> None:
+    """Raises InvalidQuery for a NULL element in an array of the rows, in nested arrays too."""
+    for column, values in zip(columns, rows.columns, strict=True):
+        for chunk in values.chunks:
+            _check(column, chunk)
+
+
+def _check(column: TableField, values: pa.Array) -> None:
+    if column.mode == "REPEATED":
+        values = values.flatten()
+        if values.null_count:
+            raise InvalidQuery(f"Array cannot have a null element; error in writing field {column.name}")
+    for number, child in enumerate(column.fields):
+        _check(child, values.field(number))

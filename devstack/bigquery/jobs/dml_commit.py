@@ -15,7 +15,6 @@ import pyarrow as pa
 
 from devstack.bigquery.bigquery_errors import Invalid, InvalidQuery
 from devstack.bigquery.jobs.duckdb_session import DuckDbSession
-from devstack.bigquery.jobs.row_changes import RowChanges
 from devstack.bigquery.sql.field_types import quote_identifier
 from devstack.bigquery.storage.arrow_schema import conform
 from devstack.bigquery.storage.catalog import Catalog
@@ -38,6 +37,20 @@ class ConcurrentUpdate(InvalidQuery):
 
     def __init__(self, table: TableId) -> None:
         super().__init__(f"Could not serialize access to table {table} due to concurrent update")
+
+
+@dataclass(frozen=True)
+class RowChanges:
+    """What a DML statement, or a merge of streamed changes (change_merge.py), changes in a table.
+
+    `removed`: the name of a temporary table with the ids of the deleted rows and of the old versions of updated rows.
+    `new_rows`: the inserted rows and the new versions of updated rows. `counts`: the API's `dmlStats`, by kind of
+    change; empty for a merge of streamed changes.
+    """
+
+    removed: str
+    new_rows: pa.Table
+    counts: dict[str, int]
 
 
 @dataclass(frozen=True)

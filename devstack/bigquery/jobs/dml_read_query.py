@@ -35,10 +35,7 @@ def read_query_of(statement: MutatingStatement) -> exp.Select:
             return exp.Select(expressions=[exp.Literal.number(1)]).from_(target).where(statement.where.copy())
         case Update():
             values = [item.value.copy() for item in statement.assignments]
-            select = exp.Select(expressions=values).from_(target)
-            for join in _joins(statement.source):
-                select.append("joins", join)
-            return select.where(statement.where.copy())
+            return exp.Select(expressions=values).from_(target).where(statement.where.copy())
         case Merge():
             return _merge_read_query(statement, target)
 
@@ -71,6 +68,21 @@ def expressions_of(clause: MergeClause) -> Iterator[exp.Expression]:
         yield from clause.action.values or ()
 
 
+def target_filters(statement: Merge) -> list[exp.Expr]:
+    """The conditions in ON that keep a row of the target as it is; none if rows without a match may change."""
+    return _filters(statement, statement.alias, NOT_MATCHED_BY_SOURCE)
+
+
+def _source_filters(statement: Merge) -> list[exp.Expr]:
+    return _filters(statement, source_alias(statement), NOT_MATCHED_BY_TARGET)
+
+
+def _filters(statement: Merge, alias: str, kind_without_match: str) -> list[exp.Expr]:
+    if any(clause.kind == kind_without_match for clause in statement.clauses):
+        return []
+    return [part for part in conjuncts(statement.condition) if _refers_only_to(part, alias)]
+
+
 def _merge_read_query(statement: Merge, target: exp.Table) -> exp.Select:
     source = statement.source.args["from_"].this.copy()
     alias = source_alias(statement)
@@ -79,24 +91,11 @@ def _merge_read_query(statement: Merge, target: exp.Table) -> exp.Select:
     values: list[exp.Expr] = [value.copy() for clause in statement.clauses for value in expressions_of(clause)]
     if any(isinstance(c.action, MergeInsert) and c.action.values is None for c in statement.clauses):
         values.append(exp.Column(this=exp.Star(), table=exp.to_identifier(alias, quoted=True)))
-    kinds = {clause.kind for clause in statement.clauses}
-    filters: list[exp.Expr] = []
-    for part in conjuncts(statement.condition):
-        only_of_target = NOT_MATCHED_BY_SOURCE not in kinds and _refers_only_to(part, statement.alias)
-        only_of_source = NOT_MATCHED_BY_TARGET not in kinds and _refers_only_to(part, alias)
-        if only_of_target or only_of_source:
-            filters.append(part.copy())
-        else:
-            values.append(part.copy())
+    filters = [part.copy() for part in (*target_filters(statement), *_source_filters(statement))]
+    values += [part.copy() for part in conjuncts(statement.condition) if part not in filters]
     select = exp.Select(expressions=values or [exp.Literal.number(1)]).from_(target)
     select.append("joins", exp.Join(this=source, kind="CROSS"))
     return select.where(*filters) if filters else select
-
-
-def _joins(source: exp.Select | None) -> Iterator[exp.Join]:
-    if source is not None:
-        yield exp.Join(this=source.args["from_"].this.copy(), kind="CROSS")
-        yield from (join.copy() for join in source.args.get("joins") or [])
 
 
 def _refers_only_to(condition: exp.Expr, alias: str) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from devstack.bigquery.bigquery_errors import StandInError
-from devstack.bigquery.jobs.job_record import JobRecord
+from devstack.bigquery.jobs.job_store import JobRecord
 from devstack.bigquery.jobs.name_defaults import NameDefaults
 from devstack.bigquery.sql.script_parser import parse_shared_script
 from devstack.bigquery.sql.statements import Insert, MutatingStatement

@@ -63,14 +63,11 @@ def dry_run_statistics(script: Script, state: ScriptState) -> dict[str, Any]:
 
 _OTHER_TYPES = {
     statements.AlterTableSetOptions: "ALTER_TABLE",
-    statements.AlterTablePrimaryKey: "ALTER_TABLE",
     statements.AlterColumn: "ALTER_TABLE",
     statements.DropTable: "DROP_TABLE",
     statements.DropProcedure: "DROP_PROCEDURE",
     statements.CreateRowPolicy: "CREATE_ROW_ACCESS_POLICY",
-    statements.DropRowPolicy: "DROP_ROW_ACCESS_POLICY",
-    statements.CreateSchema: "CREATE_SCHEMA",
-    statements.DropSchema: "DROP_SCHEMA",
+    statements.DropRowPolicies: "DROP_ROW_ACCESS_POLICY",
     statements.UndropSchema: "UNDROP_SCHEMA",
 }
 

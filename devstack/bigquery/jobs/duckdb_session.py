@@ -11,13 +11,15 @@ import pyarrow.compute as pc
 
 from devstack.bigquery.bigquery_errors import InvalidQuery, StandInError, StoppedJob
 from devstack.bigquery.clock import DAY_MS
-from devstack.bigquery.sql import farm_fingerprint, json_text
+from devstack.bigquery.sql import farm_fingerprint
 from devstack.bigquery.sql.field_types import TableField, field_from_duckdb
+from devstack.bigquery.sql.functions import MACROS
 from devstack.bigquery.sql.transpile import translate_duckdb_error
 from devstack.bigquery.storage.arrow_schema import conform
 
 # BigQuery's first and last DATE, in days since 1970.
 _FIRST_DAY, _LAST_DAY = (day.toordinal() - date(1970, 1, 1).toordinal() for day in (date.min, date.max))
+_CANCELLED = "Job execution was cancelled: User requested cancellation"
 MEMORY_LIMIT = "2GB"  # of all jobs together
 THREADS = "2"
 
@@ -36,7 +38,7 @@ def _open() -> duckdb.DuckDBPyConnection:
     # The setting TimeZone exists only once this extension is loaded, which the package duckdb contains.
     connection.execute("LOAD icu")
     farm_fingerprint.register(connection)
-    json_text.register(connection)
+    connection.execute(MACROS)
     return connection
 
 
@@ -93,6 +95,10 @@ class DuckDbSession:
             raise self._translated(error) from error
         return name
 
+    def drop(self, table: str) -> None:
+        """Drop a temporary table, which may be large, before the session ends."""
+        self._connection.execute(f"DROP TABLE {table}")
+
     def untyped_positions(self, sql: str) -> set[int]:
         """The positions of result columns that are NULL without a type. Such a NULL can be assigned to any type."""
         return {position for position, kind in enumerate(self._relation(sql).types) if str(kind.id) == "null"}
@@ -102,9 +108,9 @@ class DuckDbSession:
         return _fields(self._relation(sql))
 
     def run(self, sql: str) -> tuple[tuple[TableField, ...], pa.Table]:
-        """Runs a SELECT. Returns its columns, and its rows in the Arrow types in which the stand-in stores rows.
+        """Run a SELECT, or a MERGE with RETURNING. Return its columns, and its rows in Arrow types.
 
-        `arrow_schema` defines these types. Raises the error of `translate_duckdb_error` for a SELECT that fails,
+        `arrow_schema` defines these types. Raises the error of `translate_duckdb_error` for a statement that fails,
         StoppedJob if it fails after `stop` was set, and InvalidQuery for a date or time outside of the years 1 to 9999,
         which DuckDB has and BigQuery has not.
         """
@@ -122,6 +128,8 @@ class DuckDbSession:
         return columns, named
 
     def _relation(self, sql: str) -> duckdb.DuckDBPyRelation:
+        if self._stop.is_set():  # an interrupt between two statements has no effect
+            raise StoppedJob(_CANCELLED)
         try:
             return self._connection.sql(sql)
         except duckdb.Error as error:
@@ -129,7 +137,7 @@ class DuckDbSession:
 
     def _translated(self, error: duckdb.Error) -> StandInError:
         if self._stop.is_set():
-            return StoppedJob("Job execution was cancelled: User requested cancellation")
+            return StoppedJob(_CANCELLED)
         return translate_duckdb_error(error)
 
 

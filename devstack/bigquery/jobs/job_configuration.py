@@ -13,7 +13,7 @@ from devstack.bigquery.bigquery_errors import Invalid, NotImplementedConstruct
 from devstack.bigquery.jobs.object_store import MAXIMUM_URIS, split_uri
 from devstack.bigquery.sql.field_types import TableField
 from devstack.bigquery.storage.model import TableId
-from devstack.bigquery.storage.partition_decorators import split_decorator
+from devstack.bigquery.storage.partition_rows import split_decorator
 
 CREATE_DISPOSITIONS = ("CREATE_IF_NEEDED", "CREATE_NEVER")
 WRITE_DISPOSITIONS = ("WRITE_APPEND", "WRITE_EMPTY", "WRITE_TRUNCATE", "WRITE_TRUNCATE_DATA")
@@ -55,9 +55,6 @@ class LoadConfiguration:
     create_disposition: str
     write_disposition: str
     layout: TableLayout
-    description: str | None
-    friendly_name: str | None
-    labels: Mapping[str, str] | None
     list_inference: bool
     enum_as_string: bool
     adds_fields: bool
@@ -113,7 +110,6 @@ def parse_load_configuration(configuration: Mapping[str, Any]) -> LoadConfigurat
     """Raises Invalid for what BigQuery does not accept, NotImplementedConstruct for what is unsupported here."""
     table, partition = split_decorator(table_id_from_api(configuration.get("destinationTable") or {}))
     fields = (configuration.get("schema") or {}).get("fields")
-    properties = configuration.get("destinationTableProperties") or {}
     uris = tuple(configuration.get("sourceUris") or ())
     if len(uris) > MAXIMUM_URIS:
         raise Invalid(f"Too many source URIs for {table}: found [{len(uris)}], allowed [{MAXIMUM_URIS}].")
@@ -135,9 +131,6 @@ def parse_load_configuration(configuration: Mapping[str, Any]) -> LoadConfigurat
                       "CREATE_IF_NEEDED"),
         write_disposition=write_disposition,
         layout=layout_from_api(configuration),
-        description=properties.get("description"),
-        friendly_name=properties.get("friendlyName"),
-        labels=properties.get("labels"),
         list_inference=bool((configuration.get("parquetOptions") or {}).get("enableListInference")),
         enum_as_string=bool((configuration.get("parquetOptions") or {}).get("enumAsString")),
         adds_fields=_adds_fields(configuration, write_disposition, partition),

@@ -10,8 +10,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from devstack.bigquery.bigquery_errors import BackendError
-from devstack.bigquery.jobs.job_record import DONE, JobRecord, error_proto
-from devstack.bigquery.jobs.job_store import JobStore
+from devstack.bigquery.jobs.job_store import DONE, JobRecord, JobStore, error_proto
 from devstack.bigquery.storage.catalog import Catalog
 from devstack.bigquery.storage.model import TableId
 

@@ -14,8 +14,7 @@ from typing import Any
 from devstack.bigquery.bigquery_errors import QuotaExceeded, StandInError, StandInFailed, StoppedJob
 from devstack.bigquery.clock import MICROSECONDS, Clock
 from devstack.bigquery.faults import Fault, FaultRegistry
-from devstack.bigquery.jobs.job_record import DONE, RUNNING, JobRecord, error_proto
-from devstack.bigquery.jobs.job_store import JobStore
+from devstack.bigquery.jobs.job_store import DONE, RUNNING, JobRecord, JobStore, error_proto
 
 PARALLEL_JOBS = 6
 # How long a job may be RUNNING. Source: "Quotas and limits", query jobs and load jobs; no limit for extract jobs.

@@ -1,33 +1,66 @@
-"""Stores each job record as one JSON file. A job id can be used once per project and location."""
+"""Stores the records of jobs, each as one JSON file. A job id can be used once per project and location."""
 
 from __future__ import annotations
 
 import re
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
-from devstack.bigquery.bigquery_errors import Duplicate, Invalid, NotFound
-from devstack.bigquery.durable_files import is_temporary_file, write_durably
-from devstack.bigquery.jobs.job_record import JobRecord, job_key
+from devstack.bigquery.bigquery_errors import Duplicate, Invalid, NotFound, StandInError
+from devstack.bigquery.durable_files import JsonFiles
+from devstack.bigquery.storage.callers import DEFAULT_USER
 
+KINDS = ("query", "load", "extract")
+PENDING, RUNNING, DONE = "PENDING", "RUNNING", "DONE"
 JOB_ID = re.compile(r"[\w-]{1,200}", re.ASCII)
+
+
+@dataclass(frozen=True)
+class JobRecord:
+    """The record of one job.
+
+    `configuration`: the client's, with what BigQuery adds: `jobType` and the table with a query's rows. `statistics`:
+    those in the API's job resource, without times. `error`: the API's ErrorProto; None unless the job has failed.
+    """
+
+    project: str
+    location: str
+    job_id: str
+    configuration: Mapping[str, Any]
+    created_us: int
+    state: str = PENDING
+    started_us: int | None = None
+    ended_us: int | None = None
+    statistics: Mapping[str, Any] = field(default_factory=dict)
+    error: Mapping[str, Any] | None = None
+    parent_job_id: str | None = None
+    request_id: str | None = None  # of jobs.query: a repeated request with this id starts no second job
+    user: str = DEFAULT_USER
+    upload: str | None = None  # name of the file that was sent with the request
+    applies_changes: bool = False  # a background job of change data capture
+
+    @property
+    def key(self) -> str:
+        return job_key(self.project, self.location, self.job_id)
+
+    @property
+    def kind(self) -> str:
+        return next(kind for kind in KINDS if kind in self.configuration)
 
 
 class JobStore:
     """The records of all jobs. Threads may share it."""
 
     def __init__(self, folder: Path) -> None:
-        self._folder = folder
+        self._files = JsonFiles(folder, JobRecord)
         self._changed = threading.Condition()
         self._records: dict[str, JobRecord] = {}
         self._keys_by_request: dict[tuple[str, str, str], str] = {}
-        for path in folder.glob("*/*/*") if folder.exists() else ():
-            if is_temporary_file(path):
-                path.unlink()
-            else:
-                record = JobRecord.decode(path.read_bytes())
-                self._index(record)
+        for record in self._files.read_all():
+            self._index(record)
 
     def add(self, record: JobRecord) -> JobRecord:
         """Store a new job and return its record. Raises Invalid for a wrong job id, Duplicate for a used one.
@@ -82,14 +115,19 @@ class JobStore:
         key = self._keys_by_request.get((record.project, record.location, record.request_id))
         return self._records.get(key) if key is not None else None
 
-    def _path(self, record: JobRecord) -> Path:
-        return self._folder / record.project / record.location / f"{record.job_id}.json"
-
     def _write(self, record: JobRecord) -> None:
-        write_durably(self._path(record), record.encode())
+        self._files.write(f"{record.project}/{record.location}/{record.job_id}", record)
         self._index(record)
 
     def _index(self, record: JobRecord) -> None:
         self._records[record.key] = record
         if record.request_id is not None:
             self._keys_by_request[record.project, record.location, record.request_id] = record.key
+
+
+def job_key(project: str, location: str, job_id: str) -> str:
+    return f"{project}:{location}.{job_id}"
+
+
+def error_proto(error: StandInError) -> dict[str, Any]:
+    return {"reason": error.reason, "location": getattr(error, "location", ""), "message": error.message}

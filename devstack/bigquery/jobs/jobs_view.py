@@ -15,8 +15,7 @@ import pyarrow as pa
 from devstack.bigquery.bigquery_errors import NotFound
 from devstack.bigquery.clock import DAY_US, Clock, floor_to_millisecond, to_datetime
 from devstack.bigquery.jobs.dml_statement import dml_statement
-from devstack.bigquery.jobs.job_record import JobRecord
-from devstack.bigquery.jobs.job_store import JobStore
+from devstack.bigquery.jobs.job_store import JobRecord, JobStore
 from devstack.bigquery.sql.field_types import TableField
 from devstack.bigquery.sql.table_names import REGION_PREFIX
 from devstack.bigquery.sql.type_parser import field_of_type

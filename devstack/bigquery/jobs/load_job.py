@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -19,10 +19,10 @@ from devstack.bigquery.jobs.job_runner import JobContext
 from devstack.bigquery.jobs.json_rows import parse_rows
 from devstack.bigquery.jobs.object_store import ObjectStore
 from devstack.bigquery.jobs.parquet_rows import ParquetSource
+from devstack.bigquery.jobs.table_alterations import with_new_columns
 from devstack.bigquery.sql.field_types import TableField
 from devstack.bigquery.storage.catalog import Catalog
 from devstack.bigquery.storage.model import CommitInfo, Segment, TableSettings, TableVersion
-from devstack.bigquery.storage.new_columns import with_new_columns
 from devstack.bigquery.storage.partition_rows import check_destination_partition, split_rows
 from devstack.bigquery.storage.segment_store import SegmentBatch
 from devstack.bigquery.storage.table_change import Change
@@ -102,7 +102,7 @@ class LoadJob:
             config.table, existing, fields, config.layout, replaces_schema, adds_fields=config.adds_fields
         )
         check_is_partitioned(config.table, settings, config.partition)
-        return _with_properties(config, existing, settings)
+        return settings
 
     def _write(
         self,
@@ -177,31 +177,6 @@ def _rows(
     source = ParquetSource(uri, content, config.list_inference, config.enum_as_string)
     source.check(schema)
     return source.rows(schema), source.content if source.can_be_stored_as_is(schema) else None
-
-
-def _with_properties(
-    config: LoadConfiguration, existing: TableSettings | None, settings: TableSettings
-) -> TableSettings:
-    """The settings with the description, name and labels that the job gives to a new table.
-
-    Raises Invalid if the table exists and the job gives other values than the table's.
-    """
-    properties = {
-        "description": config.description,
-        "friendly_name": config.friendly_name,
-        "labels": dict(config.labels) if config.labels is not None else None,
-    }
-    stated = {name: value for name, value in properties.items() if value is not None}
-    if existing is None:
-        return replace(settings, **stated)  # type: ignore[arg-type]  # keys are those of TableSettings
-    for name, value in stated.items():
-        if getattr(existing, name) != value:
-            raise Invalid(
-                f"destinationTableProperties.{name} is [{value}], but table {config.table} exists and has "
-                f"[{getattr(existing, name)}]: leave it out or give the table's own."
-            )
-    # With WRITE_TRUNCATE, `settings` has no description: the old one stays only if the job repeats it.
-    return replace(settings, description=config.description or settings.description)
 
 
 def _statistics(inputs: Sequence[_Input], segments: NewSegments) -> dict[str, Any]:

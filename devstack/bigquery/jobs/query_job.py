@@ -25,9 +25,8 @@ from devstack.bigquery.jobs.job_configuration import (
     enum_value,
     table_id_from_api,
 )
-from devstack.bigquery.jobs.job_record import JobRecord
 from devstack.bigquery.jobs.job_runner import JobContext
-from devstack.bigquery.jobs.job_store import JobStore
+from devstack.bigquery.jobs.job_store import JobRecord, JobStore
 from devstack.bigquery.jobs.object_store import ObjectStore
 from devstack.bigquery.jobs.query_parameters import parse_parameters
 from devstack.bigquery.jobs.script_runner import ScriptRunner
@@ -36,11 +35,11 @@ from devstack.bigquery.jobs.spark_submit import SparkSubmit
 from devstack.bigquery.jobs.statement_outcome import Outcome, script_statistics
 from devstack.bigquery.jobs.statement_runner import ResultTable, StatementRunner
 from devstack.bigquery.sql.script_parser import parse_script
-from devstack.bigquery.sql.statements import Call, Declare, If, Insert, Query, Script, SetVariable
+from devstack.bigquery.sql.statements import Call, Declare, If, Insert, Query, Script
 from devstack.bigquery.storage.callers import Caller, Grants
 from devstack.bigquery.storage.catalog import Catalog
 from devstack.bigquery.storage.model import CommitInfo, DatasetId, TableId
-from devstack.bigquery.storage.partition_decorators import split_decorator
+from devstack.bigquery.storage.partition_rows import split_decorator
 
 RESULT_LIFETIME_US = 24 * HOUR_US
 
@@ -100,7 +99,7 @@ class QueryJob:
 
     def _run_statement(self, context: JobContext, script: Script, runner: StatementRunner) -> Mapping[str, Any]:
         statement = script.statements[0]
-        assert not isinstance(statement, Declare | SetVariable | If | Call)  # those are multi-statement scripts
+        assert not isinstance(statement, Declare | If | Call)  # those are multi-statement scripts
         result = self._result_table(context.record) if isinstance(statement, Query) else None
         if result is None and context.record.configuration["query"].get("destinationTable"):
             raise InvalidQuery("Cannot set destination table in jobs with DDL or DML statements")

@@ -15,24 +15,38 @@ from devstack.bigquery.bigquery_errors import Invalid, InvalidQuery, NotFound, N
 from devstack.bigquery.jobs.duckdb_session import DuckDbSession
 from devstack.bigquery.jobs.statement_outcome import CommitInfoOf, Outcome
 from devstack.bigquery.sql.field_types import quote_identifier, to_duckdb_type
-from devstack.bigquery.sql.statements import CreateRowPolicy, DropRowPolicy, TableName
+from devstack.bigquery.sql.statements import CreateRowPolicy, DropRowPolicies, TableName
 from devstack.bigquery.sql.transpile import to_duckdb
 from devstack.bigquery.storage.catalog import Catalog
 from devstack.bigquery.storage.model import RowPolicy, TableId, TableSettings, TableVersion
-from devstack.bigquery.storage.row_policy_rules import Policies, check_policy, find_policy, with_policy, without_policy
+from devstack.bigquery.storage.row_policy_rules import Policies, check_policy, with_policy
 from devstack.bigquery.storage.table_change import BuildChange, Change
 
 
 def run_row_policy_statement(
-    statement: CreateRowPolicy | DropRowPolicy,
+    statement: CreateRowPolicy | DropRowPolicies,
     catalog: Catalog,
     session: DuckDbSession,
     table: TableId,
     commit_info_of: CommitInfoOf,
 ) -> Outcome:
-    if isinstance(statement, CreateRowPolicy):
-        return _create(statement, catalog, session, table, commit_info_of)
-    return _drop(statement, catalog, table, commit_info_of)
+    settings = catalog.get(table).settings
+    if isinstance(statement, DropRowPolicies):
+        outcome = Outcome(
+            "DROP_ROW_ACCESS_POLICY",
+            ddl_operation="DROP",
+            ddl_table=table,
+            dropped_row_policies=len(settings.row_policies),
+        )
+        build = _change(table, lambda _, __: ())
+    else:
+        outcome = Outcome(
+            "CREATE_ROW_ACCESS_POLICY", ddl_operation="CREATE", ddl_table=table, ddl_row_policy=statement.name
+        )
+        check_predicate(statement.predicate, table, settings, session)
+        build = add_policy_change(table, settings, statement.name, statement.text, statement.grantees)
+    catalog.commit(table, build, commit_info_of(outcome))
+    return outcome
 
 
 def check_predicate(predicate: exp.Expression, table: TableId, settings: TableSettings, session: DuckDbSession) -> None:
@@ -50,67 +64,20 @@ def check_predicate(predicate: exp.Expression, table: TableId, settings: TableSe
 
 
 def add_policy_change(
-    table: TableId,
-    checked_settings: TableSettings,
-    name: str,
-    predicate: str,
-    grantees: tuple[str, ...],
-    *,
-    replaces: bool,
+    table: TableId, checked_settings: TableSettings, name: str, predicate: str, grantees: tuple[str, ...]
 ) -> BuildChange:
     """The change that adds a policy. Raises Invalid for a wrong name or grantee.
 
-    `checked_settings`: the table's settings when the policy's filter was checked. `replaces`: whether the policy may
-    replace one of the same name.
+    `checked_settings`: the table's settings when the policy's filter was checked.
     """
     check_policy(name, grantees)
 
     def policies(settings: TableSettings, commit_us: int) -> Policies:
         if settings.schema != checked_settings.schema:
             raise Invalid(f"Table {table} changed its schema while row access policy {name} was made: try again.")
-        new = RowPolicy(name, predicate, grantees, commit_us, commit_us)
-        return with_policy(table, settings.row_policies, new, replace=replaces)
+        return with_policy(table, settings.row_policies, RowPolicy(name, predicate, grantees, commit_us))
 
     return _change(table, policies)
-
-
-def _without(table: TableId, name: str) -> BuildChange:
-    return _change(table, lambda settings, _: without_policy(table, settings.row_policies, name))
-
-
-def _create(
-    statement: CreateRowPolicy, catalog: Catalog, session: DuckDbSession, table: TableId, commit_info_of: CommitInfoOf
-) -> Outcome:
-    settings = catalog.get(table).settings
-    exists = find_policy(settings.row_policies, statement.name) is not None
-    operation = "CREATE"
-    if exists and statement.replace:
-        operation = "REPLACE"
-    if exists and statement.if_not_exists:
-        operation = "SKIP"
-    kind = "CREATE_ROW_ACCESS_POLICY"
-    outcome = Outcome(kind, ddl_operation=operation, ddl_table=table, ddl_row_policy=statement.name)
-    check_predicate(statement.predicate, table, settings, session)
-    if operation != "SKIP":
-        build = add_policy_change(
-            table, settings, statement.name, statement.text, statement.grantees, replaces=statement.replace
-        )
-        catalog.commit(table, build, commit_info_of(outcome))
-    return outcome
-
-
-def _drop(statement: DropRowPolicy, catalog: Catalog, table: TableId, commit_info_of: CommitInfoOf) -> Outcome:
-    policies = catalog.get(table).settings.row_policies
-    outcome = Outcome("DROP_ROW_ACCESS_POLICY", ddl_operation="DROP", ddl_table=table, ddl_row_policy=statement.name)
-    if statement.name is None:
-        outcome = replace(outcome, dropped_row_policies=len(policies))
-        build = _change(table, lambda _, __: ())
-    elif statement.if_exists and find_policy(policies, statement.name) is None:
-        return replace(outcome, ddl_operation="SKIP")
-    else:
-        build = _without(table, statement.name)
-    catalog.commit(table, build, commit_info_of(outcome))
-    return outcome
 
 
 def _change(table: TableId, policies: Callable[[TableSettings, int], Policies]) -> BuildChange:

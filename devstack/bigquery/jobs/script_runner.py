@@ -12,16 +12,15 @@ from sqlglot import exp
 from devstack.bigquery.bigquery_errors import InvalidQuery, StandInError
 from devstack.bigquery.jobs.dml_queue import DmlQueue
 from devstack.bigquery.jobs.dml_statement import DmlStatement
-from devstack.bigquery.jobs.job_record import DONE, PENDING, RUNNING, JobRecord, error_proto
 from devstack.bigquery.jobs.job_runner import JobContext, failed_inside
+from devstack.bigquery.jobs.job_store import DONE, PENDING, RUNNING, JobRecord, error_proto
 from devstack.bigquery.jobs.procedure_statements import bind_call
 from devstack.bigquery.jobs.script_state import ScriptState
 from devstack.bigquery.jobs.spark_submit import SparkSubmit
 from devstack.bigquery.jobs.statement_outcome import CommitInfoOf, Outcome, script_statistics
 from devstack.bigquery.jobs.statement_runner import ExecutableStatement, ResultTable, StatementRunner
-from devstack.bigquery.sql.field_types import QueryValue
-from devstack.bigquery.sql.statements import Call, Declare, If, MutatingStatement, Query, SetVariable, Statement
-from devstack.bigquery.sql.type_parser import field_of_type
+from devstack.bigquery.sql.field_types import QueryValue, TableField
+from devstack.bigquery.sql.statements import Call, Declare, If, MutatingStatement, Query, Statement
 from devstack.bigquery.storage.model import CommitInfo
 
 AnonymousTable = Callable[[JobRecord], ResultTable]
@@ -51,8 +50,6 @@ class ScriptRunner:
             match statement:
                 case Declare():
                     self._declare(statement)
-                case SetVariable():
-                    self._set(statement)
                 case If():
                     self.run_block(self._branch(statement), is_last)
                 case _:
@@ -62,17 +59,13 @@ class ScriptRunner:
         for name in statement.names:
             if name.lower() in self.state.variables:
                 raise InvalidQuery(f"Variable '{name}' redeclaration: declare each one once")
-            if statement.type_name is None and statement.default is not None:
-                value = self._value(statement.default)
-            elif statement.type_name is not None:
-                value = self._typed(statement.type_name, statement.default)
-            else:
-                raise InvalidQuery(f"DECLARE {name} needs a type or a DEFAULT")
-            self.state.variables[name.lower()] = value
+            if statement.type is not None:
+                self.state.variables[name.lower()] = self._typed(statement.type, statement.default)
+            elif statement.default is not None:  # the parser refuses a DECLARE with neither
+                self.state.variables[name.lower()] = self._value(statement.default)
 
-    def _typed(self, type_name: str, expression: exp.Expression | None) -> QueryValue:
+    def _typed(self, column: TableField, expression: exp.Expression | None) -> QueryValue:
         """The value of the expression cast to the type; NULL without an expression."""
-        column = field_of_type(type_name)
         if expression is None:
             return QueryValue(column, None)
         result = self._value(expression)
@@ -80,12 +73,6 @@ class ScriptRunner:
             return QueryValue(column, result.value)
         cast = exp.cast(expression.copy(), column.sql_type(), dialect="bigquery")
         return QueryValue(column, self._value(cast).value)
-
-    def _set(self, statement: SetVariable) -> None:
-        variable = self.state.variables.get(statement.name.lower())
-        if variable is None:
-            raise InvalidQuery(f"Undeclared variable: {statement.name}")
-        self.state.variables[statement.name.lower()] = self._typed(variable.field.sql_type(), statement.value)
 
     def _branch(self, statement: If) -> Sequence[Statement]:
         for condition, statements in statement.branches:

@@ -20,11 +20,11 @@ from devstack.bigquery.jobs.query_parameters import Parameters
 from devstack.bigquery.jobs.scanned_bytes import NAME_COLUMN, ScannedBytes, count_scanned_bytes
 from devstack.bigquery.jobs.table_reader import TableReader, check_location, is_information_schema_view
 from devstack.bigquery.sql.field_types import QueryValue, TableField, quote_identifier, to_duckdb_type
-from devstack.bigquery.sql.referenced_tables import referenced_tables
 from devstack.bigquery.sql.script_parser import parse_script
 from devstack.bigquery.sql.statements import Query, TableName
 from devstack.bigquery.sql.table_names import table_name_of
 from devstack.bigquery.sql.transpile import to_duckdb
+from devstack.bigquery.sql.writer.from_clause import system_time
 from devstack.bigquery.storage.arrow_schema import arrow_type
 from devstack.bigquery.storage.callers import Caller
 from devstack.bigquery.storage.catalog import Catalog
@@ -131,11 +131,11 @@ class SqlEvaluator:
     def columns_read(self, tree: exp.Expr) -> set[str]:
         """The columns of the tables that the tree reads, which take precedence over variables."""
         columns: set[str] = set()
-        for name, system_time in referenced_tables(tree):
+        for name, time in referenced_tables(tree):
             if is_information_schema_view(name):
                 columns |= set(self.reader.view(name).column_names)
             else:
-                _, version = self.reader.version(name, system_time)
+                _, version = self.reader.version(name, time)
                 columns |= {column.name for column in version.settings.schema}
         return columns
 
@@ -224,3 +224,24 @@ def check_assignable(source: TableField, target: TableField) -> None:
             f"Query column of type [{source.sql_type()}] cannot be inserted into column [{target.name}], which has "
             f"type [{target.sql_type()}]: add a CAST"
         )
+
+
+def referenced_tables(tree: exp.Expr) -> list[tuple[TableName, exp.Expression | None]]:
+    """Each reference to a table with its FOR SYSTEM_TIME expression (None without one), in the order of the text."""
+    references: list[tuple[TableName, exp.Expression | None]] = []
+    _walk(tree, frozenset(), references)
+    return references
+
+
+def _walk(node: exp.Expr, cte_names: frozenset[str], references: list[tuple[TableName, exp.Expression | None]]) -> None:
+    if isinstance(node, exp.Table) and (len(node.parts) > 1 or node.name.lower() not in cte_names):
+        version = node.args.get("version")
+        references.append((table_name_of(node), None if version is None else system_time(version)))
+    clause = node.args.get("with_")
+    if isinstance(clause, exp.With):
+        for table in clause.expressions:
+            _walk(table.this, cte_names, references)
+            cte_names |= {table.alias.lower()}
+    for child in node.iter_expressions():
+        if child is not clause:
+            _walk(child, cte_names, references)

@@ -11,10 +11,10 @@ from sqlglot import exp
 
 from devstack.bigquery.bigquery_errors import Invalid, InvalidQuery
 from devstack.bigquery.jobs import ddl_statements
+from devstack.bigquery.jobs.ddl_statements import refuse_null_elements
 from devstack.bigquery.jobs.destination_table import check_dispositions, resolve_settings, write_change
 from devstack.bigquery.jobs.dml_runner import DmlRunner, target_version
 from devstack.bigquery.jobs.job_configuration import TableLayout
-from devstack.bigquery.jobs.null_elements import refuse_null_elements
 from devstack.bigquery.jobs.procedure_statements import create_procedure, drop_procedure
 from devstack.bigquery.jobs.row_policy_changes import run_row_policy_statement
 from devstack.bigquery.jobs.scanned_bytes import NOTHING_SCANNED, ScannedBytes, check_bytes_billed
@@ -23,7 +23,6 @@ from devstack.bigquery.jobs.statement_outcome import CommitInfoOf, Outcome
 from devstack.bigquery.sql import statements
 from devstack.bigquery.sql.field_types import TableField
 from devstack.bigquery.sql.statements import CreateTable, Insert, MutatingStatement
-from devstack.bigquery.sql.type_parser import fields_of_columns
 from devstack.bigquery.storage.model import Segment, TableId, TableSettings, TableVersion
 from devstack.bigquery.storage.partition_rows import check_destination_partition, split_rows
 from devstack.bigquery.storage.segment_store import SegmentBatch
@@ -36,7 +35,7 @@ ExecutableStatement = (
     | statements.CreateRowPolicy
     | ddl_statements.DdlStatement
     | statements.DropProcedure
-    | statements.DropRowPolicy
+    | statements.DropRowPolicies
     | Insert
     | MutatingStatement
     | statements.Query
@@ -82,7 +81,7 @@ class StatementRunner:
         if isinstance(statement, MutatingStatement | statements.TruncateTable):
             runner = DmlRunner(state, self.check_cancelled, self.maximum_bytes_billed)
             return runner.run(statement, commit_info_of, started)
-        if isinstance(statement, statements.CreateRowPolicy | statements.DropRowPolicy):
+        if isinstance(statement, statements.CreateRowPolicy | statements.DropRowPolicies):
             table = state.target(statement.table)
             return run_row_policy_statement(statement, state.catalog, state.session, table, commit_info_of)
         if isinstance(statement, statements.DropProcedure):
@@ -181,7 +180,7 @@ class StatementRunner:
         elif statement.query is not None:
             scanned = self._scan_within_limit(statement.query, evaluator)
             if statement.columns:
-                columns = fields_of_columns(statement.columns)
+                columns = statement.columns
                 rows = evaluator.query_as(statement.query, columns)
             else:
                 columns, rows = evaluator.query(statement.query)

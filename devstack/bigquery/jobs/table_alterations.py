@@ -1,30 +1,31 @@
-"""Executes ALTER TABLE, and applies OPTIONS and primary keys to a table's settings."""
+"""Executes ALTER TABLE, and applies OPTIONS to a table's settings."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import partial
 from typing import Any
+
+import pyarrow.parquet as pq
 
 from devstack.bigquery.bigquery_errors import InvalidQuery, NotFound, NotImplementedConstruct
 from devstack.bigquery.clock import DAY_MS, from_datetime
 from devstack.bigquery.jobs.script_state import SqlEvaluator
 from devstack.bigquery.jobs.statement_outcome import CommitInfoOf, Outcome
-from devstack.bigquery.sql.ddl_options import TableOptions, evaluate_options
+from devstack.bigquery.sql.ddl_options import evaluate_options
 from devstack.bigquery.sql.field_types import TableField
-from devstack.bigquery.sql.statements import AlterColumn, AlterTablePrimaryKey, AlterTableSetOptions
+from devstack.bigquery.sql.statements import AlterColumn, AlterTableSetOptions
 from devstack.bigquery.sql.type_parameters import is_less_restrictive
-from devstack.bigquery.sql.type_parser import field_of_column
-from devstack.bigquery.storage.model import TableId, TableSettings, TableVersion
+from devstack.bigquery.storage.arrow_schema import conform
+from devstack.bigquery.storage.model import Segment, TableId, TableSettings, TableVersion
+from devstack.bigquery.storage.segment_store import SegmentBatch, SegmentStore
 from devstack.bigquery.storage.table_change import Change
 from devstack.bigquery.storage.table_rules import check_settings
 
 
 def alter_table(
-    statement: AlterColumn | AlterTableSetOptions | AlterTablePrimaryKey,
-    evaluator: SqlEvaluator,
-    commit_info_of: CommitInfoOf,
+    statement: AlterColumn | AlterTableSetOptions, evaluator: SqlEvaluator, commit_info_of: CommitInfoOf
 ) -> Outcome:
     """Executes ALTER TABLE. If it raises StandInError, nothing has changed.
 
@@ -32,9 +33,7 @@ def alter_table(
     """
     catalog, table = evaluator.state.catalog, evaluator.state.target(statement.name)
     change_settings: Callable[[TableSettings], TableSettings]
-    if isinstance(statement, AlterTablePrimaryKey):
-        change_settings = partial(_with_primary_key, table, statement)
-    elif isinstance(statement, AlterColumn):
+    if isinstance(statement, AlterColumn):
         change_settings = partial(_with_column, table, statement)
     else:
         change_settings = partial(with_options, options=evaluate_options(statement.options, evaluator.python_value))
@@ -68,11 +67,10 @@ def with_schema_spelling(settings: TableSettings) -> TableSettings:
     )
 
 
-def with_options(settings: TableSettings, options: TableOptions) -> TableSettings:
+def with_options(settings: TableSettings, options: Mapping[str, Any]) -> TableSettings:
     """The settings after OPTIONS(…). An option that is not written stays as it is; NULL removes an option."""
     changes: dict[str, Any] = {}
-    for name in options.named:
-        value = getattr(options, name)
+    for name, value in options.items():
         if name == "labels":
             changes["labels"] = dict(value or ())
         elif name == "partition_expiration_days":
@@ -84,15 +82,6 @@ def with_options(settings: TableSettings, options: TableOptions) -> TableSetting
         else:  # description, friendly_name, kms_key_name and max_staleness
             changes[name] = value
     return replace(settings, **changes)
-
-
-def _with_primary_key(table: TableId, statement: AlterTablePrimaryKey, settings: TableSettings) -> TableSettings:
-    """The settings with the statement's primary key, or without one: a statement without columns drops the key."""
-    if statement.columns and settings.primary_key:
-        raise InvalidQuery(f"Already Exists: Primary key of table {table}")
-    if not (statement.columns or settings.primary_key or statement.if_key_exists):
-        raise InvalidQuery(f"Not found: Primary key of table {table}")
-    return replace(settings, primary_key=declared_names(settings, statement.columns))
 
 
 def _with_column(table: TableId, statement: AlterColumn, settings: TableSettings) -> TableSettings:
@@ -109,7 +98,7 @@ def _with_column(table: TableId, statement: AlterColumn, settings: TableSettings
             )
         changed = replace(column, mode="NULLABLE")
     else:
-        new_type = field_of_column(statement.new_type)
+        new_type = statement.new_type
         if not _can_become(column, new_type):
             raise InvalidQuery(
                 f"ALTER TABLE ALTER COLUMN SET DATA TYPE requires that the existing column type "
@@ -158,3 +147,23 @@ def _alter_change(
     settings = change_settings(current.settings)
     check_settings(table, settings)
     return Change("options", settings, current.partitions, current.clone)
+
+
+def with_new_columns(
+    segments: SegmentStore, current: TableVersion, schema: tuple[TableField, ...], batch: SegmentBatch
+) -> TableVersion:
+    """The version with all rows, also buffered ones, in segments that have all columns of the new schema.
+
+    The change log stays: its changes get the new columns when they are read.
+    """
+
+    def widened(segment: Segment) -> Segment:
+        rows = pq.read_table(segments.path(segment), partitioning=None)
+        return batch.write(conform(rows, schema))
+
+    partitions = {
+        key: replace(partition, segments=tuple(widened(segment) for segment in partition.segments))
+        for key, partition in current.partitions.items()
+    }
+    buffer = tuple(replace(rows, segment=widened(rows.segment)) for rows in current.buffer)
+    return replace(current, partitions=partitions, buffer=buffer)

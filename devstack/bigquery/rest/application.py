@@ -25,10 +25,9 @@ from devstack.bigquery.rest import (
     table_data_handlers,
     table_handlers,
 )
-from devstack.bigquery.rest.discovery_document import local_document
 from devstack.bigquery.rest.fault_middleware import FaultMiddleware
 from devstack.bigquery.rest.request_response import ApiRequest, ApiResponse
-from devstack.bigquery.rest.request_validation import check_body, check_parameters
+from devstack.bigquery.rest.request_validation import check_body, check_parameters, local_document
 from devstack.bigquery.rest.supported_methods import METHODS, Method
 from devstack.bigquery.rest.uploads import Uploads, parse_multipart
 from devstack.bigquery.stand_in import StandIn

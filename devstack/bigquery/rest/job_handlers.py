@@ -10,7 +10,7 @@ from typing import Any
 from devstack.bigquery.bigquery_errors import Invalid, NotImplementedConstruct
 from devstack.bigquery.jobs.external_tables import parse_table_definitions
 from devstack.bigquery.jobs.job_configuration import parse_extract_configuration, parse_load_configuration
-from devstack.bigquery.jobs.job_record import DONE, KINDS, JobRecord
+from devstack.bigquery.jobs.job_store import DONE, KINDS, JobRecord
 from devstack.bigquery.rest.dataset_handlers import normalize_location
 from devstack.bigquery.rest.job_resource import job_resource
 from devstack.bigquery.rest.request_response import ApiRequest, ApiResponse, paginate

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from devstack.bigquery.bigquery_errors import HTTP_STATUS, StandInError
-from devstack.bigquery.jobs.job_record import JobRecord
+from devstack.bigquery.jobs.job_store import JobRecord
 from devstack.bigquery.rest.table_resource import etag_of
 
 

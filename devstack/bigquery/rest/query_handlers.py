@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from devstack.bigquery.bigquery_errors import Invalid
-from devstack.bigquery.jobs.job_record import DONE, JobRecord
+from devstack.bigquery.jobs.job_store import DONE, JobRecord
 from devstack.bigquery.rest.dataset_handlers import normalize_location
 from devstack.bigquery.rest.job_handlers import check_query, default_location, find_job
 from devstack.bigquery.rest.job_resource import FailedJob, job_reference

@@ -6,12 +6,16 @@ NotImplementedConstruct.
 
 from __future__ import annotations
 
+import copy
+import importlib.util
+import json
 from collections.abc import Mapping
+from functools import cache
+from pathlib import Path
 from typing import Any
 
 from devstack.bigquery.bigquery_errors import Invalid, NotImplementedConstruct
 from devstack.bigquery.jobs.job_configuration import UNSET_VALUES
-from devstack.bigquery.rest.discovery_document import parameters_of, schema_of
 from devstack.bigquery.rest.supported_methods import COMMON_PARAMETERS, ONLY_VALUES, READ_ONLY_FIELDS, Method
 
 _PYTHON_TYPES: dict[str, tuple[type, ...]] = {
@@ -90,3 +94,35 @@ def _check_supported(method: Method, value: Any, path: str) -> None:
 
 def _join(path: str, key: str) -> str:
     return f"{path}.{key}" if path else key
+
+
+@cache
+def google_document() -> dict[str, Any]:
+    spec = importlib.util.find_spec("googleapiclient")
+    if spec is None or spec.origin is None:
+        raise RuntimeError("Package [google-api-python-client] is missing: install the requirements of the project.")
+    path = Path(spec.origin).parent / "discovery_cache" / "documents" / "bigquery.v2.json"
+    document: dict[str, Any] = json.loads(path.read_bytes())
+    return document
+
+
+def local_document(root_url: str) -> dict[str, Any]:
+    """The document for clients of the server at `root_url`, which ends with a slash."""
+    document = copy.deepcopy(google_document())
+    document["rootUrl"] = root_url
+    document["baseUrl"] = root_url + document["servicePath"]
+    document.pop("mtlsRootUrl", None)
+    return document
+
+
+def schema_of(name: str) -> dict[str, Any]:
+    """The schema of a resource or request body, such as `Table`."""
+    schema: dict[str, Any] = google_document()["schemas"][name]
+    return schema
+
+
+def parameters_of(method_id: str) -> frozenset[str]:
+    """The query parameters that BigQuery has for a method, such as `tables.get`."""
+    resource, name = method_id.split(".")
+    method = google_document()["resources"][resource]["methods"][name]
+    return frozenset(key for key, value in method["parameters"].items() if value["location"] == "query")

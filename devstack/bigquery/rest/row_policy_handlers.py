@@ -40,7 +40,7 @@ def insert_policy(stand_in: StandIn, request: ApiRequest) -> ApiResponse:
     finally:
         session.close()
     grantees = tuple(request.body.get("grantees") or ())
-    build = add_policy_change(table, settings, name, text, grantees, replaces=False)
+    build = add_policy_change(table, settings, name, text, grantees)
     version = stand_in.catalog.commit(table, build)
     return ApiResponse(_resource(table, get_policy(table, version.settings.row_policies, name)))
 
@@ -103,6 +103,6 @@ def _resource(table: TableId, policy: RowPolicy) -> dict[str, Any]:
         "rowAccessPolicyReference": policy_reference(table, policy.name),
         "filterPredicate": policy.predicate,
         "creationTime": rfc3339(policy.created_us),
-        "lastModifiedTime": rfc3339(policy.modified_us),
+        "lastModifiedTime": rfc3339(policy.created_us),
     }
     return resource | {"etag": etag_of(resource)}

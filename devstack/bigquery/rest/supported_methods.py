@@ -55,8 +55,7 @@ _QUERY_FIELDS = (
 _LOAD_FIELDS = (
     "sourceUris sourceFormat fileSetSpecType createDisposition writeDisposition parquetOptions.enableListInference "
     "parquetOptions.enumAsString schemaUpdateOptions "
-    "destinationTableProperties.description destinationTableProperties.friendlyName "
-    "destinationTableProperties.labels.* encoding "
+    "encoding "
     + _SCHEMA_FIELDS + _LAYOUT
     + _TABLE_REFERENCE.format("destinationTable")
 )  # fmt: skip

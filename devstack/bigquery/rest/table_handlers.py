@@ -8,7 +8,7 @@ from typing import Any
 
 from devstack.bigquery.bigquery_errors import Duplicate, Invalid, NotFound, NotImplementedConstruct
 from devstack.bigquery.jobs.job_configuration import layout_from_api
-from devstack.bigquery.jobs.table_alterations import with_schema_spelling
+from devstack.bigquery.jobs.table_alterations import with_new_columns, with_schema_spelling
 from devstack.bigquery.rest.dataset_handlers import merged_labels
 from devstack.bigquery.rest.request_response import ApiRequest, ApiResponse, paginate
 from devstack.bigquery.rest.table_resource import check_etag, table_resource, time_partitioning
@@ -16,8 +16,7 @@ from devstack.bigquery.sql.field_types import TableField
 from devstack.bigquery.sql.interval_values import canonical_interval
 from devstack.bigquery.stand_in import StandIn
 from devstack.bigquery.storage.model import DatasetId, TableId, TableSettings, TableVersion
-from devstack.bigquery.storage.new_columns import with_new_columns
-from devstack.bigquery.storage.partition_decorators import split_decorator
+from devstack.bigquery.storage.partition_rows import split_decorator
 from devstack.bigquery.storage.table_change import Change
 from devstack.bigquery.storage.table_rules import (
     check_is_partitioned,

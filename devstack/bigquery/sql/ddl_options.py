@@ -1,10 +1,9 @@
-"""Parses OPTIONS(…) of tables, datasets and procedures, and checks the values of the supported options."""
+"""Parses OPTIONS(…) of tables, UNDROP SCHEMA and procedures, and checks the values of the supported options."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
@@ -21,37 +20,6 @@ _LABEL_KEY = re.compile(r"[a-z\u00df-\uffff][\w\-]{0,62}\Z")
 _LABEL_VALUE = re.compile(r"[\w\-]{0,63}\Z")
 
 Evaluate = Callable[[exp.Expression], Any]
-
-
-@dataclass(frozen=True)
-class TableOptions:
-    """Values of a table's options.
-
-    `named`: the names of the options that the statement has. If the value of one of these is None, it was set to NULL.
-    """
-
-    named: frozenset[str] = frozenset()
-    partition_expiration_days: float | None = None
-    require_partition_filter: bool | None = None
-    expiration_timestamp: datetime | None = None
-    kms_key_name: str | None = None
-    friendly_name: str | None = None
-    description: str | None = None
-    labels: tuple[tuple[str, str], ...] | None = None
-    max_staleness: str | None = None  # as BigQuery prints an INTERVAL
-
-
-@dataclass(frozen=True)
-class SchemaOptions:
-    """Values of a dataset's options. `named`: as in TableOptions."""
-
-    named: frozenset[str] = frozenset()
-    location: str | None = None
-    friendly_name: str | None = None
-    description: str | None = None
-    labels: tuple[tuple[str, str], ...] | None = None
-    default_table_expiration_days: float | None = None
-    default_partition_expiration_days: float | None = None
 
 
 def parse_options(cursor: TokenCursor, kind: str) -> Options:
@@ -78,20 +46,18 @@ def parse_options(cursor: TokenCursor, kind: str) -> Options:
     return tuple(options)
 
 
-def evaluate_options(options: Options, evaluate: Evaluate) -> TableOptions:
-    """A table's options. `evaluate` returns the Python value of an expression.
+def evaluate_options(options: Options, evaluate: Evaluate) -> dict[str, Any]:
+    """The values of a table's options by name, None for NULL. `evaluate` returns the Python value of an expression.
 
     Raises InvalidQuery for a wrong value, NotImplementedConstruct for an unsupported form of INTERVAL.
     """
-    return TableOptions(frozenset(name for name, _ in options), **_values(options, evaluate, TABLE_OPTIONS))
+    return _values(options, evaluate, TABLE_OPTIONS)
 
 
-def evaluate_schema_options(options: Options, evaluate: Evaluate) -> SchemaOptions:
-    """A dataset's options. `evaluate` returns the Python value of an expression.
-
-    Raises InvalidQuery for a wrong value.
-    """
-    return SchemaOptions(frozenset(name for name, _ in options), **_values(options, evaluate, SCHEMA_OPTIONS))
+def evaluate_location(options: Options, evaluate: Evaluate) -> str | None:
+    """The location in the options of UNDROP SCHEMA; None without one. Raises as `evaluate_options` does."""
+    location: str | None = _values(options, evaluate, SCHEMA_OPTIONS).get("location")
+    return location
 
 
 def evaluate_procedure_options(options: Options, evaluate: Evaluate) -> dict[str, Any]:
@@ -200,14 +166,7 @@ TABLE_OPTIONS: Mapping[str, Callable[[str, Any], Any]] = {
     "labels": _labels,
     "max_staleness": _interval,
 }
-SCHEMA_OPTIONS: Mapping[str, Callable[[str, Any], Any]] = {
-    "location": _string,
-    "friendly_name": _string,
-    "description": _string,
-    "labels": _labels,
-    "default_table_expiration_days": _positive_number,
-    "default_partition_expiration_days": _positive_number,
-}
+SCHEMA_OPTIONS: Mapping[str, Callable[[str, Any], Any]] = {"location": _string}
 PROCEDURE_OPTIONS: Mapping[str, Callable[[str, Any], Any]] = {
     "engine": _string,
     "runtime_version": _string,

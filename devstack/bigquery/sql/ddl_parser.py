@@ -1,4 +1,4 @@
-"""Parses CREATE, ALTER, DROP and UNDROP statements. Unsupported clauses are refused by name."""
+"""Parses CREATE, ALTER, DROP, UNDROP and CALL statements. Unsupported clauses are refused by name."""
 
 from __future__ import annotations
 
@@ -8,26 +8,25 @@ from devstack.bigquery.bigquery_errors import InvalidQuery, NotImplementedConstr
 from devstack.bigquery.sql.checked_parse import parse_expression, parse_query
 from devstack.bigquery.sql.ddl_options import parse_options
 from devstack.bigquery.sql.field_types import CLUSTERING_TYPES, MAXIMUM_CLUSTERING_COLUMNS
-from devstack.bigquery.sql.procedure_parser import parse_create_procedure, parse_drop_procedure
 from devstack.bigquery.sql.statements import (
     AlterColumn,
-    AlterTablePrimaryKey,
     AlterTableSetOptions,
+    Call,
     CreateClone,
+    CreateProcedure,
     CreateRowPolicy,
-    CreateSchema,
     CreateTable,
     DropProcedure,
-    DropRowPolicy,
-    DropSchema,
+    DropRowPolicies,
     DropTable,
+    ProcedureParameter,
     Statement,
     TableName,
     UndropSchema,
 )
-from devstack.bigquery.sql.table_names import parse_dataset_name, parse_table_name
+from devstack.bigquery.sql.table_names import parse_connection_name, parse_dataset_name, parse_table_name
 from devstack.bigquery.sql.tokens import TokenCursor
-from devstack.bigquery.sql.type_parser import parse_columns, parse_primary_key, parse_type
+from devstack.bigquery.sql.type_parser import parse_columns, parse_type, parse_type_without_parameters
 
 
 def parse_create(cursor: TokenCursor) -> Statement:
@@ -91,7 +90,7 @@ def _create_view(cursor: TokenCursor, replace: bool) -> CreateTable:
 def _check_layout(table: CreateTable) -> None:
     if table.columns is None:
         return
-    types = {column.name.lower(): (column.type_name, column.mode) for column in table.columns}
+    types = {column.name.lower(): (column.type, column.mode) for column in table.columns}
     for column in (*((table.partition_by,) if table.partition_by else ()), *table.cluster_by):
         if column.lower() not in types:
             raise InvalidQuery(f"Unrecognized name: {column}")
@@ -146,28 +145,13 @@ def _create_clone(cursor: TokenCursor, name: TableName, replace: bool, if_not_ex
     return CreateClone(name, source, replace, if_not_exists, system_time, parse_options(cursor, "table"))
 
 
-def _create_schema(cursor: TokenCursor, replace: bool) -> CreateSchema:
-    if replace:
-        raise NotImplementedConstruct("CREATE OR REPLACE SCHEMA")
-    if_not_exists = cursor.accept("IF", "NOT", "EXISTS")
-    project, dataset = parse_dataset_name(cursor)
-    if cursor.at("DEFAULT", "COLLATE"):
-        raise NotImplementedConstruct("CREATE SCHEMA DEFAULT COLLATE")
-    return CreateSchema(dataset, if_not_exists, parse_options(cursor, "schema"), project)
-
-
-def parse_alter(cursor: TokenCursor) -> AlterTableSetOptions | AlterTablePrimaryKey | AlterColumn:
-    """Parses ALTER TABLE with SET OPTIONS, ADD or DROP PRIMARY KEY, or one ALTER COLUMN."""
+def parse_alter(cursor: TokenCursor) -> AlterTableSetOptions | AlterColumn:
+    """Parses ALTER TABLE with SET OPTIONS or one ALTER COLUMN."""
     cursor.expect("ALTER")
     if not cursor.accept("TABLE"):
         raise NotImplementedConstruct(f"ALTER {_kind(cursor)}")
     if_exists = cursor.accept("IF", "EXISTS")
     name = parse_table_name(cursor)
-    if cursor.accept("DROP", "PRIMARY", "KEY"):
-        return AlterTablePrimaryKey(name, (), if_exists, cursor.accept("IF", "EXISTS"))
-    if cursor.at("ADD", "PRIMARY", "KEY"):
-        cursor.expect("ADD")
-        return AlterTablePrimaryKey(name, parse_primary_key(cursor), if_exists)
     if cursor.at("ALTER", "COLUMN"):
         return _alter_column(cursor, name, if_exists)
     if not cursor.at("SET", "OPTIONS"):
@@ -190,23 +174,15 @@ def _alter_column(cursor: TokenCursor, table: TableName, if_exists: bool) -> Alt
     return AlterColumn(table, column, new_type, if_exists, if_column_exists)
 
 
-def parse_drop(cursor: TokenCursor) -> DropTable | DropSchema | DropRowPolicy | DropProcedure:
-    """Parses DROP TABLE, SCHEMA, PROCEDURE, ROW ACCESS POLICY, and DROP ALL ROW ACCESS POLICIES."""
+def parse_drop(cursor: TokenCursor) -> DropTable | DropRowPolicies | DropProcedure:
+    """Parses DROP TABLE, DROP PROCEDURE and DROP ALL ROW ACCESS POLICIES."""
     cursor.expect("DROP")
-    if cursor.at("ROW", "ACCESS") or cursor.at("ALL", "ROW", "ACCESS"):
-        return _drop_row_policies(cursor)
-    if cursor.accept("SCHEMA"):
-        if_exists = cursor.accept("IF", "EXISTS")
-        project, dataset = parse_dataset_name(cursor)
-        cascade = cursor.accept("CASCADE")
-        if not cascade:
-            cursor.accept("RESTRICT")
-        return DropSchema(dataset, if_exists, cascade, project)
+    if cursor.accept("ALL", "ROW", "ACCESS", "POLICIES"):
+        cursor.expect("ON")
+        return DropRowPolicies(parse_table_name(cursor))
     if cursor.accept("PROCEDURE"):
         return parse_drop_procedure(cursor)
-    if cursor.at("TABLE", "FUNCTION"):
-        raise NotImplementedConstruct("DROP TABLE FUNCTION")
-    if not cursor.accept("TABLE"):
+    if cursor.at("TABLE", "FUNCTION") or not cursor.accept("TABLE"):
         raise NotImplementedConstruct(f"DROP {_kind(cursor)}")
     if_exists = cursor.accept("IF", "EXISTS")
     return DropTable(parse_table_name(cursor), if_exists)
@@ -215,16 +191,16 @@ def parse_drop(cursor: TokenCursor) -> DropTable | DropSchema | DropRowPolicy | 
 def parse_undrop(cursor: TokenCursor) -> UndropSchema:
     cursor.expect("UNDROP")
     cursor.expect("SCHEMA")
-    if_not_exists = cursor.accept("IF", "NOT", "EXISTS")
+    if cursor.at("IF"):
+        raise NotImplementedConstruct("UNDROP SCHEMA IF NOT EXISTS")
     project, dataset = parse_dataset_name(cursor)
-    return UndropSchema(dataset, if_not_exists, parse_options(cursor, "schema"), project)
+    return UndropSchema(dataset, parse_options(cursor, "schema"), project)
 
 
 def _create_row_policy(cursor: TokenCursor, replace: bool) -> CreateRowPolicy:
     """Parses what follows CREATE [OR REPLACE] ROW ACCESS POLICY."""
-    if_not_exists = cursor.accept("IF", "NOT", "EXISTS")
-    if replace and if_not_exists:
-        raise InvalidQuery("CREATE ROW ACCESS POLICY cannot have both OR REPLACE and IF NOT EXISTS")
+    if replace or cursor.at("IF"):
+        raise NotImplementedConstruct("CREATE ROW ACCESS POLICY with OR REPLACE or IF NOT EXISTS")
     name = cursor.identifier()
     cursor.expect("ON")
     table = parse_table_name(cursor)
@@ -239,28 +215,9 @@ def _create_row_policy(cursor: TokenCursor, replace: bool) -> CreateRowPolicy:
     predicate = parse_expression(cursor, ")")
     text = cursor.text[cursor.tokens[first].start : cursor.tokens[cursor.position - 1].end + 1]
     cursor.expect(")")
-    return CreateRowPolicy(name, table, tuple(grantees), predicate, text, replace, if_not_exists)
+    return CreateRowPolicy(name, table, tuple(grantees), predicate, text)
 
 
-def _drop_row_policies(cursor: TokenCursor) -> DropRowPolicy:
-    """Parses what follows DROP, for row access policies."""
-    if cursor.accept("ALL"):
-        cursor.expect("ROW", "ACCESS", "POLICIES")
-        cursor.expect("ON")
-        return DropRowPolicy(None, parse_table_name(cursor))
-    cursor.expect("ROW", "ACCESS", "POLICY")
-    if_exists = cursor.accept("IF", "EXISTS")
-    name = cursor.identifier()
-    cursor.expect("ON")
-    return DropRowPolicy(name, parse_table_name(cursor), if_exists)
-
-
-_OBJECTS_OTHER_THAN_TABLES: dict[tuple[str, ...], Callable[[TokenCursor, bool], Statement]] = {
-    ("SCHEMA",): _create_schema,
-    ("VIEW",): _create_view,
-    ("ROW", "ACCESS", "POLICY"): _create_row_policy,
-    ("PROCEDURE",): parse_create_procedure,
-}
 # The first words of kinds that two words name, such as SNAPSHOT TABLE.
 _TWO_WORD_KINDS = ("TEMP", "TEMPORARY", "EXTERNAL", "SNAPSHOT", "MATERIALIZED", "ROW", "SEARCH", "VECTOR", "AGGREGATE")
 
@@ -271,3 +228,65 @@ def _kind(cursor: TokenCursor) -> str:
     if not first.isalpha():
         raise cursor.unexpected()
     return f"{first} {cursor.word(1)}" if first in _TWO_WORD_KINDS and cursor.word(1).isalpha() else first
+
+
+def parse_create_procedure(cursor: TokenCursor, replace: bool) -> CreateProcedure:
+    """Parses what follows CREATE [OR REPLACE] PROCEDURE."""
+    if_not_exists = cursor.accept("IF", "NOT", "EXISTS")
+    if replace and if_not_exists:
+        raise InvalidQuery("CREATE PROCEDURE cannot have both OR REPLACE and IF NOT EXISTS")
+    name = parse_table_name(cursor)
+    parameters = _parameters(cursor)
+    if cursor.at("EXTERNAL", "SECURITY"):
+        raise NotImplementedConstruct("CREATE PROCEDURE EXTERNAL SECURITY")
+    if cursor.at("BEGIN") or cursor.at("OPTIONS"):
+        raise NotImplementedConstruct("CREATE PROCEDURE in SQL")
+    cursor.expect("WITH", "CONNECTION")
+    connection = parse_connection_name(cursor)
+    options = parse_options(cursor, "procedure")
+    cursor.expect("LANGUAGE")
+    language = cursor.identifier().upper()
+    if language != "PYTHON":
+        raise NotImplementedConstruct(f"CREATE PROCEDURE LANGUAGE {language}")
+    code = cursor.string() if cursor.accept("AS") else None
+    return CreateProcedure(name, parameters, connection, options, code, replace, if_not_exists)
+
+
+def parse_drop_procedure(cursor: TokenCursor) -> DropProcedure:
+    """Parses what follows DROP PROCEDURE."""
+    if_exists = cursor.accept("IF", "EXISTS")
+    return DropProcedure(parse_table_name(cursor), if_exists)
+
+
+def parse_call(cursor: TokenCursor) -> Call:
+    cursor.expect("CALL")
+    name = parse_table_name(cursor)
+    cursor.expect("(")
+    arguments = () if cursor.at(")") else tuple(cursor.comma_separated(lambda: parse_expression(cursor, ",", ")")))
+    cursor.expect(")")
+    return Call(name, arguments)
+
+
+def _parameters(cursor: TokenCursor) -> tuple[ProcedureParameter, ...]:
+    cursor.expect("(")
+    parameters = () if cursor.at(")") else tuple(cursor.comma_separated(lambda: _parameter(cursor)))
+    cursor.expect(")")
+    names = [parameter.name.lower() for parameter in parameters]
+    if len(set(names)) != len(names):
+        raise InvalidQuery(f"CREATE PROCEDURE names an argument twice: {', '.join(names)}")
+    return parameters
+
+
+def _parameter(cursor: TokenCursor) -> ProcedureParameter:
+    for mode in ("OUT", "INOUT"):
+        if cursor.at(mode) and cursor.word(1) not in (",", ")"):
+            raise NotImplementedConstruct(f"procedure argument mode {mode}")
+    cursor.accept("IN")
+    return ProcedureParameter(cursor.identifier(), parse_type_without_parameters(cursor, "an argument").sql_type())
+
+
+_OBJECTS_OTHER_THAN_TABLES: dict[tuple[str, ...], Callable[[TokenCursor, bool], Statement]] = {
+    ("VIEW",): _create_view,
+    ("ROW", "ACCESS", "POLICY"): _create_row_policy,
+    ("PROCEDURE",): parse_create_procedure,
+}

@@ -7,7 +7,6 @@ decide which functions are supported, and how.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from typing import ClassVar
 
@@ -57,13 +56,9 @@ def parse_tokens(tokens: list[Token], text: str, ordinals: Mapping[int, int]) ->
         trees = STAND_IN.parser(error_level=ErrorLevel.IMMEDIATE).parse(tokens, text)
     except ParseError as error:
         first = error.errors[0]
-        token_text = str(first.get("highlight") or "")
-        column = max(1, int(first.get("col") or 1) - len(token_text) + 1)
-        description = re.sub(r" but got <Token.*| for <class.*", "", str(first.get("description")))
-        problem = (
-            f'Unexpected "{token_text}"' if "Unexpected token" in description else f'{description} near "{token_text}"'
-        )
-        raise InvalidQuery(f"Syntax error: {problem}", first.get("line"), column) from error
+        text_there = str(first.get("highlight") or "")
+        column = max(1, int(first.get("col") or 1) - len(text_there) + 1)
+        raise InvalidQuery(f'Syntax error near "{text_there}"', first.get("line"), column) from error
     except (AttributeError, IndexError, KeyError, TypeError, ValueError) as error:
         # SQLGlot's parser fails with these on some malformed texts.
         line, column = tokens[0].line, max(1, tokens[0].col - len(tokens[0].text) + 1)

@@ -32,10 +32,11 @@ def parse_update(cursor: TokenCursor) -> Update:
     table, alias = _target(cursor, ("SET",))
     cursor.expect("SET")
     assignments = _assignments(cursor, alias, ("FROM", "WHERE"))
-    source = _relation(cursor, ("WHERE",)) if cursor.accept("FROM") else None
+    if cursor.at("FROM"):
+        raise NotImplementedConstruct("UPDATE with FROM: use MERGE")
     if not cursor.accept("WHERE"):
         raise _missing_where_error(cursor, "UPDATE")
-    return Update(table, alias, assignments, parse_expression(cursor), source)
+    return Update(table, alias, assignments, parse_expression(cursor))
 
 
 def parse_delete(cursor: TokenCursor) -> Delete:
@@ -57,9 +58,7 @@ def parse_merge(cursor: TokenCursor) -> Merge:
     cursor.accept("INTO")
     table, alias = _target(cursor, ("USING",))
     cursor.expect("USING")
-    source = _relation(cursor, ("ON",))
-    if source.args.get("joins") or not isinstance(source.args["from_"].this, exp.Table | exp.Subquery):
-        raise InvalidQuery("Syntax error: the source of MERGE is one table or subquery")
+    source = _source(cursor)
     cursor.expect("ON")
     condition = parse_expression(cursor, "WHEN")
     clauses = [_clause(cursor, alias)]
@@ -84,43 +83,43 @@ def _missing_where_error(cursor: TokenCursor, statement: str) -> InvalidQuery:
     return cursor.unexpected("Expected keyword WHERE")
 
 
-def _relation(cursor: TokenCursor, stops: tuple[str, ...]) -> exp.Select:
-    """The tables after FROM or USING, parsed as `SELECT * FROM …`."""
-    tokens = cursor.take_until(*stops)
+def _source(cursor: TokenCursor) -> exp.Select:
+    """The table or subquery after USING, parsed as `SELECT * FROM …`."""
+    tokens = cursor.take_until("ON")
     if not tokens:
         raise cursor.unexpected()
     tree = parse_checked(cursor, [*tokenize("SELECT * FROM"), *tokens])
-    plain = {"kind", "expressions", "from_", "joins"}
-    if not isinstance(tree, exp.Select) or any(value for part, value in tree.args.items() if part not in plain):
-        raise InvalidQuery("Syntax error: expected tables and joins, found more clauses of a query")
+    plain = {"kind", "expressions", "from_"}
+    has_more = any(value for part, value in tree.args.items() if part not in plain)
+    is_plain = isinstance(tree, exp.Select) and not has_more
+    if not is_plain or not isinstance(tree.args["from_"].this, exp.Table | exp.Subquery):
+        raise InvalidQuery("Syntax error: the source of MERGE is one table or subquery")
+    assert isinstance(tree, exp.Select)
     return tree
 
 
 def _assignments(cursor: TokenCursor, alias: str, stops: tuple[str, ...]) -> tuple[Assignment, ...]:
     assignments = cursor.comma_separated(lambda: _assignment(cursor, alias, stops))
-    seen: list[tuple[str, ...]] = []
+    seen: set[str] = set()
     for item in assignments:
-        path = tuple(part.lower() for part in item.path)
-        if any(path[: len(other)] == other or other[: len(path)] == path for other in seen):
-            raise InvalidQuery(f"Update item {'.'.join(item.path)} overlaps with another one: set each column once")
-        seen.append(path)
+        if item.column.lower() in seen:
+            raise InvalidQuery(f"Update item {item.column} overlaps with another one: set each column once")
+        seen.add(item.column.lower())
     return tuple(assignments)
 
 
 def _assignment(cursor: TokenCursor, alias: str, stops: tuple[str, ...]) -> Assignment:
     if cursor.at("(") and cursor.word(1) in _NESTED:
         raise NotImplementedConstruct("nested DML statement in SET")
-    path = [cursor.identifier()]
-    while cursor.accept("."):
-        path.append(cursor.identifier(may_be_reserved=True))
-    if len(path) > 1 and path[0].lower() == alias.lower():
-        del path[0]
-    if cursor.at("["):
-        raise NotImplementedConstruct("SET of an array's element")
+    column = cursor.identifier()
+    if column.lower() == alias.lower() and cursor.accept("."):
+        column = cursor.identifier()
+    if cursor.at(".") or cursor.at("["):
+        raise NotImplementedConstruct("SET of a field of a STRUCT or an element of an array")
     cursor.expect("=")
     if cursor.at("DEFAULT"):
         raise NotImplementedConstruct("SET … = DEFAULT")
-    return Assignment(tuple(path), parse_expression(cursor, ",", *stops))
+    return Assignment(column, parse_expression(cursor, ",", *stops))
 
 
 def _clause(cursor: TokenCursor, alias: str) -> MergeClause:

@@ -14,7 +14,7 @@ from typing import Any
 import pyarrow as pa
 
 from devstack.bigquery.bigquery_errors import Invalid, NotImplementedConstruct
-from devstack.bigquery.sql.reserved_words import RESERVED
+from devstack.bigquery.sql.tokens import RESERVED
 from devstack.bigquery.sql.type_parameters import (
     Parameters,
     parameters_from_api,

@@ -10,8 +10,6 @@ from devstack.bigquery.bigquery_errors import Invalid, NotImplementedConstruct
 
 _PRINTED = re.compile(r"(\d+)-(\d+) (\d+) (\d+):(\d+):(\d+)")
 _DAYS_PER_MONTH = 30  # as JUSTIFY_DAYS counts them
-# By span of units: how its text becomes `Y-M D H:M:S`.
-_SPANS = {"HOUR TO SECOND": "0-0 0 {}", "DAY TO SECOND": "0-0 {}", "YEAR TO SECOND": "{}"}
 _SECONDS = {"SECOND": 1, "MINUTE": 60, "HOUR": 3600}
 _DAYS = {"DAY": 1, "WEEK": 7}
 _MONTHS = {"MONTH": 1, "QUARTER": 3, "YEAR": 12}
@@ -44,17 +42,11 @@ def interval_microseconds(text: str) -> int:
 def interval_text(expression: exp.Interval) -> str:
     """The canonical text of an INTERVAL, as `canonical_interval` returns it.
 
-    Raises Invalid as `canonical_interval` does, NotImplementedConstruct for an amount that is no literal, and for a
-    span of units that is not in `_SPANS`.
+    Raises Invalid as `canonical_interval` does, NotImplementedConstruct for anything but a literal with one unit.
     """
     unit, amount = expression.args.get("unit"), expression.this
-    if not isinstance(amount, exp.Literal) or unit is None:
-        raise NotImplementedConstruct(f"INTERVAL of {expression.sql('bigquery')} (only constants)")
-    if isinstance(unit, exp.IntervalSpan):
-        span = f"{unit.this.name} TO {unit.expression.name}".upper()
-        if span not in _SPANS:
-            raise NotImplementedConstruct(f"INTERVAL {span}")
-        return canonical_interval(_SPANS[span].format(amount.name))
+    if not isinstance(amount, exp.Literal) or not isinstance(unit, exp.Var):
+        raise NotImplementedConstruct(f"INTERVAL of {expression.sql('bigquery')} (only a constant of one unit)")
     name = unit.name.upper()
     if not amount.name.isdigit() or name not in {**_SECONDS, **_DAYS, **_MONTHS}:
         return canonical_interval(f"{amount.name} {name}")  # raises Invalid

@@ -10,6 +10,8 @@ from dataclasses import dataclass, field
 
 from sqlglot import exp
 
+from devstack.bigquery.sql.field_types import TableField
+
 
 @dataclass(frozen=True)
 class TableName:
@@ -20,35 +22,14 @@ class TableName:
     project: str | None = None
 
 
-@dataclass(frozen=True)
-class ColumnSpec:
-    """A column of a CREATE TABLE, a field of a STRUCT, or a type alone, whose `name` may be "".
-
-    `type_name` is INT64, STRING, … or STRUCT; only STRUCT has `fields`. An ARRAY has the mode REPEATED.
-    """
-
-    name: str
-    type_name: str
-    mode: str = "NULLABLE"  # NULLABLE, REQUIRED or REPEATED
-    fields: tuple[ColumnSpec, ...] = ()
-    description: str | None = None
-    parameters: tuple[int, ...] = ()  # of STRING(L), BYTES(L), NUMERIC(P, S)
-
-
 Options = tuple[tuple[str, exp.Expression], ...]  # OPTIONS(name = expression, …) in the order of the text
 
 
 @dataclass(frozen=True)
 class Declare:
     names: tuple[str, ...]
-    type_name: str | None  # as SQL text; None: the type of the default
+    type: TableField | None  # a field without a name; None: the type of the default
     default: exp.Expression | None
-
-
-@dataclass(frozen=True)
-class SetVariable:
-    name: str
-    value: exp.Expression
 
 
 @dataclass(frozen=True)
@@ -71,7 +52,7 @@ class CreateTable:
     """
 
     name: TableName
-    columns: tuple[ColumnSpec, ...] | None  # None without a column list
+    columns: tuple[TableField, ...] | None  # None without a column list
     replace: bool = False
     if_not_exists: bool = False
     partition_by: str | None = None  # a DATE column, the only supported partitioning
@@ -102,25 +83,12 @@ class AlterTableSetOptions:
 
 
 @dataclass(frozen=True)
-class AlterTablePrimaryKey:
-    """ALTER TABLE … ADD PRIMARY KEY (columns) NOT ENFORCED or, without `columns`, DROP PRIMARY KEY.
-
-    `if_key_exists`: the IF EXISTS after DROP PRIMARY KEY.
-    """
-
-    name: TableName
-    columns: tuple[str, ...]
-    if_exists: bool = False
-    if_key_exists: bool = False
-
-
-@dataclass(frozen=True)
 class AlterColumn:
     """ALTER TABLE … ALTER COLUMN … SET DATA TYPE `new_type`, or, without `new_type`, DROP NOT NULL."""
 
     name: TableName
     column: str
-    new_type: ColumnSpec | None
+    new_type: TableField | None
     if_exists: bool = False
     if_column_exists: bool = False
 
@@ -133,49 +101,27 @@ class DropTable:
 
 @dataclass(frozen=True)
 class CreateRowPolicy:
-    """CREATE [OR REPLACE] ROW ACCESS POLICY [IF NOT EXISTS] name ON table [GRANT TO (…)] FILTER USING (…).
-
-    `text` is the predicate as written.
-    """
+    """CREATE ROW ACCESS POLICY name ON table [GRANT TO (…)] FILTER USING (…). `text` is the predicate as written."""
 
     name: str
     table: TableName
     grantees: tuple[str, ...]
     predicate: exp.Expression
     text: str
-    replace: bool = False
-    if_not_exists: bool = False
 
 
 @dataclass(frozen=True)
-class DropRowPolicy:
-    """DROP ROW ACCESS POLICY [IF EXISTS] name ON table. Without `name`, DROP ALL ROW ACCESS POLICIES."""
+class DropRowPolicies:
+    """DROP ALL ROW ACCESS POLICIES ON table."""
 
-    name: str | None
     table: TableName
-    if_exists: bool = False
-
-
-@dataclass(frozen=True)
-class CreateSchema:
-    name: str
-    if_not_exists: bool = False
-    options: Options = ()
-    project: str | None = None
-
-
-@dataclass(frozen=True)
-class DropSchema:
-    name: str
-    if_exists: bool = False
-    cascade: bool = False
-    project: str | None = None
 
 
 @dataclass(frozen=True)
 class UndropSchema:
+    """UNDROP SCHEMA [project.]name [OPTIONS (location = …)]."""
+
     name: str
-    if_not_exists: bool = False
     options: Options = ()
     project: str | None = None
 
@@ -191,25 +137,23 @@ class Insert:
 
 @dataclass(frozen=True)
 class Assignment:
-    """`path = value` in SET. A path with several parts is a field of a STRUCT column."""
+    """`column = value` in SET."""
 
-    path: tuple[str, ...]
+    column: str
     value: exp.Expression
 
 
 @dataclass(frozen=True)
 class Update:
-    """UPDATE table [AS alias] SET … [FROM …] WHERE …
+    """UPDATE table [AS alias] SET … WHERE …
 
-    `source`: the FROM clause as `SELECT * FROM …`; None without one. `alias`: the table's name if no alias is written,
-    as in DELETE and MERGE.
+    `alias`: the table's name if no alias is written, as in DELETE and MERGE.
     """
 
     table: TableName
     alias: str
     assignments: tuple[Assignment, ...]
     where: exp.Expression
-    source: exp.Select | None = None
 
 
 @dataclass(frozen=True)
@@ -312,19 +256,15 @@ class Call:
 MutatingStatement = Update | Delete | Merge  # DML that BigQuery queues per table
 Statement = (
     Declare
-    | SetVariable
     | If
     | Assert
     | CreateTable
     | CreateClone
     | AlterTableSetOptions
-    | AlterTablePrimaryKey
     | AlterColumn
     | DropTable
     | CreateRowPolicy
-    | DropRowPolicy
-    | CreateSchema
-    | DropSchema
+    | DropRowPolicies
     | UndropSchema
     | Insert
     | Update
@@ -343,7 +283,7 @@ class Script:
     """The whole text of a job.
 
     `is_script`: whether BigQuery calls the job a SCRIPT, as it does for several statements, and for a single IF,
-    DECLARE, SET or CALL.
+    DECLARE or CALL.
     """
 
     statements: tuple[Statement, ...]
@@ -351,4 +291,4 @@ class Script:
 
     @property
     def is_script(self) -> bool:
-        return len(self.statements) != 1 or isinstance(self.statements[0], If | Declare | SetVariable | Call)
+        return len(self.statements) != 1 or isinstance(self.statements[0], If | Declare | Call)

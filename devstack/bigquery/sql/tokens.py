@@ -11,24 +11,23 @@ from sqlglot.tokenizer_core import Token, TokenType
 
 from devstack.bigquery.bigquery_errors import InvalidQuery, NotImplementedConstruct
 from devstack.bigquery.sql.dialect import STAND_IN
-from devstack.bigquery.sql.reserved_words import RESERVED
 
 # SQLGlot's tokenizer also accepts these tokens of other dialects.
-_TOKENS_OF_OTHER_DIALECTS = {
-    TokenType.DCOLON: "::",
-    TokenType.ARROW: "->",
-    TokenType.DARROW: "->>",
-    TokenType.LR_ARROW: "<->",
-    TokenType.HINT: "/*+",
-}
+_FOREIGN_TOKENS = (TokenType.DCOLON, TokenType.ARROW, TokenType.DARROW, TokenType.LR_ARROW, TokenType.HINT)
+# GoogleSQL's reserved words, which cannot be names without backticks.
+RESERVED = frozenset(
+    """
+    ALL AND ANY ARRAY AS ASC ASSERT_ROWS_MODIFIED AT BETWEEN BY CASE CAST COLLATE CONTAINS CREATE CROSS CUBE CURRENT
+    DEFAULT DEFINE DESC DISTINCT ELSE END ENUM ESCAPE EXCEPT EXCLUDE EXISTS EXTRACT FALSE FETCH FOLLOWING FOR FROM FULL
+    GROUP GROUPING GROUPS HASH HAVING IF IGNORE IN INNER INTERSECT INTERVAL INTO IS JOIN LATERAL LEFT LIKE LIMIT LOOKUP
+    MERGE NATURAL NEW NO NOT NULL NULLS OF ON OR ORDER OUTER OVER PARTITION PRECEDING PROTO QUALIFY RANGE RECURSIVE
+    RESPECT RIGHT ROLLUP ROWS SELECT SET SOME STRUCT TABLESAMPLE THEN TO TREAT TRUE UNBOUNDED UNION UNNEST USING WHEN
+    WHERE WINDOW WITH WITHIN
+    """.split()  # noqa: SIM905  (a list of a hundred lines reads worse)
+)
 _OPENING = {TokenType.L_PAREN: ")", TokenType.L_BRACKET: "]", TokenType.L_BRACE: "}"}
 _CLOSING = {TokenType.R_PAREN, TokenType.R_BRACKET, TokenType.R_BRACE}
-_LITERALS = {
-    TokenType.STRING: "string literal",
-    TokenType.RAW_STRING: "string literal",
-    TokenType.BYTE_STRING: "bytes literal",
-    TokenType.NUMBER: "number literal",
-}
+_LITERALS = {TokenType.STRING, TokenType.RAW_STRING, TokenType.BYTE_STRING, TokenType.NUMBER}
 Item = TypeVar("Item")
 
 
@@ -45,10 +44,8 @@ def tokenize(text: str) -> list[Token]:
     for token in tokens:
         if token.token_type is TokenType.PIPE_GT:
             raise NotImplementedConstruct("pipe syntax |>")
-        if token.token_type in _TOKENS_OF_OTHER_DIALECTS:
-            raise syntax_error(text, token, f'Unexpected "{_TOKENS_OF_OTHER_DIALECTS[token.token_type]}"')
-        if text[token.start : token.start + 2] == "==":
-            raise syntax_error(text, token, 'Unexpected "=="')
+        if token.token_type in _FOREIGN_TOKENS or text[token.start : token.start + 2] == "==":
+            raise syntax_error(text, token, f'Unexpected "{token.text}"')
     return tokens
 
 
@@ -60,17 +57,6 @@ def line_and_column(text: str, offset: int) -> tuple[int, int]:
 
 def syntax_error(text: str, token: Token, problem: str) -> InvalidQuery:
     return InvalidQuery(f"Syntax error: {problem}", *line_and_column(text, token.start))
-
-
-def describe(token: Token, text: str) -> str:
-    """A token as BigQuery's error messages name it."""
-    if token.token_type in _LITERALS:
-        return f"{_LITERALS[token.token_type]} {text[token.start : token.end + 1]}"
-    if token.token_type is TokenType.IDENTIFIER:
-        return f"identifier `{token.text}`"
-    if token.token_type is TokenType.VAR:
-        return f'identifier "{token.text}"'
-    return f"keyword {token.text.upper()}" if token.text.isalpha() else f'"{token.text}"'
 
 
 def _words(token: Token) -> list[str]:
@@ -161,18 +147,14 @@ class TokenCursor:
         self.position += 1
         return int(token.text)
 
-    def identifier(self, *, may_be_reserved: bool = False) -> str:
-        """Moves past one name, quoted or not, and returns it.
-
-        `may_be_reserved`: whether a reserved word is a name here without backticks, as it is after a dot.
-        """
+    def identifier(self) -> str:
+        """Moves past one name, quoted or not, and returns it."""
         token = self.current
         is_name = token is not None and (
             token.token_type is TokenType.IDENTIFIER
             or (token.text.replace("_", "a").isalnum() and not token.text[0].isdigit())
         )
-        is_reserved = self.word() in RESERVED and not may_be_reserved
-        if token is None or not is_name or token.token_type in _LITERALS or is_reserved:
+        if token is None or not is_name or token.token_type in _LITERALS or self.word() in RESERVED:
             raise self.unexpected("Expected identifier")
         self.position += 1
         return token.text
@@ -190,7 +172,7 @@ class TokenCursor:
         if token is None:
             actual, offset = "end of script", len(self.text)
         else:
-            actual, offset = describe(token, self.text), token.start
+            actual, offset = f'"{self.text[token.start : token.end + 1]}"', token.start
         problem = f"{expectation} but got {actual}" if expectation else f"Unexpected {actual}"
         return InvalidQuery(f"Syntax error: {problem}", *line_and_column(self.text, offset))
 

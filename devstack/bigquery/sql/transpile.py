@@ -16,7 +16,7 @@ from sqlglot import exp
 
 from devstack.bigquery.bigquery_errors import InvalidQuery
 from devstack.bigquery.sql.field_types import QueryValue
-from devstack.bigquery.sql.functions import AGGREGATES, SCALAR, WINDOW
+from devstack.bigquery.sql.functions import AGGREGATES, SCALAR, VARIADIC, WINDOW
 from devstack.bigquery.sql.runtime_errors import translate_duckdb_error
 from devstack.bigquery.sql.writer import (  # noqa: F401  (importing them registers their handlers)
     casts,
@@ -114,4 +114,4 @@ def _name_projections(select: exp.Select) -> None:
 def supported_functions() -> tuple[str, ...]:
     """BigQuery names of all supported functions."""
     own_syntax = ("IF", "CAST", "SAFE_CAST", "EXTRACT", "ARRAY")
-    return tuple(sorted({*SCALAR, *AGGREGATES, *WINDOW, *SPECIAL_HANDLERS, *own_syntax}))
+    return tuple(sorted({*SCALAR, *VARIADIC, *AGGREGATES, *WINDOW, *SPECIAL_HANDLERS, *own_syntax}))

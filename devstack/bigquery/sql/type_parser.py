@@ -8,7 +8,6 @@ from sqlglot.tokenizer_core import TokenType
 
 from devstack.bigquery.bigquery_errors import Invalid, InvalidQuery, NotImplementedConstruct
 from devstack.bigquery.sql.field_types import TableField, canonical_type, is_type_name
-from devstack.bigquery.sql.statements import ColumnSpec
 from devstack.bigquery.sql.tokens import TokenCursor, line_and_column, tokenize
 from devstack.bigquery.sql.type_parameters import checked_parameters
 
@@ -17,10 +16,10 @@ _API_ONLY_NAMES = ("FLOAT", "RECORD")  # SQL says FLOAT64 and STRUCT<…>; INTEG
 _TABLE_CONSTRAINTS = (("FOREIGN", "KEY"), ("CONSTRAINT",))
 
 
-def parse_columns(cursor: TokenCursor) -> tuple[tuple[ColumnSpec, ...], tuple[str, ...]]:
+def parse_columns(cursor: TokenCursor) -> tuple[tuple[TableField, ...], tuple[str, ...]]:
     """Parses `(name type …, …, PRIMARY KEY (name, …) NOT ENFORCED)`. Returns the columns and the primary key."""
     cursor.expect("(")
-    columns: list[ColumnSpec] = []
+    columns: list[TableField] = []
     keys: list[tuple[str, ...]] = []
     while not cursor.at(")"):
         if cursor.at("PRIMARY", "KEY"):
@@ -51,13 +50,13 @@ def parse_primary_key(cursor: TokenCursor) -> tuple[str, ...]:
     return tuple(columns)
 
 
-def parse_type(cursor: TokenCursor, name: str = "") -> ColumnSpec:
+def parse_type(cursor: TokenCursor, name: str = "") -> TableField:
     """Parses the type of the column `name`; "" for a type without a column."""
     start = cursor.current
     if cursor.accept("ARRAY"):
         return _parse_array(cursor, name)
     if cursor.accept("STRUCT"):
-        return ColumnSpec(name, "STRUCT", fields=_parse_struct_fields(cursor))
+        return TableField(name, "STRUCT", fields=_parse_struct_fields(cursor))
     type_name = cursor.identifier().upper()
     try:
         if type_name in _API_ONLY_NAMES:
@@ -66,18 +65,18 @@ def parse_type(cursor: TokenCursor, name: str = "") -> ColumnSpec:
     except Invalid as error:
         assert start is not None  # identifier() has read this token
         raise InvalidQuery(f"Type not found: {type_name}", *line_and_column(cursor.text, start.start)) from error
-    return ColumnSpec(name, canonical, parameters=_parse_parameters(cursor, canonical))
+    return TableField(name, canonical, parameters=_parse_parameters(cursor, canonical))
 
 
-def parse_type_without_parameters(cursor: TokenCursor, what: str) -> str:
-    """Parses the type of a variable or an argument (`what`). Returns it as SQL text.
+def parse_type_without_parameters(cursor: TokenCursor, what: str) -> TableField:
+    """Parses the type of a variable or an argument (`what`).
 
     Raises NotImplementedConstruct for a parameterized type, such as STRING(10).
     """
-    field = field_of_column(parse_type(cursor))
+    field = parse_type(cursor)
     if field.has_parameters:
         raise NotImplementedConstruct(f"parameterized type {field.sql_type(parameterized=True)} of {what}")
-    return field.sql_type()
+    return field
 
 
 def _parse_parameters(cursor: TokenCursor, type_name: str) -> tuple[int, ...]:
@@ -94,23 +93,13 @@ def _parse_parameters(cursor: TokenCursor, type_name: str) -> tuple[int, ...]:
 def field_of_type(text: str) -> TableField:
     """A field without a name that has the type in the SQL text, such as `ARRAY<INT64>`."""
     cursor = TokenCursor(text, tokenize(text))
-    spec = parse_type(cursor)
+    field = parse_type(cursor)
     if not cursor.at_end():
         raise cursor.unexpected("Expected end of type")
-    return field_of_column(spec)
+    return field
 
 
-def field_of_column(spec: ColumnSpec) -> TableField:
-    """The schema field of a column definition."""
-    fields = fields_of_columns(spec.fields)
-    return TableField(spec.name, spec.type_name, spec.mode, fields, spec.description, parameters=spec.parameters)
-
-
-def fields_of_columns(specs: tuple[ColumnSpec, ...]) -> tuple[TableField, ...]:
-    return tuple(field_of_column(spec) for spec in specs)
-
-
-def _parse_array(cursor: TokenCursor, name: str) -> ColumnSpec:
+def _parse_array(cursor: TokenCursor, name: str) -> TableField:
     cursor.expect("<")
     element = parse_type(cursor, name)
     if element.mode == "REPEATED":
@@ -119,7 +108,7 @@ def _parse_array(cursor: TokenCursor, name: str) -> ColumnSpec:
     return replace(element, mode="REPEATED")
 
 
-def _parse_struct_fields(cursor: TokenCursor) -> tuple[ColumnSpec, ...]:
+def _parse_struct_fields(cursor: TokenCursor) -> tuple[TableField, ...]:
     cursor.expect("<")
     fields = cursor.comma_separated(lambda: _parse_column(cursor))
     cursor.expect(">")
@@ -127,7 +116,7 @@ def _parse_struct_fields(cursor: TokenCursor) -> tuple[ColumnSpec, ...]:
     return tuple(fields)
 
 
-def _parse_column(cursor: TokenCursor, keys: list[tuple[str, ...]] | None = None) -> ColumnSpec:
+def _parse_column(cursor: TokenCursor, keys: list[tuple[str, ...]] | None = None) -> TableField:
     """Parses one column. If it is declared as the primary key, that key is added to `keys`.
 
     `keys`: None for a field of a STRUCT, which cannot be a primary key.
@@ -175,7 +164,7 @@ def _names_a_column(cursor: TokenCursor, words: tuple[str, ...]) -> bool:
     return words == ("CONSTRAINT",) and is_type_name(cursor.word(1))
 
 
-def _refuse_repeated_names(columns: list[ColumnSpec], kind: str, place: str) -> None:
+def _refuse_repeated_names(columns: list[TableField], kind: str, place: str) -> None:
     seen: set[str] = set()
     for column in columns:
         if column.name.lower() in seen:

@@ -10,8 +10,7 @@ from pathlib import Path
 
 from devstack.bigquery.bigquery_errors import Duplicate, Invalid, NotFound
 from devstack.bigquery.clock import DAY_US, HOUR_US, Clock
-from devstack.bigquery.durable_files import is_temporary_file, write_durably
-from devstack.bigquery.storage.json_codec import decode_dataset, encode_dataset
+from devstack.bigquery.durable_files import JsonFiles
 from devstack.bigquery.storage.model import Dataset, DatasetId
 
 PROJECT_NAME = re.compile(r"[a-z0-9][a-z0-9.:-]{0,98}")
@@ -24,17 +23,11 @@ class DatasetStore:
     """The properties of all datasets."""
 
     def __init__(self, folder: Path, clock: Clock) -> None:
-        self._folder = folder
-        self._deleted_folder = folder.with_name("deleted_datasets")
+        self._files = JsonFiles(folder, Dataset)
+        self._deleted_files = JsonFiles(folder.with_name("deleted_datasets"), Dataset)
         self._clock = clock
         self._lock = threading.Lock()
-        self._datasets: dict[DatasetId, Dataset] = {}
-        for path in sorted(folder.glob("*/*")) if folder.exists() else ():
-            if is_temporary_file(path):
-                path.unlink()
-            else:
-                dataset = decode_dataset(path.read_bytes())
-                self._datasets[dataset.id] = dataset
+        self._datasets = {dataset.id: dataset for dataset in self._files.read_all()}
 
     def find(self, dataset_id: DatasetId) -> Dataset | None:
         return self._datasets.get(dataset_id)
@@ -71,7 +64,8 @@ class DatasetStore:
                 raise Duplicate(f"Already Exists: Dataset {dataset.id}")
             now_us = self._clock.now_us()
             created = self._write(replace(dataset, created_us=now_us, modified_us=now_us))
-            self._deleted_path(dataset.id).unlink(missing_ok=True)
+            if self._deleted_files.exists(_name(dataset.id)):
+                self._deleted_files.remove(_name(dataset.id))
             return created
 
     def ensure_hidden(self, dataset_id: DatasetId, location: str) -> Dataset:
@@ -100,25 +94,19 @@ class DatasetStore:
         with self._lock:
             now_us = self._clock.now_us()
             deleted = replace(self.get(dataset_id), deleted_us=now_us, deleted_with_routines=has_routines)
-            write_durably(self._deleted_path(dataset_id), encode_dataset(deleted))
-            self._path(dataset_id).unlink()
+            self._deleted_files.write(_name(dataset_id), deleted)
+            self._files.remove(_name(dataset_id))
             del self._datasets[dataset_id]
 
     def find_deleted(self, dataset_id: DatasetId) -> Dataset | None:
         """The last deleted dataset of this name; None if there is none, or if one of this name exists now."""
-        path = self._deleted_path(dataset_id)
-        return decode_dataset(path.read_bytes()) if path.exists() and self.find(dataset_id) is None else None
+        is_deleted = self.find(dataset_id) is None and self._deleted_files.exists(_name(dataset_id))
+        return self._deleted_files.read(_name(dataset_id)) if is_deleted else None
 
     def restore(self, deleted: Dataset) -> None:
         with self._lock:
             self._write(replace(deleted, deleted_us=None, undeleted_us=self._clock.now_us()))
-            self._deleted_path(deleted.id).unlink()
-
-    def _deleted_path(self, dataset_id: DatasetId) -> Path:
-        return self._deleted_folder / dataset_id.project / f"{dataset_id.dataset}.json"
-
-    def _path(self, dataset_id: DatasetId) -> Path:
-        return self._folder / dataset_id.project / f"{dataset_id.dataset}.json"
+            self._deleted_files.remove(_name(deleted.id))
 
     def _write(self, dataset: Dataset) -> Dataset:
         expiration_ms = dataset.default_table_expiration_ms
@@ -127,6 +115,10 @@ class DatasetStore:
                 f"Dataset {dataset.id} has a default table expiration of [{expiration_ms}] ms, expected at least "
                 f"[{MINIMUM_TABLE_EXPIRATION_MS}]."
             )
-        write_durably(self._path(dataset.id), encode_dataset(dataset))
+        self._files.write(_name(dataset.id), dataset)
         self._datasets[dataset.id] = dataset
         return dataset
+
+
+def _name(dataset_id: DatasetId) -> str:
+    return f"{dataset_id.project}/{dataset_id.dataset}"

@@ -124,7 +124,6 @@ class RowPolicy:
     predicate: str
     grantees: tuple[str, ...]
     created_us: int
-    modified_us: int
 
     @property
     def is_true_filter(self) -> bool:

@@ -8,7 +8,7 @@ from datetime import date
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from devstack.bigquery.bigquery_errors import Invalid
+from devstack.bigquery.bigquery_errors import Invalid, NotImplementedConstruct
 from devstack.bigquery.storage.model import NULL_PARTITION, WHOLE_TABLE, TableId
 
 
@@ -47,3 +47,34 @@ def check_destination_partition(table: TableId, destination: str | None, partiti
             f"Some rows belong to different partitions rather than destination partition {table}${destination}: "
             f"found rows of partition [{partition}]."
         )
+
+
+def split_decorator(reference: TableId) -> tuple[TableId, str | None]:
+    """The table without the decorator, and the partition id (None for the whole table).
+
+    Raises Invalid for anything but a day or `__NULL__`, NotImplementedConstruct for decorators that only legacy SQL
+    has.
+    """
+    name, dollar, partition_id = reference.table.partition("$")
+    if "@" in reference.table:
+        raise NotImplementedConstruct(f"time decorator in table id {reference.table}")
+    if not dollar:
+        return reference, None
+    if partition_id == "__PARTITIONS_SUMMARY__":
+        raise NotImplementedConstruct("$__PARTITIONS_SUMMARY__: query INFORMATION_SCHEMA.PARTITIONS")
+    if partition_id != NULL_PARTITION and not _is_day(partition_id):
+        raise Invalid(
+            f"Invalid partition decorator [${partition_id}] of {reference.project}:{reference.dataset}.{name}: "
+            f"expected [$YYYYMMDD] or [${NULL_PARTITION}]."
+        )
+    return TableId(reference.project, reference.dataset, name), partition_id
+
+
+def _is_day(text: str) -> bool:
+    if len(text) != 8 or not text.isdigit():
+        return False
+    try:
+        date.fromisoformat(text)
+    except ValueError:
+        return False
+    return True

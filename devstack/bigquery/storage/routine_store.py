@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import json
 import re
 import threading
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from devstack.bigquery.bigquery_errors import Duplicate, Invalid, NotFound
 from devstack.bigquery.clock import Clock
-from devstack.bigquery.durable_files import is_temporary_file, write_durably
+from devstack.bigquery.durable_files import JsonFiles
 from devstack.bigquery.storage.model import DatasetId
 
 ROUTINE_NAME = re.compile(r"[A-Za-z0-9_]{1,256}")
@@ -59,16 +58,10 @@ class RoutineStore:
     """The procedures of all datasets. Threads may share it."""
 
     def __init__(self, folder: Path, clock: Clock) -> None:
-        self._folder = folder
+        self._files = JsonFiles(folder, Procedure)
         self._clock = clock
         self._lock = threading.Lock()
-        self._procedures: dict[RoutineId, Procedure] = {}
-        for path in sorted(folder.glob("*/*/*")) if folder.exists() else ():
-            if is_temporary_file(path):
-                path.unlink()
-            else:
-                procedure = _decode(path.read_bytes())
-                self._procedures[procedure.id] = procedure
+        self._procedures = {procedure.id: procedure for procedure in self._files.read_all()}
 
     def find(self, routine: RoutineId) -> Procedure | None:
         return self._procedures.get(routine)
@@ -97,27 +90,16 @@ class RoutineStore:
                 raise Duplicate(f"Already Exists: Routine {procedure.id}")
             created_us = current.created_us if current else now_us
             procedure = replace(procedure, created_us=created_us, modified_us=now_us)
-            write_durably(self._path(procedure.id), json.dumps(asdict(procedure)).encode())
+            self._files.write(_name(procedure.id), procedure)
             self._procedures[procedure.id] = procedure
 
     def drop(self, routine: RoutineId) -> None:
         """Raises NotFound if the procedure does not exist."""
         with self._lock:
             self.get(routine)
-            self._path(routine).unlink()
+            self._files.remove(_name(routine))
             del self._procedures[routine]
 
-    def _path(self, routine: RoutineId) -> Path:
-        return self._folder / routine.project / routine.dataset / f"{routine.routine}.json"
 
-
-def _decode(content: bytes) -> Procedure:
-    document = json.loads(content)
-    return Procedure(
-        **{
-            **document,
-            "id": RoutineId(**document["id"]),
-            "parameters": tuple((name, type_name) for name, type_name in document["parameters"]),
-            "uris": {option: tuple(uris) for option, uris in document["uris"].items()},
-        }
-    )
+def _name(routine: RoutineId) -> str:
+    return f"{routine.project}/{routine.dataset}/{routine.routine}"

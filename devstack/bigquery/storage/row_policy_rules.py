@@ -1,4 +1,4 @@
-"""Applies BigQuery's rules for adding, replacing and removing a table's row access policies.
+"""Applies BigQuery's rules for a table's row access policies.
 
 Sources, in BigQuery's documentation: "Use row-level security"; REST resource rowAccessPolicies.
 """
@@ -48,31 +48,8 @@ def get_policy(table: TableId, policies: Policies, name: str) -> RowPolicy:
     return policy
 
 
-def with_policy(table: TableId, policies: Policies, new: RowPolicy, *, replace: bool = False) -> Policies:
-    """The policies with `new` added.
-
-    With `replace`, `new` takes the place and the creation time of the policy of the same name, if there is one.
-    Without `replace`, raises Duplicate if there is one.
-    """
-    earlier = find_policy(policies, new.name)
-    if earlier is None:
-        return (*policies, new)
-    if not replace:
+def with_policy(table: TableId, policies: Policies, new: RowPolicy) -> Policies:
+    """The policies with `new` added. Raises Duplicate if there is one of the same name."""
+    if find_policy(policies, new.name) is not None:
         raise Duplicate(f"Already Exists: Row access policy {new.name} on table {table}")
-    changed = RowPolicy(earlier.name, new.predicate, new.grantees, earlier.created_us, new.modified_us)
-    return tuple(changed if policy is earlier else policy for policy in policies)
-
-
-def without_policy(table: TableId, policies: Policies, name: str) -> Policies:
-    """The policies without the policy of this name.
-
-    Raises NotFound if the table has no policy of this name, and Invalid for its last one: without any policy everybody
-    sees all rows, so it can be removed only by a statement that removes all policies.
-    """
-    removed = get_policy(table, policies, name)
-    if len(policies) == 1:
-        raise Invalid(
-            f"Cannot drop row access policy {name}: it is the last one on table {table}, whose rows would all be open. "
-            "Use DROP ALL ROW ACCESS POLICIES."
-        )
-    return tuple(policy for policy in policies if policy is not removed)
+    return (*policies, new)

@@ -15,13 +15,14 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from devstack.bigquery.durable_files import make_folder, sync_folder
-from devstack.bigquery.storage.logical_bytes import column_bytes
 from devstack.bigquery.storage.model import Segment
 
 ROW_GROUP_ROWS = 122_880  # DuckDB's default; DuckDB prunes and parallelises by row group
+LENGTH_PREFIX_BYTES = 2  # of every STRING and BYTES value
 
 
 class SegmentStore:
@@ -122,3 +123,32 @@ class SegmentBatch:
         self._store.pin([file])
         self.files.append(file)
         return self._store.file_path(file)
+
+
+def column_bytes(rows: pa.Table) -> dict[str, int]:
+    """The logical bytes of each top-level column."""
+    return {name: sum(_array_bytes(chunk) for chunk in rows.column(name).chunks) for name in rows.column_names}
+
+
+def _array_bytes(values: pa.Array) -> int:
+    """The logical bytes of the values.
+
+    A NULL has none, a list has those of its elements, a struct has those of its fields.
+    """
+    kind = values.type
+    present = int(len(values) - values.null_count)
+    if pa.types.is_string(kind) or pa.types.is_binary(kind) or pa.types.is_large_string(kind) or \
+            pa.types.is_large_binary(kind):  # fmt: skip
+        content = pc.sum(pc.binary_length(values)).as_py() or 0
+        return int(content) + LENGTH_PREFIX_BYTES * present
+    if pa.types.is_list(kind) or pa.types.is_large_list(kind):
+        return _array_bytes(values.flatten())
+    if pa.types.is_struct(kind):
+        return sum(_array_bytes(part) for part in values.flatten())
+    if pa.types.is_boolean(kind):
+        return present
+    if pa.types.is_decimal(kind):
+        return 16 * present
+    if pa.types.is_null(kind):
+        return 0
+    return 8 * present

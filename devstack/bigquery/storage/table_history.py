@@ -10,8 +10,7 @@ import threading
 from dataclasses import dataclass
 from pathlib import Path
 
-from devstack.bigquery.durable_files import is_temporary_file, write_durably
-from devstack.bigquery.storage.json_codec import decode_version, encode_version
+from devstack.bigquery.durable_files import JsonFiles
 from devstack.bigquery.storage.model import TableVersion
 
 CACHED_VERSIONS = 8  # a version of 730 partitions takes about a megabyte in memory
@@ -24,8 +23,8 @@ class _Entry:
     dropped: bool
 
     @property
-    def file_name(self) -> str:
-        return f"{self.number:010d}-{self.committed_us}-{'dropped' if self.dropped else 'live'}.json"
+    def name(self) -> str:
+        return f"{self.number:010d}-{self.committed_us}-{'dropped' if self.dropped else 'live'}"
 
 
 class TableHistory:
@@ -37,12 +36,10 @@ class TableHistory:
         self._cache: dict[int, TableVersion] = {}
         # Version number -> change kind, and how many modified partitions count against the quota.
         self._summaries: dict[int, tuple[str, int]] = {}
+        self._files = JsonFiles(folder, TableVersion)
         self._entries: list[_Entry] = []
-        for path in folder.iterdir() if folder.exists() else ():
-            if is_temporary_file(path):
-                path.unlink()
-                continue
-            number, committed_us, state = path.stem.split("-")
+        for name in self._files.names():
+            number, committed_us, state = name.split("-")
             self._entries.append(_Entry(int(number), int(committed_us), state == "dropped"))
         self._entries.sort()
 
@@ -92,7 +89,7 @@ class TableHistory:
 
     def append(self, version: TableVersion) -> None:
         entry = _Entry(version.number, version.committed_us, version.dropped)
-        write_durably(self.folder / entry.file_name, encode_version(version))
+        self._files.write(entry.name, version)
         with self._lock:
             self._entries.append(entry)
             self._add_to_cache(version)
@@ -107,13 +104,13 @@ class TableHistory:
             removed, self._entries = self._entries[:first_remaining], self._entries[first_remaining:]
             for entry in removed:
                 self._cache.pop(entry.number, None)
-                (self.folder / entry.file_name).unlink()
+                self._files.remove(entry.name)
         return len(removed)
 
     def remove_all(self) -> None:
         with self._lock:
             for entry in self._entries:
-                (self.folder / entry.file_name).unlink()
+                self._files.remove(entry.name)
             self._entries.clear()
             self._cache.clear()
             if self.folder.exists():
@@ -127,7 +124,7 @@ class TableHistory:
     def _load(self, entry: _Entry) -> TableVersion:
         cached = self._cache.get(entry.number)
         if cached is None:
-            cached = decode_version((self.folder / entry.file_name).read_bytes())
+            cached = self._files.read(entry.name)
             self._add_to_cache(cached)
         return cached
 

@@ -6,12 +6,19 @@ Sources: "Overview of the Storage Write API"; RPC reference, AppendRowsRequest a
 from __future__ import annotations
 
 import logging
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 import grpc
 import pyarrow as pa
-from google.cloud.bigquery_storage_v1.types import AppendRowsRequest, AppendRowsResponse, RowError
+from google.cloud.bigquery_storage_v1.types import (
+    AppendRowsRequest,
+    AppendRowsResponse,
+    RowError,
+    TableFieldSchema,
+    TableSchema,
+)
 from google.protobuf.message import Message
 
 from devstack.bigquery.bigquery_errors import NotImplementedConstruct, StandInError
@@ -24,12 +31,29 @@ from devstack.bigquery.storage.model import BufferedRows, TableId, TableSettings
 from devstack.bigquery.storage.segment_store import SegmentBatch
 from devstack.bigquery.storage.streaming_buffer import check_day, stream_rows
 from devstack.bigquery.write_api.storage_errors import RowsRefused, WriteApiError, invalid_argument, write_api_error
-from devstack.bigquery.write_api.stream_names import StreamName, parse_stream
-from devstack.bigquery.write_api.table_schema import table_schema
 from devstack.bigquery.write_api.writer_schema import RowReader, WrittenRow, message_class
 
 MAXIMUM_REQUEST_BYTES = 20_000_000
+_TYPES = {"FLOAT64": "DOUBLE"}  # the only type with another name in this API than in SQL
+DEFAULT_STREAM = "_default"
+_STREAM_NAME = re.compile(rf"projects/([^/]+)/datasets/([^/]+)/tables/([^/]+)/(?:streams/([^/]+)|{DEFAULT_STREAM})")
 LOG = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class StreamName:
+    """The name of a write stream: its table, and its id within the table."""
+
+    table: TableId
+    id: str
+
+    @property
+    def is_default(self) -> bool:
+        return self.id == DEFAULT_STREAM
+
+    def __str__(self) -> str:
+        table = self.table
+        return f"projects/{table.project}/datasets/{table.dataset}/tables/{table.table}/streams/{self.id}"
 
 
 @dataclass
@@ -188,3 +212,31 @@ def _row_error(index: int, message: str) -> RowError:
 def _error_response(stream: str, error: WriteApiError) -> AppendRowsResponse:
     row_errors = error.row_errors if isinstance(error, RowsRefused) else ()
     return AppendRowsResponse(error=error.status(), write_stream=stream, row_errors=row_errors)
+
+
+def table_schema(columns: Sequence[TableField]) -> TableSchema:
+    return TableSchema(fields=[_field(column) for column in columns])
+
+
+def _field(column: TableField) -> TableFieldSchema:
+    return TableFieldSchema(
+        name=column.name,
+        type_=getattr(TableFieldSchema.Type, _TYPES.get(column.type, column.type)),
+        mode=getattr(TableFieldSchema.Mode, column.mode),
+        fields=[_field(child) for child in column.fields],
+        description=column.description or "",
+    )
+
+
+def parse_stream(name: str) -> StreamName:
+    """The stream that a request names.
+
+    Raises WriteApiError if this is not the name of a stream, NotImplementedConstruct for a partition decorator.
+    """
+    match = _STREAM_NAME.fullmatch(name)
+    if match is None:
+        raise invalid_argument(f"Stream is [{name}], expected [projects/P/datasets/D/tables/T/streams/S].")
+    project, dataset, table, stream = match.groups()
+    if "$" in table:
+        raise NotImplementedConstruct(f"streaming into the partition {table}")
+    return StreamName(TableId(project, dataset, table), stream or DEFAULT_STREAM)

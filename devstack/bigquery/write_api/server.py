@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
-from typing import Any
+from typing import Any, TypeVar
 
 import grpc
 from google.cloud.bigquery_storage_v1 import types
 from grpc_status import rpc_status
 
+from devstack.bigquery.faults import FaultRegistry
 from devstack.bigquery.stand_in import StandIn
 from devstack.bigquery.storage.callers import user_of
 from devstack.bigquery.write_api.append_handler import AppendConnection
-from devstack.bigquery.write_api.injected_faults import SERVICE, with_faults
 from devstack.bigquery.write_api.storage_errors import WriteApiError
 
 THREAD_COUNT = 100  # an open AppendRows connection occupies one
@@ -23,6 +24,19 @@ STOP_S = 1.0  # how long requests may still take after `stop`, before gRPC cance
 # gRPC takes messages larger than append_handler.MAXIMUM_REQUEST_BYTES, so that the stand-in itself refuses too large
 # requests: gRPC would end the connection. Without SO_REUSEPORT, two servers cannot bind one port.
 _OPTIONS = (("grpc.max_receive_message_length", 64 << 20), ("grpc.so_reuseport", 0))
+SERVICE = "google.cloud.bigquery.storage.v1.BigQueryWrite"
+Response = TypeVar("Response")
+# gRPC statuses by the HTTP status of a fault. BigQuery ends a connection that was idle for too long with ABORTED, which
+# stands for 409 here.
+_CODES = {
+    400: grpc.StatusCode.INVALID_ARGUMENT,
+    403: grpc.StatusCode.PERMISSION_DENIED,
+    404: grpc.StatusCode.NOT_FOUND,
+    409: grpc.StatusCode.ABORTED,
+    429: grpc.StatusCode.RESOURCE_EXHAUSTED,
+    500: grpc.StatusCode.INTERNAL,
+    503: grpc.StatusCode.UNAVAILABLE,
+}
 LOG = logging.getLogger(__name__)
 
 
@@ -59,3 +73,22 @@ def _handlers(stand_in: StandIn) -> dict[str, Any]:
             append_rows, types.AppendRowsRequest.deserialize, types.AppendRowsResponse.serialize
         )
     }
+
+
+def with_faults(faults: FaultRegistry, method: str, carry_out: Callable[[], Response]) -> Response:
+    """The response that `carry_out` makes. Raises WriteApiError if an active fault demands it.
+
+    The error ends an AppendRows connection. A fault's `path` is matched with the path of the gRPC method. `method`: its
+    name, such as `AppendRows`.
+    """
+    fault = faults.match_request("POST", f"/{SERVICE}/{method}")
+    if fault is None:
+        return carry_out()
+    if fault.effect == "delay":
+        time.sleep(fault.seconds or 0)
+        return carry_out()
+    if fault.effect == "lost_reply":
+        carry_out()
+        raise WriteApiError(grpc.StatusCode.UNAVAILABLE, "The connection was closed before the answer.")
+    status = 429 if fault.effect == "quota" else fault.status
+    raise WriteApiError(_CODES.get(status, grpc.StatusCode.UNKNOWN), fault.message)

@@ -7,20 +7,61 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from datetime import date, timedelta
+from decimal import ROUND_HALF_UP, Context, Decimal
 from typing import Any
 
 from google.cloud.bigquery_storage_v1.types import RowError
-from google.protobuf import descriptor_pool, message_factory, timestamp_pb2, wrappers_pb2
+from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
 from google.protobuf.descriptor import Descriptor, FieldDescriptor
 from google.protobuf.descriptor_pb2 import DescriptorProto, FileDescriptorProto
 from google.protobuf.message import DecodeError, Message
 
-from devstack.bigquery.sql.field_types import TableField
+from devstack.bigquery.bigquery_errors import NotImplementedConstruct
+from devstack.bigquery.clock import to_datetime
+from devstack.bigquery.jobs.value_conversions import CONVERSIONS
+from devstack.bigquery.sql.field_types import NUMERIC_PRECISION, NUMERIC_SCALE, TableField
 from devstack.bigquery.storage.change_log import CHANGE_TYPE, SEQUENCE_NUMBER
-from devstack.bigquery.write_api.protobuf_values import Convert, conversion, kind_of
-from devstack.bigquery.write_api.storage_errors import Code, RowsRefused, invalid_argument
+from devstack.bigquery.write_api.storage_errors import Code, RowsRefused, invalid_argument, write_api_error
 
 Row = dict[str, Any]
+Convert = Callable[[Any], Any]  # raises ValueError or ArithmeticError for a value that the type does not have
+_FIRST_DAY, _LAST_DAY = -719_162, 2_932_896  # of a DATE, in days since 1970
+_NUMERIC_BOUND = Decimal(10) ** (NUMERIC_PRECISION - NUMERIC_SCALE)
+_EXACT = Context(prec=2 * NUMERIC_PRECISION)  # Python's default has fewer digits than a NUMERIC
+
+
+def _date(days: int) -> date:
+    if not _FIRST_DAY <= days <= _LAST_DAY:
+        raise ValueError(f"a DATE has days from {_FIRST_DAY} to {_LAST_DAY} since 1970-01-01")
+    return date(1970, 1, 1) + timedelta(days)
+
+
+def _numeric(text: str) -> Decimal:
+    rounded = Decimal(text).quantize(Decimal(1).scaleb(-NUMERIC_SCALE), ROUND_HALF_UP, _EXACT)
+    if not -_NUMERIC_BOUND < rounded < _NUMERIC_BOUND:
+        raise ValueError("a NUMERIC has at most 29 digits before the point")
+    return rounded
+
+
+def _same(value: Any) -> Any:
+    return value
+
+
+# By type of the column: the types of fields that the stand-in takes for it, and how their values are converted.
+# BigQuery takes more. Source: "Supported protocol buffer and Arrow data types".
+_INT32, _INT64, _TEXT = FieldDescriptor.TYPE_INT32, FieldDescriptor.TYPE_INT64, FieldDescriptor.TYPE_STRING
+_CONVERSIONS: dict[str, tuple[tuple[int, ...], Convert]] = {
+    "BOOL": ((FieldDescriptor.TYPE_BOOL,), _same),
+    "BYTES": ((FieldDescriptor.TYPE_BYTES,), _same),
+    "DATE": ((_INT32, _INT64), _date),
+    "DATETIME": ((_TEXT,), CONVERSIONS["DATETIME"]),
+    "FLOAT64": ((FieldDescriptor.TYPE_DOUBLE,), _same),
+    "INT64": ((_INT64,), _same),
+    "NUMERIC": ((_TEXT,), _numeric),
+    "STRING": ((_TEXT,), _same),
+    "TIMESTAMP": ((_INT64,), to_datetime),
+}
 
 
 def message_class(schema: DescriptorProto) -> type[Message]:
@@ -28,9 +69,6 @@ def message_class(schema: DescriptorProto) -> type[Message]:
     pool = descriptor_pool.DescriptorPool()
     file = FileDescriptorProto(name="writer_schema.proto", syntax="proto2")
     file.message_type.append(schema)
-    for google_file in (timestamp_pb2.DESCRIPTOR, wrappers_pb2.DESCRIPTOR):
-        pool.AddSerializedFile(google_file.serialized_pb)
-        file.dependency.append(google_file.name)
     try:
         pool.AddSerializedFile(file.SerializeToString())
         descriptor = pool.FindMessageTypeByName(schema.name)
@@ -63,7 +101,7 @@ class _FieldReader:
             return _row(value, self.readers)
         try:
             return self.convert(value)
-        except (ValueError, ArithmeticError, KeyError) as error:
+        except (ValueError, ArithmeticError) as error:
             raise ValueError(
                 f"Field {self.column.name}: cannot convert [{value!r}] to {self.column.type}: {error}"
             ) from error
@@ -173,17 +211,11 @@ def _field_reader(field: FieldDescriptor, column: TableField, stream: str, prefi
             f"Proto field {name} is [{'repeated' if field.is_repeated else 'singular'}], but the column is "
             f"[{column.mode}]: declare the field as the column is."
         )
-    if column.type == "STRUCT":
-        if field.message_type is not None:
-            return _FieldReader(
-                field, column, None, _field_readers(field.message_type, column.fields, stream, f"{name}.")
-            )
-        convert = None
-    else:
-        convert = conversion(field, column)
-    if convert is None:
-        raise invalid_argument(
-            f"Proto field {name} has type [{kind_of(field)}], which cannot be converted to [{column.type}]: "
-            "use a type that BigQuery's list of supported protocol buffer data types has for the column."
-        )
+    if column.type == "STRUCT" and field.message_type is not None:
+        readers = _field_readers(field.message_type, column.fields, stream, f"{name}.")
+        return _FieldReader(field, column, None, readers)
+    kinds, convert = _CONVERSIONS.get(column.type, ((), _same))
+    if field.type not in kinds:
+        kind = descriptor_pb2.FieldDescriptorProto.Type.Name(field.type)
+        raise write_api_error(NotImplementedConstruct(f"proto field {name} of {kind} for {column.type}"), stream)
     return _FieldReader(field, column, convert)

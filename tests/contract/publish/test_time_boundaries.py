@@ -23,7 +23,7 @@ from testkit.dag_tasks import DagTasks
 from testkit.feed_on_stand_in import TODAY, FeedOnStandIn, expected, row
 from testkit.server_clients import open_clients
 from tests.contract.new_feeds import new_feed
-from tests.shared.write_api_client import stream_rows
+from tests.shared.write_api_client import days_since_epoch, stream_rows
 
 RETENTION_DAYS = 730
 SECONDS = timedelta(seconds=1)
@@ -47,7 +47,7 @@ def test_the_checks_wait_for_rows_that_somebody_streams_until_too_little_of_the_
     for task_id in ("resolve_publish", "dedup_snapshot", "load_staging"):
         tasks.execute(task_id)
     name = world.feed.staging if table == "staging" else world.feed.target
-    streamed = {**row(7, 9), "date": TODAY.isoformat()}
+    streamed = {**row(7, 9), "date": days_since_epoch(TODAY)}
     stream_rows(world.bigquery, f"warehouse.{name}", [streamed])
     with pytest.raises(TaskDeferred) as deferred:
         tasks.execute("check_staging")

@@ -1,6 +1,7 @@
 """Writes CAST and SAFE_CAST, and typed constructors (`STRUCT<…>(…)`, `ARRAY<…>[…]`), which SQLGlot parses as casts.
 
-Where DuckDB converts differently from BigQuery, the SQL chooses the conversion by the type found at run time.
+Where DuckDB converts differently from BigQuery, a macro in `functions.sql` chooses the conversion by the type found at
+run time.
 """
 
 from __future__ import annotations
@@ -11,7 +12,6 @@ from sqlglot import exp
 
 from devstack.bigquery.bigquery_errors import InvalidQuery, NotImplementedConstruct
 from devstack.bigquery.sql.field_types import TableField, to_duckdb_type
-from devstack.bigquery.sql.runtime_errors import error_sql, unsupported_sql
 from devstack.bigquery.sql.writer.columns_and_structs import has_rows_of_query, struct_items, struct_sql
 from devstack.bigquery.sql.writer.literals import named_fields
 from devstack.bigquery.sql.writer.node_writer import Writer, handles
@@ -97,73 +97,8 @@ def _struct_field(item: exp.Expr) -> TableField:
 
 def conversion_sql(value_sql: str, type_name: str, *, safe: bool = False) -> str:
     """DuckDB SQL that converts a value, given as SQL, to BigQuery's type as CAST (if `safe`, SAFE_CAST) does."""
-    value = f"({value_sql})"
-    cast = "TRY_CAST" if safe else "CAST"
-    match type_name:
-        case "STRING":
-            return f"({_to_string(value, safe)})"
-        case "INT64":
-            return f"({_to_int64(value, cast, safe)})"
-        case "BOOL":
-            return f"({_to_bool(value, cast, safe)})"
-        case "BYTES":
-            text = _text(value)
-            return f"(CASE WHEN typeof({value}) = 'BLOB' THEN CAST({text} AS BLOB) ELSE encode({text}) END)"
-    return f"{cast}({value_sql} AS {to_duckdb_type(TableField('', type_name))})"
-
-
-def _text(value: str) -> str:
-    """The value as text. Every DuckDB type converts to text, so each CASE branch binds for any type."""
-    return f"CAST({value} AS VARCHAR)"
-
-
-def _failure(message: str, value: str, safe: bool) -> str:
-    return "NULL" if safe else error_sql(f"'{message}: ' || {_text(value)}")
-
-
-def _to_string(value: str, safe: bool) -> str:
-    """BigQuery prints fractions of a second in groups of three digits, and whole FLOAT64 numbers without a point."""
-    text = _text(value)
-    fraction = f"regexp_extract({text}, '\\.(\\d+)', 1)"
-    decoded = f"decode(CAST({text} AS BLOB))"
-    padded = f"rpad({fraction}, CASE WHEN length({fraction}) <= 3 THEN 3 ELSE 6 END, '0')"
-    return (
-        f"CASE WHEN typeof({value}) IN ('DOUBLE', 'FLOAT') THEN {_float_text(f'TRY_CAST({text} AS DOUBLE)')} "
-        f"WHEN typeof({value}) LIKE 'DECIMAL%' "
-        f"THEN regexp_replace(regexp_replace({text}, '(\\.\\d*?)0+$', '\\1'), '\\.$', '') "
-        f"WHEN typeof({value}) IN ('TIMESTAMP WITH TIME ZONE', 'TIMESTAMP', 'TIME') "
-        f"THEN regexp_replace({text}, '\\.\\d+', '.' || {padded}) "
-        f"WHEN typeof({value}) = 'BLOB' THEN {f'TRY({decoded})' if safe else decoded} "
-        f"WHEN typeof({value}) LIKE 'STRUCT%' OR typeof({value}) LIKE '%[]' "
-        f"THEN {unsupported_sql('CAST of ARRAY or STRUCT AS STRING')} ELSE {text} END"
-    )
-
-
-def _float_text(number: str) -> str:
-    """Fifteen digits if they identify the number, else seventeen. Zero has no sign."""
-    short = f"printf('%.15g', {number})"
-    return (
-        f"CASE WHEN {number} = 0 THEN '0' WHEN CAST({short} AS DOUBLE) = {number} THEN {short} "
-        f"ELSE printf('%.17g', {number}) END"
-    )
-
-
-def _to_int64(value: str, cast: str, safe: bool) -> str:
-    """BigQuery rounds halves away from zero. Text must be a whole number, decimal or hexadecimal, also with a sign."""
-    text = _text(value)
-    unsigned_hex = f"regexp_replace(trim({text}), '[+-](0[xX])', '\\1')"
-    sign = f"CASE WHEN regexp_matches({text}, '-0[xX]') THEN -1 ELSE 1 END"
-    integer_condition = f"regexp_full_match({text}, '\\s*[+-]?([0-9]+|0[xX][0-9a-fA-F]+)\\s*')"
-    return (
-        f"CASE WHEN typeof({value}) = 'VARCHAR' THEN "
-        f"CASE WHEN NOT {integer_condition} THEN {_failure('Bad int64 value', value, safe)} "
-        f"ELSE {cast}({unsigned_hex} AS BIGINT) * {sign} END "
-        f"WHEN typeof({value}) IN ('DOUBLE', 'FLOAT') THEN {cast}(round(TRY_CAST({text} AS DOUBLE)) AS BIGINT) "
-        f"WHEN typeof({value}) LIKE 'DECIMAL%' THEN {cast}(round(TRY_CAST({text} AS DECIMAL(38,9))) AS BIGINT) "
-        f"ELSE {cast}({value} AS BIGINT) END"
-    )
-
-
-def _to_bool(value: str, cast: str, safe: bool) -> str:
-    is_wrong = f"typeof({value}) = 'VARCHAR' AND lower({_text(value)}) NOT IN ('true', 'false')"
-    return f"CASE WHEN {is_wrong} THEN {_failure('Bad bool value', value, safe)} ELSE {cast}({value} AS BOOLEAN) END"
+    if type_name in ("STRING", "INT64", "BOOL"):
+        return f"own_{'safe_' if safe else ''}to_{type_name.lower()}({value_sql})"
+    if type_name == "BYTES":
+        return f"own_bytes({value_sql})"
+    return f"{'TRY_CAST' if safe else 'CAST'}({value_sql} AS {to_duckdb_type(TableField('', type_name))})"

@@ -8,7 +8,6 @@ from sqlglot import exp
 
 from devstack.bigquery.bigquery_errors import InvalidQuery, NotImplementedConstruct
 from devstack.bigquery.sql.field_types import quote_identifier
-from devstack.bigquery.sql.runtime_errors import error_sql
 from devstack.bigquery.sql.writer.literals import value_literal
 from devstack.bigquery.sql.writer.node_writer import Writer, handles
 
@@ -113,28 +112,15 @@ def _star(writer: Writer, node: exp.Star) -> str:
     if not isinstance(node.parent, exp.Select | exp.Column):
         raise InvalidQuery('Syntax error: Unexpected "*"')
     excepted = [column.name for column in node.args.get("except_") or []]
-    replaced = {
-        item.alias.lower(): f"{writer.write(item.this)} AS {quote_identifier(item.alias)}"
-        for item in node.args.get("replace") or []
-    }
-    joined = [name for name in _using_columns(node) if name.lower() not in {other.lower() for other in excepted}]
-    first = [replaced.pop(name.lower(), quote_identifier(name)) for name in joined]
-    names = [quote_identifier(name) for name in (*excepted, *joined)] + (
-        [_FILE_NAME] if _external_sources(writer, node) else []
-    )
-    exclude = f" EXCLUDE ({', '.join(names)})" if names else ""
-    star = f"*{exclude}" + (f" REPLACE ({', '.join(replaced.values())})" if replaced else "")
-    return ", ".join([*first, star])
-
-
-def _using_columns(node: exp.Star) -> list[str]:
-    """The columns of JOIN … USING, which come first in an unqualified `*`.
-
-    BigQuery starts with those of the last join and ends with those of the first. DuckDB leaves them where the first
-    table has them.
-    """
+    replaced = [
+        f"{writer.write(item.this)} AS {quote_identifier(item.alias)}" for item in node.args.get("replace") or []
+    ]
     joins = node.parent.args.get("joins") or [] if isinstance(node.parent, exp.Select) else []
-    return list(dict.fromkeys(column.name for join in reversed(joins) for column in join.args.get("using") or []))
+    if any(join.args.get("using") for join in joins):  # BigQuery begins with these columns
+        raise NotImplementedConstruct("SELECT * with JOIN … USING")
+    names = [quote_identifier(name) for name in excepted] + ([_FILE_NAME] if _external_sources(writer, node) else [])
+    exclude = f" EXCLUDE ({', '.join(names)})" if names else ""
+    return f"*{exclude}" + (f" REPLACE ({', '.join(replaced)})" if replaced else "")
 
 
 @handles(exp.Bracket, supported_args="this expressions offset safe")
@@ -146,7 +132,7 @@ def _element(writer: Writer, node: exp.Bracket) -> str:
     outside = f"{index} < 1 OR {index} > len({array})"
     if node.args.get("safe"):
         return f"CASE WHEN {outside} THEN NULL ELSE ({array})[{index}] END"
-    error = error_sql(f"'Array index ' || CAST({position} AS VARCHAR) || ' is out of bounds'")
+    error = f"own_fail('Array index ' || CAST({position} AS VARCHAR) || ' is out of bounds')"
     return f"CASE WHEN {outside} THEN {error} ELSE ({array})[{index}] END"
 
 

@@ -126,8 +126,7 @@ def _has_struct_elements(writer: Writer, array: exp.Expr) -> bool:
     if isinstance(array, exp.Array) and array.expressions:
         first = array.expressions[0]
         is_typed_struct = isinstance(first, exp.Cast) and first.to.this is exp.DType.STRUCT
-        is_struct_query = isinstance(first, exp.Select) and str(first.args.get("kind") or "").upper() == "STRUCT"
-        return struct_items(first) is not None or is_typed_struct or is_struct_query
+        return struct_items(first) is not None or is_typed_struct
     return False
 
 

@@ -2,25 +2,23 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 from dataclasses import dataclass
 
 from sqlglot import exp
 
 from devstack.bigquery.bigquery_errors import InvalidQuery, NotImplementedConstruct
-from devstack.bigquery.sql.functions import AGGREGATE_NAMES, AGGREGATES, QUANTILES, SCALAR, WINDOW
+from devstack.bigquery.sql.functions import AGGREGATES, SCALAR, VARIADIC, WINDOW
 from devstack.bigquery.sql.writer.node_writer import Writer, handles, integer_literal, invalid_call
-from devstack.bigquery.sql.writer.ordering import is_nan_sql, order_by_sql, window_sql
+from devstack.bigquery.sql.writer.ordering import order_by_sql, window_sql
 
-_ARGUMENT = re.compile(r"\{(\d)\}")
 # Gets the writer, the function's upper-case name and its arguments. Returns the DuckDB SQL of the call.
 SpecialHandler = Callable[[Writer, str, list[exp.Expr]], str]
 SPECIAL_HANDLERS: dict[str, SpecialHandler] = {}
 
 
 def special_function(*names: str) -> Callable[[SpecialHandler], SpecialHandler]:
-    """Registers the handler of functions that the templates in `sql/functions.py` cannot describe."""
+    """Registers the handler of functions that need more than a macro in `sql/functions.sql`."""
 
     def register(handler: SpecialHandler) -> SpecialHandler:
         SPECIAL_HANDLERS.update(dict.fromkeys(names, handler))
@@ -40,48 +38,32 @@ def _call(writer: Writer, node: exp.Anonymous) -> str:
         raise InvalidQuery(f"Analytic function {name.lower()} cannot be called without an OVER clause")
     if name in SPECIAL_HANDLERS:
         return SPECIAL_HANDLERS[name](writer, name, node.expressions)
-    if name in SCALAR:
+    if name in SCALAR or name in VARIADIC:
         return _scalar(name, writer.write_all(node.expressions))
     raise NotImplementedConstruct(f"function {name}")
 
 
 @handles(exp.SafeFunc, supported_args="this")
 def _safe(writer: Writer, node: exp.SafeFunc) -> str:
-    if node.this.name.upper() in (*AGGREGATE_NAMES, *WINDOW):
+    if node.this.name.upper() in (*AGGREGATES, *WINDOW):
         raise NotImplementedConstruct(f"SAFE. before aggregate or window function {node.this.name.upper()}")
     return f"TRY({writer.write(node.this)})"
 
 
-@handles(exp.Window, supported_args="this partition_by order spec alias")
+@handles(exp.Window, supported_args="this partition_by order spec")
 def _window_call(writer: Writer, node: exp.Window) -> str:
     if not isinstance(node.this, exp.Anonymous):
         raise NotImplementedConstruct(f"OVER after {type(node.this).key.upper()}")
-    return _window_function(writer, node.this, window_sql(writer, node), _has_order(node))
-
-
-def _has_order(window: exp.Window) -> bool:
-    """Whether the window, or a named window that it refers to, has ORDER BY.
-
-    Also True if that name has no definition, because DuckDB's error for it is clearer.
-    """
-    select = window.parent_select
-    definitions = {item.name.lower(): item for item in (select.args.get("windows") or [] if select else [])}
-    current: exp.Window | None = window
-    while current is not None and current.args.get("order") is None:
-        base = current.args.get("alias")
-        if base is None:
-            return False
-        current = definitions.pop(base.name.lower(), None)
-    return True
+    return _window_function(writer, node.this, window_sql(writer, node), node.args.get("order") is not None)
 
 
 def _window_function(writer: Writer, node: exp.Anonymous, window: str, has_order: bool) -> str:
-    """A call with OVER. `window`: the SQL after the word OVER. `has_order`: the window's result of `_has_order`."""
+    """A call with OVER. `window`: the SQL after the word OVER. `has_order`: whether the window has ORDER BY."""
     name = node.name.upper()
     if name in AGGREGATES:
         return _aggregate(writer, name, node.expressions, f" OVER {window}")
     if name not in WINDOW:
-        if name in SCALAR or name in SPECIAL_HANDLERS:
+        if name in {*SCALAR, *VARIADIC, *SPECIAL_HANDLERS}:
             raise InvalidQuery(f"Function {name} does not support an OVER clause")
         raise NotImplementedConstruct(f"function {name}")
     argument_counts, needs_order = WINDOW[name]
@@ -89,40 +71,23 @@ def _window_function(writer: Writer, node: exp.Anonymous, window: str, has_order
         raise invalid_call(name, len(node.expressions), " or ".join(map(str, argument_counts)))
     if needs_order and not has_order:
         raise InvalidQuery(f"Window ORDER BY is required for analytic function {name.lower()}")
-    arguments = [_window_argument(writer, item) for item in node.expressions]
-    return f"{name.lower()}({', '.join(arguments)}) OVER {window}"
-
-
-def _window_argument(writer: Writer, node: exp.Expr) -> str:
-    if isinstance(node, exp.IgnoreNulls):
-        return f"{writer.write(node.this)} IGNORE NULLS"
-    if isinstance(node, exp.RespectNulls):
-        return writer.write(node.this)
-    return writer.write(node)
+    return f"{name.lower()}({', '.join(writer.write_all(node.expressions))}) OVER {window}"
 
 
 def _scalar(name: str, arguments: list[str]) -> str:
-    templates = SCALAR[name]
-    if "*" in templates:
-        if not arguments:
-            raise invalid_call(name, 0, "1 or more")
-        return _variadic(templates["*"], arguments)
-    if len(arguments) not in templates:
-        raise invalid_call(name, len(arguments), " or ".join(map(str, templates)))
-    sql = _ARGUMENT.sub(lambda match: arguments[int(match[1])], templates[len(arguments)])
-    return f"({sql})" if sql.startswith("CASE") else sql
-
-
-def _variadic(template: str, arguments: list[str]) -> str:
-    """A call with any number of arguments. `template`: as `functions.py` describes it."""
-    if template == "||":
+    if name in SCALAR:
+        if len(arguments) not in SCALAR[name]:
+            raise invalid_call(name, len(arguments), " or ".join(map(str, sorted(SCALAR[name]))))
+        return f"bq_{name.lower()}({', '.join(arguments)})"
+    if not arguments:
+        raise invalid_call(name, 0, "1 or more")
+    if name in ("CONCAT", "ARRAY_CONCAT"):
         return f"({' || '.join(arguments)})"
-    listed = ", ".join(arguments)
-    if template.startswith("NULL_IF_ANY "):
-        any_null = " OR ".join(f"{argument} IS NULL" for argument in arguments)
-        called = template.removeprefix("NULL_IF_ANY ").replace("*", listed)
-        return f"CASE WHEN {any_null} THEN NULL ELSE {called} END"
-    return template.replace("*", listed)
+    called = f"{name.lower()}({', '.join(arguments)})"
+    if name == "COALESCE":
+        return called
+    any_null = " OR ".join(f"{argument} IS NULL" for argument in arguments)  # GREATEST of DuckDB leaves NULL out
+    return f"(CASE WHEN {any_null} THEN NULL ELSE {called} END)"
 
 
 @dataclass(frozen=True)
@@ -135,7 +100,6 @@ class _AggregateCall:
     respect_nulls: bool = False
     order: exp.Order | None = None
     limit: int | None = None
-    having: exp.HavingMax | None = None
 
 
 def _aggregate_call(items: list[exp.Expr]) -> _AggregateCall:
@@ -147,9 +111,8 @@ def _aggregate_call(items: list[exp.Expr]) -> _AggregateCall:
     arguments, distinct, ignore_nulls, respect_nulls = list(items), False, False, False
     order: exp.Order | None = None
     limit: int | None = None
-    having: exp.HavingMax | None = None
     while arguments and isinstance(
-        arguments[-1], exp.Limit | exp.Order | exp.IgnoreNulls | exp.RespectNulls | exp.HavingMax | exp.Distinct
+        arguments[-1], exp.Limit | exp.Order | exp.IgnoreNulls | exp.RespectNulls | exp.Distinct
     ):
         last = arguments[-1]
         if isinstance(last, exp.Limit):
@@ -159,8 +122,6 @@ def _aggregate_call(items: list[exp.Expr]) -> _AggregateCall:
                 raise NotImplementedConstruct("LIMIT of an aggregate that is not one positive integer literal")
         elif isinstance(last, exp.Order):
             order = last
-        elif isinstance(last, exp.HavingMax):
-            having = last
         elif isinstance(last, exp.IgnoreNulls):
             ignore_nulls = True
         elif isinstance(last, exp.RespectNulls):
@@ -170,7 +131,7 @@ def _aggregate_call(items: list[exp.Expr]) -> _AggregateCall:
             arguments[-1:] = last.expressions
             continue
         arguments[-1:] = [last.this]
-    return _AggregateCall(arguments, distinct, ignore_nulls, respect_nulls, order, limit, having)
+    return _AggregateCall(arguments, distinct, ignore_nulls, respect_nulls, order, limit)
 
 
 def _aggregate(writer: Writer, name: str, items: list[exp.Expr], window: str) -> str:
@@ -179,8 +140,6 @@ def _aggregate(writer: Writer, name: str, items: list[exp.Expr], window: str) ->
     if len(call.arguments) not in aggregate.argument_counts:
         raise invalid_call(name, len(call.arguments), " or ".join(map(str, aggregate.argument_counts)))
     _refuse_clauses(name, call, window)
-    if call.having is not None:
-        return _having_extreme(writer, name, call, window)
     first = call.arguments[0]
     if isinstance(first, exp.Star):
         if name != "COUNT":
@@ -191,7 +150,7 @@ def _aggregate(writer: Writer, name: str, items: list[exp.Expr], window: str) ->
         arguments.append("','")
     if name == "MIN":
         return _minimum(arguments[0], window)
-    distinct = "DISTINCT " if call.distinct or name == "APPROX_COUNT_DISTINCT" else ""
+    distinct = "DISTINCT " if call.distinct else ""
     null_filter = f" FILTER (WHERE {arguments[0]} IS NOT NULL)" if call.ignore_nulls else ""
     order = order_by_sql(writer, call.order)
     if call.limit is not None:
@@ -218,27 +177,9 @@ def _refuse_clauses(name: str, call: _AggregateCall, window: str) -> None:
         raise InvalidQuery("COUNT(*) cannot be used with DISTINCT")
 
 
-@special_function(QUANTILES)
-def _quantiles(writer: Writer, name: str, items: list[exp.Expr]) -> str:
-    """The exact quantiles 0, 1/n, 2/n, … and 1, where n is the second argument: n + 1 values. NULLs are ignored."""
-    call = _aggregate_call(items)
-    if len(call.arguments) != 2:
-        raise invalid_call(name, len(call.arguments), "2")
-    if call.order is not None or call.limit is not None:
-        raise InvalidQuery(f"{name} does not support ORDER BY or LIMIT in its arguments")
-    if call.having is not None or call.respect_nulls:
-        raise NotImplementedConstruct(f"{name} with RESPECT NULLS or HAVING")
-    number = integer_literal(call.arguments[1])
-    if number is None or number < 1:
-        raise InvalidQuery(f"The second argument of {name} must be a positive integer literal")
-    quantiles = ", ".join(repr(i / number) for i in range(number + 1))
-    distinct = "DISTINCT " if call.distinct else ""
-    return f"quantile_disc({distinct}{writer.write(call.arguments[0])}, [{quantiles}])"
-
-
 def _minimum(value: str, window: str) -> str:
     """NaN if there is any, as in BigQuery. For DuckDB, NaN is the greatest number."""
-    any_nan = f"bool_or({is_nan_sql(value)}){window}"
+    any_nan = f"bool_or(own_is_nan({value})){window}"
     return f"CASE WHEN {any_nan} THEN max({value}){window} ELSE min({value}){window} END"
 
 
@@ -251,12 +192,3 @@ def _with_limit(name: str, arguments: list[str], listed: str, null_filter: str, 
         return f"(list({listed}){null_filter})[1:{limit}]"
     strings = f"(list({listed}) FILTER (WHERE {arguments[0]} IS NOT NULL))[1:{limit}]"
     return f"array_to_string({strings}, {arguments[1]})"
-
-
-def _having_extreme(writer: Writer, name: str, call: _AggregateCall, window: str) -> str:
-    """ANY_VALUE with HAVING MAX or HAVING MIN."""
-    assert call.having is not None
-    if name != "ANY_VALUE" or call.distinct:
-        raise NotImplementedConstruct(f"{name} with HAVING MAX or MIN")
-    function = "arg_max_null" if call.having.args.get("max") else "arg_min_null"
-    return f"{function}({writer.write(call.arguments[0])}, {writer.write(call.having.expression)}){window}"

@@ -6,9 +6,8 @@ from sqlglot import exp
 
 from devstack.bigquery.bigquery_errors import NotImplementedConstruct
 from devstack.bigquery.sql.field_types import QueryValue
-from devstack.bigquery.sql.functions import ROUNDED_PRODUCT
-from devstack.bigquery.sql.runtime_errors import error_sql, unsupported_when
-from devstack.bigquery.sql.writer.intervals import interval_sql
+from devstack.bigquery.sql.runtime_errors import unsupported_when
+from devstack.bigquery.sql.writer.date_functions import interval_sql
 from devstack.bigquery.sql.writer.literals import int64_literal, parameter_value
 from devstack.bigquery.sql.writer.node_writer import PARAMETERS, Writer, handles, integer_literal
 
@@ -58,7 +57,7 @@ def refuse_struct_comparison(operands: list[exp.Expr]) -> None:
 @handles(exp.Mul, supported_args="this expression safe")
 def _multiply(writer: Writer, node: exp.Mul) -> str:
     factors = (node.this, node.expression)
-    template = "({0} * {1})" if any(integer_literal(f) is not None for f in factors) else ROUNDED_PRODUCT
+    template = "({} * {})" if any(integer_literal(f) is not None for f in factors) else "own_multiply({}, {})"
     return template.format(*map(writer.write, factors))
 
 
@@ -104,16 +103,7 @@ def _integer_value(value: QueryValue) -> int | None:
 
 @handles(exp.Div, supported_args="this expression typed safe")
 def _divide(writer: Writer, node: exp.Div) -> str:
-    left, right = writer.write(node.this), writer.write(node.expression)
-    error = error_sql(f"'division by zero: ' || CAST({left} AS VARCHAR) || ' / ' || CAST({right} AS VARCHAR)")
-    return division_sql(left, right, error)
-
-
-def division_sql(left: str, right: str, at_zero: str) -> str:
-    """SQL of a FLOAT64 division, with the SQL `at_zero` for a zero divisor. NUMERIC is refused at run time."""
-    plain = f"CASE WHEN {right} = 0 THEN {at_zero} ELSE CAST({left} AS DOUBLE) / CAST({right} AS DOUBLE) END"
-    numeric_condition = f"typeof({left}) LIKE 'DECIMAL%' OR typeof({right}) LIKE 'DECIMAL%'"
-    return unsupported_when(numeric_condition, "division of NUMERIC", plain)
+    return f"own_divide({writer.write(node.this)}, {writer.write(node.expression)})"
 
 
 @handles(exp.BitwiseXor, supported_args="this expression")

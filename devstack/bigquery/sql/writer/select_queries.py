@@ -9,8 +9,7 @@ from sqlglot import exp
 
 from devstack.bigquery.bigquery_errors import InvalidQuery, NotImplementedConstruct
 from devstack.bigquery.sql.field_types import quote_identifier
-from devstack.bigquery.sql.functions import AGGREGATE_NAMES
-from devstack.bigquery.sql.writer.columns_and_structs import struct_field_name, struct_sql
+from devstack.bigquery.sql.writer.columns_and_structs import struct_field_name
 from devstack.bigquery.sql.writer.literals import parameter_value
 from devstack.bigquery.sql.writer.node_writer import (
     PARAMETERS,
@@ -19,15 +18,9 @@ from devstack.bigquery.sql.writer.node_writer import (
     integer_literal,
     refuse_other_args,
 )
-from devstack.bigquery.sql.writer.ordering import order_by_sql, window_sql
-from devstack.bigquery.sql.writer.select_aliases import (
-    alias_number,
-    has_alias,
-    numbered_projection,
-    resolve_aliases,
-)
+from devstack.bigquery.sql.writer.ordering import alias_number, has_alias, order_by_sql, resolve_aliases
 
-_SELECT_ARGS = "with_ kind expressions distinct from_ joins where group having qualify windows order limit offset"
+_SELECT_ARGS = "with_ expressions distinct from_ joins where group having qualify order limit offset"
 _CLAUSES_THAT_NEED_FROM = {
     "where": "a WHERE",
     "group": "a GROUP BY",
@@ -70,21 +63,20 @@ def _select(writer: Writer, node: exp.Select) -> str:
         for part, name in _CLAUSES_THAT_NEED_FROM.items():
             if not sources and node.args.get(part):
                 raise InvalidQuery(f"Query without FROM clause cannot have {name} clause")
-        is_struct = _select_kind(node) == "STRUCT"
-        text = f"{common_tables}SELECT {_distinct(node)}{_projections(writer, node)}{sources}"
-        for part, keyword in (("where", "WHERE"), ("having", "HAVING"), ("qualify", "QUALIFY")):
-            if part == "having" and node.args.get("group") is not None:
-                text += _group(writer, node.args["group"], node.expressions, is_struct)
-            if clause := node.args.get(part):
-                condition = resolve_aliases(clause.this, node.expressions) if part == "qualify" else clause.this
-                if part == "where" and has_alias(condition, node.expressions):
-                    # BigQuery knows no aliases in WHERE. DuckDB does, but not in ON, so the condition is put there.
-                    keyword = "SEMI JOIN (SELECT 1) ON"
-                text += f" {keyword} {writer.write(condition)}"
-            if part == "having" and node.args.get("windows"):
-                text += _named_windows(writer, node.args["windows"])
-        order = order_by_sql(writer, node.args.get("order"), node.expressions, is_struct=is_struct)
-        return text + order + _limit(writer, node)
+        projections = node.expressions
+        text = f"{common_tables}SELECT {_distinct(node)}{', '.join(writer.write_all(projections))}{sources}"
+        if where := node.args.get("where"):
+            # BigQuery knows no aliases in WHERE. DuckDB does, but not in ON, so the condition is put there.
+            keyword = "SEMI JOIN (SELECT 1) ON" if has_alias(where.this, projections) else "WHERE"
+            text += f" {keyword} {writer.write(where.this)}"
+        if group := node.args.get("group"):
+            refuse_other_args(group, ("expressions",))
+            text += f" GROUP BY {', '.join(_group_key(writer, key, projections) for key in group.expressions)}"
+        if having := node.args.get("having"):
+            text += f" HAVING {writer.write(having.this)}"
+        if qualify := node.args.get("qualify"):
+            text += f" QUALIFY {writer.write(resolve_aliases(qualify.this, projections))}"
+        return text + order_by_sql(writer, node.args.get("order"), projections) + _limit(writer, node)
 
 
 def _distinct(node: exp.Select) -> str:
@@ -92,24 +84,6 @@ def _distinct(node: exp.Select) -> str:
     if distinct is not None:
         refuse_other_args(distinct, ())
     return "DISTINCT " if distinct is not None else ""
-
-
-def _select_kind(node: exp.Select) -> str:
-    """The word after SELECT AS, which is STRUCT or VALUE; "" for a plain SELECT."""
-    return str(node.args.get("kind") or "").upper()
-
-
-def _projections(writer: Writer, node: exp.Select) -> str:
-    kind = _select_kind(node)
-    if kind == "STRUCT":
-        if any(item.is_star for item in node.expressions):
-            raise NotImplementedConstruct("SELECT AS STRUCT *")
-        return struct_sql(writer, node.expressions)
-    if kind == "VALUE" and len(node.expressions) != 1:
-        raise InvalidQuery("SELECT AS VALUE query must have exactly one column")
-    if kind not in ("", "VALUE"):
-        raise NotImplementedConstruct(f"SELECT AS {kind}")
-    return ", ".join(writer.write_all(node.expressions))
 
 
 @handles(exp.Values, supported_args="expressions")
@@ -126,49 +100,12 @@ def _alias(writer: Writer, node: exp.Alias) -> str:
     return f"{writer.write(node.this)} AS {quote_identifier(node.alias)}"
 
 
-def _group(writer: Writer, group: exp.Group, projections: list[exp.Expr], is_struct: bool) -> str:
-    refuse_other_args(group, ("expressions", "all"))
-    if group.args.get("all"):
-        return _group_by_all(writer, projections)
-    return f" GROUP BY {', '.join(_group_key(writer, key, projections, is_struct) for key in group.expressions)}"
-
-
-def _group_key(writer: Writer, key: exp.Expr, projections: list[exp.Expr], is_struct: bool) -> str:
-    """The number of a result column if the key is this number or the column's alias; else the key's SQL.
-
-    For DuckDB the fields of SELECT AS STRUCT (`is_struct`) have no numbers.
-    """
-    if is_struct:
-        field = numbered_projection(key, projections, "GROUP BY")
-        return str(field) if isinstance(field, int) else writer.write(resolve_aliases(field, projections))
+def _group_key(writer: Writer, key: exp.Expr, projections: list[exp.Expr]) -> str:
+    """The number of a result column if the key is this number or the column's alias; else the key's SQL."""
     ordinal = integer_literal(key)
     if ordinal is None:
         ordinal = alias_number(key, projections)
     return writer.write(key) if ordinal is None else str(ordinal)
-
-
-def _group_by_all(writer: Writer, projections: list[exp.Expr]) -> str:
-    """GROUP BY with the keys that ALL stands for.
-
-    They are written out, because after GROUP BY ALL DuckDB refuses an ORDER BY that repeats a selected expression.
-    """
-    keys = []
-    for item in projections:
-        if item.is_star:
-            raise NotImplementedConstruct("GROUP BY ALL with *")
-        if not any(call.name.upper() in AGGREGATE_NAMES for call in item.find_all(exp.Anonymous)):
-            keys.append(writer.write(item.this if isinstance(item, exp.Alias) else item))
-    return f" GROUP BY {', '.join(keys)}" if keys else ""
-
-
-def _named_windows(writer: Writer, windows: list[exp.Window]) -> str:
-    named = []
-    for window in windows:
-        body = window.copy()
-        body.set("this", None)
-        text = window_sql(writer, body)
-        named.append(f"{quote_identifier(window.name)} AS {text if text.startswith('(') else f'({text})'}")
-    return f" WINDOW {', '.join(named)}"
 
 
 def _limit(writer: Writer, node: exp.Query) -> str:

@@ -243,7 +243,8 @@ def test_a_job_ends_by_its_timeout_or_when_it_is_cancelled_and_leaves_no_uploade
 def history(tmp_path_factory: pytest.TempPathFactory) -> Warehouse:
     """A stand-in that has run some jobs."""
     found = Warehouse(tmp_path_factory.mktemp("stand_in"))
-    found.job("CREATE SCHEMA d; CREATE TABLE d.t (day DATE, v INT64) PARTITION BY day")
+    found.client.create_dataset("d")
+    found.job("CREATE TABLE d.s (v INT64); CREATE TABLE d.t (day DATE, v INT64) PARTITION BY day")
     found.job("INSERT d.t VALUES (DATE '2026-01-01', 1), (DATE '2026-01-02', 2)")
     found.job("UPDATE d.t SET v = 3 WHERE day = DATE '2026-01-01'")
     found.job("SELECT v FROM d.t")

@@ -1,8 +1,7 @@
 """SELECTs return the rows of selects.sql, as does Google's reference implementation; refusals.sql is refused.
 
 In selects.sql each SELECT stands on one line, and its rows as Python values on the next. A STRUCT is a tuple there.
-Rows of a SELECT without ORDER BY may have any order. The SELECTs of the topic `not in the reference implementation`
-have rows from BigQuery's pages.
+Rows of a SELECT without ORDER BY may have any order.
 """
 
 from __future__ import annotations
@@ -24,7 +23,6 @@ from tests.thoroughness import every_third
 from tests.unit.devstack.bigquery.warehouse import Warehouse
 
 FOLDER = Path(__file__).parent
-UNKNOWN_TO_REFERENCE = "not in the reference implementation"
 # Google's type of a STRUCT without field names, or of NULL || text, cannot be seen in any value.
 TYPES_DIFFER = ("SELECT STRUCT(1, 'x')", "SELECT CONCAT('a', NULL)")
 TYPES = {"INTEGER": "INT64", "FLOAT": "FLOAT64", "BOOLEAN": "BOOL"}
@@ -60,7 +58,7 @@ def selects(lines: Sequence[str]) -> list[tuple[str, list[tuple[Any, ...]]]]:
 
 SELECTS = {topic: selects(lines) for topic, lines in sections("selects.sql").items()}
 CASES = [pytest.param(*case, id=f"{topic}: {case[0][:60]}") for topic, cases in SELECTS.items() for case in cases]
-ASKED = [case for topic, cases in SELECTS.items() if topic != UNKNOWN_TO_REFERENCE for case in cases]
+ASKED = [case for cases in SELECTS.values() for case in cases]
 REFUSED = sections("refusals.sql")
 
 

@@ -105,7 +105,9 @@ def test_a_dry_run_is_refused_as_the_run_is(warehouse: Warehouse, sql: str) -> N
 
 
 def test_a_dry_run_names_operation_and_tables_and_changes_nothing(warehouse: Warehouse) -> None:
-    warehouse.job("CREATE SCHEMA e; DROP SCHEMA e; CREATE TABLE d.t (v INT64)")
+    warehouse.client.create_dataset("e")
+    warehouse.client.delete_dataset("e")
+    warehouse.job("CREATE TABLE d.t (v INT64)")
     assert dry_run(warehouse, "UNDROP SCHEMA e").ddl_operation_performed == "CREATE"
     (table,) = dry_run(warehouse, "INSERT d.t VALUES (1)").referenced_tables
     assert table.table_id == "t"

@@ -155,7 +155,7 @@ def test_a_clone_is_refused(warehouse: Warehouse, setup: str) -> None:
 
 def limited(folder: Path, **limits: int) -> Warehouse:
     warehouse = Warehouse(folder, **limits)
-    warehouse.job("CREATE SCHEMA d")
+    warehouse.client.create_dataset("d")
     make(warehouse)
     warehouse.advance(seconds=11)
     return warehouse
