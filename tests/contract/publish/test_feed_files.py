@@ -12,7 +12,7 @@ from google.cloud.bigquery import Client as BigQuery
 from google.cloud.storage import Client as Storage
 
 from dedup_clone.settings.feed import read_feed
-from deploy.new_feed.__main__ import main
+from deploy.__main__ import main
 from devstack.producer import declared_snapshots, feeds, landing
 from testkit.fake_dedup_job import Row, parquet_bytes
 from testkit.feed_against_oracle import FeedAgainstOracle
@@ -87,7 +87,7 @@ def test_the_file_that_make_feed_writes_publishes_the_sample_and_its_next_snapsh
         sample.parent.mkdir(parents=True)
         sample.write_bytes(content)
     (tmp_path / "feeds").mkdir()
-    assert main(["earthquakes", str(tmp_path / "landed"), "--owner", "tests"], tmp_path / "feeds") == 0
+    assert main(["feed", "earthquakes", str(tmp_path / "landed"), "--owner", "tests"], tmp_path) == 0
     feed = read_feed(tmp_path / "feeds" / "earthquakes.yaml")
     assert feed.table.keys == ("event_date", "id")
     world = FeedAgainstOracle(clients, feed)
