@@ -116,7 +116,7 @@ def test_a_feed_of_another_shape_is_published_by_its_file_alone(
         world.publish(marker.delivery.name)
         state = state.apply([OracleDelivery(number, rows.to_pylist())], oldest)
         world.assert_equal(state)
-        rows, _ = declared_snapshots.following(table, rows, TODAY, 2, 7, 40)
+        rows = declared_snapshots.following(table, rows, TODAY, 2, 7, 40)
     staging = world.bigquery.get_table(f"warehouse.{world.feed.staging}")
     assert [(f.name, f.field_type, f.mode) for f in staging.schema if f.name in ("store_code", "baskets")] == [
         ("store_code", "STRING", "REQUIRED"),
