@@ -8,11 +8,10 @@ from pathlib import Path
 
 from dedup_clone.contract.errors import DedupCloneError
 from dedup_clone.settings.deployment import Deployment
-from dedup_clone.state.store import ObjectStore
 from deploy.environment_settings import REPOSITORY, read_environment, read_profile
 from deploy.live_services import open_live_clients
 from deploy.plan import plan_all
-from deploy.release.release import Release, run_command
+from deploy.release.release import Release
 from deploy.release.release_content import make_release
 from deploy.release.release_plan import plan_as_text
 
@@ -22,11 +21,9 @@ def run(options: argparse.Namespace, dags: Path) -> int:
     from google.cloud import storage
 
     environment, profile = read_environment(), read_profile(dags)
-    client = storage.Client(project=profile.project)
-    items = make_release(REPOSITORY, environment_bucket=environment.bucket, state_bucket=profile.state_bucket)
-    release = Release(
-        items, ObjectStore(client, environment.bucket), ObjectStore(client, profile.state_bucket), run_command
-    )
+    buckets = {"environment_bucket": environment.bucket, "state_bucket": profile.state_bucket}
+    items = make_release(REPOSITORY, **buckets)
+    release = Release(items, storage.Client(project=profile.project), **buckets)
     plan = release.plan()
     print(f"{len(items)} objects for environment [{environment.name}] in project [{profile.project}]:")
     print(plan_as_text(plan))

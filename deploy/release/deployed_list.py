@@ -8,11 +8,9 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass, field
 
-from dedup_clone.contract.errors import ConfigurationError
 from dedup_clone.state.store import ObjectStore
 
 LIST_NAME = "dedup-clone/deployed.json"  # in the environment's bucket, outside the folders that Airflow synchronises
-FORMAT = 1
 
 
 @dataclass(frozen=True)
@@ -38,23 +36,18 @@ class DeployedList:
         self._object_generation = 0
 
     def read(self) -> Deployed:
-        """The list, empty before the first release. Raises ConfigurationError when it has another format."""
+        """The list, empty before the first release."""
         stored = self._store.read(LIST_NAME)
         if stored is None:
             self._object_generation = 0
             return Deployed()
         self._object_generation = stored.object_generation
         record = json.loads(stored.text)
-        if record.get("format") != FORMAT:
-            raise ConfigurationError(
-                f"[{self._store.uri(LIST_NAME)}] has format [{record.get('format')}], expected [{FORMAT}]: another "
-                f"version of this project deployed there. Deploy from a checkout of that version or a later one."
-            )
         return Deployed(frozenset(record["objects"]), frozenset(record["retired"]))
 
     def write(self, deployed: Deployed) -> None:
         """Replace the list. Raises LostRace when another release wrote it meanwhile."""
-        record = {"format": FORMAT, "objects": sorted(deployed.objects), "retired": sorted(deployed.retired)}
+        record = {"objects": sorted(deployed.objects), "retired": sorted(deployed.retired)}
         text = json.dumps(record, indent=1) + "\n"
         self._object_generation = self._store.replace(
             LIST_NAME, text, expected_object_generation=self._object_generation

@@ -1,70 +1,44 @@
-"""Applies a release plan with `gcloud storage`. Files are uploaded before the DAGs that need them."""
+"""Applies a release plan. Files are uploaded before the DAGs that need them."""
 
 from __future__ import annotations
 
-import subprocess
-import tempfile
+import contextlib
 from collections.abc import Iterable, Mapping, Sequence
-from pathlib import Path
-from typing import Protocol
+from typing import TYPE_CHECKING
 
 from dedup_clone.contract.errors import ConfigurationError, DedupCloneError
-from dedup_clone.state.store import ObjectStore
+from dedup_clone.state.store import ObjectStore, in_parallel
 from deploy.environment_settings import SPARK_CODE_PREFIX
 from deploy.release.deployed_list import Deployed, DeployedList
 from deploy.release.release_content import ContentChecksum, ReleaseObject
 from deploy.release.release_plan import Action, Plan, make_plan
 
-COMMAND_TIMEOUT_S = 600
+if TYPE_CHECKING:
+    from google.cloud.storage import Client
 
 
 class ReleaseFailed(DedupCloneError):
-    """A bucket could not be listed, a command failed, or the buckets differ from the release afterwards.
+    """A bucket cannot be listed, or the buckets differ from the release afterwards.
 
     The next release makes what is missing.
     """
-
-
-class CommandRunner(Protocol):
-    """Runs a command with `text` on its stdin. If it fails, raises ReleaseFailed with its stderr."""
-
-    def __call__(self, command: Sequence[str], text: str = "") -> None: ...
-
-
-def run_command(command: Sequence[str], text: str = "") -> None:
-    """The CommandRunner that runs commands on this machine."""
-    try:
-        done = subprocess.run(
-            command, input=text, capture_output=True, text=True, timeout=COMMAND_TIMEOUT_S, check=False
-        )
-    except FileNotFoundError as error:
-        raise ReleaseFailed(
-            f"[{command[0]}] is not installed: install the Google Cloud CLI and run `gcloud auth login`."
-        ) from error
-    except subprocess.TimeoutExpired as error:
-        raise ReleaseFailed(f"[{' '.join(command)}] took longer than {COMMAND_TIMEOUT_S} s: deploy again.") from error
-    if done.returncode != 0:
-        raise ReleaseFailed(
-            f"[{' '.join(command)}] ended with [{done.returncode}], expected [0]:\n{done.stderr.strip()}\n"
-            f"Fix what this error names (`make doctor` checks roles and buckets), and deploy again."
-        )
 
 
 class Release:
     """A release to the environment's bucket (DAGs, plugins, SQL) and the state bucket (the Spark job)."""
 
     def __init__(
-        self, items: Sequence[ReleaseObject], environment: ObjectStore, state: ObjectStore, run: CommandRunner
+        self, items: Sequence[ReleaseObject], client: Client, *, environment_bucket: str, state_bucket: str
     ) -> None:
         self._items = items
-        self._environment = environment
-        self._state = state
-        self._deployed_list = DeployedList(environment)
-        self._run = run
+        self._client = client
+        self._environment = ObjectStore(client, environment_bucket)
+        self._state = ObjectStore(client, state_bucket)
+        self._deployed_list = DeployedList(self._environment)
         self._deployed = Deployed()
 
     def plan(self) -> Plan:
-        """Compare the release with the buckets, and change nothing. Raises ConfigurationError, ReleaseFailed."""
+        """Compare the release with the buckets, and change nothing. Raises ReleaseFailed."""
         self._deployed = self._deployed_list.read()
         return make_plan(self._items, self._objects_in_buckets(), self._deployed)
 
@@ -72,7 +46,7 @@ class Release:
         """Apply `plan`, which must be the last result of `plan()`.
 
         Raises ConfigurationError when the plan would replace objects that no release uploaded, unless `take_over`;
-        LostRace when another release runs; ReleaseFailed when a command fails or the buckets differ afterwards.
+        LostRace when another release runs; ReleaseFailed when the buckets differ afterwards.
         """
         if plan.not_ours and not take_over:
             raise ConfigurationError(
@@ -89,19 +63,26 @@ class Release:
             self._deployed_list.write(plan.after)
 
     def _upload(self, plan: Plan) -> None:
+        from google.cloud.storage.retry import DEFAULT_RETRY
+
+        def upload(item: ReleaseObject) -> None:
+            blob = self._client.bucket(item.bucket).blob(item.name)
+            blob.upload_from_string(item.content, "application/octet-stream", retry=DEFAULT_RETRY)
+
         items = [change.item for change in plan.changes_of(Action.CREATE, Action.REPLACE) if change.item is not None]
         for phase in _phases(items):
-            with tempfile.TemporaryDirectory(prefix="dedup-clone-release-") as folder:
-                for item in phase:
-                    path = Path(folder) / item.name
-                    path.parent.mkdir(parents=True, exist_ok=True)
-                    path.write_bytes(item.content)
-                tops = sorted(str(path) for path in Path(folder).iterdir())
-                self._run(["gcloud", "storage", "cp", "--recursive", *tops, f"gs://{phase[0].bucket}/"])
+            in_parallel(upload, phase)
 
     def _delete(self, plan: Plan) -> None:
-        if uris := [change.uri for change in plan.changes_of(Action.DELETE)]:
-            self._run(["gcloud", "storage", "rm", "--read-paths-from-stdin"], "\n".join(uris) + "\n")
+        from google.api_core.exceptions import NotFound
+        from google.cloud.storage.blob import Blob
+        from google.cloud.storage.retry import DEFAULT_RETRY
+
+        def delete(uri: str) -> None:
+            with contextlib.suppress(NotFound):
+                Blob.from_uri(uri, self._client).delete(retry=DEFAULT_RETRY)
+
+        in_parallel(delete, [change.uri for change in plan.changes_of(Action.DELETE)])
 
     def _verify(self) -> None:
         remaining = make_plan(self._items, self._objects_in_buckets(), self._deployed)
