@@ -27,8 +27,6 @@ from deploy.doctor.project import (
     check_alerts,
     check_organization_views,
     check_policy_tags,
-    check_query_quota,
-    check_reservation,
     check_services,
 )
 from deploy.doctor.runners import check_cluster, check_connection, check_runners, check_runtime_3, check_spark_code
@@ -54,8 +52,6 @@ CHECKS: tuple[Check, ...] = (
     check_connection,
     check_airflow,
     check_alerts,
-    check_reservation,
-    check_query_quota,
 )
 
 

@@ -99,18 +99,16 @@ class CheckEnded(Exception):
 
 
 @contextmanager
-def reading(
-    subject: str, what: str, *, if_refused: str, if_missing: str, level: Level = Level.FAIL, remark: str = ""
-) -> Iterator[None]:
+def reading(subject: str, what: str, *, if_refused: str, if_missing: str, level: Level = Level.FAIL) -> Iterator[None]:
     """In the block `what` is read from Google. Raises CheckEnded if Google answers with an error.
 
     `if_refused`: what to do if the user lacks the right to read it, often a command that grants a role. `if_missing`:
-    what to do if it does not exist; a warning becomes a failure then. `remark`: is added to the finding's text.
+    what to do if it does not exist; a warning becomes a failure then.
     """
     try:
         yield
     except ApiError as error:
-        text = f"{what} cannot be read, {error}{remark}"
+        text = f"{what} cannot be read, {error}"
         command = advice_after(error, if_refused=if_refused, if_missing=if_missing)
         level = Level.FAIL if level is Level.WARN and error.status == 404 else level
         raise CheckEnded(Finding(level, subject, text, command)) from error

@@ -1,4 +1,4 @@
-"""Checks the project: enabled APIs, slots and quota of BigQuery, and rights that few feeds or profiles need."""
+"""Checks the project: enabled APIs, notifiers, and rights that few feeds or profiles need."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ from deploy.doctor.finding import (
     LiveEnvironment,
     fail,
     grant_to_user,
-    note,
     ok,
     reading,
     until_ended,
@@ -26,8 +25,6 @@ from deploy.terraform_lists import needed_apis, read_required_apis
 
 METADATA_VIEWER = "roles/bigquery.metadataViewer"
 FINE_GRAINED_READER = "roles/datacatalog.categoryFineGrainedReader"
-# The quota metric of the bytes that on-demand queries may read.
-QUERY_USAGE = "bigquery.googleapis.com/quota/query/usage"
 
 
 def check_services(live: LiveEnvironment) -> Iterator[Finding]:
@@ -107,37 +104,3 @@ def _policy_tag(live: LiveEnvironment, tag: str) -> Iterator[Finding]:
     )
     text = f"[{account}] lacks [{FINE_GRAINED_READER}] on [{tag}]. Without it the swap is denied."
     yield fail(subject, text, command)
-
-
-def check_reservation(live: LiveEnvironment) -> Iterator[Finding]:
-    """Notes about the slots in which BigQuery runs load jobs and queries."""
-    project, location, subject = live.project, live.profile.location, "reservation"
-    url = f"https://bigqueryreservation.googleapis.com/v1/projects/{project}/locations/{location}:searchAllAssignments"
-    enable = f"gcloud services enable bigqueryreservation.googleapis.com --project={project}"
-    missing, remark = f"(correct `location: {location}` in the profile)", ". Ignore this if the project has none."
-    with reading(subject, "reservations", if_refused=enable, if_missing=missing, level=Level.NOTE, remark=remark):
-        assignments = list(live.google.items(url, "assignments", query=f"assignee=projects/{project}"))
-    job_types = sorted({assignment["jobType"] for assignment in assignments if assignment.get("state") == "ACTIVE"})
-    if "PIPELINE" in job_types:
-        yield ok(subject, "loads run in reserved slots.")
-    else:
-        text = "loads run in shared free slots, without a guaranteed speed (docs/costs-and-limits.md, Plan one hour)."
-        yield note(subject, text)
-    if "QUERY" in job_types:
-        text = "queries run in reserved slots, but the ledger shows on-demand prices: you pay other amounts."
-        yield note(subject, text)
-
-
-def check_query_quota(live: LiveEnvironment) -> Iterator[Finding]:
-    """A note about the bytes that on-demand queries may read."""
-    project, subject = live.project, "quota of on-demand queries"
-    url = f"https://serviceusage.googleapis.com/v1beta1/projects/{project}/services/bigquery.googleapis.com"
-    viewer, missing = grant_to_user(project, "roles/viewer"), f"(correct `project: {project}` in the profile)"
-    with reading(subject, "it", if_refused=viewer, if_missing=missing, level=Level.NOTE):
-        metrics = list(live.google.items(f"{url}/consumerQuotaMetrics", "metrics"))
-    limits = [limit for m in metrics if m.get("metric") == QUERY_USAGE for limit in m.get("consumerQuotaLimits", [])]
-    for limit in limits:
-        for quota in limit.get("quotaBuckets", []):
-            text = f"[{quota.get('effectiveLimit')}] in the unit [{limit.get('unit')}] (-1: no limit). Engine spark "
-            text += "uses nearly nothing of it; for each publish engine bigquery reads 4.83 times the table, engine "
-            yield note(subject, text + "merge 5.67 times (docs/costs-and-limits.md).")

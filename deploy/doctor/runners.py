@@ -81,9 +81,8 @@ def check_spark_code(live: LiveEnvironment) -> Iterator[Finding]:
     bucket = live.airflow_environment.bucket
     viewer = f"gcloud storage buckets add-iam-policy-binding gs://{bucket} --member=user:YOU "
     viewer += "--role=roles/storage.objectViewer"
-    remark = ". The DAGs find the Spark code by this file."
-    what = f"[gs://{bucket}/{SPARK_CODE_FILE}]"
-    with reading("Spark code", what, if_refused=viewer, if_missing="make deploy", remark=remark):
+    what = f"[gs://{bucket}/{SPARK_CODE_FILE}], by which the DAGs find the Spark code,"
+    with reading("Spark code", what, if_refused=viewer, if_missing="make deploy"):
         live.google.get(f"https://storage.googleapis.com/storage/v1/b/{bucket}/o/{quote(SPARK_CODE_FILE, safe='')}")
     yield ok("Spark code", "a release has uploaded it.")
 
