@@ -96,7 +96,7 @@ class DemoRun:
     def _land(self, sequence: FeedSequence, progress: terminal_output.Progress) -> None:
         snapshot_id = landing.next_snapshot_id(self.landing_bucket, sequence.feed)
         table = sequence.to_land.pop(0)(snapshot_id)
-        landed = landing.land(self.landing_bucket, sequence.feed, snapshot_id, table)
+        landed = landing.land(self.landing_bucket, feeds.read(sequence.feed), snapshot_id, table)
         sequence.delivery = DeliveryProgress(self.api, landed)
         progress.clear()
         landed_rows = f"{landed.row_count:,} rows of {landed.date_count} dates"

@@ -36,12 +36,12 @@ def newest_valid(
 
     It was not `refused` and, because that may be still to come, has the feed's columns and no NULL in a key.
     """
-    layout, keys = feeds.landing_layout(feed), feeds.table_of(feed).keys
-    for landed_id in reversed(landing.snapshot_ids(bucket, layout.prefix, layout.marker, refused)):
+    at, keys = feed.landing, feed.table.keys
+    for landed_id in reversed(landing.snapshot_ids(bucket, at.prefix, at.marker, refused)):
         if landed_id >= snapshot_id:
             continue
         try:
-            rows = landing.read(bucket, layout.prefix, landed_id, schema)
+            rows = landing.read(bucket, at.prefix, landed_id, schema)
         except (ValueError, NotImplementedError):  # a file is no Parquet file, or has other columns
             continue
         if rows.num_rows and not any(rows[key].null_count for key in keys):

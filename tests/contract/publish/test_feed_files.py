@@ -109,8 +109,7 @@ def test_a_feed_of_another_shape_is_published_by_its_file_alone(
     state, oldest = OracleState(world.oracle_table), TODAY - timedelta(days=world.feed.table.retention_days - 1)
     rows = declared_snapshots.first(table, TODAY, 1, 7, 40)
     for number in (1, 2):
-        bucket, layout = world.storage.bucket("landing"), feeds.landing_layout(world.feed)
-        landing.land(bucket, world.feed.feed, number, rows, layout)
+        landing.land(world.storage.bucket("landing"), world.feed, number, rows)
         (marker,) = world.services.arrivals.unregistered(world.services.landing.markers())
         world.services.arrivals.register(world.services.landing, marker)
         world.publish(marker.delivery.name)

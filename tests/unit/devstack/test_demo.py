@@ -17,10 +17,11 @@ from devstack.demo.demo_run import read_record
 from devstack.demo.example_table import compared_rows
 from devstack.demo.expected_table import expected_table
 from devstack.demo.table_comparison import compare
-from devstack.producer import landing
+from devstack.producer import feeds, landing
 from devstack.producer.demo_feeds import SCHEMA
 from tests.shared.freshness_states import record
 
+FEED = feeds.read("product_attributes")
 Row = tuple[int, int | None, int]
 
 
@@ -45,18 +46,18 @@ def test_the_table_that_snapshots_must_give(
     landed: list[tuple[int, list[Row]]], expected: list[Row], bucket: Bucket
 ) -> None:
     for snapshot_id, rows in landed:
-        landing.land(bucket, "feed", snapshot_id, table(*rows))
-    assert compare(expected_table(bucket, "feed"), table(*expected)).is_equal
+        landing.land(bucket, FEED, snapshot_id, table(*rows))
+    assert compare(expected_table(bucket, "product_attributes"), table(*expected)).is_equal
 
 
 def test_incomplete_and_refused_snapshots_do_not_count(bucket: Bucket) -> None:
-    landing.land(bucket, "feed", 1, table((1, 20, 1)))
-    landing.land(bucket, "feed", 3, table((1, 6, 3)))
-    bucket.blob("feed/snapshot_id=3/_SUCCESS").delete()
-    refused = [Delivery(2, landing.land(bucket, "feed", 2, table((1, 5, 2))).marker_generation)]
-    assert expected_table(bucket, "feed", refused).equals(table((1, 20, 1)))
-    landing.land(bucket, "feed", 2, table((1, 6, 2)))
-    assert expected_table(bucket, "feed", refused).equals(table((1, 6, 2)))
+    landing.land(bucket, FEED, 1, table((1, 20, 1)))
+    landing.land(bucket, FEED, 3, table((1, 6, 3)))
+    bucket.blob("product_attributes/snapshot_id=3/_SUCCESS").delete()
+    refused = [Delivery(2, landing.land(bucket, FEED, 2, table((1, 5, 2))).marker_generation)]
+    assert expected_table(bucket, "product_attributes", refused).equals(table((1, 20, 1)))
+    landing.land(bucket, FEED, 2, table((1, 6, 2)))
+    assert expected_table(bucket, "product_attributes", refused).equals(table((1, 6, 2)))
 
 
 @pytest.mark.parametrize(
