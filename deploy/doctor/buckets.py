@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from deploy.doctor.finding import Finding, LiveEnvironment, fail, note, ok, reading, until_ended, warn
-from deploy.doctor.settings import check_settings
+from deploy.doctor.settings import Kind, check_settings
 from deploy.terraform_lists import Bucket
 
 # Landing must keep deliveries at least this long, so that they can still be published after an outage.
@@ -42,7 +42,7 @@ def _bucket(live: LiveEnvironment, role: Bucket, found: dict[Bucket, dict[str, A
         found[role] = bucket = live.google.get(f"https://storage.googleapis.com/storage/v1/b/{name}")
     update = f"gcloud storage buckets update gs://{name}"
     yield from _location(live, role, bucket)
-    kinds = ("bucket",) if role is Bucket.LANDING else ("bucket", "state")
+    kinds: tuple[Kind, ...] = ("bucket",) if role is Bucket.LANDING else ("bucket", "state")
     yield from check_settings(live, kinds, bucket, name=bucket["name"], update=update, role=role)
     yield from (_landing if role is Bucket.LANDING else _state)(bucket, update)
 

@@ -6,10 +6,7 @@ import argparse
 from pathlib import Path
 
 from dedup_clone.settings.feed import read_feed
-from deploy.doctor.airflow_environment import check_airflow
-from deploy.doctor.bucket_writers import check_writers
-from deploy.doctor.buckets import check_buckets
-from deploy.doctor.dataset import check_dataset, check_row_policies
+from deploy.doctor import airflow_environment, bucket_writers, buckets, dataset, iam_roles, network, project, runners
 from deploy.doctor.finding import (
     Check,
     CheckEnded,
@@ -21,37 +18,28 @@ from deploy.doctor.finding import (
     reading,
 )
 from deploy.doctor.google_api import GoogleApi
-from deploy.doctor.iam_roles import check_access
-from deploy.doctor.network import check_network, check_region_quota
-from deploy.doctor.project import (
-    check_alerts,
-    check_organization_views,
-    check_policy_tags,
-    check_services,
-)
-from deploy.doctor.runners import check_cluster, check_connection, check_runners, check_runtime_3, check_spark_code
 from deploy.environment_settings import read_environment, read_profile
 from deploy.terraform_lists import read_grants
 
 SCOPES = ["https://www.googleapis.com/auth/cloud-platform.read-only"]
 CHECKS: tuple[Check, ...] = (
-    check_runners,
-    check_services,
-    check_buckets,
-    check_dataset,
-    check_access,
-    check_row_policies,
-    check_policy_tags,
-    check_organization_views,
-    check_writers,
-    check_network,
-    check_region_quota,
-    check_cluster,
-    check_runtime_3,
-    check_spark_code,
-    check_connection,
-    check_airflow,
-    check_alerts,
+    runners.check_runners,
+    project.check_services,
+    buckets.check_buckets,
+    dataset.check_dataset,
+    iam_roles.check_access,
+    dataset.check_row_policies,
+    project.check_policy_tags,
+    project.check_organization_views,
+    bucket_writers.check_writers,
+    network.check_network,
+    network.check_region_quota,
+    runners.check_cluster,
+    runners.check_runtime_3,
+    runners.check_spark_code,
+    runners.check_connection,
+    airflow_environment.check_airflow,
+    project.check_alerts,
 )
 
 

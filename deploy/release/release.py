@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import contextlib
+import json
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from dedup_clone.contract.errors import ConfigurationError, DedupCloneError
 from dedup_clone.state.store import ObjectStore, in_parallel
 from deploy.environment_settings import SPARK_CODE_PREFIX
-from deploy.release.deployed_list import Deployed, DeployedList
 from deploy.release.release_content import ContentChecksum, ReleaseObject
-from deploy.release.release_plan import Action, Plan, make_plan
+from deploy.release.release_plan import Action, Deployed, Plan, make_plan
 
 if TYPE_CHECKING:
     from google.cloud.storage import Client
+
+LIST_NAME = "dedup-clone/deployed.json"  # in the environment's bucket, outside the folders that Airflow synchronises
 
 
 class ReleaseFailed(DedupCloneError):
@@ -34,12 +36,16 @@ class Release:
         self._client = client
         self._environment = ObjectStore(client, environment_bucket)
         self._state = ObjectStore(client, state_bucket)
-        self._deployed_list = DeployedList(self._environment)
         self._deployed = Deployed()
+        self._list_generation = 0  # the object generation of LIST_NAME; 0 before the first release
 
     def plan(self) -> Plan:
         """Compare the release with the buckets, and change nothing. Raises ReleaseFailed."""
-        self._deployed = self._deployed_list.read()
+        stored = self._environment.read(LIST_NAME)
+        if stored is not None:
+            record = json.loads(stored.text)
+            self._deployed = Deployed(frozenset(record["objects"]), frozenset(record["retired"]))
+            self._list_generation = stored.object_generation
         return make_plan(self._items, self._objects_in_buckets(), self._deployed)
 
     def apply(self, plan: Plan, *, take_over: bool = False) -> None:
@@ -55,12 +61,20 @@ class Release:
             )
         if plan.changes:
             # Written before the first change, so that after a crash the next release knows these objects.
-            self._deployed_list.write(Deployed(self._deployed.objects | plan.after.objects, self._deployed.retired))
+            self._write_list(Deployed(self._deployed.objects | plan.after.objects, self._deployed.retired))
             self._upload(plan)
             self._delete(plan)
             self._verify()
         if plan.changes or plan.after != self._deployed:
-            self._deployed_list.write(plan.after)
+            self._write_list(plan.after)
+
+    def _write_list(self, deployed: Deployed) -> None:
+        """Replace the list of deployed objects. Raises LostRace when another release wrote it meanwhile."""
+        record = {"objects": sorted(deployed.objects), "retired": sorted(deployed.retired)}
+        text = json.dumps(record, indent=1) + "\n"
+        self._list_generation = self._environment.replace(
+            LIST_NAME, text, expected_object_generation=self._list_generation
+        )
 
     def _upload(self, plan: Plan) -> None:
         from google.cloud.storage.retry import DEFAULT_RETRY
