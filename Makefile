@@ -1,4 +1,4 @@
-# Everything a developer types. `make` alone lists it.
+# What a developer types every day. `make` alone lists it; CONTRIBUTING.md has the other commands.
 
 SHELL := /bin/sh
 .DEFAULT_GOAL := help
@@ -9,7 +9,7 @@ LOCK := requirements/dev.lock
 # Each start of Airflow would otherwise compile thousands of modules again.
 unexport PYTHONDONTWRITEBYTECODE
 
-# deploy, doctor, plan and recover work with the profile that is named: PROFILE=staging.
+# deploy, doctor and plan work with the profile that is named: PROFILE=staging.
 ifdef PROFILE
 export DEDUP_CLONE_PROFILE := $(PROFILE)
 endif
@@ -31,9 +31,9 @@ PORTABILITY := dataproc-2.3 spark-3.5 spark-4.1
 # the many short ones, and nobody waits for a long one at the end.
 SIDE_BY_SIDE := -n 3 --dist loadfile --no-loadscope-reorder
 
-.PHONY: help setup demo up down status land test fast night soak portability docs bench check golden lock deploy alert-test doctor plan probe recover
+.PHONY: help setup demo up down land test fast soak portability check docs deploy doctor plan
 
-help: ## List what can be made
+help:
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 setup: ## Build the environment in .venv from the lock (again only when the lock changed)
@@ -61,33 +61,20 @@ up: setup ## Start the local stack and wait until it is healthy
 down: ## Stop everything that the stack started; its data stay under .local
 	@if test -x $(PY); then $(PY) -m devstack.stack down; fi
 
-status: ## Say which parts of the stack run
-	@# Its status 1 says that not all parts are healthy, and so does its text.
-	@$(PY) -m devstack.stack status || test $$? -eq 1
-
 land: ## Land one more snapshot of a feed in dags/feeds (FEED=store_visits, SNAPSHOT_ID=n to choose)
 	@$(PY) -m devstack.producer land $(if $(FEED),--feed $(FEED)) $(if $(SNAPSHOT_ID),--snapshot-id $(SNAPSHOT_ID))
 
-test: setup ## Run the tests: the quick ones three files at a time, then the real stack by itself
+test: setup ## Run the tests: the quick ones three files at a time, then the real stack (NIGHT=1: with all cases, in hours)
 	@devstack/require.sh >/dev/null
-	$(PY) -m pytest -q $(SIDE_BY_SIDE) --ignore tests/e2e
+	$(PY) -m pytest -q $(SIDE_BY_SIDE) $(if $(NIGHT),--timeout 1800) --ignore tests/e2e
 	$(PY) -m pytest -q tests/e2e
 
 fast: setup ## Run the unit tests, which start no server: less than a minute
 	$(PY) -m pytest -q -n 2 --dist loadfile tests/unit
 
-night: setup ## Run all tests with all their cases, and 20 times as many random histories: hours
-	@devstack/require.sh >/dev/null
-	NIGHT=1 $(PY) -m pytest -q $(SIDE_BY_SIDE) --timeout 1800 --ignore tests/e2e
-	NIGHT=1 $(PY) -m pytest -q tests/e2e
-
 soak: setup ## Kill every process at every step on the real stack, and all other long tests of it: more than an hour (FEEDS=24)
 	@devstack/require.sh >/dev/null
 	$(PY) -m pytest -v -m soak tests/e2e
-
-bench: setup ## Measure the dedup job beside Spark and DuckDB: half an hour on a quiet machine
-	@devstack/require.sh >/dev/null
-	$(PY) -m benchmarks all
 
 docs: docs-setup ## Make the documentation a searchable site in .local/site (SERVE=1 shows it on 127.0.0.1:8000)
 	@NO_MKDOCS_2_WARNING=1 $(DOCS_VENV)/bin/mkdocs $(if $(SERVE),serve,build --quiet) --strict
@@ -120,44 +107,14 @@ check: setup ## Lint, formatting, types, import layers
 	$(PY) -m mypy
 	PYTHONPATH=plugins:spark_jobs:. $(VENV)/bin/lint-imports
 
-golden: setup ## Write the golden files anew (read the difference before you commit it)
-	UPDATE_GOLDEN=1 $(PY) -m pytest -q tests/sql tests/dags tests/docs
-
-lock: setup ## Renew the lock from requirements/dev.in
-	$(PY) -m uv pip compile --universal --python-version 3.11 --overrides requirements/overrides.txt \
-		requirements/dev.in -o $(LOCK) --generate-hashes --no-header --no-emit-index-url
-	$(PY) -m uv pip compile --universal --python-version 3.11 \
-		requirements/docs.in -o $(DOCS_LOCK) --generate-hashes --no-header --no-emit-index-url
-	@# Versions that the file already has are preferred: first those of the lock, then a resolution without overrides.
-	grep -E '^# ' requirements.txt > requirements.new
-	sed -nE 's/^([a-z0-9._-]+==[^ ]+)( ;.*)? \\$$/\1\2/p' $(LOCK) | grep -v '^pyspark==' >> requirements.new
-	$(PY) -m uv pip compile --python-version 3.11 requirements/pip.in -o requirements.new --no-annotate --no-header \
-		--no-emit-index-url --quiet
-	grep -E '^# ' requirements.txt | cat - requirements.new > requirements.both && mv requirements.both requirements.txt
-	rm requirements.new
-
 deploy: setup ## Show what a release to Google Cloud would change, ask, and do it (PROFILE=, PLAN=1, YES=1, WITH_PROBLEMS=1, TAKE_OVER=1)
-	@PYTHONPATH=plugins $(PY) -m deploy.release $(if $(PLAN),--plan) $(if $(YES),--yes) $(if $(WITH_PROBLEMS),--with-problems) \
+	@$(PY) -m deploy release $(if $(PLAN),--plan) $(if $(YES),--yes) $(if $(WITH_PROBLEMS),--with-problems) \
 		$(if $(TAKE_OVER),--take-over)
 
-alert-test: setup ## Send a test alert to everybody who is told of incidents (PROFILE=local: of the local stack)
-	@PYTHONPATH=plugins $(PY) -m deploy.alert_test
-
 doctor: setup ## Check the live environment, change nothing, and name the command that fixes each problem
-	@PYTHONPATH=plugins $(PY) -m deploy.doctor
-
-probe: setup ## Try on BigQuery and Cloud Storage the rules that the product relies on, in a throwaway dataset (PROJECT=, LOCATION=, POLICY_TAG=, REPORT=file)
-	@test -n "$(PROJECT)" -a -n "$(LOCATION)" || { echo "make probe needs PROJECT=… LOCATION=…" >&2; exit 1; }
-	@$(PY) -m pytest -q tests/conformance -m probe --project $(PROJECT) --location $(LOCATION) \
-		$(if $(POLICY_TAG),--policy-tag $(POLICY_TAG)) $(if $(REPORT),--report $(REPORT))
-
-feed: setup ## Make a feed file from landed sample files, and validate them with it (NAME=, SAMPLE=folder or gs://…, OWNER=)
-	@PYTHONPATH=plugins:spark_jobs $(PY) -m deploy.new_feed $(NAME) $(SAMPLE) $(if $(OWNER),--owner $(OWNER))
+	@$(PY) -m deploy doctor
 
 plan: setup ## Compare feed files with the published tables: changes, costs, problems (FEED=; APPLY=1 approves a shorter retention)
 	@# Its status 2 says that something changes. make itself has one status for all failures.
-	@PYTHONPATH=plugins $(PY) -m deploy.plan $(if $(FEED),--feed $(FEED)) $(if $(APPLY),--apply) \
+	@$(PY) -m deploy plan $(if $(FEED),--feed $(FEED)) $(if $(APPLY),--apply) \
 		|| test $$? -eq 2
-
-recover: setup ## Show how to recover a feed whose records were lost (FEED=name; APPLY=1 does it; TABLE_IS_GONE=1)
-	@PYTHONPATH=plugins $(PY) -m deploy.recover $(FEED) $(if $(APPLY),--apply) $(if $(TABLE_IS_GONE),--table-is-gone)

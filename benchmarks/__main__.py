@@ -21,7 +21,7 @@ def main(arguments: list[str]) -> int:
     """Run one sub-command or all, and print its table. Returns 1 if a peer failed or made a wrong table, else 0."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
     commands = parser.add_subparsers(dest="command", required=True)
-    commands.add_parser("all", help="run every sub-command with its default size (`make bench`)")
+    commands.add_parser("all", help="run every sub-command with its default size")
     for name, rows in _ROWS.items():
         command = commands.add_parser(name, help=_HELP[name])
         command.add_argument("--rows", type=int, default=rows, help=f"of the (largest) snapshot, default {rows:,}")

@@ -1,33 +1,25 @@
-"""`python -m deploy.alert_test`: sends a test alert, and its recovery, to everybody whom the profile names.
+"""The verb `alert-test`: sends a test alert, and its recovery, to everybody whom the profile names.
 
 It finds the profile's connections as Airflow does: in a secrets backend or in environment variables.
 """
 
 from __future__ import annotations
 
-import sys
+import argparse
 from datetime import UTC, datetime
 from pathlib import Path
 
 from dedup_clone.contract.errors import AlertNotSent
 from dedup_clone.freshness.incident import Incident, IncidentKind, Severity
 from dedup_clone.orchestration.watchdog.notifiers import AlertNotifiers, build_alert
-from dedup_clone.settings.deployment import read_deployment
-from deploy.command_errors import run_command_line
-from deploy.environment_settings import REPOSITORY
+from deploy.environment_settings import read_profile
 
-DAGS = REPOSITORY / "dags"
 NO_FEED = "alert-test"  # takes the place of the feed's name; no feed can have this name
 
 
-def main(dags: Path = DAGS) -> int:
-    """Returns the exit status: 0 if every notifier took both messages, else 1."""
-    return run_command_line("alert-test", lambda: _send_test_alerts(dags))
-
-
-def _send_test_alerts(dags: Path) -> int:
+def run(options: argparse.Namespace, dags: Path) -> int:
     """Raises AlertNotSent if a notifier failed, or if the profile names none."""
-    settings, now = read_deployment(dags / "profiles").alerts, datetime.now(UTC)
+    settings, now = read_profile(dags).alerts, datetime.now(UTC)
     notifiers = AlertNotifiers(settings)
     if len(notifiers.names) == 1:  # only the log
         raise AlertNotSent(
@@ -50,7 +42,3 @@ def _send_test_alerts(dags: Path) -> int:
     notifiers.require_all(", then send the test again.")
     print(f"Sent an alert and its recovery to {', '.join(f'[{name}]' for name in notifiers.names)}.")
     return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -1,4 +1,4 @@
-"""`python -m deploy.backfill FEED --archive gs://BUCKET/FOLDER`: shows which archived snapshots never landed.
+"""The verb `backfill`: shows which archived snapshots never landed.
 
 With `--apply` it copies them to landing in the order of their ids, each while no delivery waits. Run again, it goes on
 where it ended.
@@ -8,53 +8,36 @@ from __future__ import annotations
 
 import argparse
 import re
-import sys
-import time
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from time import sleep
 
 from dedup_clone.contract.costs import GIB
 from dedup_clone.contract.errors import ConfigurationError, ContractViolation
 from dedup_clone.contract.table import UpdateIdMode
 from dedup_clone.publish.services import Services
-from dedup_clone.settings.deployment import read_deployment
-from dedup_clone.settings.feed import read_feed
 from dedup_clone.state.landing import Landing, Marker
 from dedup_clone.state.store import ObjectInfo, ObjectStore, in_parallel
-from deploy.command_errors import passes_by_itself, run_command_line
-from deploy.environment_settings import REPOSITORY
-from deploy.live_services import open_live_clients
+from deploy.command_errors import passes_by_itself
+from deploy.environment_settings import read_profile
+from deploy.live_services import feed_services
 
-DAGS = REPOSITORY / "dags"
 POLL_S = 60.0
 _URI = re.compile(r"gs://([a-z0-9][a-z0-9_.-]+)/([^/].*?)/?")
 
 
-def main(arguments: list[str], dags: Path = DAGS, sleep: Callable[[float], None] = time.sleep) -> int:
-    """Returns the exit status: 0 if nothing is left to land, or nothing was to be changed; 1 after an error."""
-    parser = argparse.ArgumentParser(prog="python -m deploy.backfill", description=__doc__)
-    parser.add_argument("feed", help="the feed's name")
-    parser.add_argument("--archive", required=True, help="gs://BUCKET/FOLDER, laid out as landing")
-    parser.add_argument("--first-id", type=int, help="the lowest snapshot id to land")
-    parser.add_argument("--last-id", type=int, help="the highest snapshot id to land")
-    parser.add_argument("--apply", action="store_true", help="land the snapshots")
-    options = parser.parse_args(arguments)
-    return run_command_line("backfill", lambda: _run(options, dags, sleep))
-
-
-def _run(options: argparse.Namespace, dags: Path, sleep: Callable[[float], None]) -> int:
+def run(options: argparse.Namespace, dags: Path) -> int:
     backfill = _open_backfill(options, dags)
     to_land = backfill.snapshots_to_land()
     print(backfill.describe(to_land))
     if to_land and not options.apply:
         print("Nothing was changed. Add `--apply` to land them.")
     elif to_land:
-        _land_all(backfill, sleep)
+        _land_all(backfill)
     return 0
 
 
-def _land_all(backfill: Backfill, sleep: Callable[[float], None]) -> None:
+def _land_all(backfill: Backfill) -> None:
     """Land one snapshot after the other. Says what it waits for when that changes."""
     said = ""
     while True:
@@ -84,9 +67,8 @@ def _open_backfill(options: argparse.Namespace, dags: Path) -> Backfill:
     match = _URI.fullmatch(options.archive)
     if not match:
         raise ConfigurationError(f"Archive [{options.archive}] is no folder, expected [gs://BUCKET/FOLDER].")
-    profile = read_deployment(dags / "profiles")
-    services = open_live_clients(profile).services(read_feed(dags / "feeds" / f"{options.feed}.yaml"))
-    bucket = ObjectStore(storage.Client(project=profile.project), match[1])
+    services = feed_services(options.feed, dags)
+    bucket = ObjectStore(storage.Client(project=read_profile(dags).project), match[1])
     archive = Landing(bucket, match[2], services.feed.landing.marker)
     return Backfill(services, archive, options.archive, options.first_id, options.last_id)
 
@@ -195,7 +177,3 @@ class Backfill:
     def _landed_name(self, marker: Marker, name: str) -> str:
         folder = self.services.landing.folder(marker.delivery.snapshot_id)
         return f"{folder}{name.removeprefix(marker.folder)}"
-
-
-if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))

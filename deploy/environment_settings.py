@@ -15,6 +15,7 @@ from dedup_clone.settings.spark_settings import Region, ServiceAccount
 from dedup_clone.settings.strict_yaml import BucketName, StrictModel, read_model
 
 REPOSITORY = Path(__file__).resolve().parents[1]
+DAGS = REPOSITORY / "dags"
 SPARK_CODE_PREFIX = "spark-code/"  # a folder of the state bucket; no feed can have this name
 
 ResourceName = Annotated[str, StringConstraints(pattern=r"^[a-z]([a-z0-9-]{0,61}[a-z0-9])?$")]
@@ -45,6 +46,6 @@ def read_environment(path: Path | None = None) -> Environment:
     return read_model(Environment, path or environment_file())
 
 
-def read_profile() -> Deployment:
+def read_profile(dags: Path = DAGS) -> Deployment:
     """The profile that DEDUP_CLONE_PROFILE names, `gcp` by default. Raises ConfigurationError."""
-    return read_deployment(REPOSITORY / "dags" / "profiles")
+    return read_deployment(dags / "profiles")

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass
+from pathlib import Path
 
 from dedup_clone.publish.services import Services, open_services
 from dedup_clone.settings.deployment import Deployment
-from dedup_clone.settings.feed import Feed
+from dedup_clone.settings.feed import Feed, read_feed
 from dedup_clone.state.store import ObjectStore
 from dedup_clone.warehouse.bigquery import Warehouse
-from deploy.environment_settings import REPOSITORY
+from deploy.environment_settings import REPOSITORY, read_profile
 
 
 @dataclass(frozen=True)
@@ -68,3 +69,8 @@ def open_live_clients(profile: Deployment) -> LiveClients:
         ),
         job_poll_s=profile.job_poll_interval_s,
     )
+
+
+def feed_services(name: str, dags: Path) -> Services:
+    """The services of one feed in the profile that DEDUP_CLONE_PROFILE names. Raises ConfigurationError."""
+    return open_live_clients(read_profile(dags)).services(read_feed(dags / "feeds" / f"{name}.yaml"))

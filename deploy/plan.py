@@ -1,4 +1,4 @@
-"""`python -m deploy.plan`: compares feed files with the published tables, and says what the next publishes will do."""
+"""The verb `plan`: compares feed files with the published tables, and says what the next publishes will do."""
 
 from __future__ import annotations
 
@@ -10,33 +10,21 @@ from pathlib import Path
 from dedup_clone.contract.errors import ConfigurationError, ContractViolation, JobFailed
 from dedup_clone.operations.feed_plan import FeedPlan, plan_feed
 from dedup_clone.publish.declared_form import approve_retention
-from dedup_clone.settings.deployment import read_deployment
 from dedup_clone.settings.feed import read_feed
 from dedup_clone.state.current import CurrentFile
-from deploy.command_errors import run_command_line
-from deploy.environment_settings import REPOSITORY
+from deploy.environment_settings import read_profile
 from deploy.live_services import LiveClients, open_live_clients
 
-DAGS = REPOSITORY / "dags"
-FEEDS = DAGS / "feeds"
 NOTHING, PROBLEMS, CHANGES = 0, 1, 2  # exit statuses
 
 
-def main(arguments: list[str], dags: Path = DAGS) -> int:
-    """Returns the exit status: 0 if nothing changes, 2 if something does, 1 for problems and errors."""
-    parser = argparse.ArgumentParser(prog="python -m deploy.plan", description=__doc__)
-    parser.add_argument("--feed", help="only this feed")
-    parser.add_argument("--apply", action="store_true", help="approve the shorter retention of the feed")
-    options = parser.parse_args(arguments)
-    return run_command_line("plan", lambda: _plan(options, dags))
-
-
-def _plan(options: argparse.Namespace, dags: Path) -> int:
+def run(options: argparse.Namespace, dags: Path) -> int:
+    """Returns the exit status: 0 if nothing changes, 2 if something does, 1 for problems."""
     if options.apply and not options.feed:
         print("plan: a shorter retention is approved for one feed at a time: add `--feed`.", file=sys.stderr)
         return PROBLEMS
     files = [dags / "feeds" / f"{options.feed}.yaml"] if options.feed else sorted((dags / "feeds").glob("*.yaml"))
-    clients = open_live_clients(read_deployment(dags / "profiles"))
+    clients = open_live_clients(read_profile(dags))
     if options.apply:
         approve_retention(clients.services(read_feed(files[0])))
         print("The shorter retention is approved: staging has it from now on, target follows with the next publish.")
@@ -78,7 +66,3 @@ def plan_removed_feeds(clients: LiveClients, files: Iterable[Path]) -> Iterator[
                 "old. Run dedup_clone_retire before you remove the file (docs/feeds.md, retire a feed)"
             )
             yield FeedPlan(name, f"generation {generation} is live", (removed,))
-
-
-if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))

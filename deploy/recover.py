@@ -1,48 +1,26 @@
-"""`python -m deploy.recover FEED`: shows how to recover a feed with lost records; `--apply` does it."""
+"""The verb `recover`: shows how to recover a feed with lost records; `--apply` does it."""
 
 from __future__ import annotations
 
 import argparse
-import sys
 from pathlib import Path
 
 from dedup_clone.operations.lost_records import RecoveryPlan, carry_out, plan_recovery
 from dedup_clone.publish.services import Services
-from dedup_clone.settings.deployment import read_deployment
-from dedup_clone.settings.feed import read_feed
-from deploy.command_errors import run_command_line
-from deploy.environment_settings import REPOSITORY
-from deploy.live_services import open_live_clients
-
-DAGS = REPOSITORY / "dags"
+from deploy.live_services import feed_services
 
 
-def main(arguments: list[str], dags: Path = DAGS) -> int:
-    """Returns the exit status: 0, or 1 after an error, such as a record or a feed file that cannot be read."""
-    parser = argparse.ArgumentParser(prog="python -m deploy.recover", description=__doc__)
-    parser.add_argument("feed", help="the feed's name")
-    parser.add_argument("--apply", action="store_true", help="carry the plan out")
-    parser.add_argument("--table-is-gone", action="store_true", help="target was deleted and cannot be restored")
-    options = parser.parse_args(arguments)
-
-    def run() -> int:
-        services = feed_services(options.feed, dags)
-        plan = plan_recovery(services, table_is_gone=options.table_is_gone)
-        print(plan_as_text(services, plan))
-        if options.apply and plan.changes_anything:
-            carry_out(services, plan, table_is_gone=options.table_is_gone)
-            print("Done.")
-        elif plan.changes_anything:
-            print("Nothing was changed. APPLY=1 carries this out.")
-        return 0
-
-    return run_command_line("recover", run)
-
-
-def feed_services(feed_name: str, dags: Path) -> Services:
-    """The feed's services in the profile that DEDUP_CLONE_PROFILE names. Raises ConfigurationError."""
-    feed = read_feed(dags / "feeds" / f"{feed_name}.yaml")
-    return open_live_clients(read_deployment(dags / "profiles")).services(feed)
+def run(options: argparse.Namespace, dags: Path) -> int:
+    """Raises an error of this project for a record or a feed file that cannot be read."""
+    services = feed_services(options.feed, dags)
+    plan = plan_recovery(services, table_is_gone=options.table_is_gone)
+    print(plan_as_text(services, plan))
+    if options.apply and plan.changes_anything:
+        carry_out(services, plan, table_is_gone=options.table_is_gone)
+        print("Done.")
+    elif plan.changes_anything:
+        print("Nothing was changed. Add `--apply` to carry this out.")
+    return 0
 
 
 def plan_as_text(services: Services, plan: RecoveryPlan) -> str:
@@ -63,7 +41,3 @@ def plan_as_text(services: Services, plan: RecoveryPlan) -> str:
     lines = lines or ["There is nothing that this command writes."]
     lines += [f"Not known any more: {item}" for item in plan.unknown]
     return "\n".join([*lines, f"Then: {plan.next_step}" if plan.changes_anything else plan.next_step])
-
-
-if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))

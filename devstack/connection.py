@@ -9,7 +9,7 @@ from devstack.stack.layout import Layout
 from devstack.stack.stack_errors import StackError
 
 if TYPE_CHECKING:
-    from google.cloud import bigquery, bigquery_storage_v1, storage
+    from google.cloud import bigquery, storage
 
 
 @dataclass(frozen=True)
@@ -18,7 +18,6 @@ class Connection:
 
     storage_url: str
     bigquery_url: str
-    bigquery_write_address: str
     airflow_url: str
     airflow_user: str
     airflow_password: str
@@ -33,7 +32,6 @@ class Connection:
         return cls(
             storage_url=variables["STORAGE_EMULATOR_HOST"],
             bigquery_url=variables["BIGQUERY_EMULATOR_HOST"],
-            bigquery_write_address=variables["BIGQUERY_STORAGE_EMULATOR_HOST"],
             airflow_url=variables["AIRFLOW_URL"],
             airflow_user=variables["AIRFLOW_USER"],
             airflow_password=variables["AIRFLOW_PASSWORD"],
@@ -62,15 +60,6 @@ class Connection:
             credentials=AnonymousCredentials(),  # type: ignore[no-untyped-call]
             client_options={"api_endpoint": self.bigquery_url},
         )
-
-    def bigquery_write_client(self) -> "bigquery_storage_v1.BigQueryWriteClient":
-        """A client of the Storage Write API. Close its transport after use."""
-        import grpc
-        from google.cloud.bigquery_storage_v1 import BigQueryWriteClient
-        from google.cloud.bigquery_storage_v1.services.big_query_write.transports import BigQueryWriteGrpcTransport
-
-        channel = grpc.insecure_channel(self.bigquery_write_address)
-        return BigQueryWriteClient(transport=BigQueryWriteGrpcTransport(channel=channel))  # type: ignore[no-untyped-call]
 
 
 def connect() -> Connection:

@@ -334,7 +334,7 @@ def recover_lease(world: FeedOnStandIn, *, run_id: str = "other", is_replay: boo
 
 
 def recover_records(world: FeedOnStandIn, *, table_is_gone: bool = False) -> RecoveryPlan:
-    """Restore lost records, as `make recover` does. Returns the plan."""
+    """Restore lost records, as `deploy recover` does. Returns the plan."""
     plan = plan_recovery(world.services, table_is_gone=table_is_gone)
     carry_out(world.services, plan, table_is_gone=table_is_gone)
     return plan

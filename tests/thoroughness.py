@@ -1,4 +1,4 @@
-"""How much a test tries: a part in `make test`, everything in `make night`, which sets NIGHT=1."""
+"""How much a test tries: a part in `make test`, everything with NIGHT=1."""
 
 from __future__ import annotations
 

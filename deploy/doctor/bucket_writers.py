@@ -3,21 +3,21 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
-from deploy.doctor.finding import Finding, Level, LiveEnvironment, advice_after, grant_to_user, ok
+from deploy.doctor.finding import Finding, LiveEnvironment, advice_after, grant_to_user, note, ok, warn
 from deploy.doctor.google_api import ApiError
 from deploy.doctor.iam_policies import (
-    RolePermissions,
-    bucket_name,
     bucket_policy,
     container_policy,
     containers_of_project,
+    permissions_of,
     project_policy,
 )
-from deploy.grants import Bucket, Principal, Resource, bucket_condition
+from deploy.terraform_lists import Bucket, Resource, bucket_condition
 
 # An account with any of these permissions can change objects, delete the bucket, or grant itself the right to do so.
 WRITING = frozenset(
@@ -68,44 +68,45 @@ class _Writer:
 
 def check_writers(live: LiveEnvironment) -> Iterator[Finding]:
     """Findings about all accounts with write access. A policy that cannot be read is a finding, too."""
-    roles, inherited = RolePermissions(live), list[tuple[str, dict[str, Any]]]()
-    unread, advice = [], list[str]()
-
-    def note(what: str, error: ApiError) -> None:
-        unread.append(f"{what}, {error}")
-        reviewer = grant_to_user(live.profile.project, "roles/iam.securityReviewer")
-        advice.append(
-            advice_after(error, if_refused=reviewer, if_missing="(see the other findings about what is missing)")
-        )
-
+    writes = cache(lambda role: bool(permissions_of(live, role) & WRITING))  # each role is read once
+    inherited = list[tuple[str, dict[str, Any]]]()
+    errors: dict[str, ApiError] = {}
     try:
-        inherited.append((f"projects/{live.profile.project}", project_policy(live)))
+        inherited.append((f"projects/{live.project}", project_policy(live)))
         for container in containers_of_project(live):
             inherited.append((container, container_policy(live, container)))
     except ApiError as error:
-        note("a policy above the buckets", error)
-    for bucket in Bucket:
-        name = bucket_name(live, bucket)
+        errors["a policy above the buckets"] = error
+    for bucket, name in live.buckets.items():
         if name is None:
             continue
         try:
             policies = [(f"buckets/{name}", bucket_policy(live, name)), *inherited]
-            writers = list(dict.fromkeys(_writers(name, policies, roles)))
+            writers = list(dict.fromkeys(_writers(name, policies, writes)))
         except ApiError as error:
-            note(f"the rights on [{name}]", error)
+            errors[f"the rights on [{name}]"] = error
             continue
         yield from _findings(live, bucket, name, writers)
-    if unread:
-        text = f"could not be read: {'; '.join(unread)}. Other accounts than the findings name may have write access."
-        yield Finding(Level.NOTE, "writers of the buckets", text, "\n".join(dict.fromkeys(advice)))
+    if errors:
+        unread = "; ".join(f"{what}, {error}" for what, error in errors.items())
+        text = f"could not be read: {unread}. Other accounts than the findings name may have write access."
+        reviewer = grant_to_user(live.project, "roles/iam.securityReviewer")
+        missing = "(see the other findings about what is missing)"
+        advice = (advice_after(error, if_refused=reviewer, if_missing=missing) for error in errors.values())
+        yield note("writers of the buckets", text, "\n".join(dict.fromkeys(advice)))
 
 
-def _writers(bucket: str, policies: list[tuple[str, dict[str, Any]]], roles: RolePermissions) -> Iterator[_Writer]:
-    """The members that can write the GCS bucket. `policies`: those that apply to it, each with its resource."""
+def _writers(
+    bucket: str, policies: list[tuple[str, dict[str, Any]]], writes: Callable[[str], bool]
+) -> Iterator[_Writer]:
+    """The members that can write the GCS bucket. `policies`: those that apply to it, each with its resource.
+
+    `writes`: whether a role allows writing.
+    """
     for resource, policy in policies:
         for binding in policy.get("bindings", []):
             condition = binding.get("condition", {}).get("expression", "")
-            if _excludes(condition, bucket) or not roles.permissions_of(binding["role"]) & WRITING:
+            if _excludes(condition, bucket) or not writes(binding["role"]):
                 continue
             if condition == bucket_condition(bucket):
                 condition = ""
@@ -140,25 +141,20 @@ def _findings(live: LiveEnvironment, bucket: Bucket, name: str, writers: list[_W
     programs = [w for w in unexpected if w not in agents and w not in people]
     if programs:
         text = f"besides {_account_names(expected)} these can write [{name}]: {'; '.join(map(str, programs))}."
-        yield Finding(Level.WARN, subject, text, "\n".join(w.removal for w in programs))
+        yield warn(subject, text, "\n".join(w.removal for w in programs))
     else:
         yield ok(subject, f"of service accounts, only {_account_names(expected)} can write [{name}].")
     if people or agents:
         text = f"[{name}] can also be written by people and by Google's service agents: "
-        yield Finding(Level.NOTE, subject, text + "; ".join(map(str, [*people, *agents])) + ".")
+        yield note(subject, text + "; ".join(map(str, [*people, *agents])) + ".")
 
 
 def _expected(live: LiveEnvironment, bucket: Bucket) -> set[str]:
     """The service accounts that are meant to write the bucket."""
-    accounts = {
-        Principal.AIRFLOW: live.airflow_environment.airflow,
-        Principal.SPARK: live.profile.spark.service_account,
-        Principal.PRODUCER: live.airflow_environment.producer,
-    }
     # Of the roles on a single bucket in grants.yaml, only roles/storage.objectUser writes.
     place = {Bucket.LANDING: Resource.LANDING, Bucket.STATE: Resource.STATE}.get(bucket)
     writing = (g for g in live.grants if g.only_bucket is bucket or (place and g.place is place and "User" in g.role))
-    found = (accounts[grant.who] for grant in writing)
+    found = (live.accounts[grant.who] for grant in writing)
     return {f"serviceAccount:{account}" for account in found if account is not None}  # Spark's may be unset
 
 

@@ -1,43 +1,27 @@
-"""Checks the dataset: its location, how its storage is billed, and defaults that would delete published data."""
+"""Checks the dataset: its settings, its location, and the right to read the past of tables with row access policies."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from typing import Any
 
-from deploy.doctor.finding import Finding, Level, LiveEnvironment, advice_after, grant_to_user, ok
-from deploy.doctor.google_api import ApiError
+from dedup_clone.warehouse.metadata import READ_PAST
+from deploy.doctor.finding import Finding, LiveEnvironment, fail, grant_to_user, ok, reading, warn
+from deploy.doctor.settings import check_settings
 
-FULL_TIME_TRAVEL_H = 168
 MULTI_REGIONS = frozenset({"EU", "US"})
+ROLE_ID = "dedupCloneReadPast"  # of the custom role that access.tf makes
 
 
 def check_dataset(live: LiveEnvironment) -> Iterator[Finding]:
     profile = live.profile
     name = f"{profile.project}:{profile.dataset}"
-    try:
+    create = f"bq --location={profile.location} mk --dataset --storage_billing_model=LOGICAL {name}"
+    viewer = grant_to_user(profile.project, "roles/bigquery.metadataViewer")
+    with reading("dataset", f"[{name}]", if_refused=viewer, if_missing=create):
         dataset = read_dataset(live)
-    except ApiError as error:
-        create = f"bq --location={profile.location} mk --dataset --storage_billing_model=LOGICAL {name}"
-        viewer = grant_to_user(profile.project, "roles/bigquery.metadataViewer")
-        command = advice_after(error, if_refused=viewer, if_missing=create)
-        yield Finding(Level.FAIL, "dataset", f"[{name}] cannot be read, {error}", command)
-        return
-    if dataset["location"].upper() != profile.location.upper():
-        text = f"[{name}] is in [{dataset['location']}], the profile says [{profile.location}]: "
-        text += "jobs would not find the dataset. Correct the profile."
-        command = f"(set `location: {dataset['location']}` in the profile and deploy)"
-        yield Finding(Level.FAIL, "dataset location", text, command)
-    elif dataset["location"].upper() in MULTI_REGIONS:
-        text = (
-            f"[{name}] is in a multi-region. Its buckets must be in [{dataset['location']}] or in a region within it, "
-        )
-        text += "and storage costs more (docs/deploy.md). A dataset cannot be moved; create a new one in one region."
-        yield Finding(Level.WARN, "dataset location", text)
-    else:
-        yield ok("dataset location", f"[{dataset['location']}].")
-    yield from _billing(name, dataset)
-    yield from _defaults(name, dataset)
+    yield from _location(live, name, dataset["location"])
+    yield from check_settings(live, ("dataset",), dataset, name=name, update="")
 
 
 def read_dataset(live: LiveEnvironment) -> dict[str, Any]:
@@ -48,28 +32,37 @@ def read_dataset(live: LiveEnvironment) -> dict[str, Any]:
     )
 
 
-def _billing(name: str, dataset: dict[str, Any]) -> Iterator[Finding]:
-    model = dataset.get("storageBillingModel", "LOGICAL")
-    if model == "PHYSICAL":
-        text = (
-            f"[{name}] is billed by [PHYSICAL] bytes, expected [LOGICAL]: at six full loads a day, time travel would "
-        )
-        text += "be billed as 20 to 110 times the table. BigQuery allows one change of the model in 14 days."
-        command = f"bq update --storage_billing_model=LOGICAL {name}"
-        yield Finding(Level.WARN, "storage billing", text, command)
+def _location(live: LiveEnvironment, name: str, location: str) -> Iterator[Finding]:
+    subject = "dataset location"
+    if location.upper() != live.profile.location.upper():
+        text = f"[{name}] is in [{location}], the profile says [{live.profile.location}]: jobs would not find the "
+        command = f"(set `location: {location}` in the profile and deploy)"
+        yield fail(subject, text + "dataset. Correct the profile.", command)
+    elif location.upper() in MULTI_REGIONS:
+        text = f"[{name}] is in a multi-region. Its buckets must be in [{location}] or in a region within it, and "
+        text += "storage costs more (docs/deploy.md). A dataset cannot be moved; create a new one in one region."
+        yield warn(subject, text)
     else:
-        yield ok("storage billing", "by logical bytes: time travel and fail-safe are free.")
+        yield ok(subject, f"[{location}].")
 
 
-def _defaults(name: str, dataset: dict[str, Any]) -> Iterator[Finding]:
-    if dataset.get("defaultTableExpirationMs"):
-        text = f"[{name}] deletes each new table after some time: target would vanish. Remove the default."
-        yield Finding(Level.FAIL, "default expiration", text, f"bq update --default_table_expiration=0 {name}")
-    if dataset.get("defaultPartitionExpirationMs"):
-        text = f"[{name}] gives new tables a partition expiration, but each feed sets its own. Remove the default."
-        yield Finding(Level.WARN, "default expiration", text, f"bq update --default_partition_expiration=0 {name}")
-    hours = int(dataset.get("maxTimeTravelHours", FULL_TIME_TRAVEL_H))
-    if hours < FULL_TIME_TRAVEL_H:
-        text = f"[{name}] keeps [{hours}] hours of time travel, expected [{FULL_TIME_TRAVEL_H}] "
-        text += "(free with logical billing): rolling back to an older generation would need a load instead of a clone."
-        yield Finding(Level.WARN, "time travel", text, f"bq update --max_time_travel_hours={FULL_TIME_TRAVEL_H} {name}")
+def check_row_policies(live: LiveEnvironment) -> Iterator[Finding]:
+    """Whether Airflow's account may read the past of tables with row access policies, if feeds declare any."""
+    feeds = [feed for feed in live.feeds if feed.table.policies.row_access]
+    if not feeds:
+        return
+    profile, account = live.profile, live.airflow_environment.airflow
+    role = f"projects/{profile.project}/roles/{ROLE_ID}"
+    access = read_dataset(live).get("access", [])
+    names = ", ".join(feed.feed for feed in feeds)
+    if any(entry.get("role") == role and entry.get("userByEmail") == account for entry in access):
+        yield ok("row access policies", f"[{account}] may read the past of the tables of [{names}].")
+        return
+    text = f"feeds [{names}] declare row access policies, but [{account}] lacks the custom role [{role}] on the "
+    text += f"dataset, which has the permission [{READ_PAST}]. Without it the check staging_access fails before the "
+    command = (
+        f"gcloud iam roles create {ROLE_ID} --project={profile.project} --permissions={READ_PAST}\n"
+        f"bq query --nouse_legacy_sql 'GRANT `{role}` ON SCHEMA `{profile.project}.{profile.dataset}` "
+        f'TO "serviceAccount:{account}"\''
+    )
+    yield fail("row access policies", text + "swap.", command)

@@ -3,25 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from dedup_clone.contract.errors import DedupCloneError
 
+if TYPE_CHECKING:
+    from requests import Session
+
 TIMEOUT_S = 30
-
-
-class Response(Protocol):
-    """The attributes of an HTTP response that are used here."""
-
-    status_code: int
-
-    def json(self) -> Any: ...
-
-
-class Session(Protocol):
-    """The methods of `google.auth.transport.requests.AuthorizedSession` that are used here."""
-
-    def request(self, method: str, url: str, *, params: Mapping[str, str], json: Any, timeout: float) -> Response: ...
 
 
 class ApiError(DedupCloneError):

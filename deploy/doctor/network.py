@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import ipaddress
 from collections.abc import Iterator
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
 from dedup_clone.settings.spark_settings import SparkSettings
-from deploy.doctor.finding import Finding, Level, LiveEnvironment, advice_after, grant_to_user, ok
-from deploy.doctor.google_api import ApiError
+from deploy.doctor.finding import Finding, Level, LiveEnvironment, fail, grant_to_user, ok, reading
 
 # The smallest batch has a driver and two executors of four cores each, with the service's default disk of 400 GB each.
 SMALLEST_BATCH = {"CPUS": 12, "DISKS_TOTAL_GB": 1200}
@@ -30,30 +30,25 @@ class SubnetworkPlace:
 
 
 def check_network(live: LiveEnvironment) -> Iterator[Finding]:
-    """Findings about quota, subnetwork and firewall; none if no run creates machines in a known region."""
+    """Findings about subnetwork and firewall; none if no run creates machines in a known region."""
     spark = live.profile.spark
     if not live.creates_machines or spark.region is None:
         return
-    yield from _quota(live, spark.region)
-    place = _place(spark, live.profile.project)
+    place = _place(spark, live.project)
     command = f"gcloud compute networks subnets list --regions={spark.region} --project={place.project}"
     if place.region != spark.region:
         text = f"[{place.name}] is in [{place.region}], but Spark runs in [{spark.region}]."
-        yield Finding(Level.FAIL, "subnetwork", text, command)
+        yield fail("subnetwork", text, command)
         return
-    try:
+    with _reading(live, place, "subnetwork", f"[{place.name}] in [{place.region}]", command):
         subnetwork = live.google.get(f"{_project_url(place.project)}/regions/{place.region}/subnetworks/{place.name}")
-    except ApiError as error:
-        yield _unreadable(live, place, "subnetwork", f"[{place.name}] in [{place.region}]", error, command)
-        return
     if subnetwork.get("privateIpGoogleAccess"):
         yield ok("subnetwork", f"[{place.name}] reaches Google's APIs without public addresses.")
     else:
         text = f"[{place.name}] has no Private Google Access: Spark's machines have no public address and reach no "
-        text += "bucket."
         command = f"gcloud compute networks subnets update {place.name} --region={place.region} "
         command += f"--project={place.project} --enable-private-ip-google-access"
-        yield Finding(Level.FAIL, "subnetwork", text, command)
+        yield fail("subnetwork", text + "bucket.", command)
     yield from _internal_traffic(live, place, subnetwork)
 
 
@@ -71,18 +66,14 @@ def _project_url(project: str) -> str:
     return f"https://compute.googleapis.com/compute/v1/projects/{project}"
 
 
-def _unreadable(
-    live: LiveEnvironment, place: SubnetworkPlace, subject: str, name: str, error: ApiError, if_missing: str
-) -> Finding:
-    """A finding about something that cannot be read. `if_missing`: the command for something that does not exist.
-
-    In the project of a Shared VPC an error other than 404 is only a warning: the user may lack rights there.
-    """
-    text = f"{name} of project [{place.project}] cannot be read, {error}"
+def _reading(
+    live: LiveEnvironment, place: SubnetworkPlace, subject: str, name: str, if_missing: str
+) -> AbstractContextManager[None]:
+    """As `reading`. In the project of a Shared VPC it gives only a warning: the user may lack rights there."""
     viewer = grant_to_user(place.project, "roles/compute.networkViewer")
-    is_failure = error.status == 404 or place.project == live.profile.project
-    command = advice_after(error, if_refused=viewer, if_missing=if_missing)
-    return Finding(Level.FAIL if is_failure else Level.WARN, subject, text, command)
+    level = Level.FAIL if place.project == live.project else Level.WARN
+    what = f"{name} of project [{place.project}]"
+    return reading(subject, what, if_refused=viewer, if_missing=if_missing, level=level)
 
 
 def _internal_traffic(live: LiveEnvironment, place: SubnetworkPlace, subnetwork: dict[str, Any]) -> Iterator[Finding]:
@@ -90,17 +81,13 @@ def _internal_traffic(live: LiveEnvironment, place: SubnetworkPlace, subnetwork:
     network_name = network.rpartition("/")[2]
     create = f"gcloud compute firewall-rules create {network_name}-spark-internal --project={place.project} "
     create += f"--network={network_name} --direction=INGRESS --allow=tcp,udp,icmp --source-ranges={own_range}"
-    try:
+    with _reading(live, place, "firewall", "the firewall rules", create):
         rules = list(live.google.items(f"{_project_url(place.project)}/global/firewalls", "items"))
-    except ApiError as error:
-        yield _unreadable(live, place, "firewall", "the firewall rules", error, create)
-        return
     if any(rule["network"] == network and _admits(rule, own_range, live.profile.spark) for rule in rules):
         yield ok("firewall", f"driver and executors in [{own_range}] reach each other.")
         return
     text = f"no rule of network [{network_name}] admits all TCP from [{own_range}] to Spark's machines: "
-    text += "executors cannot reach the driver."
-    yield Finding(Level.FAIL, "firewall", text, create)
+    yield fail("firewall", text + "executors cannot reach the driver.", create)
 
 
 def _admits(rule: dict[str, Any], own_range: Any, spark: SparkSettings) -> bool:
@@ -127,22 +114,21 @@ def _admits(rule: dict[str, Any], own_range: Any, spark: SparkSettings) -> bool:
     return bool(every_port and (covered or is_source))
 
 
-def _quota(live: LiveEnvironment, region: str) -> Iterator[Finding]:
-    project = live.profile.project
-    try:
-        quotas = live.google.get(f"{_project_url(project)}/regions/{region}").get("quotas", [])
-    except ApiError as error:
-        command = f"gcloud compute regions list --project={project}"
-        yield Finding(Level.FAIL, "region", f"[{region}] cannot be read, {error}", command)
+def check_region_quota(live: LiveEnvironment) -> Iterator[Finding]:
+    """Whether the region has room for the smallest batch. No findings if no run creates machines in a known region."""
+    project, region = live.project, live.profile.spark.region
+    if not live.creates_machines or region is None:
         return
+    command = f"gcloud compute regions list --project={project}"
+    with reading("region", f"[{region}]", if_refused=command, if_missing=command):
+        quotas = live.google.get(f"{_project_url(project)}/regions/{region}").get("quotas", [])
     for quota in quotas:
-        needed = SMALLEST_BATCH.get(quota["metric"])
+        needed, free = SMALLEST_BATCH.get(quota["metric"]), quota["limit"] - quota["usage"]
         if needed is None:
             continue
-        free = quota["limit"] - quota["usage"]
         if free < needed:
             text = f"[{free:g}] of [{quota['limit']:g}] are free in [{region}], the smallest batch needs [{needed}]."
             command = f"https://console.cloud.google.com/iam-admin/quotas?project={project}"
-            yield Finding(Level.FAIL, f"quota {quota['metric']}", text, command)
+            yield fail(f"quota {quota['metric']}", text, command)
         else:
             yield ok(f"quota {quota['metric']}", f"{free:g} of {quota['limit']:g} are free in {region}.")

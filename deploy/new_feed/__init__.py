@@ -1,1 +1,1 @@
-"""`make feed`: makes a feed file from landed sample files, and validates the files with it."""
+"""The verb `feed`: makes a feed file from landed sample files, and validates the files with it."""

@@ -1,78 +1,58 @@
-"""Applies a release plan with `gcloud storage`. Files are uploaded before the DAGs that need them."""
+"""Applies a release plan. Files are uploaded before the DAGs that need them."""
 
 from __future__ import annotations
 
-import subprocess
-import tempfile
+import contextlib
+import json
 from collections.abc import Iterable, Mapping, Sequence
-from pathlib import Path
-from typing import Protocol
+from typing import TYPE_CHECKING
 
 from dedup_clone.contract.errors import ConfigurationError, DedupCloneError
-from dedup_clone.state.store import ObjectStore
+from dedup_clone.state.store import ObjectStore, in_parallel
 from deploy.environment_settings import SPARK_CODE_PREFIX
-from deploy.release.deployed_list import Deployed, DeployedList
 from deploy.release.release_content import ContentChecksum, ReleaseObject
-from deploy.release.release_plan import Action, Plan, make_plan
+from deploy.release.release_plan import Action, Deployed, Plan, make_plan
 
-COMMAND_TIMEOUT_S = 600
+if TYPE_CHECKING:
+    from google.cloud.storage import Client
+
+LIST_NAME = "dedup-clone/deployed.json"  # in the environment's bucket, outside the folders that Airflow synchronises
 
 
 class ReleaseFailed(DedupCloneError):
-    """A bucket could not be listed, a command failed, or the buckets differ from the release afterwards.
+    """A bucket cannot be listed, or the buckets differ from the release afterwards.
 
     The next release makes what is missing.
     """
-
-
-class CommandRunner(Protocol):
-    """Runs a command with `text` on its stdin. If it fails, raises ReleaseFailed with its stderr."""
-
-    def __call__(self, command: Sequence[str], text: str = "") -> None: ...
-
-
-def run_command(command: Sequence[str], text: str = "") -> None:
-    """The CommandRunner that runs commands on this machine."""
-    try:
-        done = subprocess.run(
-            command, input=text, capture_output=True, text=True, timeout=COMMAND_TIMEOUT_S, check=False
-        )
-    except FileNotFoundError as error:
-        raise ReleaseFailed(
-            f"[{command[0]}] is not installed: install the Google Cloud CLI and run `gcloud auth login`."
-        ) from error
-    except subprocess.TimeoutExpired as error:
-        raise ReleaseFailed(f"[{' '.join(command)}] took longer than {COMMAND_TIMEOUT_S} s: deploy again.") from error
-    if done.returncode != 0:
-        raise ReleaseFailed(
-            f"[{' '.join(command)}] ended with [{done.returncode}], expected [0]:\n{done.stderr.strip()}\n"
-            f"Fix what this error names (`make doctor` checks roles and buckets), and deploy again."
-        )
 
 
 class Release:
     """A release to the environment's bucket (DAGs, plugins, SQL) and the state bucket (the Spark job)."""
 
     def __init__(
-        self, items: Sequence[ReleaseObject], environment: ObjectStore, state: ObjectStore, run: CommandRunner
+        self, items: Sequence[ReleaseObject], client: Client, *, environment_bucket: str, state_bucket: str
     ) -> None:
         self._items = items
-        self._environment = environment
-        self._state = state
-        self._deployed_list = DeployedList(environment)
-        self._run = run
+        self._client = client
+        self._environment = ObjectStore(client, environment_bucket)
+        self._state = ObjectStore(client, state_bucket)
         self._deployed = Deployed()
+        self._list_generation = 0  # the object generation of LIST_NAME; 0 before the first release
 
     def plan(self) -> Plan:
-        """Compare the release with the buckets, and change nothing. Raises ConfigurationError, ReleaseFailed."""
-        self._deployed = self._deployed_list.read()
+        """Compare the release with the buckets, and change nothing. Raises ReleaseFailed."""
+        stored = self._environment.read(LIST_NAME)
+        if stored is not None:
+            record = json.loads(stored.text)
+            self._deployed = Deployed(frozenset(record["objects"]), frozenset(record["retired"]))
+            self._list_generation = stored.object_generation
         return make_plan(self._items, self._objects_in_buckets(), self._deployed)
 
     def apply(self, plan: Plan, *, take_over: bool = False) -> None:
         """Apply `plan`, which must be the last result of `plan()`.
 
         Raises ConfigurationError when the plan would replace objects that no release uploaded, unless `take_over`;
-        LostRace when another release runs; ReleaseFailed when a command fails or the buckets differ afterwards.
+        LostRace when another release runs; ReleaseFailed when the buckets differ afterwards.
         """
         if plan.not_ours and not take_over:
             raise ConfigurationError(
@@ -81,27 +61,42 @@ class Release:
             )
         if plan.changes:
             # Written before the first change, so that after a crash the next release knows these objects.
-            self._deployed_list.write(Deployed(self._deployed.objects | plan.after.objects, self._deployed.retired))
+            self._write_list(Deployed(self._deployed.objects | plan.after.objects, self._deployed.retired))
             self._upload(plan)
             self._delete(plan)
             self._verify()
         if plan.changes or plan.after != self._deployed:
-            self._deployed_list.write(plan.after)
+            self._write_list(plan.after)
+
+    def _write_list(self, deployed: Deployed) -> None:
+        """Replace the list of deployed objects. Raises LostRace when another release wrote it meanwhile."""
+        record = {"objects": sorted(deployed.objects), "retired": sorted(deployed.retired)}
+        text = json.dumps(record, indent=1) + "\n"
+        self._list_generation = self._environment.replace(
+            LIST_NAME, text, expected_object_generation=self._list_generation
+        )
 
     def _upload(self, plan: Plan) -> None:
+        from google.cloud.storage.retry import DEFAULT_RETRY
+
+        def upload(item: ReleaseObject) -> None:
+            blob = self._client.bucket(item.bucket).blob(item.name)
+            blob.upload_from_string(item.content, "application/octet-stream", retry=DEFAULT_RETRY)
+
         items = [change.item for change in plan.changes_of(Action.CREATE, Action.REPLACE) if change.item is not None]
         for phase in _phases(items):
-            with tempfile.TemporaryDirectory(prefix="dedup-clone-release-") as folder:
-                for item in phase:
-                    path = Path(folder) / item.name
-                    path.parent.mkdir(parents=True, exist_ok=True)
-                    path.write_bytes(item.content)
-                tops = sorted(str(path) for path in Path(folder).iterdir())
-                self._run(["gcloud", "storage", "cp", "--recursive", *tops, f"gs://{phase[0].bucket}/"])
+            in_parallel(upload, phase)
 
     def _delete(self, plan: Plan) -> None:
-        if uris := [change.uri for change in plan.changes_of(Action.DELETE)]:
-            self._run(["gcloud", "storage", "rm", "--read-paths-from-stdin"], "\n".join(uris) + "\n")
+        from google.api_core.exceptions import NotFound
+        from google.cloud.storage.blob import Blob
+        from google.cloud.storage.retry import DEFAULT_RETRY
+
+        def delete(uri: str) -> None:
+            with contextlib.suppress(NotFound):
+                Blob.from_uri(uri, self._client).delete(retry=DEFAULT_RETRY)
+
+        in_parallel(delete, [change.uri for change in plan.changes_of(Action.DELETE)])
 
     def _verify(self) -> None:
         remaining = make_plan(self._items, self._objects_in_buckets(), self._deployed)

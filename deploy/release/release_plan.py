@@ -3,12 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 
 from deploy.environment_settings import SPARK_CODE_PREFIX
-from deploy.release.deployed_list import Deployed
 from deploy.release.release_content import ContentChecksum, ReleaseObject
+
+
+@dataclass(frozen=True)
+class Deployed:
+    """What releases have uploaded: a release deletes only these objects, and replaces others only if it is told to.
+
+    `objects`: the URIs of the last release's objects. `retired`: those of the former Spark code, which running jobs
+    may still read.
+    """
+
+    objects: frozenset[str] = field(default=frozenset())
+    retired: frozenset[str] = field(default=frozenset())
+
+    @property
+    def all_objects(self) -> frozenset[str]:
+        return self.objects | self.retired
 
 
 class Action(StrEnum):

@@ -6,7 +6,7 @@ Secrets and files are made before anything starts, buckets and dataset once stor
 from collections.abc import Mapping
 from pathlib import Path
 
-from devstack.stack import airflow_settings, buckets_and_dataset, client_config, secret_keys
+from devstack.stack import airflow_settings, client_config, secret_keys, stores
 from devstack.stack.layout import Layout
 
 DATABASE_HOST_VARIABLE = "DEDUP_CLONE_DATABASE_HOST"
@@ -41,7 +41,7 @@ def prepare_stores(layout: Layout, environ: Mapping[str, str]) -> None:
 
     Raises StackError if a server refuses, and Unreachable if one does not respond.
     """
-    buckets_and_dataset.create_missing(environ["STORAGE_EMULATOR_HOST"], environ["BIGQUERY_EMULATOR_HOST"])
+    stores.create_missing(environ["STORAGE_EMULATOR_HOST"], environ["BIGQUERY_EMULATOR_HOST"])
     names = ("STORAGE_EMULATOR_HOST", "BIGQUERY_EMULATOR_HOST", "AIRFLOW_URL", "BIGQUERY_STORAGE_EMULATOR_HOST")
     variables = client_config.connection_variables(*(environ[name] for name in names))
     client_config.write_variables(layout.stack_env, variables)

@@ -9,10 +9,11 @@ import time
 from datetime import UTC, datetime
 
 from devstack.connection import Connection, connect
-from devstack.demo import before_and_after, expected_table, terminal_output
+from devstack.demo import expected_table, terminal_output
 from devstack.demo.airflow_api import AirflowApi, DemoError
 from devstack.demo.delivery_progress import publish_dag_id, watch_dag_id
 from devstack.demo.demo_run import DemoRun, FeedSequence
+from devstack.demo.example_table import compared_rows
 from devstack.demo.table_comparison import compare, read_target
 from devstack.producer.demo_feeds import EXAMPLE_FEED, FEEDS
 from devstack.stack.names_and_logins import PAGE
@@ -48,14 +49,11 @@ def wait_for_dags(api: AirflowApi, progress: terminal_output.Progress) -> None:
 
 
 def show_example(sequence: FeedSequence) -> None:
-    """Print the worked example's table before and after its last publish."""
+    """Print what its last publish has done to the worked example's table."""
     before, after = sequence.tables[-2:]
-    first, second = sequence.publishes[-2:]
-    log(f"\n{EXAMPLE_FEED} before (snapshot {first.snapshot_id} published):")
-    for line in terminal_output.plain_rows(before_and_after.rows(before)):
-        log(line)
-    log(f"\n{EXAMPLE_FEED} after (snapshot {second.snapshot_id} published):")
-    for line in terminal_output.compared_rows(before_and_after.compare_rows(before, after, second.snapshot_id)):
+    snapshot_id = sequence.publishes[-1].snapshot_id
+    log(f"\n{EXAMPLE_FEED} after (snapshot {snapshot_id} published):")
+    for line in compared_rows(before, after, snapshot_id):
         log(line)
 
 

@@ -9,11 +9,12 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from dedup_clone.contract.delivery import Delivery
+from dedup_clone.state.ledger import Ledger, LedgerRecord, Outcome
+from dedup_clone.state.store import ObjectStore
 from devstack.connection import Connection
-from devstack.demo import ledger_record, terminal_output
-from devstack.demo.airflow_api import AirflowApi
+from devstack.demo import terminal_output
+from devstack.demo.airflow_api import AirflowApi, DemoError
 from devstack.demo.delivery_progress import DeliveryProgress, publish_run_id
-from devstack.demo.ledger_record import LedgerEntry
 from devstack.demo.table_comparison import read_target
 from devstack.producer import feeds, landing, next_snapshot, worked_example
 from devstack.producer.demo_feeds import EXAMPLE_FEED, REALISTIC_FEED, SCHEMA
@@ -39,7 +40,7 @@ class FeedSequence:
     feed: str
     to_land: list[MakeSnapshot]
     delivery: DeliveryProgress | None = None
-    publishes: list[LedgerEntry] = field(default_factory=list)
+    publishes: list[LedgerRecord] = field(default_factory=list)
     tables: list[pa.Table] = field(default_factory=list)
 
     @property
@@ -95,7 +96,7 @@ class DemoRun:
     def _land(self, sequence: FeedSequence, progress: terminal_output.Progress) -> None:
         snapshot_id = landing.next_snapshot_id(self.landing_bucket, sequence.feed)
         table = sequence.to_land.pop(0)(snapshot_id)
-        landed = landing.land(self.landing_bucket, sequence.feed, snapshot_id, table)
+        landed = landing.land(self.landing_bucket, feeds.read(sequence.feed), snapshot_id, table)
         sequence.delivery = DeliveryProgress(self.api, landed)
         progress.clear()
         landed_rows = f"{landed.row_count:,} rows of {landed.date_count} dates"
@@ -108,14 +109,25 @@ class DemoRun:
         text = sequence.delivery.poll()
         if text is not None:
             return text
-        entry = ledger_record.read_entry(self.state_bucket, sequence.feed, publish_run_id(sequence.delivery.landed))
-        sequence.publishes.append(entry)
+        record = read_record(self.state_bucket, sequence.feed, publish_run_id(sequence.delivery.landed))
+        sequence.publishes.append(record)
         if sequence.feed == EXAMPLE_FEED:
             sequence.tables.append(read_target(self.connection, sequence.feed))
         sequence.delivery = None
         progress.clear()
         self.log(
-            f"  published  {sequence.feed} snapshot {entry.snapshot_id} as generation {entry.generation}: "
-            f"{entry.lag_s:.1f} s after its arrival"
+            f"  published  {sequence.feed} snapshot {record.snapshot_id} as generation {record.generation}: "
+            f"{record.lag_s or 0:.1f} s after its arrival"
         )
         return None
+
+
+def read_record(state_bucket: "Bucket", feed: str, run_id: str) -> LedgerRecord:
+    """The ledger record of a run that has published. Raises DemoError if the ledger has none."""
+    for record in reversed(Ledger(ObjectStore(state_bucket.client, state_bucket.name), feed).recent(0)):
+        if record.outcome is Outcome.PUBLISHED and record.run_id == run_id:
+            return record
+    raise DemoError(
+        f"Run [{run_id}] of [{feed}_publish] succeeded, but gs://{state_bucket.name}/{feed}/ledger/ has no record of "
+        f"it with outcome [{Outcome.PUBLISHED}]: look at the run's last tasks."
+    )

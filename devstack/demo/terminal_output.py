@@ -6,13 +6,10 @@ import time
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TextIO
 
-from devstack.demo.before_and_after import ComparedRow, Row, RowChange
-from devstack.demo.ledger_record import LedgerEntry
-from devstack.producer.demo_feeds import KEYS, SNAPSHOT_ID, VALUE
+from dedup_clone.state.ledger import LedgerRecord
 
 WIDTH = 100  # characters
 _INDENT = " " * 6
-MAX_ROWS_SHOWN = 30
 # Without a terminal, an unchanged text is printed again only after this time.
 REPEAT_AFTER_S = 15.0
 
@@ -27,37 +24,7 @@ def columns(heads: Sequence[str], lines: Iterable[Sequence[str]]) -> list[str]:
     ]
 
 
-def plain_rows(rows: Sequence[Row]) -> list[str]:
-    """The lines of a table with these rows, or with the first MAX_ROWS_SHOWN of them."""
-    cells = [(*map(str, row.key), str(row.value), str(row.snapshot_id)) for row in rows[:MAX_ROWS_SHOWN]]
-    return columns((*KEYS, VALUE, SNAPSHOT_ID), cells) + _lines_for_hidden_rows(len(rows))
-
-
-def compared_rows(rows: Sequence[ComparedRow]) -> list[str]:
-    """The lines of a table that shows how each row has changed. The last line has the number of rows of each kind."""
-    cells = [
-        (
-            *map(str, row.after.key),
-            _change(row.before.value if row.before else None, row.after.value),
-            _change(row.before.snapshot_id if row.before else None, row.after.snapshot_id),
-            row.change,
-        )
-        for row in rows[:MAX_ROWS_SHOWN]
-    ]
-    lines = columns((*KEYS, VALUE, SNAPSHOT_ID, "kind"), cells) + _lines_for_hidden_rows(len(rows))
-    counts = ", ".join(f"{sum(row.change == kind for row in rows)} {kind}" for kind in RowChange)
-    return [*lines, f"  {counts}"]
-
-
-def _change(before: int | None, after: int) -> str:
-    return str(after) if before is None or before == after else f"{before} -> {after}"
-
-
-def _lines_for_hidden_rows(row_count: int) -> list[str]:
-    return [f"  … and {row_count - MAX_ROWS_SHOWN} more rows"] if row_count > MAX_ROWS_SHOWN else []
-
-
-def publishes(published: Sequence[LedgerEntry]) -> list[str]:
+def publishes(published: Sequence[LedgerRecord]) -> list[str]:
     """For each publish a line with arrival, lag and numbers of rows, then the seconds of its phases, longest first."""
     heads = ("feed", "snapshot", "arrived (UTC)", "lag", "rows", "new", "changed", "kept")
     cells = [
@@ -65,7 +32,7 @@ def publishes(published: Sequence[LedgerEntry]) -> list[str]:
             entry.feed,
             str(entry.snapshot_id),
             f"{entry.arrived_at:%Y-%m-%d %H:%M:%S}",
-            f"{entry.lag_s:.1f} s",
+            f"{entry.lag_s or 0:.1f} s",
             *map(_count, (entry.rows, entry.new_rows, entry.changed_rows, entry.kept_rows)),
         )
         for entry in published

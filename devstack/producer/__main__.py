@@ -33,14 +33,14 @@ def land(feed: str, snapshot_id: int | None) -> None:
         raise StackError(f"The local stack is down: {error}. Run `make up` first.") from error
     storage = connection.storage_client()
     bucket = storage.bucket(connection.landing_bucket)
-    layout = feeds.landing_layout(feeds.read(feed))
-    snapshot_id = snapshot_id or landing.next_snapshot_id(bucket, layout.prefix)
+    settings = feeds.read(feed)
+    snapshot_id = snapshot_id or landing.next_snapshot_id(bucket, settings.landing.prefix)
     refused = landing.refused_deliveries(storage.bucket(connection.state_bucket), feed)
     table = next_snapshot.make(bucket, feed, snapshot_id, datetime.now(UTC).date(), refused)
-    landed = landing.land(bucket, feed, snapshot_id, table, layout)
+    landed = landing.land(bucket, settings, snapshot_id, table)
     print(f"Landed {feed}, snapshot {landed.snapshot_id}{' again (a re-delivery)' if landed.is_redelivery else ''}")
     print(f"  {landed.row_count:,} rows of {landed.date_count} dates, {landed.byte_count:,} bytes")
-    print(f"  gs://{connection.landing_bucket}/{landing.folder(layout.prefix, landed.snapshot_id)}")
+    print(f"  gs://{connection.landing_bucket}/{landing.folder(settings.landing.prefix, landed.snapshot_id)}")
     print(f"  arrived {landed.arrived_at:%Y-%m-%d %H:%M:%S} UTC, marker generation {landed.marker_generation}")
     run_id = f"publish__{landed.snapshot_id}__{landed.marker_generation}"
     print(f"Watch it: {connection.airflow_url}/dags/{feed}_publish/runs/{run_id}")

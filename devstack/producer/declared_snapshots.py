@@ -12,12 +12,12 @@ import pyarrow.compute as pc
 
 from dedup_clone.contract.table import TableContract
 from devstack.producer.column_values import field, key_values, pseudo_random, values
-from devstack.producer.realistic_snapshots import DIFFERING_SHARE, MAX_RANGES, SnapshotChanges
 
 DATES = 13  # of the first snapshot
-ROWS_PER_DATE = 1_000
+DIFFERING_SHARE = 0.001  # of a snapshot's rows, compared with the snapshot before
 # Each snapshot takes the numbers of its new rows from a range of its own, so that their keys are new.
 NUMBERS_PER_SNAPSHOT = 1_000_000
+MAX_RANGES = 1 << 40  # greater snapshot ids use the ranges again, so that numbers stay within 64 bits
 
 
 def schema(table: TableContract) -> pa.Schema:
@@ -25,21 +25,20 @@ def schema(table: TableContract) -> pa.Schema:
     return pa.schema([field(column) for column in table.columns])
 
 
-def first(table: TableContract, day: date, snapshot_id: int, seed: int, rows_per_date: int = ROWS_PER_DATE) -> pa.Table:
+def first(table: TableContract, day: date, snapshot_id: int, seed: int, rows_per_date: int) -> pa.Table:
     """The first snapshot. It has DATES dates, the last of which is `day`."""
     dates = [day - timedelta(days=back) for back in reversed(range(DATES))]
     return pa.concat_tables([_rows(table, row_day, np.arange(rows_per_date), snapshot_id, seed) for row_day in dates])
 
 
 def following(
-    table: TableContract, previous: pa.Table, day: date, snapshot_id: int, seed: int, rows_per_date: int = ROWS_PER_DATE
-) -> tuple[pa.Table, SnapshotChanges]:
+    table: TableContract, previous: pa.Table, day: date, snapshot_id: int, seed: int, rows_per_date: int
+) -> pa.Table:
     """The snapshot after `previous`, without rows of expired dates. About 0.1 % of the other rows differ.
 
     Half of the differing rows have other values, a quarter are missing, and a quarter are new. In a table without value
     columns no row has other values. If no key column can store a row's number, none is new, and three quarters have
-    other values. If `previous` lacks the date `day`, `rows_per_date` rows of that date are added (see `_rows`), which
-    count as new too.
+    other values. If `previous` lacks the date `day`, `rows_per_date` rows of that date are added (see `_rows`).
     """
     rng = np.random.default_rng([seed, snapshot_id])
     date_column = table.partition_column
@@ -61,11 +60,10 @@ def following(
     parts += [_rows(table, days[n], numbers[added_to == n], snapshot_id, seed) for n in np.unique(added_to)]
     if day not in days:
         parts.append(_rows(table, day, np.arange(rows_per_date), snapshot_id, seed))
-        new += parts[-1].num_rows
     ids = pa.array(np.full(sum(part.num_rows for part in parts), snapshot_id, dtype=np.int64))
     snapshot = pa.concat_tables(parts)
     position = snapshot.schema.get_field_index(table.snapshot_id_column)
-    return snapshot.set_column(position, schema(table).field(position), ids), SnapshotChanges(changed, new, missing)
+    return snapshot.set_column(position, schema(table).field(position), ids)
 
 
 def _rows(table: TableContract, day: date, numbers: np.ndarray, snapshot_id: int, seed: int) -> pa.Table:

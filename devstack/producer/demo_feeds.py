@@ -14,6 +14,8 @@ SCHEMA = pa.schema([
     ("attr_value", pa.int64()),
     ("update_id", pa.int64()),
 ])  # fmt: skip
+ROWS_PER_DATE = {REALISTIC_FEED: 8_000}  # of a new date; 1,000 for other feeds
+
 KEYS = ("date", "product_id", "store_id", "attribute_id")
 VALUE = "attr_value"
 SNAPSHOT_ID = "update_id"

@@ -12,10 +12,10 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from dedup_clone.contract.delivery import Delivery
+from dedup_clone.settings.feed import Feed
 from dedup_clone.state.arrivals import Arrivals
 from dedup_clone.state.store import ObjectStore
 from devstack.producer.demo_feeds import SCHEMA
-from devstack.producer.feeds import LandingLayout
 
 if TYPE_CHECKING:
     from google.cloud.storage import Bucket
@@ -61,7 +61,7 @@ def refused_deliveries(state_bucket: "Bucket", feed: str) -> list[Delivery]:
 
 
 def snapshot_ids(
-    bucket: "Bucket", prefix: str, marker: str = LandingLayout.marker, refused: Collection[Delivery] = ()
+    bucket: "Bucket", prefix: str, marker: str = "_SUCCESS", refused: Collection[Delivery] = ()
 ) -> list[int]:
     """Ids of the complete snapshots in the bucket, ascending, without those that were `refused` as they lie there."""
     return sorted(
@@ -87,20 +87,16 @@ def read(bucket: "Bucket", prefix: str, snapshot_id: int, schema: pa.Schema = SC
     return pa.concat_tables([schema.empty_table(), *parts])
 
 
-def land(bucket: "Bucket", feed: str, snapshot_id: int, table: pa.Table, layout: LandingLayout | None = None) -> Landed:
-    """Land a snapshot: delete an earlier delivery of it, its marker first; upload the new files, and last the marker.
-
-    `layout`: None for the default layout: below a folder named like the feed, one file for each date.
-    """
-    layout = layout or LandingLayout(feed)
-    snapshot_folder = folder(layout.prefix, snapshot_id)
+def land(bucket: "Bucket", feed: Feed, snapshot_id: int, table: pa.Table) -> Landed:
+    """Land a snapshot: delete an earlier delivery of it, its marker first; upload the files, and last the marker."""
+    snapshot_folder = folder(feed.landing.prefix, snapshot_id)
     names_before = {blob.name for blob in bucket.client.list_blobs(bucket, prefix=snapshot_folder)}
-    marker_name = snapshot_folder + layout.marker
+    marker_name = snapshot_folder + feed.landing.marker
     for name in sorted(names_before, key=lambda name: (name != marker_name, name)):
         bucket.blob(name).delete()
 
     size = 0
-    for name, rows in _files(table, layout):
+    for name, rows in _files(table, feed):
         content = _parquet(rows)
         bucket.blob(snapshot_folder + name).upload_from_string(content, content_type="application/octet-stream")
         size += len(content)
@@ -109,27 +105,28 @@ def land(bucket: "Bucket", feed: str, snapshot_id: int, table: pa.Table, layout:
     marker.upload_from_string(b"", content_type="application/octet-stream")
     marker.reload()
     return Landed(
-        feed=feed,
+        feed=feed.feed,
         snapshot_id=snapshot_id,
         marker_generation=int(marker.generation),
         arrived_at=marker.time_created,
-        date_count=pc.count_distinct(table[layout.date_column]).as_py(),
+        date_count=pc.count_distinct(table[feed.table.partition_column]).as_py(),
         row_count=table.num_rows,
         byte_count=size,
         is_redelivery=marker_name in names_before,
     )
 
 
-def _files(table: pa.Table, layout: LandingLayout) -> Iterator[tuple[str, pa.Table]]:
+def _files(table: pa.Table, feed: Feed) -> Iterator[tuple[str, pa.Table]]:
     """The files of a snapshot: each file's name below the snapshot's folder, and its rows."""
-    if not layout.date_folders:
+    if not feed.landing.date_folders:
         rows_each = -(-table.num_rows // _FILE_COUNT)
         for number in range(_FILE_COUNT):
             yield f"part-{number:05d}.parquet", table.slice(number * rows_each, rows_each)
         return
-    for day in sorted(pc.unique(table[layout.date_column]).to_pylist()):
-        rows = table.filter(pc.equal(table[layout.date_column], pa.scalar(day)))
-        yield f"{layout.date_column}={day.isoformat()}/part-00000.parquet", rows
+    date_column = feed.table.partition_column
+    for day in sorted(pc.unique(table[date_column]).to_pylist()):
+        rows = table.filter(pc.equal(table[date_column], pa.scalar(day)))
+        yield f"{date_column}={day.isoformat()}/part-00000.parquet", rows
 
 
 def _parquet(table: pa.Table) -> bytes:

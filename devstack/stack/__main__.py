@@ -1,4 +1,4 @@
-"""Command line of the local stack: `python -m devstack.stack up|down|status|env`."""
+"""Command line of the local stack: `python -m devstack.stack up|down|status`."""
 
 import argparse
 import os
@@ -22,16 +22,9 @@ def _log(line: str) -> None:
     print(line, flush=True)
 
 
-def _print_env(layout: Layout) -> int:
-    if not layout.stack_env.exists():
-        raise StackError(f"[{layout.stack_env}] does not exist: run `make up` first.")
-    sys.stdout.write(layout.stack_env.read_text())
-    return 0
-
-
 def main(arguments: list[str]) -> int:
     parser = argparse.ArgumentParser(prog="python -m devstack.stack", description=__doc__)
-    parser.add_argument("command", choices=("up", "down", "status", "env"))
+    parser.add_argument("command", choices=("up", "down", "status"))
     command = parser.parse_args(arguments).command
     layout = Layout.from_environment(os.environ)
     for signal_number in (signal.SIGTERM, signal.SIGHUP):
@@ -41,10 +34,8 @@ def main(arguments: list[str]) -> int:
             lifecycle.up(layout, os.environ, _log)
         elif command == "down":
             lifecycle.down(layout, _log)
-        elif command == "status":
-            return 0 if lifecycle.status(layout, _log) else 1
         else:
-            return _print_env(layout)
+            return 0 if lifecycle.status(layout, _log) else 1
     except (StackError, Unreachable) as error:
         print(f"devstack: {error}", file=sys.stderr)
         return 1

@@ -8,17 +8,16 @@ from contextlib import contextmanager
 
 from devstack.stack import (
     airflow_settings,
-    buckets_and_dataset,
     client_config,
     health,
     migration,
     parts,
     ports,
     postgres,
-    procedure_runner,
     process_environment,
     processes,
     secret_keys,
+    stores,
     supervisord,
 )
 from devstack.stack.layout import Layout
@@ -124,8 +123,8 @@ def _start(
     for part in airflow_parts:
         supervisor.start(part.name)
     health.wait(layout, supervisor, tuple(servers), timeout_s=SERVERS_TIMEOUT_S, log=log)
-    buckets_and_dataset.create_missing(stack_ports.gcs_url, stack_ports.bigquery_url)
-    procedure_runner.prepare(stack_ports.gcs_url, stack_ports.bigquery_url, layout.spark_code)
+    stores.create_missing(stack_ports.gcs_url, stack_ports.bigquery_url)
+    stores.prepare_procedures(stack_ports.gcs_url, stack_ports.bigquery_url, layout.spark_code)
     layout.started_file.touch()
     health.wait(layout, supervisor, airflow_parts, timeout_s=AIRFLOW_TIMEOUT_S, log=log)
     return stack_ports

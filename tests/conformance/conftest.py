@@ -1,7 +1,7 @@
 """Fixtures `bigquery`, `storage` and `sandbox`: of the stand-in and fake-gcs-server, or of a live project by options.
 
-`pytest tests/conformance -m probe --project P --location L` is `make probe`: it works in a throwaway dataset and two
-buckets, costs a few cents, and writes a report.
+`pytest tests/conformance -m probe --project P --location L` is `python -m deploy probe`: it works in a
+throwaway dataset and two buckets, costs a few cents, and writes a report.
 """
 
 from __future__ import annotations

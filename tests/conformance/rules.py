@@ -24,7 +24,7 @@ class Verdict(StrEnum):
 
 
 def rule(page: str, relies: str, instead: str, *, local: str = "") -> Any:
-    """Mark a test of a rule that `make probe` also tries on a live project. The test's docstring states the rule.
+    """Mark a test of a rule that the probe also tries on a live project. The test's docstring states the rule.
 
     `page`: titles of pages of BigQuery's documentation. `relies`: the files that rely on the rule, separated by spaces.
     `instead`: what to set or do if it does not hold. `local`: why the local servers do not hold to it; the test must

@@ -29,7 +29,7 @@ FEEDS = ROOT / "dags" / "feeds"
 def test_the_reference_is_what_the_models_say(path: Path, text: str) -> None:
     if os.environ.get("UPDATE_GOLDEN"):
         path.write_text(text)
-    assert path.read_text() == text, f"[{path.name}] differs from the models: run make golden"
+    assert path.read_text() == text, f"[{path.name}] differs from the models: UPDATE_GOLDEN=1 writes it"
 
 
 def test_the_smallest_feed_file_of_the_reference_is_valid(tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ import pyarrow as pa
 import yaml
 
 from dedup_clone.settings.feed import read_feed
-from deploy.plan import main as plan
+from deploy.__main__ import main
 from devstack.producer.declared_snapshots import schema
 from testkit.stack import Row, Stack, row
 from tests.e2e.feeds import CHANGED as FEED
@@ -45,7 +45,7 @@ class ChangedFeed:
         """The exit status of `make plan` on the local stack, and what it prints."""
         shown = io.StringIO()
         with patch.dict("os.environ", self.stack.variables), redirect_stdout(shown):
-            status = plan(["--feed", FEED, *arguments], self.dags)
+            status = main(["plan", "--feed", FEED, *arguments], self.dags)
         return status, shown.getvalue()
 
     def rows(self, snapshot_id: int, **values: Any) -> list[Row]:

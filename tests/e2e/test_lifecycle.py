@@ -18,7 +18,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from deploy.backfill import main as backfill_main
+from deploy.__main__ import main
 from devstack.stack import postgres
 from testkit.stack import SCHEMA, Row, Stack, as_tuples, row, running_stack
 from testkit.value_search import Value, contains, encodings
@@ -58,9 +58,10 @@ def test_an_archive_is_published_while_a_new_delivery_arrives(own_stack: Stack) 
     stack = own_stack
     stack.land_at_once(ARCHIVE, {id_: small_snapshot(id_) for id_ in (1, 2, 3)})
     stack.assert_published(ARCHIVED, stack.land(ARCHIVED, 4, small_snapshot(4)))
-    arguments = [ARCHIVED, "--archive", f"gs://landing/{ARCHIVE}", "--apply"]
-    with ThreadPoolExecutor(1) as pool, patch.dict("os.environ", stack.variables):
-        backfill = pool.submit(backfill_main, arguments, stack.layout.dags_folder, lambda seconds: time.sleep(1))
+    arguments = ["backfill", ARCHIVED, "--archive", f"gs://landing/{ARCHIVE}", "--apply"]
+    poll = patch("deploy.backfill.sleep", lambda seconds: time.sleep(1))
+    with ThreadPoolExecutor(1) as pool, patch.dict("os.environ", stack.variables), poll:
+        backfill = pool.submit(main, arguments, stack.layout.dags_folder)
         wait_for(lambda: backfill.done() or len(stack.registered(ARCHIVED)) > 1, "the archive's first lands")
         live = stack.land(ARCHIVED, 5, small_snapshot(5))
         assert backfill.result() == 0

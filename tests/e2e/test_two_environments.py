@@ -8,7 +8,7 @@ import pytest
 
 from dedup_clone.contract.errors import FeedHeldElsewhere
 from dedup_clone.settings.feed import read_feed
-from deploy.move_feed import main
+from deploy.__main__ import main
 from testkit.feed_on_stand_in import FeedOnStandIn
 from testkit.stack import Stack, as_tuples
 from tests.e2e.feeds import CONTESTED as FEED
@@ -35,7 +35,7 @@ def test_only_the_environment_that_has_the_feed_publishes_it(stack: Stack) -> No
     assert stack.rows(FEED) == rows
 
     with patch.dict("os.environ", stack.variables):
-        assert main([FEED, "--from", SECOND_ENVIRONMENT, "--to", "local"], stack.layout.dags_folder) == 0
+        assert main(["move-feed", FEED, "--from", SECOND_ENVIRONMENT, "--to", "local"], stack.layout.dags_folder) == 0
     assert stack.wait_for_run(FEED, landed, timeout_s=CHECKED_AGAIN_S) == "success"
     assert stack.run_ids(FEED) == sorted([refused, landed]), "none for what the second environment published"
     assert set(as_tuples(small_snapshot(2))) <= set(stack.rows(FEED))

@@ -63,8 +63,8 @@ def check_layout(staging: TableMetadata, target: TableMetadata | None, contract:
     )
     if target is not None and _layout(staging.partition_column, staging.cluster_by) == expected:
         next_step = (
-            f"somebody replaced target: move it away (bq cp, then bq rm) and run `make recover FEED={target.name} "
-            f"APPLY=1`, which makes it from staging again."
+            f"somebody replaced target: move it away (bq cp, then bq rm) and run `python -m deploy recover "
+            f"{target.name} --apply`, which makes it from staging again."
         )
     tables = [staging] if target is None else [staging, target]
     found = {table.name: _layout(table.partition_column, table.cluster_by) for table in tables}
@@ -143,8 +143,8 @@ def check_target_is_parent(
         next_step = "target was deleted: restore it (docs/runbook.md, the dataset or a table is deleted)."
     elif parent is None and labelled is not None:
         next_step = (
-            f"target names a generation that no record knows: the feed's records are lost. Run `make recover "
-            f"FEED={target.name} APPLY=1` (docs/runbook.md, lost records)."
+            f"target names a generation that no record knows: the feed's records are lost. Run `python -m "
+            f"deploy recover {target.name} --apply` (docs/runbook.md, lost records)."
         )
     elif parent is None:
         next_step = "a table of that name exists: bootstrap the feed from it, or move it away."

@@ -112,7 +112,7 @@ def _way_back(state: FeedState, target: TargetState) -> str:
     """What to do so that target is again what the last publish left. A rollback needs the right labels first."""
     table, live = target.table, state.current.generation
     if table is None or live is None:
-        return f"Run `make recover FEED={state.feed}`, which makes target from staging again."
+        return f"Run `python -m deploy recover {state.feed}`, which makes target from staging again."
     labels, steps = _wrong_labels(state, table), []
     if labels:
         settings = " ".join(f"--set_label {label}:{value}" for label, value in labels.items())

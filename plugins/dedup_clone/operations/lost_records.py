@@ -1,4 +1,4 @@
-"""`make recover`: what to do if CURRENT or the live generation's manifest is lost, or target.
+"""`python -m deploy recover`: what to do if CURRENT or the live generation's manifest is lost, or target.
 
 Target's labels say which generation readers see. If the manifest of that generation is found, CURRENT is made to name
 the generation. Otherwise the feed is prepared for a bootstrap, which makes target's rows its first generation.
@@ -86,7 +86,9 @@ def carry_out(services: Services, plan: RecoveryPlan, *, table_is_gone: bool = F
             services.warehouse.fence_job_id(job_id)
         services.warehouse.wait_for_jobs(lease.jobs, poll_s=services.job_poll_s)
     if plan_recovery(services, table_is_gone=table_is_gone) != plan:
-        raise LostRace(f"Feed [{services.feed.feed}] changed since the plan was made: run `make recover` again.")
+        raise LostRace(
+            f"Feed [{services.feed.feed}] changed since the plan was made: run `python -m deploy recover` again."
+        )
     if plan.candidate is not None and plan.candidate.manifest is not None:
         services.manifests.commit(plan.candidate.manifest, plan.candidate.file_list_uri)
     if plan.current is not None:

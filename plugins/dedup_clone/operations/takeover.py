@@ -131,8 +131,8 @@ def _replacement_problems(services: Services, target: TableMetadata) -> Iterator
     if labelled is not None:
         yield (
             f"its label says that it is generation [{labelled}] of this feed, but CURRENT names none: the records are "
-            f"lost. Run `make recover FEED={services.feed.feed}`, which restores them from what is left, or prepares "
-            f"the feed for this bootstrap (docs/runbook.md, lost records)"
+            f"lost. Run `python -m deploy recover {services.feed.feed}`, which restores them from what is left, or "
+            f"prepares the feed for this bootstrap (docs/runbook.md, lost records)"
         )
     yield from not_taken_over(services, services.names.dataset, target)
     views = services.warehouse.materialized_views_of(services.feed.target)

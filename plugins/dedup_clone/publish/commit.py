@@ -104,7 +104,7 @@ def _read_records(services: Services, attempt_id: str) -> tuple[Attempt, Candida
         folder = services.store.uri(services.layout.attempt_folder(attempt_id))
         raise ContractViolation(
             f"Attempt [{attempt_id}] lacks attempt.json, candidate.json or swap.json in [{folder}] although it was "
-            f"swapped: run `make recover` (docs/runbook.md, lost records), then retry."
+            f"swapped: run `python -m deploy recover` (docs/runbook.md, lost records), then retry."
         )
     return attempt, candidate, candidate.manifest, swap
 

@@ -103,7 +103,7 @@ class Current:
         return (
             f"Feed [{self.feed}] is published by Airflow environment [{self.environment}], and this one is "
             f"[{environment}]: nothing was changed. To publish the feed from here, pause its DAGs there, then run "
-            f"`python -m deploy.move_feed {self.feed} --from {self.environment} --to {environment}`."
+            f"`python -m deploy move-feed {self.feed} --from {self.environment} --to {environment}`."
         )
 
     def require_in_use(self) -> None:
@@ -124,7 +124,7 @@ class Current:
 
 def restore_records(feed: str) -> str:
     """The next step when CURRENT is lost."""
-    return f"Run `make recover FEED={feed} APPLY=1` (docs/runbook.md, lost records)."
+    return f"Run `python -m deploy recover {feed} --apply` (docs/runbook.md, lost records)."
 
 
 def lease_held_error(feed: str, intent: Intent) -> LeaseHeld:

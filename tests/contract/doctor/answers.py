@@ -46,13 +46,6 @@ CONNECTION = "https://bigqueryconnection.googleapis.com/v1/projects/my-project/l
 CONNECTION_POLICY = f"{CONNECTION}:getIamPolicy"
 CONNECTION_ACCOUNT = "bqcx-42-ab1c@gcp-sa-bigquery-consp.iam.gserviceaccount.com"
 SPARK_CODE = "https://storage.googleapis.com/storage/v1/b/my-project-dedup-clone-airflow/o/dags%2Fspark_code.json"
-ASSIGNMENTS = (
-    "https://bigqueryreservation.googleapis.com/v1/projects/my-project/locations/europe-west1:searchAllAssignments"
-)
-QUOTAS = (
-    "https://serviceusage.googleapis.com/v1beta1/projects/my-project/services/bigquery.googleapis.com"
-    "/consumerQuotaMetrics"
-)
 
 # The permissions of each role, as far as they decide who can write a GCS bucket (iam/docs/roles-permissions).
 _USER = ("storage.objects.create", "storage.objects.delete", "storage.objects.get", "storage.objects.list")
@@ -101,8 +94,6 @@ SCHEMAS = {
     CONNECTION_POLICY: ("bigqueryconnection.v1", "Policy"),
     SPARK_CODE: ("storage.v1", "Object"),
     ENVIRONMENT: ("composer.v1", "Environment"),
-    ASSIGNMENTS: ("bigqueryreservation.v1", "SearchAllAssignmentsResponse"),
-    QUOTAS: ("serviceusage.v1beta1", "ListConsumerQuotaMetricsResponse"),
 }
 
 
@@ -137,7 +128,7 @@ def limited(role: str, account: str, bucket: str) -> dict[str, Any]:
 
 def healthy() -> dict[str, Any]:
     """The answers by address: a new copy, which a test may change."""
-    enabled = "bigquery bigqueryreservation bigquerystorage cloudresourcemanager composer compute dataproc iam logging"
+    enabled = "bigquery bigquerystorage cloudresourcemanager composer compute dataproc iam logging"
     enabled += " monitoring storage"
     on_project = _policy(
         ("roles/bigquery.jobUser", AIRFLOW),
@@ -223,15 +214,6 @@ def healthy() -> dict[str, Any]:
                     },
                 },
             },
-        },
-        ASSIGNMENTS: {"assignments": []},
-        QUOTAS: {
-            "metrics": [
-                {
-                    "metric": "bigquery.googleapis.com/quota/query/usage",
-                    "consumerQuotaLimits": [{"unit": "MiBy/d/{project}", "quotaBuckets": [{"effectiveLimit": "-1"}]}],
-                }
-            ]
         },
     })  # fmt: skip
 

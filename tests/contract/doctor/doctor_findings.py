@@ -15,28 +15,28 @@ import yaml
 from dedup_clone.settings.deployment import Deployment
 from dedup_clone.settings.feed import Feed, read_feed
 from dedup_clone.settings.spark_settings import Runner
-from deploy.doctor import __main__ as doctor
-from deploy.doctor.all_checks import run_checks
+from deploy.doctor.command import run_checks
 from deploy.doctor.finding import Finding, Level, LiveEnvironment
 from deploy.doctor.google_api import GoogleApi
-from deploy.environment_settings import Environment, read_environment, read_profile
-from deploy.grants import read_grants
+from deploy.environment_settings import DAGS, Environment, read_environment, read_profile
+from deploy.terraform_lists import read_grants
 from tests.contract.doctor import answers as google
 from tests.contract.doctor.answers import RecordedGoogle, healthy
 
 ROWS = yaml.safe_load((Path(__file__).parent / "faults.yaml").read_text())
 WITH_TAG = f"{{column_tags: {{attr_value: {google.TAG}}}}}"
+FEEDS = DAGS / "feeds"
 OF_PROFILE = ("location", "organization_views")
 
 
 @contextmanager
 def feed_with(policies: str) -> Iterator[None]:
     """In the block there is only one feed, whose file declares these policies. `policies`: YAML."""
-    text = (doctor.FEEDS / "product_attributes.yaml").read_text()
+    text = (FEEDS / "product_attributes.yaml").read_text()
     declared = text.replace("  retention_days:", f"  policies: {policies}\n  retention_days:", 1)
     with TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:
         (Path(folder) / "product_attributes.yaml").write_text(declared)
-        patch.setattr(doctor, "FEEDS", Path(folder))
+        patch.setattr(f"{__name__}.FEEDS", Path(folder))
         yield
 
 
@@ -61,7 +61,7 @@ def findings(
 def _findings(
     answers: Any, runner: Runner, feed_runner: Any, notifiers: Any, settings: dict[str, Any]
 ) -> list[Finding]:
-    profile, environment, feeds = _read(doctor.FEEDS)
+    profile, environment, feeds = _read(FEEDS)
     of_profile = {name: settings.pop(name) for name in OF_PROFILE if name in settings}
     cluster = profile.spark.cluster.model_copy(update={"name": "standing"})
     of_spark = {"service_account": google.SPARK, "subnetwork": "default", "cluster": cluster, **settings}

@@ -196,13 +196,6 @@ def test_a_shared_vpc_is_looked_up_in_its_own_project(prefix: str) -> None:
         assert "binding host --member=user:YOU --role=roles/compute.networkViewer" in refused.command
 
 
-def test_a_pipeline_reservation_is_seen() -> None:
-    answers = healthy()
-    answers[google.ASSIGNMENTS] = {"assignments": [{"jobType": "PIPELINE", "state": "ACTIVE"}]}
-    assert [f.level for f in of("reservation", answers)] == [Level.OK]
-    assert [f.level for f in of("reservation", healthy())] == [Level.NOTE]
-
-
 def test_a_profile_without_an_account_of_spark_makes_up_none() -> None:
     texts = [f.text for f in findings(healthy(), service_account=None) if f.subject.startswith("writers of ")]
     assert any(f"besides [{google.AIRFLOW}] these can write" in text for text in texts)

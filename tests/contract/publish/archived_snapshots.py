@@ -1,4 +1,4 @@
-"""An archive of snapshots, and `python -m deploy.backfill`, which lands them while the feed's DAGs are at work."""
+"""An archive of snapshots, and `python -m deploy backfill`, which lands them while the feed's DAGs are at work."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from unittest.mock import patch
 
 import yaml
 
-from deploy import backfill as command
+from deploy.__main__ import main
 from testkit.feed_on_stand_in import REPOSITORY, TODAY, FeedOnStandIn, Row, parquet_bytes
 from testkit.runs import register_all
 
@@ -35,14 +35,14 @@ class Archive:
         (self._dags / "feeds").mkdir(exist_ok=True)
         text = yaml.safe_dump(feed.model_dump(mode="json", exclude_defaults=True))
         (self._dags / "feeds" / f"{feed.feed}.yaml").write_text(text)
-        arguments = [feed.feed, "--archive", f"gs://{self.world.places.state}/{self.prefix}", *options]
+        arguments = ["backfill", feed.feed, "--archive", f"gs://{self.world.places.state}/{self.prefix}", *options]
         servers = {
             "DEDUP_CLONE_PROFILE": "local",
             "BIGQUERY_EMULATOR_HOST": self.world.bigquery._connection.API_BASE_URL,
             "STORAGE_EMULATOR_HOST": self.world.storage._connection.API_BASE_URL,
         }
-        with patch.dict(os.environ, servers):
-            return command.main(arguments, self._dags, lambda seconds: meanwhile())
+        with patch.dict(os.environ, servers), patch("deploy.backfill.sleep", lambda seconds: meanwhile()):
+            return main(arguments, self._dags)
 
     def publish_what_landed(self) -> list[str]:
         """Register and publish what has landed, as the DAGs do. Returns the names of the new deliveries."""

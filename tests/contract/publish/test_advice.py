@@ -82,7 +82,7 @@ def waits_for_the_next_publish(world: World, text: str) -> None:
 
 
 def recovers(world: World, text: str) -> None:
-    assert f"make recover FEED={world.feed.feed}" in text
+    assert f"deploy recover {world.feed.feed}" in text
     runs.recover_records(world)
 
 

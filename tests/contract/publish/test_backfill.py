@@ -1,4 +1,4 @@
-"""`python -m deploy.backfill`: snapshots of an archive are landed in order, each while no delivery waits."""
+"""`python -m deploy backfill`: snapshots of an archive are landed in order, each while no delivery waits."""
 
 from __future__ import annotations
 

@@ -12,7 +12,7 @@ from google.cloud.bigquery import Client as BigQuery
 from google.cloud.storage import Client as Storage
 
 from dedup_clone.settings.feed import read_feed
-from deploy.new_feed.__main__ import main
+from deploy.__main__ import main
 from devstack.producer import declared_snapshots, feeds, landing
 from testkit.fake_dedup_job import Row, parquet_bytes
 from testkit.feed_against_oracle import FeedAgainstOracle
@@ -87,7 +87,7 @@ def test_the_file_that_make_feed_writes_publishes_the_sample_and_its_next_snapsh
         sample.parent.mkdir(parents=True)
         sample.write_bytes(content)
     (tmp_path / "feeds").mkdir()
-    assert main(["earthquakes", str(tmp_path / "landed"), "--owner", "tests"], tmp_path / "feeds") == 0
+    assert main(["feed", "earthquakes", str(tmp_path / "landed"), "--owner", "tests"], tmp_path) == 0
     feed = read_feed(tmp_path / "feeds" / "earthquakes.yaml")
     assert feed.table.keys == ("event_date", "id")
     world = FeedAgainstOracle(clients, feed)
@@ -109,14 +109,13 @@ def test_a_feed_of_another_shape_is_published_by_its_file_alone(
     state, oldest = OracleState(world.oracle_table), TODAY - timedelta(days=world.feed.table.retention_days - 1)
     rows = declared_snapshots.first(table, TODAY, 1, 7, 40)
     for number in (1, 2):
-        bucket, layout = world.storage.bucket("landing"), feeds.landing_layout(world.feed)
-        landing.land(bucket, world.feed.feed, number, rows, layout)
+        landing.land(world.storage.bucket("landing"), world.feed, number, rows)
         (marker,) = world.services.arrivals.unregistered(world.services.landing.markers())
         world.services.arrivals.register(world.services.landing, marker)
         world.publish(marker.delivery.name)
         state = state.apply([OracleDelivery(number, rows.to_pylist())], oldest)
         world.assert_equal(state)
-        rows, _ = declared_snapshots.following(table, rows, TODAY, 2, 7, 40)
+        rows = declared_snapshots.following(table, rows, TODAY, 2, 7, 40)
     staging = world.bigquery.get_table(f"warehouse.{world.feed.staging}")
     assert [(f.name, f.field_type, f.mode) for f in staging.schema if f.name in ("store_code", "baskets")] == [
         ("store_code", "STRING", "REQUIRED"),

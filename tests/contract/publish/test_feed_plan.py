@@ -15,7 +15,7 @@ from dedup_clone.contract.errors import CheckFailed, ConfigurationError
 from dedup_clone.contract.table import UpdateIdMode
 from dedup_clone.settings.check_settings import SqlCheck
 from dedup_clone.settings.feed import Feed
-from deploy import plan as command
+from deploy.__main__ import main
 from testkit.feed_on_stand_in import REPOSITORY, YESTERDAY, FeedOnStandIn, row
 from tests.contract.publish.existing_tables import column, land_declared, with_columns, with_table
 
@@ -37,7 +37,7 @@ class Plans:
         feed = self.world.feed
         text = yaml.safe_dump(feed.model_dump(mode="json", exclude_defaults=True))
         (self.folder / "feeds" / f"{feed.feed}.yaml").write_text(text)
-        status = command.main([*([] if every_feed else ["--feed", feed.feed]), *options], self.folder)
+        status = main(["plan", *([] if every_feed else ["--feed", feed.feed]), *options], self.folder)
         captured = self._capsys.readouterr()
         return status, captured.out + captured.err
 

@@ -1,4 +1,4 @@
-"""Records are lost: `make recover`, and what the runbook tells to do. And what a damaged record stops."""
+"""Records are lost: `deploy recover`, and what the runbook tells to do. And what a damaged record stops."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import pytest
 from google.api_core.exceptions import ServiceUnavailable
 
 from dedup_clone.contract.errors import BootstrapRefused, CheckFailed, ContractViolation, LostRace
-from deploy import recover as command
+from deploy.__main__ import main
 from testkit import operations, runs
 from testkit.airflow import TaskApi
 from testkit.dag_tasks import DagTasks, Watch
@@ -96,7 +96,7 @@ def test_without_any_record_of_what_is_live_a_feed_goes_on_from_its_table(
 def test_a_feed_without_current_and_label_begins_anew_by_a_bootstrap(published: FeedOnStandIn) -> None:
     published.state.lose("CURRENT")
     remove_label(published)
-    with pytest.raises(ContractViolation, match="make recover"):
+    with pytest.raises(ContractViolation, match="deploy recover"):
         runs.bootstrap(published).until("preview")
     assert "_bootstrap without a source table" in runs.recover_records(published).next_step
     assert runs.bootstrap(published).finish().generation == 3
@@ -205,16 +205,16 @@ def test_a_plan_that_is_not_true_any_more_is_not_carried_out(published: FeedOnSt
 def test_the_command_shows_the_plan_and_carries_it_out_only_when_told_to(
     published: FeedOnStandIn, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(command, "feed_services", lambda feed, dags: published.services)
+    monkeypatch.setattr("deploy.recover.feed_services", lambda feed, dags: published.services)
     published.state.lose("CURRENT")
     before = published.state.names()
-    assert command.main([published.feed.feed]) == 0
+    assert main(["recover", published.feed.feed]) == 0
     assert published.state.names() == before
-    assert "APPLY=1" in capsys.readouterr().out
-    assert command.main([published.feed.feed, "--apply"]) == 0
+    assert "--apply" in capsys.readouterr().out
+    assert main(["recover", published.feed.feed, "--apply"]) == 0
     assert published.state.generation == 2
     monkeypatch.undo()
-    assert command.main(["no_such_feed"]) == 1
+    assert main(["recover", "no_such_feed"]) == 1
 
 
 # Damage: an object is written as a whole, so only somebody else can have damaged it.

@@ -16,7 +16,7 @@ from google.api_core.exceptions import Forbidden
 from dedup_clone.contract.attempt import Kind
 from dedup_clone.contract.errors import ConfigurationError, DedupCloneError, FeedHeldElsewhere
 from dedup_clone.state.current import Current
-from deploy.move_feed import main
+from deploy.__main__ import main
 from testkit import runs
 from testkit.airflow import TaskApi
 from testkit.dag_tasks import DagTasks, Watch
@@ -53,7 +53,7 @@ def test_the_other_environment_starts_nothing_and_ends_nothing(
         lambda: runs.retire(other, "keep"),
     ]
     for start in refused:
-        with pytest.raises(FeedHeldElsewhere, match=rf"{HELD}.* run `python -m deploy.move_feed {world.feed.feed} "):
+        with pytest.raises(FeedHeldElsewhere, match=rf"{HELD}.* run `python -m deploy move-feed {world.feed.feed} "):
             start()
     airflow = TaskApi(monkeypatch)
     failed = DagTasks(other, airflow, monkeypatch, "publish", f"run-{name}")
@@ -103,7 +103,7 @@ class Mover:
 
     def move(self, *options: str, former: str = FORMER) -> tuple[int, str]:
         """The exit status of the command, and what it prints."""
-        status = main([self._feed, "--from", former, "--to", "new.example.org", *options])
+        status = main(["move-feed", self._feed, "--from", former, "--to", "new.example.org", *options])
         captured = self._capsys.readouterr()
         return status, captured.out + captured.err
 

@@ -1,8 +1,7 @@
-"""Makes a small repository and two buckets for each test of a release, and fakes `gcloud storage`."""
+"""Makes a small repository and two buckets for each test of a release."""
 
 from __future__ import annotations
 
-import os
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
@@ -15,7 +14,6 @@ from dedup_clone.state.store import ObjectStore
 from deploy.release.release import Release
 from deploy.release.release_content import make_release
 from testkit.local_servers import REPOSITORY, start_fake_gcs
-from tests.contract.gcloud_storage import Commands
 
 
 class Buckets:
@@ -33,21 +31,19 @@ class Buckets:
 
 
 class ReleaseSetup:
-    """A repository to release from, the buckets that a release writes, and the commands that it ran."""
+    """A repository to release from, and the buckets that a release writes."""
 
     def __init__(self, repository: Path, buckets: Buckets) -> None:
         self.repository = repository
         self.buckets = buckets
-        self.commands = Commands(buckets.client)
 
     def release(self) -> Release:
         """A release of what the repository contains now."""
-        items = make_release(
-            self.repository,
-            environment_bucket=self.buckets.environment.bucket,
-            state_bucket=self.buckets.state.bucket,
-        )
-        return Release(items, self.buckets.environment, self.buckets.state, self.commands)
+        buckets = {
+            "environment_bucket": self.buckets.environment.bucket,
+            "state_bucket": self.buckets.state.bucket,
+        }
+        return Release(make_release(self.repository, **buckets), self.buckets.client, **buckets)
 
     def deploy(self, *, take_over: bool = False) -> list[tuple[str, str]]:
         """Plan a release and apply it. Returns the action and the URI of each change."""
@@ -86,18 +82,3 @@ def repository(tmp_path: Path) -> Path:
 @pytest.fixture
 def setup(repository: Path, buckets: Buckets) -> ReleaseSetup:
     return ReleaseSetup(repository, buckets)
-
-
-@pytest.fixture
-def gcloud_environment(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
-    """Environment variables by which gcloud uses no person's login but a dummy token, which fake-gcs-server accepts."""
-    folder = tmp_path_factory.mktemp("gcloud")
-    (folder / "token").write_text("local\n")
-    return {
-        **os.environ,
-        "CLOUDSDK_AUTH_ACCESS_TOKEN_FILE": str(folder / "token"),
-        "CLOUDSDK_CONFIG": str(folder),
-        "CLOUDSDK_CORE_PROJECT": "local-dev",
-        "CLOUDSDK_CORE_DISABLE_PROMPTS": "1",
-        "NO_PROXY": "127.0.0.1",
-    }

@@ -13,10 +13,10 @@ from google.auth.exceptions import DefaultCredentialsError, RefreshError, Transp
 from google.cloud import storage
 
 from dedup_clone.contract.errors import ConfigurationError
+from deploy.__main__ import main
 from deploy.command_errors import run_command_line
 from deploy.environment_settings import REPOSITORY, environment_file, read_environment, read_profile
-from deploy.release import __main__ as release_command
-from deploy.release.__main__ import main
+from deploy.release import command as release_command
 from deploy.release.release import Release
 from testkit import operations
 
@@ -42,7 +42,7 @@ def live(storage_address: str, monkeypatch: pytest.MonkeyPatch) -> storage.Clien
 def test_without_a_yes_nothing_is_changed(
     live: storage.Client, capsys: pytest.CaptureFixture[str], options: list[str], status: int, shown: str
 ) -> None:
-    assert main(options) == status
+    assert main(["release", *options]) == status
     assert shown in capsys.readouterr().out
     assert list(live.list_blobs(read_environment().bucket)) == []
 
@@ -54,15 +54,15 @@ def test_what_stops_publishes_must_be_accepted_when_nobody_is_asked(
     monkeypatch.setattr(release_command, "open_live_clients", lambda profile: None)
     monkeypatch.setattr(release_command, "plan_all", lambda clients, files: plans)
     monkeypatch.setattr(Release, "apply", lambda release, plan, take_over: print("applied"))
-    assert main(["--yes"]) == 1
+    assert main(["release", "--yes"]) == 1
     shown = capsys.readouterr().out
     assert "keys is [a], it was [b]" in shown
     assert "WITH_PROBLEMS=1" in shown
     assert "applied" not in shown
-    assert main(["--yes", "--with-problems"]) == 0
+    assert main(["release", "--yes", "--with-problems"]) == 0
     assert "applied" in capsys.readouterr().out
     plans.pop(0)
-    assert main(["--yes"]) == 0
+    assert main(["release", "--yes"]) == 0
 
 
 def test_a_profile_is_released_to_its_own_environment(
@@ -76,7 +76,7 @@ def test_a_profile_is_released_to_its_own_environment(
     (tmp_path / "deploy" / "environment.staging.yaml").write_text(staging)
     monkeypatch.setattr("deploy.environment_settings.REPOSITORY", tmp_path)
     monkeypatch.setenv("DEDUP_CLONE_PROFILE", "staging")
-    assert main(["--plan"]) == 1
+    assert main(["release", "--plan"]) == 1
     assert "[bucket-of-staging] cannot be listed" in capsys.readouterr().err
 
 

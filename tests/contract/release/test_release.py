@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
+import itertools
 import json
-import subprocess
-import sys
-from collections.abc import Iterator, Sequence
-from pathlib import Path
+import re
+from typing import Any
 
 import pytest
+from google.cloud.storage import Blob
 
 from dedup_clone.contract.errors import ConfigurationError, LostRace
-from deploy.release.release import ReleaseFailed, run_command
-from devstack.stack.ports import any_free_port
-from testkit.local_servers import start_process, stop_process
 from tests.contract.release.conftest import ReleaseSetup
-from tests.shared.required_tools import require_gcloud
 
 SWAP = "sql/publish/swap_target.sql"
 
@@ -33,13 +29,7 @@ def test_a_second_release_changes_only_what_was_edited_in_the_repository_or_the_
     record = environment.read("dags/spark_code.json")
     assert record is not None
     assert set(json.loads(record.text).values()) <= names
-    # DAGs come after everything that they read.
-    assert setup.commands.run[0][-1] == f"gs://{setup.buckets.state.bucket}/"
-    laid = [sorted(Path(path).name for path in command[4:-1]) for command in setup.commands.run]
-    assert laid == [["spark-code"], ["dags", "plugins"], ["dags"]]
-
     assert setup.deploy() == []
-    assert len(setup.commands.run) == len(laid)
     statement = setup.repository / SWAP
     statement.write_text(statement.read_text() + "-- a remark\n")
     assert setup.deploy() == [("replace", environment.uri(f"dags/{SWAP}"))]
@@ -55,7 +45,7 @@ def test_what_left_the_repository_leaves_the_bucket_and_foreign_objects_stay(set
     environment.put("dags/publish.py", "print('another DAG')")
     with pytest.raises(ConfigurationError, match=r"dags/publish\.py.*TAKE_OVER=1"):
         setup.deploy()
-    assert setup.commands.run == []
+    assert setup.buckets.names() == {environment.uri("dags/publish.py")}
     assert ("replace", environment.uri("dags/publish.py")) in setup.deploy(take_over=True)
     environment.put("dags/of_another_team.py", "print()")
     (setup.repository / "dags" / "rollback.py").unlink()
@@ -63,11 +53,44 @@ def test_what_left_the_repository_leaves_the_bucket_and_foreign_objects_stay(set
     assert environment.uri("dags/of_another_team.py") in setup.buckets.names()
 
 
-def test_a_release_that_died_is_finished_by_the_next(setup: ReleaseSetup) -> None:
-    setup.commands.fail_at = 2
+@pytest.fixture
+def uploads(monkeypatch: pytest.MonkeyPatch) -> Uploads:
+    recorded = Uploads()
+    upload = Blob.upload_from_string
+
+    def record(blob: Blob, *arguments: Any, **options: Any) -> None:
+        recorded.add(blob.name)
+        upload(blob, *arguments, **options)
+
+    monkeypatch.setattr(Blob, "upload_from_string", record)
+    return recorded
+
+
+class Uploads:
+    """The names of the uploaded objects, in order. `fail_at`: beginning of a name; the upload of such objects fails."""
+
+    def __init__(self) -> None:
+        self.names: list[str] = []
+        self.fail_at = ""
+
+    def add(self, name: str) -> None:
+        if self.fail_at and name.startswith(self.fail_at):
+            raise ConnectionError("the line is dead")
+        self.names.append(name)
+
+
+def test_dags_come_after_everything_that_they_read(setup: ReleaseSetup, uploads: Uploads) -> None:
+    setup.deploy()
+    parts = [re.sub(r"^(spark-code|plugins|dags/sql|dags).*", r"\1", name) for name in uploads.names]
+    order = [part for part, _ in itertools.groupby(part.replace("dags/sql", "plugins") for part in parts)]
+    assert order == ["dedup-clone/deployed.json", "spark-code", "plugins", "dags", "dedup-clone/deployed.json"]
+
+
+def test_a_release_that_died_is_finished_by_the_next(setup: ReleaseSetup, uploads: Uploads) -> None:
+    uploads.fail_at = "dags/publish.py"
     with pytest.raises(ConnectionError):
         setup.deploy()
-    setup.commands.fail_at = None
+    uploads.fail_at = ""
     (setup.repository / SWAP).write_text("SELECT 1\n")
     changed = setup.deploy()  # the edited file was laid already, and is known as ours
     assert ("replace", setup.buckets.environment.uri(f"dags/{SWAP}")) in changed
@@ -105,42 +128,3 @@ def test_a_file_of_a_kind_that_nobody_reads_is_named(setup: ReleaseSetup) -> Non
     (setup.repository / "dags" / "publish.py.orig").write_text("")
     with pytest.raises(ConfigurationError, match=r"publish\.py\.orig"):
         setup.release()
-
-
-@pytest.fixture
-def door(storage_address: str, tmp_path: Path) -> Iterator[str]:
-    """The stack's door to the storage emulator, which gcloud needs."""
-    url = f"http://127.0.0.1:{any_free_port()}"
-    options = ["--port", url.rpartition(":")[2], "--storage", f"http://{storage_address}"]
-    command = [sys.executable, "-m", "devstack.stack.gcloud_proxy", *options]
-    process = start_process(command, f"{url}/_internal/healthcheck", tmp_path / "door.log")
-    yield url
-    stop_process(process)
-
-
-def test_gcloud_lays_and_deletes_what_the_plan_says(
-    setup: ReleaseSetup, door: str, gcloud_environment: dict[str, str]
-) -> None:
-    """The real tool, once."""
-    require_gcloud()
-    environment = {**gcloud_environment, "CLOUDSDK_API_ENDPOINT_OVERRIDES_STORAGE": f"{door}/storage/v1/"}
-
-    def run(command: Sequence[str], text: str = "") -> None:
-        done = subprocess.run(
-            command, input=text, env=environment, capture_output=True, text=True, timeout=240, check=False
-        )
-        assert done.returncode == 0, done.stderr
-
-    setup.deploy()
-    setup.commands = run  # type: ignore[assignment]
-    (setup.repository / "dags" / "rollback.py").unlink()
-    (setup.repository / SWAP).write_text("SELECT 1\n")
-    assert len(setup.deploy()) == 2
-    assert setup.deploy() == []
-
-
-def test_a_tool_that_is_missing_or_fails_is_reported_with_its_words() -> None:
-    with pytest.raises(ReleaseFailed, match=r"no-such-tool.*install the Google Cloud CLI"):
-        run_command(["no-such-tool", "storage"])
-    with pytest.raises(ReleaseFailed, match="bucket is gone"):
-        run_command(["sh", "-c", "echo 'the bucket is gone' >&2; exit 3"])

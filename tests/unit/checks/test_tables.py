@@ -58,7 +58,7 @@ def labelled(generation: int) -> TableMetadata:
             "bootstrap",
             id="a table of that name is not ours",
         ),
-        pytest.param(labelled(9), None, Level.FAIL, "generation 9", "make recover", id="the records are lost"),
+        pytest.param(labelled(9), None, Level.FAIL, "generation 9", "deploy recover", id="the records are lost"),
         pytest.param(labelled(1), 1, Level.PASS, "generation 1", "", id="the parent's"),
         pytest.param(labelled(2), 1, Level.PASS, "generation 2", "", id="swapped already"),
         pytest.param(labelled(3), 1, Level.FAIL, "generation 3", "labels were changed", id="somebody else's"),

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from deploy.__main__ import main
 from deploy.environment_settings import REPOSITORY
-from deploy.plan import main
 
 
 def put(path: Path, text: str) -> Path:
@@ -31,11 +31,11 @@ def test_a_plan_with_changes_does_not_fail(tmp_path: Path, status: int, fails: b
 
 
 def test_a_retention_is_not_approved_for_all_feeds_at_once(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["--apply"]) == 1
+    assert main(["plan", "--apply"]) == 1
     assert "add `--feed`" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("target", ["deploy", "doctor", "plan", "recover"])
+@pytest.mark.parametrize("target", ["deploy", "doctor", "plan"])
 def test_a_command_gets_the_profile_that_is_named(tmp_path: Path, target: str) -> None:
     shown = make(put(tmp_path / "python", 'echo "profile $DEDUP_CLONE_PROFILE"'), target, "PROFILE=staging").stdout
     assert shown.splitlines()[-1] == "profile staging"

@@ -1,4 +1,4 @@
-"""`make feed`: the feed file that it makes from samples, and the samples that it refuses."""
+"""The verb `feed`: the feed file that it makes from samples, and the samples that it refuses."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from dedup_clone.contract.errors import ConfigurationError
 from dedup_clone.settings.feed import Feed, read_feed
 from dedup_spark import storage
 from dedup_spark.storage import StoredObject
-from deploy.new_feed.__main__ import main
+from deploy.__main__ import main
 from deploy.new_feed.proposal import bigquery_column, propose
 from deploy.new_feed.sample import find_sample
 
@@ -44,7 +44,7 @@ class Sample:
         return part / "p.parquet"
 
     def make(self, name: str = "sales", *options: str) -> int:
-        status = main([name, str(self.landed), *(options or ("--owner", "shop-team"))], self.feeds)
+        status = main(["feed", name, str(self.landed), *(options or ("--owner", "shop-team"))], self.feeds.parent)
         captured = self._capsys.readouterr()
         self.printed = captured.out + captured.err
         return status
@@ -124,7 +124,7 @@ def test_the_owner_is_the_user_unless_it_is_named_even_like_a_number(
         raise KeyError("getpwuid(): uid not found: 1234")
 
     monkeypatch.setattr(getpass, "getuser", no_login)
-    assert main(["other", str(sample.landed)], sample.feeds) == 1
+    assert main(["feed", "other", str(sample.landed)], sample.feeds.parent) == 1
 
 
 TIMETABLE = [{"minutes": n % 20, "line": f"L{n % 4}", "stop_id": n // 4, "delay": 7 * n % 20} for n in range(40)]

@@ -15,8 +15,7 @@ import pytest
 from dedup_clone.orchestration.watchdog.feed_check import feed_metrics, gauges_line
 from dedup_clone.settings.feed import ExpectedArrivals
 from deploy.environment_settings import REPOSITORY, read_environment, read_profile
-from deploy.grants import Bucket, bucket_condition, read_grants
-from deploy.required_apis import read_required_apis
+from deploy.terraform_lists import Bucket, bucket_condition, read_grants, read_required_apis
 from tests.shared.freshness_states import NOW, feed_state, minutes, waits
 from tests.shared.required_tools import require_terraform
 

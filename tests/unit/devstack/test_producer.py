@@ -17,13 +17,14 @@ from dedup_clone.state.store import ObjectStore
 from dedup_spark.column_types import SCALARS, arrow_schema
 from devstack.connection import Connection
 from devstack.producer import __main__ as producer
-from devstack.producer import declared_snapshots, feeds, landing, next_snapshot, realistic_snapshots, worked_example
+from devstack.producer import declared_snapshots, feeds, landing, next_snapshot, worked_example
 from devstack.producer.demo_feeds import KEYS, SCHEMA
-from devstack.producer.feeds import LandingLayout
 
 DAY = date(2026, 3, 1)
 SEED = 7
 VISITS = feeds.table_of(feeds.read("store_visits"))
+PRODUCT_FEED = feeds.read("product_attributes")
+PRODUCTS = feeds.table_of(PRODUCT_FEED)
 
 
 def by_key(rows: pa.Table, keys: tuple[str, ...], values: list[str]) -> dict[tuple[object, ...], str]:
@@ -48,27 +49,23 @@ def test_the_same_seed_gives_the_same_rows_and_another_one_others() -> None:
     first = declared_snapshots.first(VISITS, DAY, 1, SEED, 50)
     assert first.equals(declared_snapshots.first(VISITS, DAY, 1, SEED, 50))
     assert not first.equals(declared_snapshots.first(VISITS, DAY, 1, SEED + 1, 50))
-    first = realistic_snapshots.first(DAY, 1, SEED, 400)
-    assert first.equals(realistic_snapshots.first(DAY, 1, SEED, 400))
-    assert not first.equals(realistic_snapshots.first(DAY, 1, SEED + 1, 400))
 
 
 def test_a_thousandth_of_the_next_snapshot_differs_in_each_way() -> None:
-    first = declared_snapshots.first(VISITS, DAY, 1, SEED)
-    rows, said = declared_snapshots.following(VISITS, first, DAY, 2, SEED)
-    assert differences(visits(first), visits(rows)) == (said.changed, said.new, said.missing) == (7, 3, 3)
+    first = declared_snapshots.first(VISITS, DAY, 1, SEED, 1_000)
+    rows = declared_snapshots.following(VISITS, first, DAY, 2, SEED, 1_000)
+    assert differences(visits(first), visits(rows)) == (7, 3, 3)
     assert pc.unique(rows["snapshot_no"]).to_pylist() == [2]
-    large = realistic_snapshots.first(DAY, 1, SEED)
-    assert large.num_rows >= 100_000
+    large = declared_snapshots.first(PRODUCTS, DAY, 1, SEED, 8_000)
     for snapshot_id in (2, 20260301120000, 2**63 - 1):
-        rows, said = realistic_snapshots.following(large, DAY, snapshot_id, SEED)
-        assert differences(products(large), products(rows)) == (said.changed, said.new, said.missing) == (52, 26, 26)
+        rows = declared_snapshots.following(PRODUCTS, large, DAY, snapshot_id, SEED, 8_000)
+        assert differences(products(large), products(rows)) == (52, 26, 26)
 
 
 @pytest.mark.parametrize(("days", "dates"), [(0, 13), (3, 14), (717, 14), (718, 13), (800, 1)])
 def test_a_later_day_adds_its_date_and_drops_dates_past_retention(days: int, dates: int) -> None:
-    first = realistic_snapshots.first(DAY, 1, SEED, 400)
-    table, _ = realistic_snapshots.following(first, DAY + timedelta(days=days), 2, SEED, 400)
+    first = declared_snapshots.first(PRODUCTS, DAY, 1, SEED, 400)
+    table = declared_snapshots.following(PRODUCTS, first, DAY + timedelta(days=days), 2, SEED, 400)
     assert len(pc.unique(table["date"])) == dates
     assert pc.max(table["date"]).as_py() == DAY + timedelta(days=days)
     assert len(products(table)) == table.num_rows
@@ -87,7 +84,7 @@ def test_a_table_with_keys_and_values_of_each_type_can_be_made(kind: str) -> Non
     )
     table = TableContract(columns, "d", "id", ("d", "k"), (), 30)
     first = declared_snapshots.first(table, DAY, 1, SEED, 30)
-    rows, _ = declared_snapshots.following(table, first, DAY, 2, SEED, 30)
+    rows = declared_snapshots.following(table, first, DAY, 2, SEED, 30)
     for made in (first, rows):
         made.validate(full=True)
         assert made.schema.equals(arrow_schema(columns))
@@ -105,37 +102,40 @@ def test_the_two_snapshots_of_the_worked_example_show_each_kind_of_difference() 
 
 
 def test_a_landed_delivery_reads_back_and_its_marker_comes_last(bucket: Bucket) -> None:
-    table = realistic_snapshots.first(DAY, 7, 1, 20)
-    landed = landing.land(bucket, "feed", 7, table)
+    table = declared_snapshots.first(PRODUCTS, DAY, 7, 1, 20)
+    landed = landing.land(bucket, PRODUCT_FEED, 7, table)
     blobs = {blob.name: blob for blob in bucket.client.list_blobs(bucket)}
-    marker = blobs.pop("feed/snapshot_id=7/_SUCCESS")
+    marker = blobs.pop("product_attributes/snapshot_id=7/_SUCCESS")
     assert (landed.marker_generation, landed.arrived_at) == (marker.generation, marker.time_created)
     assert all(blob.time_created <= marker.time_created for blob in blobs.values())
-    assert sorted(blobs)[-1] == "feed/snapshot_id=7/date=2026-03-01/part-00000.parquet"
+    assert sorted(blobs)[-1] == "product_attributes/snapshot_id=7/date=2026-03-01/part-00000.parquet"
     assert len(blobs) == landed.date_count == 13
     order = [(name, "ascending") for name in SCHEMA.names]
-    assert landing.read(bucket, "feed", 7).sort_by(order).equals(table.sort_by(order))
+    assert landing.read(bucket, "product_attributes", 7).sort_by(order).equals(table.sort_by(order))
 
 
 def test_a_redelivery_deletes_the_marker_before_the_files(bucket: Bucket, monkeypatch: pytest.MonkeyPatch) -> None:
-    layout, rows = LandingLayout("feed", marker="ready"), realistic_snapshots.first(DAY, 1, 1, 5)
-    first = landing.land(bucket, "feed", 1, rows, layout)
+    rows = declared_snapshots.first(PRODUCTS, DAY, 1, 1, 5)
+    first = landing.land(bucket, PRODUCT_FEED, 1, rows)
     deleted: list[str] = []
     delete = Blob.delete
     monkeypatch.setattr(Blob, "delete", lambda blob: deleted.append(blob.name) or delete(blob))
-    second = landing.land(bucket, "feed", 1, rows.slice(0, 5), layout)
-    assert (deleted[0], len(deleted)) == ("feed/snapshot_id=1/ready", 14)
+    second = landing.land(bucket, PRODUCT_FEED, 1, rows.slice(0, 5))
+    assert (deleted[0], len(deleted)) == ("product_attributes/snapshot_id=1/_SUCCESS", 14)
     assert (first.is_redelivery, second.is_redelivery) == (False, True)
     assert len(list(bucket.client.list_blobs(bucket))) == 2
 
 
 def test_ids_of_snapshots_are_those_of_the_feeds_own_complete_folders(bucket: Bucket) -> None:
-    landing.land(bucket, "feed_two", 5, realistic_snapshots.first(DAY, 5, 1, 5))
-    landing.land(bucket, "feed", 1, realistic_snapshots.first(DAY, 1, 1, 5))
-    bucket.blob("feed/snapshot_id=2/date=2026-03-01/part-00000.parquet").upload_from_string(b"cut off")
-    bucket.blob("feed/snapshot_id=007/_SUCCESS").upload_from_string(b"")
-    assert landing.snapshot_ids(bucket, "feed") == [1]
-    assert landing.next_snapshot_id(bucket, "feed") == 3
+    other = PRODUCT_FEED.model_copy(
+        update={"landing": PRODUCT_FEED.landing.model_copy(update={"prefix": "product_attributes_two"})}
+    )
+    landing.land(bucket, other, 5, declared_snapshots.first(PRODUCTS, DAY, 5, 1, 5))
+    landing.land(bucket, PRODUCT_FEED, 1, declared_snapshots.first(PRODUCTS, DAY, 1, 1, 5))
+    bucket.blob("product_attributes/snapshot_id=2/date=2026-03-01/part-00000.parquet").upload_from_string(b"cut off")
+    bucket.blob("product_attributes/snapshot_id=007/_SUCCESS").upload_from_string(b"")
+    assert landing.snapshot_ids(bucket, "product_attributes") == [1]
+    assert landing.next_snapshot_id(bucket, "product_attributes") == 3
     with pytest.raises(SystemExit):
         producer.main(["land", "--snapshot-id", "0"])
 
@@ -145,21 +145,21 @@ def test_the_next_snapshot_is_not_made_from_a_broken_or_refused_delivery(
     bucket: Bucket, connection: Connection, monkeypatch: pytest.MonkeyPatch, feed: str
 ) -> None:
     settings = feeds.read(feed)
-    layout, table = feeds.landing_layout(settings), feeds.table_of(settings)
+    table = feeds.table_of(settings)
     first = next_snapshot.make(bucket, feed, 1, DAY)
-    landing.land(bucket, feed, 1, first, layout)
+    landing.land(bucket, settings, 1, first)
     key, value = table.keys[-1], table.value_columns[0].name
     position = first.schema.get_field_index(key)
     nulls = pa.nulls(first.num_rows, first.schema.field(key).type)
-    landing.land(bucket, feed, 2, first.drop_columns([value]), layout)
-    landing.land(bucket, feed, 3, first.set_column(position, pa.field(key, nulls.type), nulls), layout)
-    future = landing.land(bucket, feed, 4, next_snapshot.make(bucket, feed, 4, date(2999, 1, 1)), layout)
+    landing.land(bucket, settings, 2, first.drop_columns([value]))
+    landing.land(bucket, settings, 3, first.set_column(position, pa.field(key, nulls.type), nulls))
+    future = landing.land(bucket, settings, 4, next_snapshot.make(bucket, feed, 4, date(2999, 1, 1)))
     refusal = Refusal(Delivery(4, future.marker_generation), "a date too late", "run", datetime.now(UTC))
     Arrivals(ObjectStore(bucket.client, bucket.name), feed).refuse(refusal)
     at_buckets = replace(connection, landing_bucket=bucket.name, state_bucket=bucket.name)
     monkeypatch.setattr(producer, "connect", lambda: at_buckets)
     assert producer.main(["land", "--feed", feed]) == 0
-    fifth = landing.read(bucket, layout.prefix, 5, first.schema)
+    fifth = landing.read(bucket, settings.landing.prefix, 5, first.schema)
     assert fifth.num_rows == pytest.approx(first.num_rows, rel=0.1)  # and one more day
     assert fifth[key].null_count == 0
-    assert max(fifth[layout.date_column].to_pylist()) <= datetime.now(UTC).date()
+    assert max(fifth[table.partition_column].to_pylist()) <= datetime.now(UTC).date()

@@ -331,7 +331,7 @@ SAID: list[tuple[FeedState, str, list[str]]] = [
         "target_drift",
         ["it is a clone of [None]", "partitions expire after [None] days", "generation [7]"],
     ),
-    (feed_state(target=target(None, table=None)), "target_drift", ["make recover FEED=sales"]),
+    (feed_state(target=target(None, table=None)), "target_drift", ["deploy recover sales"]),
 ]
 
 

@@ -17,7 +17,7 @@ from airflow.sdk import BaseNotifier
 from dedup_clone.freshness.incident import Severity
 from dedup_clone.orchestration.watchdog.notifiers import MESSAGES, Alert, AlertNotifiers, build_alert, make_notifier
 from dedup_clone.settings.deployment import AlertSettings, NotifierSettings
-from deploy import alert_test
+from deploy.__main__ import main
 from deploy.environment_settings import REPOSITORY
 from tests.shared.freshness_states import BEGAN, NOW, incident
 
@@ -158,7 +158,7 @@ def send_test_alert(folder: Path, *subjects: str) -> int:
     named = settings(*subjects).model_dump(mode="json", include={"notifiers"})
     profile = yaml.safe_load((REPOSITORY / "dags/profiles/local.yaml").read_text())
     local.write_text(yaml.safe_dump({**profile, "alerts": named}))
-    return alert_test.main(folder)
+    return main(["alert-test"], folder)
 
 
 def test_a_test_alert_reaches_everybody_with_both_messages(

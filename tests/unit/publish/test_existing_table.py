@@ -55,7 +55,7 @@ PROBLEMS: dict[str, tuple[dict[str, Any], str]] = {
     "another type": ({"columns": retyped("attr_value", "STRING")}, "[attr_value] is STRING, expected INT64"),
     "digits would be lost": ({"columns": retyped("attr_value", "FLOAT64")}, "FLOAT64 columns [attr_value]"),
     "streamed rows": ({"streaming_buffer": object()}, "streaming buffer"),
-    "records are lost": ({"labels": {"dedup_clone_generation": "3"}}, "make recover"),
+    "records are lost": ({"labels": {"dedup_clone_generation": "3"}}, "deploy recover"),
     "a label": ({"options": {"label [team]": "stores"}}, "team"),
     "a tag of a nested column": ({"options": {"policy tag of column [shop.owner]": "t"}}, "shop.owner"),
     "expires": ({"expires_at": NOW}, "it would be deleted"),

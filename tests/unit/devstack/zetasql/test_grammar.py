@@ -1,4 +1,4 @@
-"""Google's grammar as a command, and what is said where it cannot be had."""
+"""Google's grammar, and what is said where it cannot be had."""
 
 from __future__ import annotations
 
@@ -8,23 +8,20 @@ from pathlib import Path
 
 import pytest
 
-from devstack.zetasql.__main__ import main
+from devstack.zetasql.grammar import running_grammar
 from devstack.zetasql.install import ZetaSqlUnavailable, install
 
 
-def test_command_prints_each_refused_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_syntax_error_is_located() -> None:
     try:
         install()
     except ZetaSqlUnavailable as error:
         if os.environ.get("CI"):
             raise
         pytest.skip(str(error))
-    good, bad = tmp_path / "good.sql", tmp_path / "bad.sql"
-    good.write_text("SELECT 1")
-    bad.write_text("CREATE TABLE a CLON b")
-    assert main([str(good)]) == 0
-    assert main([str(good), str(bad)]) == 1
-    assert capsys.readouterr().out.startswith(f"{bad}:1:16: Syntax error")
+    with running_grammar() as grammar:
+        assert grammar.check("SELECT 1") is None
+        assert str(grammar.check("CREATE TABLE a CLON b")).startswith("1:16: Syntax error")
 
 
 def test_missing_npm_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

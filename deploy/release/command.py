@@ -1,46 +1,33 @@
-"""`python -m deploy.release`: shows what a release would change, and makes the changes after a confirmation."""
+"""The verb `release`: shows what a release would change, and makes the changes after a confirmation."""
 
 from __future__ import annotations
 
 import argparse
 import sys
+from pathlib import Path
 
 from dedup_clone.contract.errors import DedupCloneError
 from dedup_clone.settings.deployment import Deployment
-from dedup_clone.state.store import ObjectStore
-from deploy.command_errors import run_command_line
 from deploy.environment_settings import REPOSITORY, read_environment, read_profile
 from deploy.live_services import open_live_clients
-from deploy.plan import FEEDS, plan_all
-from deploy.release.release import Release, run_command
+from deploy.plan import plan_all
+from deploy.release.release import Release
 from deploy.release.release_content import make_release
 from deploy.release.release_plan import plan_as_text
 
 
-def main(arguments: list[str]) -> int:
-    """Returns the exit status: 0, or 1 if changes were refused or not confirmed, or after an error."""
-    parser = argparse.ArgumentParser(prog="python -m deploy.release", description=__doc__)
-    parser.add_argument("--plan", action="store_true", help="show the plan and change nothing")
-    parser.add_argument("--yes", action="store_true", help="make the changes without asking")
-    parser.add_argument("--with-problems", action="store_true", help="with --yes: also if publishes will be refused")
-    parser.add_argument("--take-over", action="store_true", help="also replace objects that no release has uploaded")
-    options = parser.parse_args(arguments)
-    return run_command_line("deploy", lambda: _release(options))
-
-
-def _release(options: argparse.Namespace) -> int:
+def run(options: argparse.Namespace, dags: Path) -> int:
+    """Returns the exit status: 0, or 1 if changes were refused or not confirmed."""
     from google.cloud import storage
 
-    environment, profile = read_environment(), read_profile()
-    client = storage.Client(project=profile.project)
-    items = make_release(REPOSITORY, environment_bucket=environment.bucket, state_bucket=profile.state_bucket)
-    release = Release(
-        items, ObjectStore(client, environment.bucket), ObjectStore(client, profile.state_bucket), run_command
-    )
+    environment, profile = read_environment(), read_profile(dags)
+    buckets = {"environment_bucket": environment.bucket, "state_bucket": profile.state_bucket}
+    items = make_release(REPOSITORY, **buckets)
+    release = Release(items, storage.Client(project=profile.project), **buckets)
     plan = release.plan()
     print(f"{len(items)} objects for environment [{environment.name}] in project [{profile.project}]:")
     print(plan_as_text(plan))
-    refused = _show_table_changes(profile)
+    refused = _show_table_changes(profile, dags)
     if options.plan:
         return 0
     if plan.changes and refused:
@@ -58,7 +45,7 @@ def _release(options: argparse.Namespace) -> int:
     return 0
 
 
-def _show_table_changes(profile: Deployment) -> list[str]:
+def _show_table_changes(profile: Deployment, dags: Path) -> list[str]:
     """Show what the feed files of the release change on published tables.
 
     Returns the feeds whose next publish will be refused; none if the tables could not be read.
@@ -68,7 +55,7 @@ def _show_table_changes(profile: Deployment) -> list[str]:
     from requests.exceptions import RequestException
 
     try:
-        plans = plan_all(open_live_clients(profile), sorted(FEEDS.glob("*.yaml")))
+        plans = plan_all(open_live_clients(profile), sorted((dags / "feeds").glob("*.yaml")))
     except (DedupCloneError, GoogleAPIError, GoogleAuthError, RequestException) as error:
         print(f"The feed files could not be compared with the tables, `make plan` does that alone: {error}")
         return []
@@ -81,7 +68,3 @@ def _is_confirmed() -> bool:
         print("There is no terminal to ask on: add `--yes` (with make: `YES=1`) to make the changes.")
         return False
     return input("Make these changes? [y/N] ").strip().lower() in ("y", "yes")
-
-
-if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))

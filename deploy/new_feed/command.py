@@ -1,10 +1,9 @@
-"""`python -m deploy.new_feed`: makes a feed file from landed sample files, and validates the first of these with it."""
+"""The verb `feed`: makes a feed file from landed sample files, and validates the first of these with it."""
 
 from __future__ import annotations
 
 import argparse
 import getpass
-import sys
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -13,8 +12,6 @@ import pyarrow.compute as pc
 from dedup_clone.contract.errors import ConfigurationError
 from dedup_clone.settings.feed import Feed, read_feed
 from dedup_spark.landing.file_validation import FileValidator, LandedFile
-from deploy.command_errors import run_command_line
-from deploy.environment_settings import REPOSITORY
 from deploy.new_feed.feed_text import feed_text
 from deploy.new_feed.proposal import Proposal, propose
 from deploy.new_feed.sample import Sample, find_sample, read_columns
@@ -23,20 +20,12 @@ FILES_VALIDATED = 50
 PROBLEMS_SHOWN = 10
 
 
-def main(arguments: list[str], feeds: Path = REPOSITORY / "dags" / "feeds") -> int:
-    """Returns the exit status: 1 if the feed file was not made, or if a validated file would be refused with it.
+def run(options: argparse.Namespace, dags: Path) -> int:
+    """Returns the exit status: 1 if a validated file would be refused with the new feed file.
 
     Only the first FILES_VALIDATED files are validated. Expired rows are only reported, because the job drops them.
     """
-    parser = argparse.ArgumentParser(prog="python -m deploy.new_feed", description=__doc__)
-    parser.add_argument("name", help="the feed's name")
-    parser.add_argument("sample", help="a folder or gs:// URI with the Parquet files of a landed snapshot")
-    parser.add_argument("--owner", help="owner of the DAGs (default: your login)")
-    options = parser.parse_args(arguments)
-    return run_command_line("feed", lambda: _make_feed(options, feeds))
-
-
-def _make_feed(options: argparse.Namespace, feeds: Path) -> int:
+    feeds = dags / "feeds"
     path = feeds / f"{options.name}.yaml"
     if path.parent != feeds:
         raise ConfigurationError(
@@ -70,7 +59,7 @@ def _login() -> str:
     try:
         return getpass.getuser()
     except (KeyError, OSError) as error:  # in a container a user can have an id without a name
-        raise ConfigurationError("Your user has no login name: name the owner of the DAGs with OWNER=…") from error
+        raise ConfigurationError("Your user has no login name: name the owner of the DAGs with `--owner`") from error
 
 
 def _write(path: Path, text: str) -> Feed:
@@ -124,7 +113,3 @@ def _uniqueness(proposal: Proposal) -> str:
         return f"unique in {proposal.rows} rows"
     unfit = "".join(f"; column [{name}] would help, but {why}" for name, why in proposal.unfit_keys.items())
     return f"not unique: {proposal.surplus_rows} of {proposal.rows} rows repeat a key{unfit}"
-
-
-if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))

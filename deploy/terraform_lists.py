@@ -1,15 +1,17 @@
-"""Reads deploy/terraform/grants.yaml, the IAM grants that the doctor looks for in the live project."""
+"""Reads the two lists that Terraform and the doctor share: of IAM grants and of Google APIs, in deploy/terraform."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence, Set
 from enum import StrEnum
 
 from pydantic import RootModel
 
+from dedup_clone.settings.spark_settings import Runner, RuntimeVersion
 from dedup_clone.settings.strict_yaml import StrictModel, read_model
 from deploy.environment_settings import REPOSITORY
 
-GRANTS_FILE = REPOSITORY / "deploy" / "terraform" / "grants.yaml"
+FOLDER = REPOSITORY / "deploy" / "terraform"
 
 
 class Principal(StrEnum):
@@ -53,6 +55,38 @@ class Grant(StrictModel):
     why: str
 
 
+class RequiredApi(StrictModel):
+    """One API. `why`: what it does for this project. `runners`: the runners that need it.
+
+    `runtime`: the first Dataproc runtime version that needs it.
+    """
+
+    api: str
+    why: str
+    runners: tuple[Runner, ...] = tuple(Runner)
+    runtime: RuntimeVersion = "1.0"
+
+
+def read_grants() -> tuple[Grant, ...]:
+    """All grants in grants.yaml. Raises ConfigurationError that names file, line and key."""
+    return read_model(RootModel[tuple[Grant, ...]], FOLDER / "grants.yaml").root
+
+
+def read_required_apis() -> tuple[RequiredApi, ...]:
+    """All APIs in services.yaml. Raises ConfigurationError that names file, line and key."""
+    return read_model(RootModel[tuple[RequiredApi, ...]], FOLDER / "services.yaml").root
+
+
+def needed_apis(runners: Set[Runner], runtime_version: str, apis: Sequence[RequiredApi]) -> list[RequiredApi]:
+    """The APIs that any of these runners needs with this runtime version."""
+    version = _numbers(runtime_version)
+    return [api for api in apis if not runners.isdisjoint(api.runners) and version >= _numbers(api.runtime)]
+
+
+def _numbers(version: str) -> tuple[int, ...]:
+    return tuple(int(part) for part in version.split("."))
+
+
 def bucket_condition(bucket: str) -> str:
     """The condition that limits rights on Cloud Storage to one GCS bucket. deploy/terraform/locals.tf has the same."""
     name = f"projects/_/buckets/{bucket}"
@@ -63,12 +97,3 @@ def bucket_condition(bucket: str) -> str:
             f'resource.name.startsWith("{name}/")',
         ]
     )
-
-
-class _Grants(RootModel[tuple[Grant, ...]]):
-    """The content of grants.yaml: a list of grants."""
-
-
-def read_grants() -> tuple[Grant, ...]:
-    """All grants in grants.yaml. Raises ConfigurationError that names file, line and key."""
-    return read_model(_Grants, GRANTS_FILE).root
