@@ -30,7 +30,6 @@ CHECKS: tuple[Check, ...] = (
     iam_roles.check_access,
     dataset.check_row_policies,
     project.check_policy_tags,
-    project.check_organization_views,
     bucket_writers.check_writers,
     network.check_network,
     network.check_region_quota,

@@ -16,8 +16,6 @@ from deploy.doctor.finding import (
 )
 from deploy.doctor.iam_policies import (
     RESOURCE_MANAGER,
-    container_policy,
-    containers_of_project,
     members_with,
     policy_at,
 )
@@ -51,33 +49,6 @@ def check_alerts(live: LiveEnvironment) -> Iterator[Finding]:
         return
     text = "nobody is told of incidents: the profile names no notifier."
     yield fail("alerts", text, "(add `notifiers` to section `alerts` of the profile; docs/alerts-and-metrics.md)")
-
-
-def check_organization_views(live: LiveEnvironment) -> Iterator[Finding]:
-    """Whether Airflow's account may find materialized views in the other projects of the organization.
-
-    No findings without `organization_views: true` in the profile.
-    """
-    if not live.profile.organization_views:
-        return
-    account, subject = live.airflow_environment.airflow, "materialized views"
-    organization = next((c for c in containers_of_project(live) if c.startswith("organizations/")), None)
-    if organization is None:
-        text = f"project [{live.project}] is in no organization, so no other project has views of its tables."
-        yield fail(subject, text, "(set `organization_views: false` in the profile)")
-        return
-    grant = f"gcloud organizations add-iam-policy-binding {organization.partition('/')[2]} --condition=None "
-    reviewer = f"{grant}--member=user:YOU --role=roles/iam.securityReviewer"
-    missing = "(run the doctor again: the organization was there a moment ago)"
-    what = f"who may look for them in [{organization}]"
-    with reading(subject, what, if_refused=reviewer, if_missing=missing, level=Level.WARN):
-        members = members_with(container_policy(live, organization), METADATA_VIEWER)
-    if f"serviceAccount:{account}" in members:
-        yield ok(subject, f"[{account}] may look for them in [{organization}].")
-        return
-    text = f"[{account}] lacks [{METADATA_VIEWER}] on [{organization}]: publishes fail, because they cannot look for "
-    text += "materialized views in its other projects."
-    yield fail(subject, text, f"{grant}--member=serviceAccount:{account} --role={METADATA_VIEWER}")
 
 
 def check_policy_tags(live: LiveEnvironment) -> Iterator[Finding]:

@@ -18,7 +18,12 @@ from dedup_clone.contract.landed_objects import data_objects, describe_no_rows, 
 from dedup_clone.contract.manifest import RefusedDelivery
 from dedup_clone.contract.parquet import describe_undeclared
 from dedup_clone.contract.table import Column, ColumnMode
-from dedup_clone.publish.attempt_jobs import external_table, limited_query_configuration, run_step_job
+from dedup_clone.publish.attempt_jobs import (
+    external_table,
+    limited_query_configuration,
+    query_configuration,
+    run_step_job,
+)
 from dedup_clone.publish.early_refusals import changes_since_arrival, object_uri
 from dedup_clone.publish.services import Services
 from dedup_clone.state.landing import ParquetFooter, ParquetLeaf, read_footers
@@ -136,10 +141,13 @@ class _Examiner:
         return problems
 
     def _column_problems(self, uri: str, footer: ParquetFooter) -> list[str]:
-        jobs = self._services.warehouse.jobs
+        sql, files = f"SELECT * FROM {_LANDED_TABLE}", external_table(_LANDED_TABLE, [uri])
+        configuration = query_configuration(self._services, "examine", sql, {}, tableDefinitions=files)
         try:
-            found = jobs.dry_run_schema(f"SELECT * FROM {_LANDED_TABLE}", external_table(_LANDED_TABLE, [uri]))
+            found = self._services.warehouse.jobs.dry_run_schema(configuration)
         except JobFailed as error:
+            if not error.is_invalid_input:
+                raise
             return [f"cannot be read by BigQuery: {error.message}"]
         return column_problems(self._attempt.table.columns, _with_datetime(found, iter(footer.leaves)))
 
