@@ -205,7 +205,7 @@ def replayed(now: datetime) -> MemoryStore:
     whole = page_feeds.fresh(now)
     attempts = page_feeds.history_of(whole).attempts
     again = {"deliveries": attempts[19].deliveries, "snapshot_id": attempts[19].snapshot_id}
-    again |= {"is_replay": True, "lag_s": None, "dropped_rows": 1234, "reason": "prices were wrong"}
+    again |= {"replay": True, "lag_s": None, "dropped_rows": 1234, "reason": "prices were wrong"}
     replay = replace(attempts[-1], **again)
     return MemoryStore(page_feeds.changed(whole, attempts=(*attempts[:-1], replay)))
 

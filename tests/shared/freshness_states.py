@@ -64,12 +64,8 @@ def record(snapshot_id: int = 7, **changes: Any) -> LedgerRecord:
         new_rows=10,
         changed_rows=5,
         kept_rows=2,
-        bytes_read=1,
-        bytes_written=1,
         phases={"until_lease": 300.0, "dedup": 1200.0, "load": 60.0, "swap": 5.0},
-        cost=Cost(
-            query_bytes_billed=20, table_bytes_read=0, slot_ms=1, query_usd=0.0002, merge_usd=180.0, qualify_usd=180.0
-        ),
+        cost=Cost(query_bytes_billed=20, query_usd=0.0002, merge_usd=180.0, qualify_usd=180.0),
     )
     return dataclasses.replace(healthy, **changes)
 

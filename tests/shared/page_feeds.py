@@ -69,12 +69,10 @@ def record(number: int, arrived_at: datetime, lag_s: float, **changes: Any) -> L
         "new_rows": rows // 2000 + number * 7919 % 100 * 10**6,
         "changed_rows": rows // 1000 + number * 104_729 % 100 * 10**6,
         "kept_rows": rows // 3000,
-        "bytes_read": 10**12,
-        "bytes_written": 10**10,
         "cluster_overlap": 0.25 if number % 2 else None,
         "shares": {"new_share": 0.0005, "survivor_share": 0.0003, "changed_share": 0.001},
         "phases": {"until_lease": 5.0, "dedup": lag_s / 2, "load": lag_s / 3, "swap": 1.0},
-        "cost": Cost(2 * 10**7, 2 * 10**6, 1500, 0.0002, 241.6, 170.5, spark_usd=5.14, dcu_hours=85.7),
+        "cost": Cost(2 * 10**7, 0.0002, 241.6, 170.5, spark_usd=5.14),
     }
     return LedgerRecord(**{**values, **changes})
 

@@ -36,7 +36,7 @@ class SparkUsage:
     if the service reports none (`usd` then prices vCPU time). `vcpus`: those of driver and executors together.
     `usd_per_dcu_hour`, `usd_per_vcpu_hour`: from the profile; `usd_per_vcpu_hour` is None if the profile has no such
     price. `machine_seconds`: how long the service had the run's machines, as far as it says; None if it does not.
-    `earlier_usd`, `earlier_dcu_hours`: of the attempt's earlier runs, as far as the service reported them.
+    `earlier_usd`: the price of the attempt's earlier runs, as far as the service reported them.
     """
 
     run: str
@@ -46,7 +46,6 @@ class SparkUsage:
     usd_per_vcpu_hour: float | None
     machine_seconds: float | None = None
     earlier_usd: float = 0.0
-    earlier_dcu_hours: float = 0.0
 
     def usd(self, job_seconds: float | None) -> float | None:
         """The price of all runs in USD, given the seconds that the last one's job took; None if it is not known.
@@ -56,19 +55,13 @@ class SparkUsage:
         own = self._run_usd(job_seconds)
         return None if own is None else self.earlier_usd + own
 
-    @property
-    def all_dcu_hours(self) -> float | None:
-        """The DCU hours of all runs; None if the service reports none."""
-        return None if self.dcu_hours is None else self.earlier_dcu_hours + self.dcu_hours
-
     def after(self, earlier: SparkUsage | None) -> SparkUsage:
         """This usage, with what earlier runs used. `earlier`: the record stored before, perhaps of the same run."""
         if earlier is None:
             return self
         if earlier.run == self.run:
-            return replace(self, earlier_usd=earlier.earlier_usd, earlier_dcu_hours=earlier.earlier_dcu_hours)
-        usd = earlier.earlier_usd + (earlier._run_usd(None) or 0.0)
-        return replace(self, earlier_usd=usd, earlier_dcu_hours=earlier.earlier_dcu_hours + (earlier.dcu_hours or 0.0))
+            return replace(self, earlier_usd=earlier.earlier_usd)
+        return replace(self, earlier_usd=earlier.earlier_usd + (earlier._run_usd(None) or 0.0))
 
     def _run_usd(self, job_seconds: float | None) -> float | None:
         if self.dcu_hours is not None:

@@ -27,7 +27,7 @@ from dedup_clone.publish.changes_table import change_rows_to_lose
 from dedup_clone.publish.declared_form import lost_dates, refusals, staging_options, swap_options
 from dedup_clone.publish.early_checks import results_before_dedup
 from dedup_clone.publish.parent_generation import unreadable_parent
-from dedup_clone.publish.publish_costs import expected_cost, price_text
+from dedup_clone.publish.publish_costs import price_text
 from dedup_clone.publish.services import Services
 from dedup_clone.settings.check_settings import SQL_CHECK_PREFIX
 from dedup_clone.state.ledger import LedgerRecord, Outcome
@@ -116,7 +116,7 @@ def _changes(
     consequences = {
         **CONSEQUENCES,
         **_consequences_for_columns(live, services.feed.table.to_contract()),
-        "engine": _cost(services, live),
+        "engine": "the rows are the same; docs/costs-and-limits.md says what each engine costs",
         "retention_days": _lost_by_retention(services, live),
         "checks.sql": "; ".join(estimates),
     }
@@ -200,15 +200,6 @@ def _changes_table(services: Services, published: Sequence[LedgerRecord]) -> Set
 
 def _days(table: TableMetadata) -> str:
     return "all" if table.expiration_days is None else f"{table.expiration_days:g}"
-
-
-def _cost(services: Services, live: Manifest) -> str:
-    feed, staging = services.feed, services.warehouse.table(services.feed.staging)
-    if feed.engine.runs_spark or staging is None or not staging.rows:
-        return "the rows are the same"
-    row_bytes = staging.size / staging.rows
-    cost = expected_cost(feed.engine, feed.table.to_contract(), row_bytes, delivered=live.rows, existing=live.rows)
-    return f"the rows are the same; a complete snapshot is billed with about {price_text(cost.query_bytes_billed)}"
 
 
 def _lost_by_retention(services: Services, live: Manifest) -> str:

@@ -166,7 +166,7 @@ def _publish(record: LedgerRecord) -> dict[str, Any]:
     plain, cost = to_plain(record), record.cost
     return {
         **{name: plain[name] for name in PUBLISH_FIELDS},
-        "kind": "replay" if record.is_replay else str(record.kind),
+        "kind": "replay" if record.replay else str(record.kind),
         "snapshot_id": str(record.snapshot_id),
         "deliveries": [d.name for d in record.deliveries],
         "runs_spark": _runs_spark(record),

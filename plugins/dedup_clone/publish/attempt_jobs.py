@@ -29,11 +29,15 @@ URI_LIST = {"fileSetSpecType": "FILE_SET_SPEC_TYPE_NEW_LINE_DELIMITED_MANIFEST"}
 
 @dataclass(frozen=True)
 class StepJob:
-    """A step's BigQuery job. `metadata`: None while it does not exist. `failed`: then the step's last job, if any."""
+    """A step's BigQuery job. `metadata`: None while it does not exist.
+
+    `failures`: how many jobs of the step failed before it; `failed`: the last of them.
+    """
 
     job_id: str
     metadata: JobMetadata | None
-    failed: JobMetadata | None = None
+    failed: JobMetadata | None
+    failures: int
 
 
 def attempt_job_id(feed: str, attempt: str, step: str, number: int) -> str:
@@ -44,21 +48,27 @@ def attempt_job_id(feed: str, attempt: str, step: str, number: int) -> str:
     return f"dedup_clone-{feed}-{attempt}-{step}-{number}"
 
 
-def find_step_job(services: Services, attempt: str, step: str) -> StepJob:
-    """The step's job that runs or succeeded; else the id for its next job. Raises OutcomeUnknown if too many failed."""
+def find_job(services: Services, feed: str, attempt: str, step: str) -> StepJob:
+    """The step's job that runs or succeeded; else the id for its next job. `feed`: perhaps not that of `services`."""
     failed: JobMetadata | None = None
-    for number in range(1, MAX_FAILED_JOBS + 1):
-        job_id = attempt_job_id(services.feed.feed, attempt, step, number)
+    failures = 0
+    while True:
+        job_id = attempt_job_id(feed, attempt, step, failures + 1)
         job = services.warehouse.job(job_id)
-        if job is None:
-            return StepJob(job_id, None, failed)
-        if not job.error:
-            return StepJob(job_id, job)
-        failed = job
-    raise OutcomeUnknown(
-        f"{MAX_FAILED_JOBS} BigQuery jobs of step [{step}] of attempt [{attempt}] failed, the last one with: "
-        f"{failed.error if failed else ''}. Remove the cause, then clear the run from its first task."
-    )
+        if job is None or not job.error:
+            return StepJob(job_id, job, failed, failures)
+        failed, failures = job, failures + 1
+
+
+def find_step_job(services: Services, attempt: str, step: str) -> StepJob:
+    """As `find_job`, of the services' feed. Raises OutcomeUnknown if too many jobs failed."""
+    job = find_job(services, services.feed.feed, attempt, step)
+    if job.metadata is None and job.failures >= MAX_FAILED_JOBS:
+        raise OutcomeUnknown(
+            f"{job.failures} BigQuery jobs of step [{step}] of attempt [{attempt}] failed, the last one with: "
+            f"{job.failed.error if job.failed else ''}. Remove the cause, then clear the run from its first task."
+        )
+    return job
 
 
 def run_step_job(services: Services, attempt: str, step: str, configuration: Mapping[str, Any]) -> JobMetadata:

@@ -2,7 +2,7 @@
 
 Before CURRENT is written, the list of the files to load is stored in state. The commit task then tries the load; what
 it could not load, later commit tasks and the watchdog try again, with numbered jobs as for the ledger table
-(reporting_tables.py). So the rows of a generation are loaded once, even if a writer dies.
+(reporting.py). So the rows of a generation are loaded once, even if a writer dies.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from datetime import timedelta
 from typing import Any
 
-from dedup_clone.contract.errors import ContractViolation
+from dedup_clone.contract.errors import ContractViolation, JobFailed
 from dedup_clone.contract.manifest import Candidate
 from dedup_clone.contract.schema_change import refused_column_changes, widened_columns
 from dedup_clone.contract.table import (
@@ -26,14 +26,19 @@ from dedup_clone.contract.table import (
     TableContract,
     changes_table_contract,
 )
-from dedup_clone.publish.attempt_jobs import URI_LIST, find_step_job, load_configuration, query_configuration
+from dedup_clone.publish.attempt_jobs import (
+    URI_LIST,
+    find_job,
+    find_step_job,
+    load_configuration,
+    query_configuration,
+)
 from dedup_clone.publish.attempts import best_effort
-from dedup_clone.publish.reporting import LEDGER_TABLE, find_next_load, stop_load
+from dedup_clone.publish.reporting import LEDGER_TABLE, is_due, stop_load, wait_for_load
 from dedup_clone.publish.services import Services
 from dedup_clone.state.current import Intent
 from dedup_clone.state.layout import generation_of
 from dedup_clone.state.ledger import CHANGES, ReportingBacklog, WaitingRows
-from dedup_clone.warehouse.jobs import BRIEF_POLL_S, BRIEF_TIMEOUT_S
 from dedup_clone.warehouse.table_options import KMS_KEY
 
 STEP = "changes"
@@ -103,7 +108,7 @@ def load_changes(services: Services) -> None:
             services.log(f"deletes changes that were not loaded: {problem}", generation=generation)
             forget_change_rows(services, changes.attempt, last=generation)
         elif not _load(services, changes):
-            if find_next_load(services, changes.feed, changes.attempt, STEP).failed < FAILED_JOBS_BEFORE_SKIP:
+            if find_job(services, changes.feed, changes.attempt, STEP).failures < FAILED_JOBS_BEFORE_SKIP:
                 return
             continue
         backlog.remove(changes.feed, changes.attempt)
@@ -144,7 +149,7 @@ def _problem(services: Services, changes: WaitingRows) -> str:
     if manifest is None:
         return "the manifest of their generation is lost"
     # If later generations no longer wait for this one, their load may have made the table anew, with their columns.
-    if find_next_load(services, changes.feed, changes.attempt, STEP).failed >= FAILED_JOBS_BEFORE_SKIP:
+    if find_job(services, changes.feed, changes.attempt, STEP).failures >= FAILED_JOBS_BEFORE_SKIP:
         table = services.warehouse.table(services.names.changes_table)
         if table is not None and _needs_new_table(table.columns, _declared_table(services, manifest.table).columns):
             return "the table has the columns of a later generation by now"
@@ -157,22 +162,20 @@ def _load(services: Services, changes: WaitingRows) -> bool:
     The table gets the columns of the changes' generation, which the files have. The feed file may declare other columns
     by now.
     """
-    next_load = find_next_load(services, changes.feed, changes.attempt, STEP)
-    if not next_load.is_due:
+    job = find_job(services, changes.feed, changes.attempt, STEP)
+    if not is_due(services, job):
         return False
-    if next_load.job is None:
+    if job.metadata is None:
         table = services.manifests.read(_generation(changes)).table
         _drop_table_of_other_columns(services, changes, table)
         prepare_changes_table(services, table)
-        services.warehouse.jobs.start(next_load.job_id, _configuration(services, changes, table))
-    (ended,) = services.warehouse.wait_for_jobs([next_load.job_id], poll_s=BRIEF_POLL_S, timeout_s=BRIEF_TIMEOUT_S)
-    if ended.error:
-        services.log(
-            f"BigQuery job [{next_load.job_id}] did not load the changes: {ended.error}",
-            generation=_generation(changes),
-            level=logging.WARNING,
-        )
-    return not ended.error
+        services.warehouse.jobs.start(job.job_id, _configuration(services, changes, table))
+    try:
+        wait_for_load(services, job, services.names.changes_table)
+    except JobFailed as error:
+        services.log(str(error), generation=_generation(changes), level=logging.WARNING)
+        return False
+    return True
 
 
 def _has_policies(services: Services) -> bool:

@@ -1,28 +1,28 @@
-"""Makes the ledger record of an attempt, with the phases of its time and its cost."""
+"""Makes the ledger record of an attempt, published or not, with the phases of its time and its cost.
+
+The record only reports: what cannot be read stays empty, and is logged.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass, replace
+from collections.abc import Iterable
+from dataclasses import replace
 from datetime import datetime, timedelta
-from typing import Any, TypeVar
 
-from dedup_clone.checks.check_result import accepted_failures
+from dedup_clone.checks.check_result import accepted_failures, stopped_by
 from dedup_clone.checks.row_checks import shares
-from dedup_clone.contract.attempt import Attempt, Kind
+from dedup_clone.contract.attempt import Attempt
 from dedup_clone.contract.costs import SparkUsage
 from dedup_clone.contract.delivery import newly_live
 from dedup_clone.contract.manifest import Candidate, Manifest
 from dedup_clone.publish.attempt_jobs import LOAD_STEP, REPLACE_STEP, SWAP_STEP
-from dedup_clone.publish.attempts import SwapSpec, find_check_results, find_swap, try_read
-from dedup_clone.publish.publish_costs import cost_of, merge_input
+from dedup_clone.publish.attempts import SwapSpec, arrived_at, failed_checks, find_check_results, find_swap, try_read
+from dedup_clone.publish.publish_costs import cost_of, merge_and_qualify_usd
 from dedup_clone.publish.services import Services
 from dedup_clone.state.current import Intent
 from dedup_clone.state.ledger import Cost, LedgerRecord, Outcome, Stage, count_loads
 from dedup_clone.state.manifests import StreamedChanges
 from dedup_clone.warehouse.metadata import JobMetadata, Observation
-
-T = TypeVar("T")
 
 
 def published_record(
@@ -35,194 +35,203 @@ def published_record(
     target: Observation,
     change_rows: int | None,
 ) -> LedgerRecord:
-    """The attempt's ledger record. It only reports: what cannot be read for it is None or empty, and logged.
+    """The record of an attempt that is committed. `target`: as observed after the swap.
 
-    `target`: as observed after the swap. `change_rows`: what `record_changes` returned.
+    `change_rows`: what `record_changes` returned.
     """
-
-    def read(what: str, function: Callable[[], T]) -> T | None:
-        """The result of `function`; None if it fails, and a log line that the record has no `what`."""
-        return try_read(services, f"the ledger record of attempt [{intent.attempt}] has no {what}", function)
-
-    origin = read("lag and shares", lambda: _read_origin(services, attempt, manifest))
-    # A bootstrap has no arrival. Then the time when the attempt acquired the lease counts as the arrival.
-    arrived_at = read("arrival", lambda: _arrival_of_newest(services, manifest)) or attempt.taken_at
-    swapped_at = target.table.created_at
-    newly_live_arrived_at = origin.newly_live_arrived_at if origin else None
-
-    jobs = read("phases and cost", lambda: services.warehouse.wait_for_jobs(intent.jobs, poll_s=services.job_poll_s))
-    name = services.layout.streamed_changes(intent.attempt)
-    streamed = read("streamed rows", lambda: services.store.read_record(StreamedChanges, name))
-
-    def phases() -> dict[str, float]:
-        return publish_phases(
-            services, intent, candidate, jobs or [], streamed, arrived_at=newly_live_arrived_at, swapped_at=swapped_at
-        )
-
-    def cost() -> Cost:
-        found = cost_of(
-            jobs or [],
-            metadata_bytes_billed=swap.bytes_billed + target.bytes_billed,
-            merged=merge_input(manifest, origin.parent, swap.staging_bytes) if origin else None,
-            streamed=streamed,
-            table_bytes=swap.staging_bytes,
-            **_spark_usage(services, intent, candidate),
-        )
-        # A reused candidate's Spark runs are in the ledger record of the attempt that made it.
-        return replace(found, spark_usd=0.0) if candidate.reused_from else found
-
     changed = [e.changed for e in manifest.dates]
-    return LedgerRecord(
-        feed=services.feed.feed,
-        kind=attempt.kind,
-        is_replay=attempt.is_replay,
+    record = replace(
+        _record(services, intent, attempt),
         outcome=Outcome.PUBLISHED,
         stage=Stage.COMMIT,
-        reason=attempt.reason,
         snapshot_id=int(swap.snapshot),
         deliveries=manifest.applied if attempt.dates is None else (),
-        generation=manifest.generation,
-        parent=attempt.parent,
-        attempt=attempt.id,
-        dag_id=attempt.dag_id,
-        run_id=attempt.run_id,
         restores=manifest.restores,
+        replay=attempt.is_replay,
+        taken_over=not manifest.deliveries,
+        swapped_at=target.table.created_at,
         engine=manifest.engine,
         plans=tuple(sorted({e.plan for e in manifest.dates})),
-        arrived_at=arrived_at,
-        swapped_at=swapped_at,
-        lag_s=None if newly_live_arrived_at is None else (swapped_at - newly_live_arrived_at).total_seconds(),
         rows=manifest.rows,
         new_rows=sum(e.new_keys for e in manifest.dates),
         changed_rows=None if None in changed else sum(c or 0 for c in changed),
         kept_rows=sum(e.survivors for e in manifest.dates),
         dropped_rows=manifest.dropped_rows,
-        ties=sum(e.ties for e in manifest.dates),
-        bytes_read=candidate.metrics.bytes_read,
-        bytes_written=candidate.metrics.bytes_written,
-        shares=shares(manifest, origin.parent) if origin else {},
-        phases=(read("phases", phases) if jobs is not None else None) or {},
-        cost=read("cost", cost) if jobs is not None else None,
-        loads=count_loads(intent.jobs),
-        erased_rows=sum(candidate.erased.rows.values()) if manifest.kind is Kind.ERASE and candidate.erased else None,
-        cluster_overlap=manifest.cluster_overlap,
         change_rows=change_rows,
-        taken_over=not manifest.deliveries,
+        ties=sum(e.ties for e in manifest.dates),
+        cluster_overlap=manifest.cluster_overlap,
+    )
+
+    def with_parent() -> LedgerRecord:
+        parent = None if manifest.parent is None else services.manifests.read(manifest.parent)
+        return replace(
+            record,
+            arrived_at=_arrival_of_newest(services, manifest) or attempt.taken_at,
+            lag_s=_lag_s(services, attempt, manifest, parent, target.table.created_at),
+            shares=shares(manifest, parent),
+        )
+
+    def with_jobs() -> LedgerRecord:
+        jobs = _jobs(services, intent)
+        cost = _cost(services, intent, candidate, jobs, swap.bytes_billed + target.bytes_billed)
+        parent = None if manifest.parent is None else services.manifests.read(manifest.parent)
+        merge_usd, qualify_usd = merge_and_qualify_usd(manifest, parent, swap.staging_bytes)
+        return replace(
+            record,
+            phases=_phases(services, intent, candidate, jobs, record),
+            cost=replace(cost, merge_usd=merge_usd, qualify_usd=qualify_usd),
+        )
+
+    lacks = f"the ledger record of attempt [{attempt.id}] lacks"
+    record = try_read(services, f"{lacks} arrival, lag and shares", with_parent) or record
+    return try_read(services, f"{lacks} phases and cost", with_jobs) or record
+
+
+def ended_record(services: Services, intent: Intent, attempt: Attempt, candidate: Candidate | None) -> LedgerRecord:
+    """The record of an attempt that committed nothing, with its cost as far as that is recorded."""
+    stage, reason = _how_it_ended(services, intent, candidate)
+
+    def cost() -> Cost:
+        swap = find_swap(services, attempt.id)  # the checks' queries are recorded if all checks passed
+        return _cost(services, intent, candidate, _jobs(services, intent), swap.bytes_billed if swap else 0)
+
+    return replace(
+        _record(services, intent, attempt),
+        outcome=Outcome.REFUSED if candidate is not None and candidate.manifest is None else Outcome.FAILED,
+        stage=stage,
+        reason=reason,
+        arrived_at=arrived_at(services, attempt),
+        cost=try_read(services, f"the ledger record of attempt [{attempt.id}] lacks the cost", cost),
     )
 
 
-def failed_attempt_cost(services: Services, intent: Intent, candidate: Candidate | None) -> Cost | None:
-    """The cost of the attempt's jobs and Spark runs as far as it is recorded; None if it cannot be read.
+def _record(services: Services, intent: Intent, attempt: Attempt) -> LedgerRecord:
+    """What is known of every attempt."""
+    return LedgerRecord(
+        feed=services.feed.feed,
+        kind=attempt.kind,
+        outcome=Outcome.FAILED,
+        stage=Stage.DEDUP,
+        reason=attempt.reason,
+        snapshot_id=attempt.snapshot_id,
+        generation=attempt.generation,
+        parent=attempt.parent,
+        attempt=attempt.id,
+        dag_id=attempt.dag_id,
+        run_id=attempt.run_id,
+        engine=attempt.engine,
+        arrived_at=attempt.taken_at,
+        deliveries=attempt.landed_deliveries,
+        restores=attempt.restores,
+        loads=count_loads(intent.jobs),
+    )
 
-    The checks' own queries of metadata, 10 MB each, count only if all checks passed.
-    """
 
-    def read() -> Cost:
-        found = [services.warehouse.job(job_id) for job_id in intent.jobs]
-        swap = find_swap(services, intent.attempt)
-        streamed = services.store.read_record(StreamedChanges, services.layout.streamed_changes(intent.attempt))
-        staging = services.warehouse.table(services.feed.staging) if streamed else None
-        return cost_of(
-            [job for job in found if job is not None],
-            metadata_bytes_billed=swap.bytes_billed if swap else 0,
-            merged=None,
-            streamed=streamed,
-            table_bytes=staging.size if staging else 0,
-            **_spark_usage(services, intent, candidate),
+def _how_it_ended(services: Services, intent: Intent, candidate: Candidate | None) -> tuple[Stage, str]:
+    """The stage that the attempt had reached, and why it ended."""
+    if intent.waits_for_approval:
+        return Stage.CHECK, (
+            "ended while its accepted checks waited for approval: it was rejected, nobody answered in time, or another "
+            "run took the lease"
         )
-
-    return try_read(services, f"the ledger record of attempt [{intent.attempt}] has no cost", read)
-
-
-def _spark_usage(services: Services, intent: Intent, candidate: Candidate | None) -> dict[str, Any]:
-    """What `cost_of` needs of the attempt's Spark runs."""
-    usage = services.store.read_record(SparkUsage, services.layout.spark_usage(intent.attempt))
-    return {"usage": usage, "job_seconds": sum(candidate.metrics.seconds.values()) if candidate else None}
-
-
-@dataclass(frozen=True)
-class _Origin:
-    """What a generation adds to. `newly_live_arrived_at`: see `arrival_time_of_newly_live`."""
-
-    parent: Manifest | None
-    newly_live_arrived_at: datetime | None
-
-
-def _read_origin(services: Services, attempt: Attempt, manifest: Manifest) -> _Origin:
-    parent = None if manifest.parent is None else services.manifests.read(manifest.parent)
-    if attempt.dates is not None:  # dates of a delivery that is live already
-        return _Origin(parent, None)
-    return _Origin(parent, arrival_time_of_newly_live(services, manifest, parent))
+    if candidate is None:
+        return Stage.DEDUP, "ended before its dedup had a result"
+    if candidate.manifest is None:
+        return Stage.DEDUP, "; ".join(item.reason for item in candidate.refused)
+    failed = failed_checks(services, intent.attempt)
+    if failed:
+        return Stage.CHECK, stopped_by(failed)
+    staging = services.staging.read()
+    if staging is None or staging.attempt != intent.attempt:
+        return Stage.LOAD, "ended before its load"
+    check_results = services.layout.check_results(intent.attempt, "before")
+    return Stage.CHECK, f"ended before its swap; staging is {staging.state}; see {check_results}"
 
 
 def _arrival_of_newest(services: Services, manifest: Manifest) -> datetime | None:
     """The arrival of the newest delivery; without deliveries that of the generation from which the rows come."""
     if manifest.deliveries:
         return services.arrivals.read(manifest.deliveries[-1]).arrived_at
-    origin = manifest.parent if manifest.restores is None else manifest.restores
-    record = None if origin is None else services.ledger.read(services.manifests.read(origin).attempt)
-    return None if record is None else record.arrived_at
+    origin = services.ledger.of_generation(manifest.parent if manifest.restores is None else manifest.restores)
+    return None if origin is None else origin.arrived_at
 
 
-def arrival_time_of_newly_live(services: Services, manifest: Manifest, parent: Manifest | None) -> datetime | None:
-    """The arrival of the newest delivery that was never live before.
-
-    None if there is no such delivery.
-    """
-    found = newly_live(manifest.applied, (*parent.deliveries, *parent.excluded) if parent else ())
-    return services.arrivals.read(found[-1]).arrived_at if found else None
-
-
-# The time in which BigQuery jobs of the publish were PENDING. The other phases do not include this time.
-QUEUED = "queued"
-# In the order in which they happen (docs/costs-and-limits.md).
-PHASES = (
-    *("until_lease", "task_start", "spark_start", "dedup", "load_start"),
-    *("load", "checks", "approval", "swap", QUEUED),
-)
+def _lag_s(
+    services: Services, attempt: Attempt, manifest: Manifest, parent: Manifest | None, swapped_at: datetime
+) -> float | None:
+    """Seconds from the arrival of the newest delivery that was never live before; None without such a delivery."""
+    before = (*parent.deliveries, *parent.excluded) if parent else ()
+    found = [] if attempt.dates is not None else newly_live(manifest.applied, before)
+    return (swapped_at - services.arrivals.read(found[-1]).arrived_at).total_seconds() if found else None
 
 
-def publish_phases(
+def _jobs(services: Services, intent: Intent) -> list[JobMetadata]:
+    return services.warehouse.wait_for_jobs(intent.jobs, poll_s=services.job_poll_s)
+
+
+def _streamed(services: Services, intent: Intent) -> StreamedChanges | None:
+    return services.store.read_record(StreamedChanges, services.layout.streamed_changes(intent.attempt))
+
+
+def _cost(
+    services: Services, intent: Intent, candidate: Candidate | None, jobs: list[JobMetadata], checks_billed: int
+) -> Cost:
+    """The cost of the attempt's jobs and Spark runs. `checks_billed`: bytes billed for the queries of the checks."""
+    usage = services.store.read_record(SparkUsage, services.layout.spark_usage(intent.attempt))
+    spark_usd = usage.usd(sum(candidate.metrics.seconds.values()) if candidate else None) if usage else None
+    if candidate is not None and candidate.reused_from:
+        spark_usd = 0.0  # the Spark runs are in the ledger record of the attempt that made the candidate
+    streamed = _streamed(services, intent)
+    staging = services.warehouse.table(services.feed.staging) if streamed else None
+    return cost_of(
+        jobs,
+        checks_billed=checks_billed,
+        streamed=streamed,
+        table_bytes=staging.size if staging else 0,
+        spark_usd=spark_usd,
+    )
+
+
+def _phases(
     services: Services,
     intent: Intent,
     candidate: Candidate,
-    jobs: Iterable[JobMetadata],
-    streamed: StreamedChanges | None = None,
-    *,
-    arrived_at: datetime | None,
-    swapped_at: datetime,
+    jobs: list[JobMetadata],
+    record: LedgerRecord,
 ) -> dict[str, float]:
-    """Seconds by phase, from `arrived_at` (None: from the lease) to `swapped_at`.
+    """Seconds by phase until the swap, from the arrival (without a lag: from the lease).
 
-    A phase whose end is not recorded is left out: its time counts for the next phase. `streamed`: what engine `cdc`
-    streamed; then the phase `load` lasts until BigQuery has applied it.
+    A phase whose end is not recorded is left out: its time counts for the next phase. If engine `cdc` streamed, the
+    phase `load` lasts until BigQuery has applied that.
     """
-    layout, ended = services.layout, list(jobs)
+    assert record.swapped_at is not None
+    layout = services.layout
     dedup_name, candidate_name = layout.dedup_started(intent.attempt), layout.candidate(intent.attempt)
     written_at = {info.name: info.created_at for info in services.store.stat([dedup_name, candidate_name])}
-    candidate_at, dedup_started_at = written_at.get(candidate_name), written_at.get(dedup_name)
-    job_s = sum(candidate.metrics.seconds.values())
+    candidate_at, job_s = written_at.get(candidate_name), sum(candidate.metrics.seconds.values())
     # The candidate of a rollback has no seconds, because no job made it. An engine in SQL starts no Spark.
-    runs_spark = candidate.manifest is not None and candidate.manifest.engine.runs_spark
-    job_started_at = candidate_at - timedelta(seconds=job_s) if candidate_at and job_s and runs_spark else None
-    loads = [*_times_of(ended, LOAD_STEP), *_times_of(ended, REPLACE_STEP)]
-    swaps = _times_of(ended, SWAP_STEP)
+    spark_began_at = candidate_at - timedelta(seconds=job_s) if candidate_at and job_s else None
+    loads = [*_times_of(jobs, LOAD_STEP), *_times_of(jobs, REPLACE_STEP)]
+    streamed = _streamed(services, intent)
     if streamed is not None and streamed.applied_at is not None:
         loads.append((streamed.began_at, streamed.applied_at))
-    swap_began_at = min((begin for begin, _ in swaps), default=None)
+    swap_began_at = min((begin for begin, _ in _times_of(jobs, SWAP_STEP)), default=None)
     approval_asked_at = _approval_asked_at(services, intent.attempt)
     ends = {
-        "until_lease": intent.taken_at if arrived_at else None,
-        "task_start": dedup_started_at,
-        "spark_start": job_started_at,
+        "until_lease": None if record.lag_s is None else intent.taken_at,
+        "task_start": written_at.get(dedup_name),
+        "spark_start": spark_began_at if record.engine.runs_spark else None,
         "dedup": candidate_at,
         "load_start": min((begin for begin, _ in loads), default=None),
         "load": max((end for _, end in loads), default=None),
         "checks": approval_asked_at or swap_began_at,
         "approval": swap_began_at if approval_asked_at else None,
-        "swap": swapped_at,
+        "swap": record.swapped_at,
     }
-    return divide_into_phases(arrived_at or intent.taken_at, ends, pending_times(services, ended), until=swapped_at)
+    arrived = None if record.lag_s is None else record.swapped_at - timedelta(seconds=record.lag_s)
+    jobs = jobs + [child for job in jobs if job.child_jobs for child in services.warehouse.child_jobs(job.job_id)]
+    pending = [(job.created_at, job.started_at) for job in jobs if job.created_at and job.started_at]
+    return divide_into_phases(arrived or intent.taken_at, ends, pending, until=record.swapped_at)
 
 
 def _approval_asked_at(services: Services, attempt: str) -> datetime | None:
@@ -232,18 +241,6 @@ def _approval_asked_at(services: Services, attempt: str) -> datetime | None:
         return None
     name = services.layout.check_results(attempt, "before")
     return next((info.created_at for info in services.store.stat([name])), None)
-
-
-def phases_in_order(phases: dict[str, float]) -> list[tuple[str, float]]:
-    """The phases with their seconds, in the order in which they happen."""
-    return sorted(phases.items(), key=lambda phase: (PHASES.index(phase[0]) if phase[0] in PHASES else -1, phase[0]))
-
-
-def pending_times(services: Services, jobs: Iterable[JobMetadata]) -> list[tuple[datetime, datetime]]:
-    """Begin and end of the time in which each job, or each statement of a script, was PENDING (queued)."""
-    all_jobs = list(jobs)
-    all_jobs += [child for job in all_jobs if job.child_jobs for child in services.warehouse.child_jobs(job.job_id)]
-    return [(job.created_at, job.started_at) for job in all_jobs if job.created_at and job.started_at]
 
 
 def divide_into_phases(
@@ -256,8 +253,9 @@ def divide_into_phases(
     """The seconds of each phase. A phase lasts from the end of the phase before it to its own end.
 
     `begin`: when the first phase begins. `ends`: the phases in order, each with its end; a phase whose end is None is
-    left out. Times in `pending` count for the phase QUEUED instead. If the last phase ends at `until`, all phases add
-    up to `until - begin`. The ends are read from several clocks: a phase that would end before it begins gets 0 s.
+    left out. Times in `pending`, in which BigQuery's jobs were PENDING, count for the phase `queued` instead. If the
+    last phase ends at `until`, all phases add up to `until - begin`. The ends are read from several clocks: a phase
+    that would end before it begins gets 0 s.
     """
     waits = _without_overlaps(pending)
     seconds, since, queued = {}, begin, 0.0
@@ -267,7 +265,7 @@ def divide_into_phases(
             waited = sum(max((min(end, last) - max(since, first)).total_seconds(), 0.0) for first, last in waits)
             seconds[phase] = (end - since).total_seconds() - waited
             since, queued = end, queued + waited
-    return {**seconds, QUEUED: queued}
+    return {**seconds, "queued": queued}
 
 
 def _without_overlaps(times: Iterable[tuple[datetime, datetime]]) -> list[tuple[datetime, datetime]]:

@@ -19,7 +19,7 @@ from dedup_clone.publish.date_ranges import format_dates
 from dedup_clone.publish.early_checks import check_before_dedup
 from dedup_clone.publish.early_refusals import changes_since_arrival, read_sample
 from dedup_clone.publish.parent_generation import require_readable_parent
-from dedup_clone.publish.publish_costs import expected_cost, price_text, size_text
+from dedup_clone.publish.publish_costs import size_text
 from dedup_clone.publish.resolve import Decision, PublishRequest, decide, engine_of
 from dedup_clone.publish.services import Services
 
@@ -92,7 +92,6 @@ def _details(services: Services, request: PublishRequest, decision: Decision, en
             f"({sum(e.rows for e in expired)} rows)",
         ),
         ("dates that are not delivered", f"{len(retained - delivered)} of {len(retained | delivered)}"),
-        ("billed", _cost_text(services, engine, live, landed)),
     ]
     problems = landed.problems[:PROBLEMS_NAMED]
     refused = [f"**Would be refused**: {'; '.join(problems)}."] if problems else []
@@ -151,19 +150,6 @@ def _files_by_date(
         return {day: found for day, found in by_date.items() if only_dates is None or day in only_dates}
     data_files = [o for o in arrival.objects if o.name.endswith(SUFFIX)]
     return {None: [o for o in data_files if not is_ignored(o.name.removeprefix(arrival.folder), o.size)]}
-
-
-def _cost_text(services: Services, engine: Engine, live: Manifest | None, landed: _Landed) -> str:
-    """The cost if delivered rows have the average size of the rows in staging, or in landing if staging is empty."""
-    table, contract = services.warehouse.table(services.feed.staging), services.feed.table.to_contract()
-    row_bytes = table.size / table.rows if table and table.rows else landed.size / max(landed.rows, 1)
-    existing = sum(e.rows for e in live.dates if landed.dates is None or e.date in landed.dates) if live else 0
-    cost = expected_cost(engine, contract, row_bytes, delivered=landed.rows, existing=existing)
-    streamed = ", and what is streamed" if engine is Engine.CDC else ""
-    return (
-        f"about {price_text(cost.query_bytes_billed)}{streamed}; instead by MERGE or QUALIFY about "
-        f"{cost.merge_usd or 0:.2f} or {cost.qualify_usd or 0:.2f} USD"
-    )
 
 
 def _names(deliveries: Iterable[Delivery]) -> str:

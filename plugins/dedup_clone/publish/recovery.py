@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from dedup_clone.checks.check_result import stopped_by
 from dedup_clone.checks.table_checks import labelled_generation
 from dedup_clone.contract.attempt import Attempt, Kind
 from dedup_clone.contract.errors import (
@@ -19,23 +18,15 @@ from dedup_clone.contract.errors import (
     DeliveryRefused,
     FeedHeldElsewhere,
 )
-from dedup_clone.contract.manifest import Candidate, DedupMetrics
-from dedup_clone.publish.attempts import (
-    arrived_at,
-    best_effort,
-    failed_checks,
-    find_check_results,
-    record_refusals,
-)
+from dedup_clone.publish.attempts import best_effort, find_check_results, record_refusals
 from dedup_clone.publish.commit import commit_attempt, data_of_ended_attempts
 from dedup_clone.publish.declared_form import restore_tables
 from dedup_clone.publish.held_deliveries import hold_stopped, kept_folders
-from dedup_clone.publish.ledger_record import failed_attempt_cost
+from dedup_clone.publish.ledger_record import ended_record
 from dedup_clone.publish.parent_generation import export_folder
 from dedup_clone.publish.reporting import record_attempt, try_report
 from dedup_clone.publish.services import Services
 from dedup_clone.state.current import Intent, lease_held_error
-from dedup_clone.state.ledger import LedgerRecord, Outcome, Stage, count_loads
 
 
 def recover(services: Services, *, dag_id: str, run_id: str, is_replay: bool = False) -> None:
@@ -131,9 +122,8 @@ def _record(services: Services, intent: Intent, attempt: Attempt) -> None:
         record_refusals(services, candidate.refused, run_id=attempt.run_id)
     hold_stopped(services, attempt, candidate)
     results = find_check_results(services, attempt.id, "before")
-    record_attempt(
-        services, _ledger_record(services, intent, attempt, candidate), () if results is None else (results,)
-    )
+    record = ended_record(services, intent, attempt, candidate)
+    record_attempt(services, record, () if results is None else (results,))
 
 
 def _delete_data(services: Services, intent: Intent) -> None:
@@ -151,55 +141,6 @@ def _delete_data(services: Services, intent: Intent) -> None:
         count = sum(store.delete_prefix(folder) for folder in [*own, *(f for f in earlier if f not in own)])
         services.warehouse.alterations.drop(services.names.incoming_table)
         services.log(f"deleted {count} files of attempt [{intent.attempt}]", generation=intent.generation)
-
-
-def _ledger_record(services: Services, intent: Intent, attempt: Attempt, candidate: Candidate | None) -> LedgerRecord:
-    all_refused = candidate is not None and candidate.manifest is None
-    metrics = candidate.metrics if candidate else DedupMetrics()
-    stage, reason = _how_it_ended(services, intent, candidate)
-    return LedgerRecord(
-        feed=services.feed.feed,
-        kind=attempt.kind,
-        outcome=Outcome.REFUSED if all_refused else Outcome.FAILED,
-        stage=stage,
-        reason=reason,
-        snapshot_id=attempt.snapshot_id,
-        deliveries=attempt.landed_deliveries,
-        generation=attempt.generation,
-        parent=attempt.parent,
-        attempt=attempt.id,
-        dag_id=attempt.dag_id,
-        run_id=attempt.run_id,
-        restores=attempt.restores,
-        engine=attempt.engine,
-        arrived_at=arrived_at(services, attempt),
-        bytes_read=metrics.bytes_read,
-        bytes_written=metrics.bytes_written,
-        phases=dict(metrics.seconds),
-        cost=failed_attempt_cost(services, intent, candidate),
-        loads=count_loads(intent.jobs),
-    )
-
-
-def _how_it_ended(services: Services, intent: Intent, candidate: Candidate | None) -> tuple[Stage, str]:
-    """The stage that the attempt had reached, and why it ended."""
-    if intent.waits_for_approval:
-        return Stage.CHECK, (
-            "ended while its accepted checks waited for approval: it was rejected, nobody answered in time, or another "
-            "run took the lease"
-        )
-    if candidate is None:
-        return Stage.DEDUP, "ended before its dedup had a result"
-    if candidate.manifest is None:
-        return Stage.DEDUP, "; ".join(item.reason for item in candidate.refused)
-    failed = failed_checks(services, intent.attempt)
-    if failed:
-        return Stage.CHECK, stopped_by(failed)
-    staging = services.staging.read()
-    if staging is None or staging.attempt != intent.attempt:
-        return Stage.LOAD, "ended before its load"
-    check_results = services.layout.check_results(intent.attempt, "before")
-    return Stage.CHECK, f"ended before its swap; staging is {staging.state}; see {check_results}"
 
 
 def end_if_all_refused(services: Services, attempt: str) -> None:

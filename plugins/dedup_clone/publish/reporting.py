@@ -9,106 +9,32 @@ The view has the row of each feed's live generation.
 
 from __future__ import annotations
 
-import dataclasses
 import logging
 import time
-from collections.abc import Callable
-from dataclasses import dataclass
-from datetime import timedelta
+import typing
+from collections.abc import Callable, Iterator
+from datetime import datetime, timedelta
+from types import NoneType
 from typing import Any
 
 from dedup_clone.checks.check_result import CheckResults
 from dedup_clone.contract.attempt import Kind
 from dedup_clone.contract.errors import ContractViolation, JobFailed
 from dedup_clone.contract.records import to_plain
-from dedup_clone.publish.attempt_jobs import attempt_job_id
+from dedup_clone.publish.attempt_jobs import StepJob, find_job
 from dedup_clone.publish.attempts import best_effort
-from dedup_clone.publish.ledger_record import phases_in_order
 from dedup_clone.publish.services import Services
 from dedup_clone.state.current import Retirement
 from dedup_clone.state.ledger import Cost, LedgerRecord, ReportingBacklog
 from dedup_clone.warehouse.jobs import BRIEF_POLL_S, BRIEF_TIMEOUT_S
-from dedup_clone.warehouse.metadata import JobMetadata
 
 LEDGER_TABLE = "dedup_clone_ledger"
-
-LEDGER_DESCRIPTION = "Every attempt to publish, roll back, take over or erase: its result, its duration, its cost."
-# Each column with its type and its description, in the order of the table.
-LEDGER_COLUMNS = {
-    "feed": ("STRING", "name of the feed, and of its table"),
-    "kind": ("STRING", "publish, rollback, bootstrap, rebuild, erase or retire"),
-    "outcome": (
-        "STRING",
-        "published; refused: every delivery was refused; failed: it ended otherwise, and committed nothing; "
-        "retired: it took the feed out of use",
-    ),
-    "reason": ("STRING", "why it failed or was refused; of a run by hand, the reason that was given"),
-    "snapshot_id": ("INTEGER", "id of the newest snapshot in the generation, or in a failed attempt"),
-    "generation": ("INTEGER", "number of the generation; numbers are never reused"),
-    "parent": ("INTEGER", "the generation that it builds on; NULL if there was none"),
-    "restores": ("INTEGER", "the generation that a rollback made live again; NULL for every other attempt"),
-    "replay": ("BOOLEAN", "whether its deliveries, or the replayed dates, had been live before"),
-    "attempt": ("STRING", "unique name of the attempt, and of its folder in the state bucket"),
-    "dag_id": ("STRING", "the DAG of the Airflow run"),
-    "run_id": ("STRING", "the Airflow run"),
-    "engine": ("STRING", "what deduplicated: spark, bigquery (QUALIFY), merge or cdc"),
-    "arrived_at": ("TIMESTAMP", "when the marker of snapshot_id was written"),
-    "swapped_at": ("TIMESTAMP", "when readers began to see it; NULL if they never did; of a retirement: its time"),
-    "lag_s": (
-        "FLOAT",
-        "seconds from the arrival of the newest of deliveries that was never live before to the swap; else NULL",
-    ),
-    "total_rows": ("INTEGER", "rows of the table"),
-    "new_rows": ("INTEGER", "rows whose key the parent lacks"),
-    "changed_rows": ("INTEGER", "rows with other values than the parent's; NULL if values were not compared"),
-    "kept_rows": ("INTEGER", "rows retained although the newest snapshot lacks their key"),
-    "dropped_rows": ("INTEGER", "rows of the deliveries and of the parent that were older than the retention"),
-    "erased_rows": ("INTEGER", "rows that an erasure removed; NULL for every other attempt"),
-    "change_rows": (
-        "INTEGER",
-        "rows of the generation in FEED_changes; NULL if that table cannot tell what it changed",
-    ),
-    "ties": ("INTEGER", "surplus rows of duplicate keys within single deliveries"),
-    "bytes_read": ("INTEGER", "bytes of files that the dedup job read"),
-    "bytes_written": ("INTEGER", "bytes of files that the dedup job wrote"),
-    "cluster_overlap": (
-        "FLOAT",
-        "share by which files overlap in the first clustering column; NULL without clustering",
-    ),
-    "query_bytes_billed": ("INTEGER", "bytes that BigQuery billed for the attempt's queries"),
-    "table_bytes_read": ("INTEGER", "bytes of tables that these queries read"),
-    "slot_ms": ("INTEGER", "slot milliseconds of the attempt's jobs"),
-    "query_usd": ("FLOAT", "US dollars for these queries, on demand"),
-    "merge_usd": (
-        "FLOAT",
-        "US dollars that one MERGE with the same result would cost; NULL for rollbacks and bootstraps",
-    ),
-    "qualify_usd": (
-        "FLOAT",
-        "US dollars that one QUALIFY with the same result would cost; NULL for rollbacks and bootstraps",
-    ),
-    "streamed_bytes": ("INTEGER", "bytes of rows that engine cdc streamed, pseudocolumns included"),
-    "apply_bytes": ("INTEGER", "estimated bytes that BigQuery reads to apply what engine cdc streamed"),
-    "stream_usd": ("FLOAT", "US dollars for what engine cdc streamed, and for applying it"),
-    "spark_usd": ("FLOAT", "US dollars for the Spark runs, failed ones too; NULL if not known"),
-    "dcu_hours": ("FLOAT", "DCU hours that the Spark runs used; NULL if their service does not report them"),
-    "deliveries": (
-        "REPEATED STRING",
-        "the deliveries that were applied whole, each as snapshot id and marker generation",
-    ),
-    "plans": ("REPEATED STRING", "how dates were written"),
-    "phases": (
-        "REPEATED RECORD",
-        "seconds of each phase, in the order in which they happen; of a publish with a lag, they add up to it",
-    ),
-    "phases.name": ("STRING", "name of the phase; which ones there are: docs/costs-and-limits.md"),
-    "phases.seconds": ("FLOAT", "how long it took"),
-    "shares": (
-        "REPEATED RECORD",
-        "new, missing and changed rows as fractions of the rows on dates that both parent and delivery have",
-    ),
-    "shares.name": ("STRING", "name of the check, such as new_share"),
-    "shares.share": ("FLOAT", "fraction of the rows, 0 to 1"),
+STATUS_VIEW = "dedup_clone_status"
+_LEDGER_DESCRIPTION = "Every attempt to publish, roll back, take over or erase: its result, its duration, its cost."
+_STATUS_DESCRIPTION = "Which generation of each feed's table readers see: one row for each feed, read from the ledger."
+_COLUMN_NAMES = {"rows": "total_rows"}  # ROWS is a reserved word
+_COLUMN_TYPES = {bool: "BOOLEAN", int: "INTEGER", float: "FLOAT", datetime: "TIMESTAMP"}  # all others are text
+_VERDICTS = {
     "verdicts": ("REPEATED RECORD", "results of the checks before and after the swap, with their evidence"),
     "verdicts.phase": ("STRING", "before or after the swap"),
     "verdicts.check_name": ("STRING", "name of the check; what each means: docs/runbook.md"),
@@ -117,24 +43,34 @@ LEDGER_COLUMNS = {
     "verdicts.expected": ("STRING", "what it expected"),
 }
 
-STATUS_VIEW = "dedup_clone_status"
 
-STATUS_DESCRIPTION = "Which generation of each feed's table readers see: one row for each feed, read from the ledger."
-STATUS_COLUMNS = {
-    "feed": "name of the feed, and of its table",
-    "generation": "number of the committed table; each publish and each rollback makes one",
-    "snapshot_id": "id of the newest snapshot in the generation, which is what readers see",
-    "arrived_at": "when that snapshot's marker was written",
-    "swapped_at": "since when readers see the generation",
-    "replay": "whether a replay made the generation: its deliveries, or the replayed dates, had been live before",
-    "restores": "the generation that a rollback made live again; NULL if no rollback did",
-}
+def ledger_columns() -> dict[str, tuple[str, str]]:
+    """Each column's type and description by path: the fields of a record, those of its cost, and the checks."""
+    return {**dict(_columns_of(LedgerRecord)), **dict(_columns_of(Cost)), **_VERDICTS}
+
+
+def _columns_of(kind: type) -> Iterator[tuple[str, tuple[str, str]]]:
+    for name, hint in typing.get_type_hints(kind, include_extras=True).items():
+        if typing.get_origin(hint) is typing.Annotated:  # else the cost, whose fields are columns of their own
+            description, *values = hint.__metadata__
+            yield _COLUMN_NAMES.get(name, name), (_column_type(hint.__origin__), description)
+            for value, text in values:
+                yield f"{name}.name", ("STRING", "name of the phase or check")
+                yield f"{name}.{value}", ("FLOAT", text)
+
+
+def _column_type(hint: Any) -> str:
+    container = typing.get_origin(hint)
+    if container in (dict, tuple):
+        return "REPEATED RECORD" if container is dict else "REPEATED STRING"
+    (kind,) = [one for one in typing.get_args(hint) or (hint,) if one is not NoneType]
+    return _COLUMN_TYPES.get(kind, "STRING")
 
 
 def ledger_schema() -> list[dict[str, Any]]:
     """The table's schema as the REST API writes it."""
     schema: list[dict[str, Any]] = []
-    for name, (kind, _) in LEDGER_COLUMNS.items():
+    for name, (kind, _) in ledger_columns().items():
         repeated, _, kind = kind.rpartition(" ")
         parent, _, column = name.rpartition(".")
         field = {"name": column, "type": kind, **({"mode": repeated} if repeated else {})}
@@ -144,15 +80,15 @@ def ledger_schema() -> list[dict[str, Any]]:
 
 
 def ledger_row(record: LedgerRecord, results: tuple[CheckResults, ...]) -> dict[str, Any]:
-    """The row of one record and its check results, with the costs as columns of their own."""
+    """The row of one record and its check results."""
     plain = to_plain(record)
-    costs = plain["cost"] or dict.fromkeys(field.name for field in dataclasses.fields(Cost))
-    plain |= {**costs, "total_rows": record.rows, "replay": record.is_replay}  # ROWS is a reserved word
+    costs = plain.pop("cost") or {}
     return {
-        **{column: plain[column] for column in LEDGER_COLUMNS if column in plain},
+        **{_COLUMN_NAMES.get(name, name): value for name, value in plain.items()},
+        **costs,
         "deliveries": [d.name for d in record.deliveries],
-        "phases": [{"name": name, "seconds": seconds} for name, seconds in phases_in_order(record.phases)],
-        "shares": [{"name": name, "share": share} for name, share in sorted(record.shares.items())],
+        "phases": [{"name": name, "seconds": seconds} for name, seconds in record.phases.items()],
+        "shares": [{"name": name, "share": share} for name, share in record.shares.items()],
         "verdicts": [
             {"phase": r.phase, "check_name": i.check, "level": str(i.level), "found": i.found, "expected": i.expected}
             for r in results
@@ -216,25 +152,36 @@ def load_row(services: Services, feed: str, attempt: str) -> bool:
 
     Raises JobFailed, TimeoutError when the load job does not end in time, and ContractViolation for a damaged row.
     """
-    backlog = ReportingBacklog(services.store)
-    next_load = find_next_load(services, feed, attempt, STEP)
-    if not next_load.is_due:
+    backlog, job = ReportingBacklog(services.store), find_job(services, feed, attempt, STEP)
+    if not is_due(services, job):
         return False
     row = backlog.read_row(feed, attempt)  # not before the job is chosen, see `stop_load`
     if row is None:
         return False
-    services.warehouse.start_load(next_load.job_id, LEDGER_TABLE, ledger_schema(), [row])
-    (job,) = services.warehouse.wait_for_jobs([next_load.job_id], poll_s=BRIEF_POLL_S, timeout_s=BRIEF_TIMEOUT_S)
-    if job.error:
-        text = f"BigQuery job [{next_load.job_id}] did not load a row into [{LEDGER_TABLE}]: {job.error}"
-        raise JobFailed(text, message=job.error, reason="")
+    services.warehouse.start_load(job.job_id, LEDGER_TABLE, ledger_schema(), [row])
+    wait_for_load(services, job, LEDGER_TABLE)
     backlog.remove(feed, attempt)
-    with best_effort(services, f"[{LEDGER_TABLE}] is not described until its next load"):
-        descriptions = {column: description for column, (_, description) in LEDGER_COLUMNS.items()}
-        services.warehouse.alterations.describe_table(LEDGER_TABLE, LEDGER_DESCRIPTION, descriptions)
-    with best_effort(services, f"view [{STATUS_VIEW}] is not made until the next load into [{LEDGER_TABLE}]"):
-        _make_status_view(services)
+    with best_effort(services, f"[{LEDGER_TABLE}] and [{STATUS_VIEW}] are not described until the next load"):
+        descriptions = {column: description for column, (_, description) in ledger_columns().items()}
+        services.warehouse.alterations.describe_table(LEDGER_TABLE, _LEDGER_DESCRIPTION, descriptions)
+        _make_status_view(services, descriptions)
     return True
+
+
+def is_due(services: Services, job: StepJob) -> bool:
+    """Whether the load job exists, or may be started now: after each job that failed, the pause is longer."""
+    if job.metadata is not None or job.failed is None or job.failed.ended_at is None:
+        return True
+    pause = min(FIRST_PAUSE * 2 ** min(job.failures - 1, 10), LONGEST_PAUSE)
+    return services.now() >= job.failed.ended_at + pause
+
+
+def wait_for_load(services: Services, job: StepJob, table: str) -> None:
+    """Wait for a job that loads rows into a reporting table. Raises JobFailed, and TimeoutError when it takes long."""
+    (ended,) = services.warehouse.wait_for_jobs([job.job_id], poll_s=BRIEF_POLL_S, timeout_s=BRIEF_TIMEOUT_S)
+    if ended.error:
+        text = f"BigQuery job [{job.job_id}] loaded nothing into [{table}]: {ended.error}"
+        raise JobFailed(text, message=ended.error, reason="")
 
 
 def stop_load(services: Services, feed: str, attempt: str, step: str = STEP) -> None:
@@ -242,42 +189,17 @@ def stop_load(services: Services, feed: str, attempt: str, step: str = STEP) -> 
 
     Raises TimeoutError when that job does not end in time.
     """
-    job_id = find_next_load(services, feed, attempt, step).job_id
+    job_id = find_job(services, feed, attempt, step).job_id
     services.warehouse.fence_job_id(job_id)
     services.warehouse.wait_for_jobs([job_id], poll_s=BRIEF_POLL_S, timeout_s=BRIEF_TIMEOUT_S)
 
 
-@dataclass(frozen=True)
-class NextLoad:
-    """The first load job of a step that has not failed. `job`: None while it does not exist.
-
-    `failed`: how many jobs before it failed. `is_due`: False if the job does not exist, and a pause is not over.
-    """
-
-    job_id: str
-    job: JobMetadata | None
-    failed: int
-    is_due: bool
-
-
-def find_next_load(services: Services, feed: str, attempt: str, step: str) -> NextLoad:
-    failed, due_at = 0, None
-    while True:
-        job_id = attempt_job_id(feed, attempt, step, failed + 1)
-        job = services.warehouse.job(job_id)
-        if job is None or not job.error:
-            return NextLoad(job_id, job, failed, job is not None or due_at is None or services.now() >= due_at)
-        if job.ended_at is not None:
-            due_at = job.ended_at + min(FIRST_PAUSE * 2 ** min(failed, 10), LONGEST_PAUSE)
-        failed += 1
-
-
-def _make_status_view(services: Services) -> None:
+def _make_status_view(services: Services, descriptions: dict[str, str]) -> None:
     """Make the view, unless it exists."""
     found = services.warehouse.table(STATUS_VIEW)
     if found is None:
         services.warehouse.create_status_view(services.names)
-        services.warehouse.alterations.describe_table(STATUS_VIEW, STATUS_DESCRIPTION, STATUS_COLUMNS)
+        services.warehouse.alterations.describe_table(STATUS_VIEW, _STATUS_DESCRIPTION, descriptions)
     elif found.kind != "VIEW":
         services.log(
             f"[{STATUS_VIEW}] is no view but a [{found.kind}], so it no longer tells what readers see: drop it "

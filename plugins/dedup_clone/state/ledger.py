@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
-from typing import Any
+from typing import Annotated, Any
 
 from dedup_clone.contract.attempt import Kind
 from dedup_clone.contract.delivery import Delivery
@@ -28,7 +28,7 @@ LAST_ATTEMPTS = 30  # the newest attempts, which the watchdog reads while a deli
 
 
 class Outcome(StrEnum):
-    """PUBLISHED: the swap was committed. REFUSED: every delivery was refused. FAILED: the attempt ended otherwise."""
+    """How an attempt ended, see `LedgerRecord.outcome`."""
 
     PUBLISHED = "published"
     REFUSED = "refused"
@@ -36,11 +36,7 @@ class Outcome(StrEnum):
 
 
 class Stage(StrEnum):
-    """What an attempt had reached when it ended.
-
-    DEDUP: its dedup had no generation as its result. LOAD: it had one, and the load had not begun. CHECK: the load had
-    begun. COMMIT: the swap was committed.
-    """
+    """What an attempt had reached when it ended, see `LedgerRecord.stage`."""
 
     DEDUP = "dedup"
     LOAD = "load"
@@ -50,23 +46,17 @@ class Stage(StrEnum):
 
 @dataclass(frozen=True)
 class Cost:
-    """Cost of the attempt's queries, of streaming by engine `cdc`, and of Spark.
+    """Cost of the attempt's queries, of streaming by engine `cdc`, and of Spark, as columns of the ledger table."""
 
-    The columns of the ledger table have the same names and are described there (publish/reporting.py).
-    `merge_usd` and `qualify_usd` are None, too, for an empty table, and if the parent could not be read.
-    """
-
-    query_bytes_billed: int
-    table_bytes_read: int
-    slot_ms: int
-    query_usd: float
-    merge_usd: float | None
-    qualify_usd: float | None
-    streamed_bytes: int = 0
-    apply_bytes: int = 0
-    stream_usd: float = 0.0
-    spark_usd: float | None = None
-    dcu_hours: float | None = None
+    query_bytes_billed: Annotated[int, "bytes that BigQuery billed for the attempt's queries"]
+    query_usd: Annotated[float, "US dollars for these queries, on demand"]
+    merge_usd: Annotated[
+        float | None, "US dollars that one MERGE with the same result would cost; NULL if the table is empty"
+    ] = None
+    qualify_usd: Annotated[float | None, "US dollars that one QUALIFY would cost instead; NULL as merge_usd"] = None
+    streamed_bytes: Annotated[int, "bytes of rows that engine cdc streamed, pseudocolumns included"] = 0
+    stream_usd: Annotated[float, "US dollars for what engine cdc streamed, and for applying it (estimated)"] = 0.0
+    spark_usd: Annotated[float | None, "US dollars for the Spark runs, failed ones too; NULL if not known"] = None
 
     @property
     def total_usd(self) -> float:
@@ -75,63 +65,85 @@ class Cost:
 
 @dataclass(frozen=True)
 class LedgerRecord:
-    """One attempt. publish/reporting.py describes the columns of the ledger table that have the same names.
+    """One attempt. The fields are the columns of the ledger table, with these descriptions (publish/reporting.py).
 
-    - stage: what it had reached when it ended. BigQuery's quotas count the load of an attempt that reached CHECK.
-    - deliveries: those that were applied whole: none for rollbacks, replays of single dates, bootstraps, rebuilds and
-      erasures. For a failed or refused publish: the deliveries that it was to apply.
-    - snapshot_id, arrived_at: of the newest delivery in the generation. For a failed attempt: of the newest delivery
-      that the attempt would have applied. For a bootstrap, and for a rebuild or erasure that failed: the highest id of
-      a snapshot or row (0 while unknown), and the time when the attempt acquired the lease. While the generation
-      includes no delivery, these stay those of the bootstrap.
-    - lag_s: None, too, if the arrival or the parent could not be read.
-    - phases: empty if they could not be read. For a failed or refused attempt: the phases of its dedup job.
-    - cost: None if it could not be read. For a failed or refused attempt: as far as it is recorded.
-    - loads: number of load jobs of the whole table (with an SQL engine: of jobs with its statement), including failed
-      jobs. All loads of single dates together count as one.
-    - change_rows: number of rows that the job wrote for `FEED_changes`; None if it wrote no changes.
-    - taken_over: whether the generation includes no delivery, so that readers see the rows of a table that was taken
-      over; False also for an attempt that failed.
-    - is_replay: whether it published deliveries again that were live before, or some of their dates; False also for an
-      attempt that failed.
-    - changed_rows: None if some date's values were not compared, and for a failed or refused attempt.
+    The annotations of a dictionary also name and describe its values, which are rows of a repeated column.
     """
 
-    feed: str
-    kind: Kind
-    outcome: Outcome
-    stage: Stage
-    reason: str
-    snapshot_id: int
-    deliveries: tuple[Delivery, ...]
-    generation: int
-    parent: int | None
-    attempt: str
-    dag_id: str
-    run_id: str
-    restores: int | None
-    engine: Engine
-    arrived_at: datetime
-    plans: tuple[str, ...] = ()
-    swapped_at: datetime | None = None
-    lag_s: float | None = None
-    rows: int = 0
-    new_rows: int = 0
-    changed_rows: int | None = None
-    kept_rows: int = 0
-    dropped_rows: int = 0
-    ties: int = 0
-    bytes_read: int = 0
-    bytes_written: int = 0
-    shares: dict[str, float] = field(default_factory=dict)
-    phases: dict[str, float] = field(default_factory=dict)
+    feed: Annotated[str, "name of the feed, and of its table"]
+    kind: Annotated[Kind, "publish, rollback, bootstrap, rebuild, erase or retire"]
+    outcome: Annotated[
+        Outcome,
+        "published; refused: every delivery was refused; failed: it ended otherwise, and committed nothing; retired: "
+        "it took the feed out of use",
+    ]
+    stage: Annotated[
+        Stage,
+        "what it had reached: dedup (no generation was made), load (it had not begun), check (the load had begun) or "
+        "commit",
+    ]
+    reason: Annotated[str, "why it failed or was refused; of a run by hand, the reason that was given"]
+    snapshot_id: Annotated[
+        int,
+        "id of the newest snapshot in the generation, or in a failed attempt; of a table that was taken over, its "
+        "highest id",
+    ]
+    generation: Annotated[int, "number of the generation; numbers are never reused"]
+    parent: Annotated[int | None, "the generation that it builds on; NULL if there was none"]
+    attempt: Annotated[str, "unique name of the attempt, and of its folder in the state bucket"]
+    dag_id: Annotated[str, "the DAG of the Airflow run"]
+    run_id: Annotated[str, "the Airflow run"]
+    engine: Annotated[Engine, "what deduplicated: spark, bigquery (QUALIFY), merge or cdc"]
+    arrived_at: Annotated[
+        datetime, "when the marker of snapshot_id was written; without a delivery, when the run acquired the lease"
+    ]
+    deliveries: Annotated[
+        tuple[Delivery, ...],
+        "the deliveries that were applied whole, or that a failed publish was to apply, each as snapshot id and "
+        "marker generation",
+    ] = ()
+    restores: Annotated[
+        int | None, "the generation that a rollback made live again; NULL for every other attempt"
+    ] = None
+    replay: Annotated[bool, "whether its deliveries, or the replayed dates, had been live before"] = False
+    taken_over: Annotated[bool, "whether the generation has no delivery, but rows of a table that was taken over"] = (
+        False
+    )
+    swapped_at: Annotated[
+        datetime | None, "when readers began to see it; NULL if they never did; of a retirement: its time"
+    ] = None
+    lag_s: Annotated[
+        float | None,
+        "seconds from the arrival of the newest of deliveries that was never live before to the swap; else NULL",
+    ] = None
+    plans: Annotated[tuple[str, ...], "how dates were written"] = ()
+    rows: Annotated[int, "rows of the table"] = 0
+    new_rows: Annotated[int, "rows whose key the parent lacks"] = 0
+    changed_rows: Annotated[
+        int | None, "rows with other values than the parent's; NULL if values were not compared"
+    ] = None
+    kept_rows: Annotated[int, "rows retained although the newest snapshot lacks their key"] = 0
+    dropped_rows: Annotated[int, "rows of the deliveries and of the parent that were older than the retention"] = 0
+    change_rows: Annotated[
+        int | None, "rows of the generation in FEED_changes; NULL if that table cannot tell what it changed"
+    ] = None
+    ties: Annotated[int, "surplus rows of duplicate keys within single deliveries"] = 0
+    cluster_overlap: Annotated[
+        float | None, "share by which files overlap in the first clustering column; NULL without clustering"
+    ] = None
+    loads: Annotated[int, "load jobs of the whole table, failed ones too; all loads of single dates count as one"] = 1
+    shares: Annotated[
+        dict[str, float],
+        "new, missing and changed rows as fractions of the rows on dates that both parent and delivery have",
+        ("share", "fraction of the rows, 0 to 1"),
+    ] = field(default_factory=dict)
+    phases: Annotated[
+        dict[str, float],
+        "seconds of each phase (docs/costs-and-limits.md), in the order in which they happen; of a publish with a "
+        "lag, they add up to it",
+        ("seconds", "how long it took"),
+    ] = field(default_factory=dict)
     cost: Cost | None = None
-    loads: int = 1
-    erased_rows: int | None = None
-    cluster_overlap: float | None = None
-    change_rows: int | None = None
-    taken_over: bool = False
-    is_replay: bool = False
 
     @property
     def has_usual_shares(self) -> bool:

@@ -107,9 +107,7 @@ class JobMetadata:
     reason: str | None
     started_at: datetime | None
     ended_at: datetime | None
-    bytes_processed: int
     bytes_billed: int
-    slot_ms: int
     created_at: datetime | None = None
     child_jobs: int = 0
     changed_rows: int = 0
@@ -140,9 +138,7 @@ def job_metadata(job: Any) -> JobMetadata:
         reason=None if not job.error_result else job.error_result.get("reason", "unknown"),
         started_at=job.started,
         ended_at=job.ended,
-        bytes_processed=getattr(job, "total_bytes_processed", None) or 0,
         bytes_billed=getattr(job, "total_bytes_billed", None) or 0,
-        slot_ms=getattr(job, "slot_millis", None) or 0,
         created_at=job.created,
         child_jobs=job.num_child_jobs,
         changed_rows=getattr(job, "num_dml_affected_rows", None) or 0,

@@ -55,10 +55,8 @@ def test_what_a_snapshot_would_bring_and_keep(world: FeedOnStandIn) -> None:
     found = cells(text)
     assert (found["live generation"], found["included"], found["superseded"]) == ("2", name, "none")
     assert (found["engine, plan"], found["dates that are not delivered"]) == ("spark, auto", "1 of 2")
-    assert found["billed"].startswith("about 20.0 MiB, 0.00 USD on demand; instead by MERGE or QUALIFY about 0.00")
     merge = cells(runs.dry_run_of(world, name, replay=True, engine=Engine.MERGE))
     assert merge["engine, plan"] == "merge"
-    assert merge["billed"].startswith("about 70.0 MiB")  # the statement, and queries that examine and count the rows
 
 
 def test_a_replay_of_what_is_live_or_superseded_would_change_nothing(world: FeedOnStandIn) -> None:

@@ -38,7 +38,7 @@ def test_replays_of_every_snapshot_in_any_order_change_no_row(world: FeedOnStand
         assert world.rows() == before
         assert [d.name for d in record.deliveries] == [name]
         assert (record.snapshot_id, record.arrived_at) == (7, newest.arrived_at)
-        assert (record.lag_s, record.is_replay, record.reason) == (None, True, "to be sure")
+        assert (record.lag_s, record.replay, record.reason) == (None, True, "to be sure")
     assert live_snapshot(world) == ("7", 7)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
@@ -15,7 +16,7 @@ from dedup_clone.contract.errors import CheckFailed, DeliveryRefused
 from dedup_clone.publish.reporting import load_ledger_rows
 from testkit import runs
 from testkit.dag_tasks import load_waiting_rows
-from testkit.feed_on_stand_in import FeedOnStandIn, row
+from testkit.feed_on_stand_in import REPOSITORY, FeedOnStandIn, row
 from testkit.killed_writes import asleep_before_write, kill_before_write
 from tests.contract.new_feeds import new_feed
 from tests.thoroughness import times
@@ -87,7 +88,7 @@ def test_phases_add_up_to_the_lag_and_all_can_be_asked_of_described_tables(world
     assert record.lag_s
     assert sum(record.phases.values()) == pytest.approx(record.lag_s, abs=0.001)
     phases = {"until_lease", "task_start", "dedup", "load_start", "load", "checks", "swap", "queued"}
-    assert set(record.phases) >= phases
+    assert phases <= set(record.phases) <= phases_on_the_page()
     assert "until_lease" not in world.publish(name, replay=True).phases
     world.write_reporting_tables()
     columns = (
@@ -104,6 +105,11 @@ def test_phases_add_up_to_the_lag_and_all_can_be_asked_of_described_tables(world
         assert all(_descriptions(list(described.schema)))
 
 
+def phases_on_the_page() -> set[str]:
+    script = (REPOSITORY / "plugins" / "dedup_clone" / "page" / "static" / "phases.js").read_text()
+    return set(re.findall(r"^  (\w+): ", script.split("PHASES = {")[1].split("};")[0], re.MULTILINE))
+
+
 def _descriptions(fields: list[SchemaField]) -> list[str | None]:
     return [field.description for field in fields] + [inner.description for field in fields for inner in field.fields]
 
@@ -114,7 +120,7 @@ def test_what_spark_used_is_priced_also_of_an_attempt_that_a_check_stops(world: 
     world.state.write(f"attempts/{run.attempt}/spark_usage.json", json.dumps(USED))
     cost = run.finish().cost
     assert cost is not None
-    assert (cost.dcu_hours, cost.spark_usd) == (5.0, pytest.approx(0.3))
+    assert cost.spark_usd == pytest.approx(0.3)
     assert cost.total_usd == pytest.approx(cost.query_usd + 0.3)
     run = runs.publish(world, world.land(8, [row(8, n, 99) for n in range(10)])).until("load")
     world.state.write(f"attempts/{run.attempt}/spark_usage.json", json.dumps(USED))
@@ -123,10 +129,10 @@ def test_what_spark_used_is_priced_also_of_an_attempt_that_a_check_stops(world: 
     run.end()
     world.publish(world.land(9, [row(9, n) for n in range(10)]))
     world.write_reporting_tables()
-    assert world.reported("outcome, spark_usd, dcu_hours, merge_usd IS NULL") == [
-        ("published", pytest.approx(0.3), 5.0, False),
-        ("failed", pytest.approx(0.3), 5.0, True),
-        ("published", None, None, False),
+    assert world.reported("outcome, spark_usd, merge_usd IS NULL") == [
+        ("published", pytest.approx(0.3), False),
+        ("failed", pytest.approx(0.3), True),
+        ("published", None, False),
     ]
 
 

@@ -151,7 +151,7 @@ def test_a_rollback_has_the_files_of_what_it_restored_and_staging_held_that_befo
 
 def test_a_replay_of_an_old_snapshot_has_no_lag_and_misses_no_sla() -> None:
     attempts = history_of(fresh()).attempts
-    replay = replace(attempts[-1], deliveries=attempts[40].deliveries, lag_s=None, is_replay=True)
+    replay = replace(attempts[-1], deliveries=attempts[40].deliveries, lag_s=None, replay=True)
     view = page_view(changed(fresh(), attempts=(*attempts[:-1], replay)), NOW)
     assert (view["live"]["kind"], view["live"]["lag_s"]) == ("replay", None)
     assert {p["kind"] for p in view["publishes"][:-1]} == {"publish"}
