@@ -276,7 +276,7 @@ class DateMetrics:
 
 @dataclass(frozen=True)
 class DedupMetrics:
-    """The work of the dedup job: bytes of files (of an SQL engine: bytes that its queries read), and seconds by phase.
+    """The work of the dedup job: bytes of files (0 for an SQL engine), and seconds by phase.
 
     `dates`: the work for each date that was not copied forward; empty for an SQL engine. The Spark job does not count
     bytes of refused deliveries, of erasures and of the table of changes.

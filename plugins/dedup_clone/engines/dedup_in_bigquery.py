@@ -59,7 +59,7 @@ def _make_candidate(services: Services, attempt: Attempt) -> Candidate:
     for item in refused:
         services.log(f"refused: {item.reason}", snapshot_id=item.delivery.snapshot_id)
     if not applied:
-        return Candidate(refused=refused, metrics=DedupMetrics(examination.bytes_processed, seconds=seconds))
+        return Candidate(refused=refused, metrics=DedupMetrics(seconds=seconds))
     with _timed(seconds, "evidence"):
         counted = _count(services, attempt, applied)
     with _timed(seconds, "verify"):
@@ -80,7 +80,7 @@ def _make_candidate(services: Services, attempt: Attempt) -> Candidate:
         ),
         refused=refused,
         examples=counted.key_examples(),
-        metrics=DedupMetrics(examination.bytes_processed + counted.bytes_processed, seconds=seconds),
+        metrics=DedupMetrics(seconds=seconds),
     )
 
 

@@ -53,14 +53,10 @@ class ExaminedDelivery:
 
 @dataclass(frozen=True)
 class Examination:
-    """The valid deliveries, in ascending precedence, and the refused ones.
-
-    `bytes_processed`: what the queries over landed files read.
-    """
+    """The valid deliveries, in ascending precedence, and the refused ones."""
 
     valid: tuple[ExaminedDelivery, ...]
     refused: tuple[RefusedDelivery, ...]
-    bytes_processed: int
 
 
 def examine(services: Services, attempt: Attempt) -> Examination:
@@ -69,16 +65,14 @@ def examine(services: Services, attempt: Attempt) -> Examination:
     Raises what `run_step_job` raises, JobFailed only when BigQuery fails for another reason than the files. Raises
     CheckFailed when a query would read more than the feed's `max_bytes_billed`.
     """
-    valid, refused, bytes_processed = [], [], 0
+    valid, refused = [], []
     for number, delivery in enumerate(attempt.deliveries, start=1):
-        examiner = _Examiner(services, attempt, services.arrivals.read(delivery), number)
-        examined, problems = examiner.examine()
-        bytes_processed += examiner.bytes_processed
+        examined, problems = _Examiner(services, attempt, services.arrivals.read(delivery), number).examine()
         if examined is None:
             refused.append(RefusedDelivery(delivery, refusal_reason(attempt.feed, delivery, problems)))
         else:
             valid.append(examined)
-    return Examination(tuple(valid), tuple(refused), bytes_processed)
+    return Examination(tuple(valid), tuple(refused))
 
 
 def require_unchanged(services: Services, attempt: Attempt, applied: tuple[ExaminedDelivery, ...]) -> None:
@@ -97,7 +91,6 @@ class _Examiner:
         self._attempt = attempt
         self._arrival = arrival
         self._number = number
-        self.bytes_processed = 0
 
     def examine(self) -> tuple[ExaminedDelivery | None, list[str]]:
         """The examined delivery and no problems; or None and the problems for which the delivery is refused."""
@@ -165,7 +158,6 @@ class _Examiner:
             services, "examine", sql, parameters, tableDefinitions=external_table(_LANDED_TABLE, uris)
         )
         job = run_step_job(services, attempt.id, f"examine_{self._number}", configuration)
-        self.bytes_processed += job.bytes_processed
         return list(services.warehouse.jobs.rows(job.job_id))
 
     def _valid_delivery(self, uris: tuple[str, ...], counts: list[Mapping[str, Any]]) -> ExaminedDelivery:

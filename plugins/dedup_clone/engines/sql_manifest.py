@@ -34,14 +34,9 @@ _COUNT_COLUMNS = {Difference.NEW: "new_keys", Difference.CHANGED: "changed", Dif
 
 @dataclass(frozen=True)
 class CountedDates:
-    """The result of the counting query.
-
-    `rows`: a row of engines/evidence.sql for each date that an applied delivery has within the retention.
-    `bytes_processed`: the bytes that the query read.
-    """
+    """The counted rows: one of engines/evidence.sql for each date that an applied delivery has within the retention."""
 
     rows: tuple[Mapping[str, Any], ...]
-    bytes_processed: int
 
     def surplus_rows(self) -> Counter[int]:
         """The delivered rows beyond the first of each key, by snapshot id."""
@@ -70,7 +65,7 @@ def count_dates(services: Services, attempt: Attempt, first_day: date, last_day:
     parameters = date_parameters(attempt.retention_day, first_day, last_day)
     configuration = limited_query_configuration(services, "evidence", sql, parameters)
     job = run_step_job(services, attempt.id, "evidence", configuration)
-    return CountedDates(tuple(services.warehouse.jobs.rows(job.job_id)), job.bytes_processed)
+    return CountedDates(tuple(services.warehouse.jobs.rows(job.job_id)))
 
 
 def date_parameters(retention_day: date, first_day: date, last_day: date) -> dict[str, tuple[str, str]]:

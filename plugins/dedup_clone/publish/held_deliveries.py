@@ -13,7 +13,7 @@ row is read, are kept in one record for the feed, until a publish passes them.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from datetime import datetime
 
 from dedup_clone.checks.check_result import CheckResult, CheckResults, failures
@@ -188,26 +188,23 @@ def _is_kept(held: HeldDelivery, live: Manifest | None) -> bool:
     return held.stopped_with == (held.delivery,) and held.parent == (None if live is None else live.generation)
 
 
+# What may differ between two attempts that make the same candidate.
+_OF_ONE_RUN = {"id", "generation", "dag_id", "run_id", "reason", "taken_at", "is_replay", "accepted_checks"} | {
+    "data_uri",
+    "folder_uri",
+    "parent_files",
+}
+
+
 def _take_over(services: Services, attempt: Attempt, held: HeldDelivery) -> tuple[Attempt, Candidate] | None:
     stopped = services.manifests.find_attempt(held.attempt)
     candidate = services.manifests.candidate(held.attempt)
     if stopped is None or candidate is None or candidate.manifest is None or stopped.changes_uri or attempt.changes_uri:
         return None
-    as_stopped = replace(
-        attempt,
-        id=stopped.id,
-        generation=stopped.generation,
-        dag_id=stopped.dag_id,
-        run_id=stopped.run_id,
-        reason=stopped.reason,
-        taken_at=stopped.taken_at,
-        is_replay=stopped.is_replay,
-        accepted_checks=stopped.accepted_checks,
-        data_uri=stopped.data_uri,
-        folder_uri=stopped.folder_uri,
-        parent_files=stopped.parent_files,
+    does_the_same = all(
+        getattr(attempt, f.name) == getattr(stopped, f.name) for f in fields(Attempt) if f.name not in _OF_ONE_RUN
     )
-    if as_stopped != stopped or not _has_files(services, candidate, candidate.manifest):
+    if not does_the_same or not _has_files(services, candidate, candidate.manifest):
         return None
     manifest = replace(
         candidate.manifest,

@@ -17,7 +17,6 @@ from datetime import date
 
 from dedup_clone.checks.check_result import Level
 from dedup_clone.checks.partition_checks import check_rows, roll_back_to
-from dedup_clone.checks.table_checks import labelled_generation
 from dedup_clone.contract.attempt import Attempt, ParentFiles
 from dedup_clone.contract.engine import Engine
 from dedup_clone.contract.errors import ContractViolation
@@ -104,7 +103,6 @@ def require_readable_parent(services: Services, parent: Manifest | None, engine:
 
 def _export_target(services: Services, attempt: Attempt, parent: Manifest, manifest_uri: str) -> ParentFiles:
     """Export target's dates within the retention as the parent's files, and write a list of them. Safe to repeat."""
-    _require_live(services, parent)
     folder = export_folder(services, attempt.id)
     entries = {entry.date: entry for entry in parent.dates if entry.date >= attempt.retention_day}
     services.log(
@@ -142,16 +140,6 @@ def _export_target(services: Services, attempt: Attempt, parent: Manifest, manif
         file_list_digest=digest(text),
         data_uri=services.store.uri(folder),
     )
-
-
-def _require_live(services: Services, manifest: Manifest) -> None:
-    live = labelled_generation(services.warehouse.table(services.feed.target))
-    if live != str(manifest.generation):
-        raise ContractViolation(
-            f"Target [{services.feed.target}] holds generation [{live}] according to its labels, expected "
-            f"[{manifest.generation}]. Generation [{manifest.generation}] has no files, so its rows can only be read "
-            f"from target: correct target's labels, or {roll_back_to(manifest.generation)}."
-        )
 
 
 PARALLEL_JOBS = 16  # extract jobs that run at a time

@@ -164,7 +164,9 @@ def load_row(services: Services, feed: str, attempt: str) -> bool:
     with best_effort(services, f"[{LEDGER_TABLE}] and [{STATUS_VIEW}] are not described until the next load"):
         descriptions = {column: description for column, (_, description) in ledger_columns().items()}
         services.warehouse.alterations.describe_table(LEDGER_TABLE, _LEDGER_DESCRIPTION, descriptions)
-        _make_status_view(services, descriptions)
+        if services.warehouse.table(STATUS_VIEW) is None:
+            services.warehouse.create_status_view(services.names)
+            services.warehouse.alterations.describe_table(STATUS_VIEW, _STATUS_DESCRIPTION, descriptions)
     return True
 
 
@@ -172,7 +174,7 @@ def is_due(services: Services, job: StepJob) -> bool:
     """Whether the load job exists, or may be started now: after each job that failed, the pause is longer."""
     if job.metadata is not None or job.failed is None or job.failed.ended_at is None:
         return True
-    pause = min(FIRST_PAUSE * 2 ** min(job.failures - 1, 10), LONGEST_PAUSE)
+    pause: timedelta = min(FIRST_PAUSE * 2 ** min(job.failures - 1, 10), LONGEST_PAUSE)
     return services.now() >= job.failed.ended_at + pause
 
 
@@ -192,18 +194,3 @@ def stop_load(services: Services, feed: str, attempt: str, step: str = STEP) -> 
     job_id = find_job(services, feed, attempt, step).job_id
     services.warehouse.fence_job_id(job_id)
     services.warehouse.wait_for_jobs([job_id], poll_s=BRIEF_POLL_S, timeout_s=BRIEF_TIMEOUT_S)
-
-
-def _make_status_view(services: Services, descriptions: dict[str, str]) -> None:
-    """Make the view, unless it exists."""
-    found = services.warehouse.table(STATUS_VIEW)
-    if found is None:
-        services.warehouse.create_status_view(services.names)
-        services.warehouse.alterations.describe_table(STATUS_VIEW, _STATUS_DESCRIPTION, descriptions)
-    elif found.kind != "VIEW":
-        services.log(
-            f"[{STATUS_VIEW}] is no view but a [{found.kind}], so it no longer tells what readers see: drop it "
-            f"(DROP TABLE `{services.names.project}.{services.names.dataset}.{STATUS_VIEW}`); the next publish makes "
-            f"the view",
-            level=logging.WARNING,
-        )

@@ -19,7 +19,7 @@ from dedup_clone.contract.engine import Engine
 from dedup_clone.contract.errors import LostRace
 from dedup_clone.contract.records import from_json, to_json
 from dedup_clone.state.layout import FeedLayout, generation_of, generation_prefix
-from dedup_clone.state.store import ObjectStore, StoredText
+from dedup_clone.state.store import ObjectStore
 
 # Medians (of row shares, seconds, phases) are taken over this many of the newest publishes.
 PUBLISHES_COMPARED = 20
@@ -228,7 +228,7 @@ class ReportingBacklog:
 
     def add_row(self, feed: str, attempt: str, row: Mapping[str, Any]) -> None:
         """Store the row of the ledger table."""
-        self.add(feed, attempt, _text(row))
+        self.add(feed, attempt, json.dumps(row, ensure_ascii=False))
 
     def waiting(self, feed: str = "") -> list[WaitingRows]:
         """What the table lacks, of one feed or of all, in the order of feeds and attempts."""
@@ -241,8 +241,7 @@ class ReportingBacklog:
 
     def read_row(self, feed: str, attempt: str) -> dict[str, Any] | None:
         """The row of an attempt; None if the table has it. Raises ContractViolation if the object is damaged."""
-        stored = self._store.read(self.name(feed, attempt))
-        return None if stored is None else self._row(self.name(feed, attempt), stored)
+        return self._store.read_record(dict, self.name(feed, attempt))
 
     def remove(self, feed: str, attempt: str) -> None:
         """Delete what the table has by now, or never will have."""
@@ -253,17 +252,10 @@ class ReportingBacklog:
         name = self.name(feed, attempt)
         stored = self._store.read(name)
         if stored is not None:
-            text = _text({**self._row(name, stored), "change_rows": None})
+            row = from_json(dict, stored.text, where=self._store.uri(name))
+            text = json.dumps({**row, "change_rows": None}, ensure_ascii=False)
             with contextlib.suppress(LostRace):  # it was loaded meanwhile
                 self._store.replace(name, text, expected_object_generation=stored.object_generation)
 
     def name(self, feed: str, attempt: str) -> str:
         return f"{self._folder}{feed}/{attempt}{_ENDING[self._folder]}"
-
-    def _row(self, name: str, stored: StoredText) -> dict[str, Any]:
-        row: dict[str, Any] = from_json(dict, stored.text, where=self._store.uri(name))
-        return row
-
-
-def _text(row: Mapping[str, Any]) -> str:
-    return json.dumps(row, ensure_ascii=False)

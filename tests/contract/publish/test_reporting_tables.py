@@ -201,22 +201,6 @@ def test_a_dropped_table_is_made_again_and_a_column_that_it_lacks_is_added(world
     assert ([g for (g,) in world.reported("generation")], status(world)) == ([None, 2], [2])
 
 
-def test_a_table_in_place_of_the_view_stops_nothing_and_the_log_says_what_to_do(
-    world: FeedOnStandIn, caplog: pytest.LogCaptureFixture
-) -> None:
-    world.bigquery.delete_table("warehouse.dedup_clone_status", not_found_ok=True)
-    create_table(world, "status", SchemaField("feed", "STRING"), SchemaField("generation", "INTEGER"))
-    with caplog.at_level("WARNING", logger="dedup_clone"):
-        world.publish(world.land(7, [row(7, 1)]))
-        world.write_reporting_tables()
-    assert (ledger(world), status(world)) == ([1], [])
-    assert "DROP TABLE `local-dev.warehouse.dedup_clone_status`" in caplog.text
-    world.bigquery.delete_table("warehouse.dedup_clone_status")
-    world.publish(world.land(8, [row(8, 1)]))
-    world.write_reporting_tables()
-    assert status(world) == [2]
-
-
 @pytest.mark.timeout(100)  # the client alone would ask for a refused statement's result for ten minutes
 @pytest.mark.parametrize("nth", [1, 2], ids=["partitions", "view"])
 def test_a_statement_that_is_refused_for_its_rate_holds_up_no_commit(world: FeedOnStandIn, nth: int) -> None:
