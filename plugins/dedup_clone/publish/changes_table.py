@@ -28,6 +28,7 @@ from dedup_clone.contract.table import (
 )
 from dedup_clone.publish.attempt_jobs import (
     URI_LIST,
+    StepJob,
     find_job,
     find_step_job,
     load_configuration,
@@ -43,8 +44,8 @@ from dedup_clone.warehouse.table_options import KMS_KEY
 
 STEP = "changes"
 _SQL_FILE = "reporting/forget_changes.sql"
-# Once this many load jobs of a generation have failed, later generations no longer wait for it.
-FAILED_JOBS_BEFORE_SKIP = 4
+# Changes that could not be loaded for so long are lost, so that later ones need not wait for them for ever.
+_LOST_AFTER = timedelta(days=7)
 _COLUMNS = {
     PUBLISH_DATE: "UTC day on which the publish began; the table's partitions",
     GENERATION: "the generation of the table that has the new row; dedup_clone_ledger says since when readers see it",
@@ -89,8 +90,8 @@ def try_load_changes(services: Services) -> None:
 def load_changes(services: Services) -> None:
     """Load what `FEED_changes` lacks, oldest generation first. A later call tries again what could not be loaded.
 
-    If the load of a generation fails, later generations wait, until FAILED_JOBS_BEFORE_SKIP of its jobs have failed.
-    Changes that can never be loaded are deleted. Raises TimeoutError when a load job does not end in time.
+    If the load of a generation fails, later generations wait, because readers apply changes in order. Changes that
+    cannot be loaded are deleted. Raises TimeoutError when a load job does not end in time.
     """
     backlog = ReportingBacklog(services.store, CHANGES)
     pending = backlog.waiting(services.feed.feed)
@@ -102,15 +103,14 @@ def load_changes(services: Services) -> None:
         )
         return
     for changes in pending:
+        job = find_job(services, changes.feed, changes.attempt, STEP)
         problem = _problem(services, changes)
         if problem:
             generation = _generation(changes)
             services.log(f"deletes changes that were not loaded: {problem}", generation=generation)
             forget_change_rows(services, changes.attempt, last=generation)
-        elif not _load(services, changes):
-            if find_job(services, changes.feed, changes.attempt, STEP).failures < FAILED_JOBS_BEFORE_SKIP:
-                return
-            continue
+        elif not _load(services, changes, job):
+            return
         backlog.remove(changes.feed, changes.attempt)
         services.store.delete_prefix(services.layout.changes_folder(changes.attempt))
 
@@ -142,27 +142,19 @@ def _generation(waiting: WaitingRows) -> int:
 
 
 def _problem(services: Services, changes: WaitingRows) -> str:
-    """Why the changes can never be loaded; empty if they can."""
-    if services.now() - changes.since > timedelta(days=services.feed.changes_days):
-        return "they are older than [changes_days]"
-    manifest = services.manifests.find(_generation(changes))
-    if manifest is None:
-        return "the manifest of their generation is lost"
-    # If later generations no longer wait for this one, their load may have made the table anew, with their columns.
-    if find_job(services, changes.feed, changes.attempt, STEP).failures >= FAILED_JOBS_BEFORE_SKIP:
-        table = services.warehouse.table(services.names.changes_table)
-        if table is not None and _needs_new_table(table.columns, _declared_table(services, manifest.table).columns):
-            return "the table has the columns of a later generation by now"
-    return ""
+    """Why the changes are lost; empty if they can be loaded."""
+    longest = min(_LOST_AFTER, timedelta(days=services.feed.changes_days))
+    if services.now() - changes.since > longest:
+        return f"they could not be loaded for {longest.days} days"
+    return "" if services.manifests.find(_generation(changes)) else "the manifest of their generation is lost"
 
 
-def _load(services: Services, changes: WaitingRows) -> bool:
+def _load(services: Services, changes: WaitingRows, job: StepJob) -> bool:
     """Load the changes of one generation; return whether the table has them. Raises TimeoutError.
 
     The table gets the columns of the changes' generation, which the files have. The feed file may declare other columns
     by now.
     """
-    job = find_job(services, changes.feed, changes.attempt, STEP)
     if not is_due(services, job):
         return False
     if job.metadata is None:

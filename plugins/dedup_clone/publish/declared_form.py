@@ -35,7 +35,7 @@ from dedup_clone.warehouse.table_options import (
 def refuse_impossible_changes(services: Services, engine: Engine, parent: Manifest | None) -> None:
     """Raise ConfigurationError if a publish with this engine must refuse what the feed file declares."""
     feed = services.feed
-    problems = refusals(services, engine, parent, services.warehouse.table(feed.staging))
+    problems = list(refusals(services, engine, parent, services.warehouse.table(feed.staging)))
     if problems:
         raise ConfigurationError(
             f"Feed [{feed.feed}] changes the live table in a way that this publish cannot make: "
@@ -45,17 +45,15 @@ def refuse_impossible_changes(services: Services, engine: Engine, parent: Manife
         )
 
 
-def refusals(services: Services, engine: Engine, parent: Manifest | None, staging: TableMetadata | None) -> list[str]:
+def refusals(
+    services: Services, engine: Engine, parent: Manifest | None, staging: TableMetadata | None
+) -> Iterator[str]:
     """Why a publish with this engine must refuse what the feed file declares, each with the next step.
 
-    Empty without a parent, or if nothing must be refused. The next step may be an approval or another engine.
+    None without a parent. The next step may be an approval or another engine.
     """
     if parent is None:
-        return []
-    return list(_refusals(services, engine, parent, staging))
-
-
-def _refusals(services: Services, engine: Engine, parent: Manifest, staging: TableMetadata | None) -> Iterator[str]:
+        return
     declared = services.feed.table.to_contract()
     refused = refused_table_changes(parent.table, declared)
     yield from refused

@@ -30,23 +30,16 @@ from dedup_clone.state.store import ObjectInfo
 
 
 def parent_files(services: Services, attempt: Attempt, parent: Manifest | None) -> ParentFiles | None:
-    """Where the attempt's dedup finds the rows of `parent`; None without a parent.
+    """Where the attempt's dedup finds the rows of `parent`, which `require_readable_parent` has checked; None without.
 
-    Raises ContractViolation if target must be read but does not hold exactly the parent's rows, and JobFailed if an
-    export fails.
+    Raises ContractViolation if target is exported with other row counts, and JobFailed if an export fails.
     """
     if parent is None:
         return None
-    engine = attempt.engine
-    has_files = services.manifests.files_exist(parent)
-    if not (engine.runs_spark and has_files):
-        problem = changed_target(services, parent)
-        if problem:
-            raise ContractViolation(f"Nothing was published: {problem}")
     manifest_uri = services.store.uri(services.layout.manifest(parent.generation))
-    if not engine.runs_spark:  # the SQL engines read target
+    if not attempt.engine.runs_spark:  # the SQL engines read target
         return ParentFiles(manifest_uri)
-    if not has_files or parent.data_folder is None:
+    if not services.manifests.files_exist(parent) or parent.data_folder is None:
         return _export_target(services, attempt, parent, manifest_uri)
     return ParentFiles(
         manifest_uri=manifest_uri,

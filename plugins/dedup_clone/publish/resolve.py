@@ -105,10 +105,18 @@ def _require_fitting_engine(services: Services, publish_request: PublishRequest,
 
 
 def _backlog(services: Services, publish_request: PublishRequest, parent: Manifest | None) -> Backlog:
+    """The deliveries that wait; in a replay also the replayed one, even if it was published, held, refused or excluded.
+
+    Raises ContractViolation if the replayed delivery is not registered.
+    """
+    arrivals, replayed = services.arrivals, publish_request.delivery
     if not publish_request.replay:
-        return services.arrivals.backlog(parent)
-    services.arrivals.read(publish_request.delivery)  # raises if it is not registered; the error names those that are
-    return find_backlog_with_replay(services, parent, publish_request.delivery)
+        return arrivals.backlog(parent)
+    arrivals.read(replayed)  # raises if it is not registered; the error names those that are
+    left_out = {*arrivals.refused(), *arrivals.held()} - {replayed}
+    registered = [delivery for delivery in arrivals.deliveries() if delivery not in left_out]
+    included, excluded = (parent.deliveries, parent.excluded) if parent else ((), ())
+    return split_backlog(registered, set(included) - {replayed}, set(excluded) - {replayed})
 
 
 def _is_published_alone(services: Services, publish_request: PublishRequest) -> bool:
@@ -178,14 +186,6 @@ def waiting_names(services: Services, parent: Manifest | None) -> str:
     return ", ".join(delivery.name for delivery in services.arrivals.backlog(parent).apply) or "none"
 
 
-def find_backlog_with_replay(services: Services, parent: Manifest | None, replayed: Delivery) -> Backlog:
-    """The backlog and the `replayed` delivery, even if it was included, held, refused or excluded before."""
-    left_out = {*services.arrivals.refused(), *services.arrivals.held()} - {replayed}
-    registered = [d for d in services.arrivals.deliveries() if d not in left_out]
-    included, excluded = _included_and_excluded(parent)
-    return split_backlog(registered, included - {replayed}, excluded - {replayed})
-
-
 def excluded_after(services: Services, live: Manifest, restored: Manifest) -> tuple[Delivery, ...]:
     """The deliveries that a rollback from `live` to `restored` excludes: later publishes include them only by a replay.
 
@@ -199,10 +199,6 @@ def excluded_after(services: Services, live: Manifest, restored: Manifest) -> tu
     restored_markers = {d.snapshot_id: d.marker_generation for d in restored.deliveries}
     later = [d for d in removed.superseded if d.marker_generation > restored_markers.get(d.snapshot_id, 0)]
     return tuple(sorted({*restored.excluded, *removed.apply, *later}))
-
-
-def _included_and_excluded(manifest: Manifest | None) -> tuple[set[Delivery], set[Delivery]]:
-    return (set(manifest.deliveries), set(manifest.excluded)) if manifest else (set(), set())
 
 
 def resolve(services: Services, publish_request: PublishRequest) -> Attempt | str:
