@@ -24,7 +24,6 @@ from dedup_clone.contract.manifest import (
     DataFile,
     DateEntry,
     DateOutcome,
-    DedupMetrics,
     DeliveryMetrics,
     Difference,
     FileList,
@@ -160,7 +159,7 @@ class FakeDedupJob:
             file_list_uri=list_uri,
             load_uris_uri=uris_uri,
             examples=_examples(attempt, before, after),
-            metrics=DedupMetrics(1, 1, {"all": 1.0}),
+            seconds={"all": 1.0},
             changes_uri=changes_uri,
         )
 

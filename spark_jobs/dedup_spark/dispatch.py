@@ -36,7 +36,7 @@ from dedup_spark.plans.adopt.adopt_task import AdoptTask
 from dedup_spark.plans.date_tasks import Task, run_tasks_of_dates
 from dedup_spark.plans.rewrite.rewrite_date import RewriteDate
 from dedup_spark.plans.window.window_plan import run_window_plan
-from dedup_spark.plans.written_date import DeclinedDate, Outcome, WrittenDate, WrittenDates
+from dedup_spark.plans.written_date import Outcome, WrittenDate, WrittenDates
 
 _logger = logging.getLogger("dedup_spark")
 
@@ -150,8 +150,7 @@ class DateRuns:
         return final, {**written, **self._run_window(final, applied)}
 
     def _run_window(self, plans: Mapping[date, DatePlan], applied: tuple[ValidatedDelivery, ...]) -> WrittenDates:
-        """Write the dates of plan window. Their costs include the bytes of plans that declined them."""
-        declined = {o.day: o.cost for o in self._outcomes.values() if isinstance(o, DeclinedDate)}
+        """Write the dates of plan window."""
         days = {day for day, plan in plans.items() if plan.outcome is DateOutcome.WINDOW}
         if not days:
             return {}
@@ -159,12 +158,7 @@ class DateRuns:
             self.job_log.expect_dates(len(days))
             with self.job_log.dates_at_work(len(days)):
                 found = run_window_plan(self.session(), self.attempt, days, applied, self.parent, self.file_bytes)
-        written = {}
-        for date_written in found:
-            day, cost = date_written.day, date_written.cost
-            cost = cost.with_bytes_of(declined[day]) if day in declined else cost
-            written[day] = replace(date_written, cost=cost, key_fingerprint=self._unchanged_fingerprint(day, applied))
-        return written
+        return {w.day: replace(w, key_fingerprint=self._unchanged_fingerprint(w.day, applied)) for w in found}
 
     def _log_not_adopted(self, plans: Mapping[date, DatePlan]) -> None:
         """Log how many dates have a slower plan than adopt, and the most frequent reason, with the number of its dates.

@@ -12,10 +12,16 @@ from dedup_clone.contract.attempt import Attempt
 from dedup_clone.contract.costs import JobRun
 from dedup_clone.contract.delivery import Delivery
 from dedup_clone.contract.erasure import ErasedRows
-from dedup_clone.contract.manifest import Candidate, DedupMetrics, FileList, Manifest, RefusedDelivery, new_manifest
+from dedup_clone.contract.manifest import (
+    Candidate,
+    DeliveryMetrics,
+    FileList,
+    Manifest,
+    RefusedDelivery,
+    new_manifest,
+)
 from dedup_clone.contract.records import digest, to_json
 from dedup_spark import storage
-from dedup_spark.candidate.job_metrics import dedup_metrics, delivery_metrics
 from dedup_spark.candidate.new_manifest import NewGeneration, assemble_generation
 from dedup_spark.candidate.table_takeover import as_taken_over, refuse_duplicates
 from dedup_spark.changes.changed_dates import write_changes
@@ -29,6 +35,7 @@ from dedup_spark.execution.session import SessionSource
 from dedup_spark.fingerprints.seed import read_seed
 from dedup_spark.landing.delivery_validation import (
     ValidatedDeliveries,
+    ValidatedDelivery,
     require_unchanged,
     validate_deliveries,
 )
@@ -154,7 +161,7 @@ class DedupJob:
 
     def _refused_candidate(self, refused: tuple[RefusedDelivery, ...]) -> Candidate:
         """Return a candidate without a manifest: every delivery, or the table to take over, was refused."""
-        return Candidate(refused=refused, metrics=DedupMetrics(seconds=dict(self.job_log.seconds)))
+        return Candidate(refused=refused, seconds=dict(self.job_log.seconds))
 
     def _finish(
         self,
@@ -174,7 +181,7 @@ class DedupJob:
         uris = [storage.join(self.attempt.data_uri, file.path) for file in generation.files]
         storage.write_text(load_uris_uri, "".join(f"{uri}\n" for uri in uris))
         changes_uri = self._write_changes(applied, generation, parent)
-        deliveries = tuple(delivery_metrics(delivery, written) for delivery in validated.applied)
+        deliveries = tuple(_delivery_metrics(delivery, written) for delivery in validated.applied)
         dropped = parent.dropped_rows + sum(metrics.dropped_rows for metrics in deliveries)
         manifest = new_manifest(
             self.attempt,
@@ -190,7 +197,6 @@ class DedupJob:
             f"{sum(e.new_keys for e in manifest.dates)} new, {_changed_text(manifest)}, "
             f"{sum(e.survivors for e in manifest.dates)} missing in the snapshot, {dropped} dropped"
         )
-        metrics = dedup_metrics(validated.applied, written, self.job_log.seconds)
         found = [example for date_written in written.values() for example in date_written.examples]
         examples = select_examples(without_keys(found, erased_keys), manifest.dates)
         return Candidate(
@@ -200,7 +206,7 @@ class DedupJob:
             deliveries,
             validated.refused,
             examples,
-            metrics,
+            dict(self.job_log.seconds),
             erased,
             changes_uri,
         )
@@ -242,6 +248,13 @@ class DedupJob:
         storage.write_text(uri, to_json(FileList(written)))
         self.job_log.info(f"wrote {sum(file.rows for file in written)} changes")
         return uri
+
+
+def _delivery_metrics(delivery: ValidatedDelivery, written: WrittenDates) -> DeliveryMetrics:
+    """Return how many rows the delivery has, and how many of them are too old or surplus."""
+    rows, snapshot_id = sum(delivery.rows_by_date.values()), delivery.delivery.snapshot_id
+    surplus_rows = sum(date_written.surplus_rows.get(snapshot_id, 0) for date_written in written.values())
+    return DeliveryMetrics(delivery.delivery, rows, rows - sum(delivery.retained_rows.values()), surplus_rows)
 
 
 def _changed_text(manifest: Manifest) -> str:

@@ -50,8 +50,7 @@ def test_a_snapshot_without_change_reads_and_writes_nothing_in_mode_last_changed
     before = area.entry(FIRST)
     destroy_data_files(area)
     for snapshot_id in (2, 3):
-        candidate = area.publish(area.land(snapshot_id, unchanged(snapshot_id, 500)))
-        assert candidate.metrics.bytes_written == 0
+        area.publish(area.land(snapshot_id, unchanged(snapshot_id, 500)))
         entry = area.entry(FIRST)
         assert (entry.files_digest, entry.rows, entry.max_update_id) == (before.files_digest, 500, 1)
         assert (entry.new_keys, entry.changed, entry.survivors) == (0, 0, 0)
@@ -75,9 +74,8 @@ def test_landed_files_of_an_unchanged_date_are_opened_once(area: SparkJobFeed, o
     area.publish(area.land(1, unchanged(1, 300)))
     arrival = area.land(2, unchanged(2, 300))
     opened.clear()
-    candidate = area.publish(arrival)
+    area.publish(arrival)
     assert [opened[area.uri(landed.name)] for landed in arrival.objects] == [1]
-    assert candidate.metrics.bytes_read == arrival.objects[0].size
 
 
 @pytest.mark.parametrize("compare_values", [True, False])
@@ -88,14 +86,10 @@ def test_the_parents_rows_are_read_once_when_some_survive(
     area.compare_values = compare_values
     area.publish(area.land(1, rows(1, *range(300))))
     (parent,) = (storage.join(area.data_uri(), file.path) for file in area.files().files)
-    group = pq.read_metadata(parent).row_group(0)
-    stored_bytes = sum(group.column(number).total_compressed_size for number in range(group.num_columns))
     opened.clear()
-    candidate = area.publish(area.land(2, rows(2, *range(5, 300))))
+    area.publish(area.land(2, rows(2, *range(5, 300))))
     assert area.entry(FIRST).survivors == 5
     assert opened[parent] == 1
-    (metrics,) = candidate.metrics.dates
-    assert 0 < metrics.bytes_read <= stored_bytes
 
 
 @pytest.fixture
@@ -160,9 +154,8 @@ def test_a_replay_of_what_is_live_reads_nothing_at_all(
     before = [(e.date, e.plan, e.files_digest) for e in area.manifest.dates]
     Path(area.uri(arrival.objects[0].name)).unlink()
     monkeypatch.setattr(pq, "ParquetFile", None)
-    candidate = area.replay(arrival)
+    area.replay(arrival)
     monkeypatch.undo()
-    assert (candidate.metrics.bytes_read, candidate.metrics.bytes_written, candidate.metrics.dates) == (0, 0, ())
     assert area.manifest.applied == (arrival.delivery,)
     assert [(e.date, e.plan, e.files_digest) for e in area.manifest.dates] == before
     area.publish(area.land(3, rows(3, 1)))

@@ -265,30 +265,6 @@ class KeyExample:
 
 
 @dataclass(frozen=True)
-class DateMetrics:
-    """The work for one date: bytes of files, and wall-clock seconds (None if Spark processed several dates at once)."""
-
-    date: date
-    bytes_read: int
-    bytes_written: int
-    seconds: float | None
-
-
-@dataclass(frozen=True)
-class DedupMetrics:
-    """The work of the dedup job: bytes of files (0 for an SQL engine), and seconds by phase.
-
-    `dates`: the work for each date that was not copied forward; empty for an SQL engine. The Spark job does not count
-    bytes of refused deliveries, of erasures and of the table of changes.
-    """
-
-    bytes_read: int = 0
-    bytes_written: int = 0
-    seconds: dict[str, float] = field(default_factory=dict)
-    dates: tuple[DateMetrics, ...] = ()
-
-
-@dataclass(frozen=True)
 class Candidate:
     """The result of the dedup job. `manifest` is None when every delivery was refused: there is nothing to publish.
 
@@ -298,6 +274,7 @@ class Candidate:
     - file_list_uri, load_uris_uri: where the list of files, and the list of URIs to load, are stored. Their names are
       unique to each run of the job. None without a manifest, and for an engine that writes no files.
     - examples: keys of rows that differ (see EXAMPLES_PER_DATE).
+    - seconds: how long each phase of the dedup took; empty if none ran.
     - erased: None if no key of the feed was ever erased, and for a replay that changes nothing.
     - reused_from: the attempt whose dedup job made the files; empty if the attempt's own job did. A replay that accepts
       a failed check takes them from the attempt that the check stopped.
@@ -311,7 +288,7 @@ class Candidate:
     deliveries: tuple[DeliveryMetrics, ...] = ()
     refused: tuple[RefusedDelivery, ...] = ()
     examples: tuple[KeyExample, ...] = ()
-    metrics: DedupMetrics = DedupMetrics()
+    seconds: dict[str, float] = field(default_factory=dict)
     erased: ErasedRows | None = None
     changes_uri: str | None = None
     reused_from: str = ""

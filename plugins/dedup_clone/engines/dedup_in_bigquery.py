@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from dedup_clone.contract.attempt import Attempt
 from dedup_clone.contract.errors import ContractViolation, JobFailed
 from dedup_clone.contract.landed_objects import refusal_reason
-from dedup_clone.contract.manifest import Candidate, DedupMetrics, DeliveryMetrics, RefusedDelivery
+from dedup_clone.contract.manifest import Candidate, DeliveryMetrics, RefusedDelivery
 from dedup_clone.contract.table import nullable
 from dedup_clone.engines.delivery_examination import ExaminedDelivery, examine, require_unchanged
 from dedup_clone.engines.sql_manifest import CountedDates, build_manifest, count_dates
@@ -59,7 +59,7 @@ def _make_candidate(services: Services, attempt: Attempt) -> Candidate:
     for item in refused:
         services.log(f"refused: {item.reason}", snapshot_id=item.delivery.snapshot_id)
     if not applied:
-        return Candidate(refused=refused, metrics=DedupMetrics(seconds=seconds))
+        return Candidate(refused=refused, seconds=seconds)
     with _timed(seconds, "evidence"):
         counted = _count(services, attempt, applied)
     with _timed(seconds, "verify"):
@@ -80,7 +80,7 @@ def _make_candidate(services: Services, attempt: Attempt) -> Candidate:
         ),
         refused=refused,
         examples=counted.key_examples(),
-        metrics=DedupMetrics(seconds=seconds),
+        seconds=seconds,
     )
 
 

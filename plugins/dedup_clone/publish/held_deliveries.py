@@ -20,7 +20,7 @@ from dedup_clone.checks.check_result import CheckResult, CheckResults, failures
 from dedup_clone.contract.attempt import Attempt, Kind
 from dedup_clone.contract.delivery import Delivery
 from dedup_clone.contract.errors import ConfigurationError, ContractViolation
-from dedup_clone.contract.manifest import Candidate, DedupMetrics, Manifest
+from dedup_clone.contract.manifest import Candidate, Manifest
 from dedup_clone.contract.records import to_json
 from dedup_clone.publish.attempts import best_effort, find_check_results, try_read
 from dedup_clone.publish.services import Services
@@ -218,7 +218,7 @@ def _take_over(services: Services, attempt: Attempt, held: HeldDelivery) -> tupl
     )
     return (
         replace(attempt, parent_files=stopped.parent_files),
-        replace(candidate, manifest=manifest, metrics=DedupMetrics(), reused_from=held.attempt),
+        replace(candidate, manifest=manifest, seconds={}, reused_from=held.attempt),
     )
 
 

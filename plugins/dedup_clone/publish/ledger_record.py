@@ -178,7 +178,7 @@ def _cost(
 ) -> Cost:
     """The cost of the attempt's jobs and Spark runs. `checks_billed`: bytes billed for the queries of the checks."""
     usage = services.store.read_record(SparkUsage, services.layout.spark_usage(intent.attempt))
-    spark_usd = usage.usd(sum(candidate.metrics.seconds.values()) if candidate else None) if usage else None
+    spark_usd = usage.usd(sum(candidate.seconds.values()) if candidate else None) if usage else None
     if candidate is not None and candidate.reused_from:
         spark_usd = 0.0  # the Spark runs are in the ledger record of the attempt that made the candidate
     streamed = _streamed(services, intent)
@@ -208,7 +208,7 @@ def _phases(
     layout = services.layout
     dedup_name, candidate_name = layout.dedup_started(intent.attempt), layout.candidate(intent.attempt)
     written_at = {info.name: info.created_at for info in services.store.stat([dedup_name, candidate_name])}
-    candidate_at, job_s = written_at.get(candidate_name), sum(candidate.metrics.seconds.values())
+    candidate_at, job_s = written_at.get(candidate_name), sum(candidate.seconds.values())
     # The candidate of a rollback has no seconds, because no job made it. An engine in SQL starts no Spark.
     spark_began_at = candidate_at - timedelta(seconds=job_s) if candidate_at and job_s else None
     loads = [*_times_of(jobs, LOAD_STEP), *_times_of(jobs, REPLACE_STEP)]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
-from threading import Lock
 from typing import Any
 
 import pyarrow as pa
@@ -51,26 +50,23 @@ class KeyBatch:
 class FilesRead:
     """What a reader found out about the files that it read.
 
-    `bytes_read`: the compressed bytes of what it decoded. `ranges`: by URI, the lowest and highest value of the first
-    clustering column in each block (row group). `validations`: by URI, the results of landed files that it validated.
+    `ranges`: by URI, the lowest and highest value of the first clustering column in each block (row group).
+    `validations`: by URI, the results of landed files that it validated.
     """
 
-    bytes_read: int
     ranges: dict[str, tuple[Range, ...] | None]
     validations: dict[str, FileValidation]
 
 
 @dataclass
 class KeyReader:
-    """Reads files of one table. `bytes_read`: the compressed bytes of what it decoded. Thread-safe.
+    """Reads files of one table. Thread-safe.
 
     `ranges`: by the URI of each file that it read, as in FilesRead.
     """
 
     table: TableContract
-    bytes_read: int = 0
     ranges: dict[str, tuple[Range, ...] | None] = field(default_factory=dict)
-    _lock: Lock = field(default_factory=Lock)
 
     def batches(self, uri: str, *, with_ids: bool, with_values: bool) -> Iterator[KeyBatch]:
         """Yield the rows of a file in order, in batches that are not empty; update_ids and values only on attempt."""
@@ -82,7 +78,6 @@ class KeyReader:
             self.note_ranges(uri, file)
             # One row group at a time, so that not all pages of a large file are in memory.
             for group in range(file.num_row_groups):
-                self.add_bytes_read(compressed_bytes(file, group, names))
                 batch_rows = group_rows_per_batch(file, group, names)
                 for batch in file.iter_batches(batch_rows, row_groups=[group], columns=names, use_threads=False):
                     if batch.num_rows:
@@ -106,11 +101,10 @@ class KeyReader:
 
     def files_read(self) -> FilesRead:
         """What this reader has read so far, to be added to another reader."""
-        return FilesRead(self.bytes_read, self.ranges, {})
+        return FilesRead(self.ranges, {})
 
     def add_files_read(self, found: FilesRead) -> None:
         """Add what a copy of this reader read in another process."""
-        self.add_bytes_read(found.bytes_read)
         self.ranges.update(found.ranges)
 
     def note_ranges(self, uri: str, file: pq.ParquetFile) -> None:
@@ -130,10 +124,6 @@ class KeyReader:
             return None
         return overlapping_share([self.ranges.get(uri) for uri in uris])
 
-    def add_bytes_read(self, compressed_bytes: int) -> None:
-        with self._lock:
-            self.bytes_read += compressed_bytes
-
 
 def group_rows_per_batch(file: pq.ParquetFile, group: int, columns: list[str]) -> int:
     """How many rows of this row group make a batch (see `rows_per_batch`)."""
@@ -144,11 +134,6 @@ def group_rows_per_batch(file: pq.ParquetFile, group: int, columns: list[str]) -
 def rows_per_batch(rows: int, size: int) -> int:
     """Return `_BATCH_ROWS`, or fewer if so many rows would exceed `_BATCH_BYTES`. `size`: the bytes of `rows` rows."""
     return min(_BATCH_ROWS, max(_BATCH_BYTES * rows // max(size, 1), 1))
-
-
-def compressed_bytes(file: pq.ParquetFile, group: int, columns: list[str]) -> int:
-    """Bytes of the row group's column chunks that belong to these top-level columns."""
-    return sum(chunk.total_compressed_size for chunk in _chunks(file, group, columns))
 
 
 def _chunks(file: pq.ParquetFile, group: int, columns: list[str]) -> list[pq.ColumnChunkMetaData]:

@@ -15,7 +15,7 @@ from dedup_spark.absent_columns import complete_batch
 from dedup_spark.arrays import EMPTY_I64, BoolArray, I64Array
 from dedup_spark.arrow_cast import cast_table
 from dedup_spark.column_types import arrow_schema
-from dedup_spark.comparison.key_reader import KeyReader, compressed_bytes, group_rows_per_batch
+from dedup_spark.comparison.key_reader import KeyReader, group_rows_per_batch
 from dedup_spark.storage.parquet_files import open_parquet
 
 
@@ -58,10 +58,7 @@ def sorted_row_numbers(parts: Sequence[I64Array]) -> I64Array:
 
 
 def read_rows(reader: KeyReader, source: RowSource) -> Iterator[pa.Table]:
-    """Yield the rows of `source` in the file's order, with the declared columns and types.
-
-    What is decoded is added to `reader.bytes_read`.
-    """
+    """Yield the rows of `source` in the file's order, with the declared columns and types."""
     if source.decoded:
         yield from source.decoded
         return
@@ -73,7 +70,6 @@ def read_rows(reader: KeyReader, source: RowSource) -> Iterator[pa.Table]:
         for group in range(file.num_row_groups):
             group_end = group_start + file.metadata.row_group(group).num_rows
             if source.ids_below is not None or len(_between(source.included, group_start, group_end)):
-                reader.add_bytes_read(compressed_bytes(file, group, names))
                 first_row = group_start
                 batch_rows = group_rows_per_batch(file, group, names)
                 for batch in file.iter_batches(batch_rows, row_groups=[group], columns=names, use_threads=False):

@@ -27,10 +27,7 @@ class UnsuitableFile(Exception):
 
 @dataclass(kw_only=True)
 class ValidatingReader(KeyReader):
-    """Validates each file of `landed` when it is first read. `validations`: results of valid files. Both are by URI.
-
-    The read that validates a file is not added to `bytes_read`: it is counted as the cost of validation.
-    """
+    """Validates each file of `landed` when it is first read. `validations`: results of valid files. Both are by URI."""
 
     validator: FileValidator
     landed: dict[str, LandedFile]

@@ -52,8 +52,8 @@ def path_of(day: date) -> str:
     return f"{FOLDER}/{day.isoformat()}.bin"
 
 
-def write(uri: str, stored: StoredFingerprints, hasher: KeyHasher) -> int:
-    """Write the object, and return its size in bytes. `hasher`: the hasher of the keys in the fingerprints."""
+def write(uri: str, stored: StoredFingerprints, hasher: KeyHasher) -> None:
+    """Write the object. `hasher`: the hasher of the keys in the fingerprints."""
     buckets = stored.buckets
     arrays: list[tuple[npt.NDArray[Any], str]] = [
         (buckets.counts, "<u4"),
@@ -72,7 +72,6 @@ def write(uri: str, stored: StoredFingerprints, hasher: KeyHasher) -> int:
         stream.write(header)
         for part in parts:
             stream.write(part)
-    return len(header) + sum(map(len, parts))
 
 
 def read(uri: str, hasher: KeyHasher, expected_digest: str) -> StoredFingerprints | None:

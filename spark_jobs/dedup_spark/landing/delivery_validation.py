@@ -39,11 +39,6 @@ class ValidatedDelivery:
     def delivery(self) -> Delivery:
         return self.arrival.delivery
 
-    @property
-    def bytes(self) -> int:
-        """The stored bytes of the files."""
-        return sum(f.file.size for f in self.files)
-
     def files_of(self, day: date) -> tuple[FileValidation, ...]:
         """The files with rows of the date."""
         return self._files_by_date.get(day, ())

@@ -1,37 +1,12 @@
-"""Records what a plan wrote for one date, and what it cost. Spark tasks return these small records to the driver."""
+"""Records what a plan wrote for one date. Spark tasks return these small records to the driver."""
 
 from __future__ import annotations
 
-import time
 from dataclasses import dataclass
 from datetime import date
-from typing import Self
 
 from dedup_clone.contract.delivery import Delivery
 from dedup_clone.contract.manifest import DataFile, KeyExample
-from dedup_spark.comparison.key_reader import KeyReader
-
-
-@dataclass(frozen=True)
-class DateCost:
-    """Stored bytes that were read and written. `seconds`: elapsed time; None if one Spark job wrote several dates.
-
-    `bytes_read` is without the reads of landed files by validation and by plan window.
-    """
-
-    bytes_read: int
-    bytes_written: int
-    seconds: float | None
-
-    @classmethod
-    def since(cls, began: float, reader: KeyReader, bytes_written: int) -> Self:
-        """Return the cost of work that began at this monotonic time, in seconds."""
-        return cls(reader.bytes_read, bytes_written, round(time.monotonic() - began, 3))
-
-    def with_bytes_of(self, other: DateCost) -> DateCost:
-        """This cost, and the bytes of the `other`, but not its seconds."""
-        read, written = self.bytes_read + other.bytes_read, self.bytes_written + other.bytes_written
-        return DateCost(read, written, self.seconds)
 
 
 @dataclass(frozen=True)
@@ -40,7 +15,6 @@ class DeclinedDate:
 
     day: date
     reason: str
-    cost: DateCost
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -67,7 +41,6 @@ class WrittenDate:
     key_fingerprint: str | None
     content_fingerprint: str | None
     examples: tuple[KeyExample, ...]
-    cost: DateCost
     cluster_overlap: float | None = None
     how: str = ""
     adopted_delivery: Delivery | None = None

@@ -14,7 +14,6 @@ from dedup_clone.contract.errors import CheckFailed
 from dedup_clone.contract.manifest import (
     Candidate,
     DateOutcome,
-    DedupMetrics,
     DeliveryMetrics,
     Difference,
     KeyExample,
@@ -147,7 +146,7 @@ def test_too_many_missing_dates_fail() -> None:
 )
 def test_duplicate_keys_follow_the_feed(ties: int, setting: DuplicateKeys, level: Level) -> None:
     metrics = (DeliveryMetrics(Delivery(7, 1), 100, 0, ties),)
-    candidate = Candidate(manifest(), None, None, metrics, (), (), DedupMetrics(0, 0, {}))
+    candidate = Candidate(manifest(), None, None, metrics)
     assert checks.check_duplicate_keys(candidate, CheckSettings(duplicate_keys=setting)).level is level
 
 

@@ -19,6 +19,7 @@ import pytest
 from hypothesis import given, settings
 
 from dedup_clone.contract.table import Column
+from dedup_spark import storage
 from dedup_spark.column_types import SCALARS, arrow_schema
 from dedup_spark.comparison import duplicate_keys, ranged_rows
 from dedup_spark.comparison.bucket_ranges import BucketRange, split_buckets
@@ -202,15 +203,16 @@ def write(path: Path, rows: int) -> str:
     return str(path)
 
 
-def test_file_too_large_for_the_cache_leaves_it_to_other_files(tmp_path: Path) -> None:
+def test_file_too_large_for_the_cache_leaves_it_to_other_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    opened, open_input = [], storage.open_input
+    monkeypatch.setattr(storage, "open_input", lambda uri: opened.append(uri) or open_input(uri))
     uris = [write(tmp_path / "large.parquet", 150), write(tmp_path / "small.parquet", 100)]
     hashers = RowHashers.for_table(PRODUCTS, Seed(b"a secret"), compare_values=False)
-    reader = KeyReader(PRODUCTS)
-    files = HashedFiles(reader, hashers, uris, [1, 1], MemoryBudget(120 * ROW_BYTES))
+    files = HashedFiles(KeyReader(PRODUCTS), hashers, uris, [1, 1], MemoryBudget(120 * ROW_BYTES))
     for number in (0, 1):
         assert sum(hashed.batch.rows for hashed, _ in files.first_pass(number)) == (150, 100)[number]
-    read_once = reader.bytes_read
+    assert opened == uris
     assert sum(hashed.batch.rows for hashed in files.second_pass(1, with_values=False)) == 100
-    assert reader.bytes_read == read_once
+    assert opened == uris
     assert sum(hashed.batch.rows for hashed in files.second_pass(0, with_values=False)) == 150
-    assert reader.bytes_read > read_once
+    assert opened == [*uris, uris[0]]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Self
@@ -28,7 +27,7 @@ from dedup_spark.plans.adopt.differences import DEFAULT_LIMITS, Limits, find_dif
 from dedup_spark.plans.adopt.normalized_files import NormalizedFiles, write_normalized
 from dedup_spark.plans.adopt.survivor_files import write_survivors
 from dedup_spark.plans.delivered_date import expected_rows
-from dedup_spark.plans.written_date import DateCost, DeclinedDate, Outcome, WrittenDate
+from dedup_spark.plans.written_date import DeclinedDate, Outcome, WrittenDate
 
 
 @dataclass(frozen=True)
@@ -69,7 +68,6 @@ class AdoptDate:
         `reader` validates the files that have not been read yet. Raises UnsuitableFile or pyarrow's errors if a file
         cannot be used, and DeliveryRefused if a landed object has changed since the inventory was frozen.
         """
-        began = time.monotonic()
         hashers = RowHashers.for_table(self.table, self.seed, compare_values=self.compare_values)
         rows = expected_rows(task.newest, task.parent)
         inputs = open_inputs(hashers, task, reader, self.key_cache_bytes, rows, self.parts)
@@ -81,7 +79,7 @@ class AdoptDate:
             return None
         not_empty = replace(counted, newest=newest, older=tuple(delivery for delivery in older if delivery.files))
         # File numbers in `inputs` count empty files, too, so `compare_and_write` needs the task with all files.
-        return not_empty, self.compare_and_write(counted, inputs, delivered, reader, began)
+        return not_empty, self.compare_and_write(counted, inputs, delivered, reader)
 
     def compare_and_write(
         self,
@@ -89,25 +87,22 @@ class AdoptDate:
         inputs: ComparisonInputs,
         delivered: DeliveredFingerprints,
         reader: KeyReader,
-        began: float,
     ) -> Outcome:
         """Compare the inputs, and write or decline the date.
 
-        `delivered`: the fingerprints of the deliveries. `began`: the monotonic time, in seconds, at which the work on
-        the date began.
+        `delivered`: the fingerprints of the deliveries.
         """
         try:
             diff = find_differences(inputs, delivered, exact=self.exact, limits=self.limits)
         except TooManyDuplicates as error:
-            return DeclinedDate(task.day, str(error), DateCost.since(began, reader, 0))
-        written = self._write_fingerprints(task, inputs, diff)
+            return DeclinedDate(task.day, str(error))
+        self._write_fingerprints(task, inputs, diff)
         survivors = write_survivors(task, diff, reader, self.data_uri)
         normalized = write_normalized(task, diff, reader, self.data_uri, self.parts)
         adopted = copy_adopted(task, normalized.uris, self.data_uri, self.table, self.parts)
-        new_files = (*normalized.files, *survivors.written)
         return WrittenDate(
             day=task.day,
-            files=(*adopted, *survivors.copied, *new_files),
+            files=(*adopted, *survivors.copied, *normalized.files, *survivors.written),
             new_keys=diff.new_keys,
             changed=diff.changed if task.parent else 0,
             survivors=sum(file.rows for file in (*survivors.copied, *survivors.written)),
@@ -119,16 +114,15 @@ class AdoptDate:
             key_fingerprint=diff.fingerprints.digest(),
             content_fingerprint=diff.fingerprints.values_digest(),
             examples=tuple(self._examples(task, diff)),
-            cost=DateCost.since(began, reader, written + sum(file.size for file in new_files)),
             cluster_overlap=reader.cluster_overlap(file.uri for file in task.newest.files),
             adopted_delivery=task.newest.delivery,
             wrote_fingerprints=True,
         )
 
-    def _write_fingerprints(self, task: AdoptTask, inputs: ComparisonInputs, diff: DiffResult) -> int:
-        """Write the fingerprints for the next publish, below the data folder; return their size in bytes."""
+    def _write_fingerprints(self, task: AdoptTask, inputs: ComparisonInputs, diff: DiffResult) -> None:
+        """Write the fingerprints for the next publish, below the data folder."""
         fingerprints = stored.StoredFingerprints(task.newest.delivery.snapshot_id, diff.fingerprints)
-        return stored.write(storage.join(self.data_uri, stored.path_of(task.day)), fingerprints, inputs.hashers.keys)
+        stored.write(storage.join(self.data_uri, stored.path_of(task.day)), fingerprints, inputs.hashers.keys)
 
     def _examples(self, task: AdoptTask, diff: DiffResult) -> Iterable[KeyExample]:
         for difference, samples in (

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Self
@@ -26,7 +25,7 @@ from dedup_spark.output.sorted_files import SortedFilesWriter
 from dedup_spark.plans.delivered_date import DeliveredDate, expected_rows
 from dedup_spark.plans.rewrite.date_merge import DateMerge, merge_date
 from dedup_spark.plans.rewrite.rewrite_task import MergePolicy, RewriteTask
-from dedup_spark.plans.written_date import DateCost, DeclinedDate, Outcome, WrittenDate
+from dedup_spark.plans.written_date import DeclinedDate, Outcome, WrittenDate
 
 
 @dataclass(frozen=True)
@@ -68,12 +67,12 @@ class RewriteDate:
 
     def _merge(self, task: RewriteTask, delivered: DeliveredDate, reader: KeyReader) -> Outcome | None:
         """Compare the delivery with the parent, and write or decline the date; None if the delivery has no row."""
-        began, rows = time.monotonic(), expected_rows(delivered, task.parent)
+        rows = expected_rows(delivered, task.parent)
         newest, parent = self._key_sources(task, delivered, reader)
         try:
             merge = merge_date(self.table, task, newest, parent, rows, exact=self.exact)
         except TooManyDuplicates as error:
-            return DeclinedDate(task.day, str(error), DateCost.since(began, reader, 0))
+            return DeclinedDate(task.day, str(error))
         if not merge.fingerprints.rows:
             return None
         is_unchanged = self._is_unchanged(task, merge)
@@ -81,10 +80,9 @@ class RewriteDate:
         new_files, overlap = ((), None) if is_unchanged else self._write(task, merge, reader, copied)
         files = None if is_unchanged else (*copied, *new_files)
         next_fingerprints = _fingerprints_for_next(task, delivered, merge, files or ())
-        written = 0
         if next_fingerprints.to_write:
             uri = storage.join(self.data_uri, stored.path_of(task.day))
-            written = stored.write(uri, next_fingerprints.to_write, newest.key_hasher)
+            stored.write(uri, next_fingerprints.to_write, newest.key_hasher)
         rows_of_date = task.parent.entry.rows if is_unchanged and task.parent else sum(f.rows for f in files or ())
         return WrittenDate(
             day=task.day,
@@ -98,7 +96,6 @@ class RewriteDate:
             content_fingerprint=next_fingerprints.value_digest,
             wrote_fingerprints=next_fingerprints.to_write is not None,
             examples=tuple(KeyExample(task.day, kind, key) for kind, keys in merge.examples.items() for key in keys),
-            cost=DateCost.since(began, reader, written + sum(file.size for file in new_files)),
             cluster_overlap=overlap,
         )
 
@@ -125,7 +122,7 @@ class RewriteDate:
     def _rewrite_parent(self, task: RewriteTask, reader: KeyReader) -> WrittenDate:
         """Write the parent's rows of a date that no delivery has, sorted, into new files."""
         assert task.parent
-        began, entry = time.monotonic(), task.parent.entry
+        entry = task.parent.entry
         files, overlap = self._write(task, None, reader)
         return WrittenDate(
             day=task.day,
@@ -138,7 +135,6 @@ class RewriteDate:
             key_fingerprint=entry.key_fingerprint,
             content_fingerprint=entry.content_fingerprint,
             examples=(),
-            cost=DateCost.since(began, reader, sum(file.size for file in files)),
             cluster_overlap=overlap,
         )
 

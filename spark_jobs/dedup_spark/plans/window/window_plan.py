@@ -16,7 +16,7 @@ from dedup_spark.plans.window.output_partitions import partition_dates, repartit
 from dedup_spark.plans.window.ranking import in_written_order, rank
 from dedup_spark.plans.window.source_rows import read_sources
 from dedup_spark.plans.window.writing import RECORD_SCHEMA, FileRecord, RowWriter
-from dedup_spark.plans.written_date import DateCost, WrittenDate
+from dedup_spark.plans.written_date import WrittenDate
 
 
 def run_window_plan(
@@ -41,14 +41,11 @@ def run_window_plan(
     for row in ranked.mapInArrow(writer.write, RECORD_SCHEMA).collect():
         record: FileRecord = pickle.loads(row.record)
         by_date[record.file.date].append(record)
-    parent_bytes = parent.bytes_by_date()
-    return [_written_date(day, records, applied, parent_bytes.get(day, 0)) for day, records in by_date.items()]
+    return [_written_date(day, records, applied) for day, records in by_date.items()]
 
 
-def _written_date(
-    day: date, records: list[FileRecord], applied: tuple[ValidatedDelivery, ...], parent_bytes: int
-) -> WrittenDate:
-    """Return what was written for the date. `records`: one for each file. `parent_bytes`: the parent's stored bytes."""
+def _written_date(day: date, records: list[FileRecord], applied: tuple[ValidatedDelivery, ...]) -> WrittenDate:
+    """Return what was written for the date. `records`: one for each file."""
     differing, surplus = Counter[Difference](), Counter[int]()
     for record in records:
         differing += record.differing
@@ -63,7 +60,6 @@ def _written_date(
         key_fingerprint=None,
         content_fingerprint=None,
         examples=tuple(example for record in records for example in record.examples),
-        cost=DateCost(parent_bytes, sum(record.file.size for record in records), seconds=None),
     )
 
 
