@@ -129,12 +129,12 @@ def _raise_not_found(what: str) -> Any:
 
 
 @contextmanager
-def judged(task: Any) -> Iterator[None]:
+def judged(task: Any, try_number: int = 1) -> Iterator[None]:
     """Raises AirflowFailException in place of an error after which the task's retry policy lets a worker fail it."""
     try:
         yield
     except Exception as error:
-        if task.retry_policy and task.retry_policy.evaluate(error, 1, 1).action is RetryAction.FAIL:
+        if task.retry_policy and task.retry_policy.evaluate(error, try_number, 9).action is RetryAction.FAIL:
             raise AirflowFailException(str(error)) from error
         raise
 
@@ -189,7 +189,7 @@ class SimulatedTask:
         """Run one try, with all its deferrals. Returns the task's result."""
         operator = self.make_operator()
         try:
-            with judged(operator):
+            with judged(operator, self.tries):
                 return operator.execute(self.context())
         except TaskDeferred as deferred:
             return self.resume(deferred)
@@ -199,7 +199,7 @@ class SimulatedTask:
             event = asyncio.run(self.run_trigger(recreated(deferred.trigger)))
             operator = self.make_operator()
             try:
-                with judged(operator):
+                with judged(operator, self.tries):
                     return getattr(operator, deferred.method_name)(self.context(), event.payload)
             except TaskDeferred as again:
                 deferred = again

@@ -7,6 +7,7 @@ import json
 import logging
 import os
 import sys
+import threading
 from contextlib import suppress
 
 from dedup_clone.contract.errors import DedupCloneError
@@ -33,9 +34,13 @@ def main(arguments: list[str]) -> int:
         metavar="URI",
         help="attempt.json, gs://… or a path",
     )
-    uri = parser.parse_args(arguments).request
+    parser.add_argument("--end-after-s", type=float, metavar="SECONDS", help="end this process, whatever it does")
+    parsed = parser.parse_args(arguments)
+    uri = parsed.request
     logging.basicConfig(level=logging.INFO, stream=sys.stderr, format="%(asctime)s %(levelname)s %(name)s %(message)s")
     logging.getLogger("py4j").setLevel(logging.WARNING)
+    if parsed.end_after_s is not None:
+        _end_after(parsed.end_after_s)
     _logger.info("deduplicates the attempt [%s]", uri)
     session = StartingSession(f"dedup {uri}")
     failure = f"dedup of [{uri}] was interrupted"
@@ -47,6 +52,18 @@ def main(arguments: list[str]) -> int:
             with suppress(Exception):  # if Spark's process has died, there is nothing to stop, and nothing more to say
                 session.stop()
     return 1 if failure else 0
+
+
+def _end_after(seconds: float) -> None:
+    """End this process after so many seconds. Spark and its executors end with it."""
+
+    def end() -> None:
+        _logger.error("not done after %g seconds, and no task has stopped the job: it ends", seconds)
+        os._exit(1)
+
+    timer = threading.Timer(seconds, end)
+    timer.daemon = True
+    timer.start()
 
 
 def _run(uri: str, session: StartingSession, report: ProgressReport) -> str:

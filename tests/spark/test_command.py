@@ -50,7 +50,7 @@ def row(day: int, product: int, value: int, snapshot_id: int) -> dict[str, Any]:
     return dict(zip(names, (date(2026, 3, day), product, 2072, 1, value, snapshot_id), strict=True))
 
 
-def submit(attempt: Attempt, events: Path | None = None) -> subprocess.CompletedProcess[str]:
+def submit(attempt: Attempt, events: Path | None = None, *arguments: str) -> subprocess.CompletedProcess[str]:
     request_uri = storage.join(attempt.folder_uri, "attempt.json")
     storage.write_text(request_uri, to_json(attempt))
     host = os.environ["STORAGE_EMULATOR_HOST"]
@@ -58,7 +58,7 @@ def submit(attempt: Attempt, events: Path | None = None) -> subprocess.Completed
     conf = {**local_spark_conf("1g"), **emulator_spark_conf(host), **event_log, "spark.master": "local[2]"}
     folder = Path(sys.executable).parent
     program = [str(folder / "spark-submit"), *conf_arguments(conf)]
-    command = [*program, str(REPOSITORY / "spark_jobs/dedup_snapshot.py"), "--request", request_uri]
+    command = [*program, str(REPOSITORY / "spark_jobs/dedup_snapshot.py"), "--request", request_uri, *arguments]
     environment = {name: value for name, value in os.environ.items() if name not in ("PYTHONPATH", "PYSPARK_PYTHON")}
     environment["PATH"] = f"{folder}{os.pathsep}{environment['PATH']}"
     return subprocess.run(command, env=environment, capture_output=True, text=True, timeout=300, check=False)
@@ -143,4 +143,13 @@ def test_failure_ends_with_one_clear_line_and_publishes_nothing(area: SparkJobFe
     last = done.stdout.strip().splitlines()[-1]
     assert "nothing was published" in last
     assert attempt.arrival_uri(attempt.deliveries[0]) in last
+    assert not storage.exists(storage.join(attempt.folder_uri, "candidate.json"))
+
+
+def test_a_job_that_nobody_stops_ends_itself(area: SparkJobFeed) -> None:
+    """Dataproc has no time limit for a job on a cluster."""
+    attempt = area.attempt([area.land(1, [row(1, 7, 20, 1)])])
+    done = submit(attempt, None, "--end-after-s", "0.5")
+    assert done.returncode == 1
+    assert "not done after 0.5 seconds, and no task has stopped the job: it ends" in done.stdout + done.stderr
     assert not storage.exists(storage.join(attempt.folder_uri, "candidate.json"))

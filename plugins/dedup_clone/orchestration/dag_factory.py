@@ -28,10 +28,12 @@ from dedup_clone.contract.errors import (
     JobFailed,
     LeaseLost,
     RollbackRefused,
+    SparkRunFailed,
 )
 from dedup_clone.orchestration.setup import FeedOfForm, FeedSetup, find_folders, read_feed_setup
 
 FIRST_DELAY = timedelta(seconds=10)
+MOST_SPARK_TRIES = 4  # a Spark run may fail because machines were lost; after so many tries that is not the reason
 _PERMANENT_ERRORS = (
     ApprovalTooLate,
     BootstrapRefused,
@@ -84,12 +86,13 @@ def retry_arguments(sla: timedelta) -> dict[str, Any]:
 
 
 class RetryWhatMayHelp(RetryPolicy):
-    """Fails a task at once after an error for which no retry can help."""
+    """Fails a task at once after an error for which no retry can help, and after the last try of a Spark run."""
 
     def evaluate(
         self, exception: BaseException, try_number: int, max_tries: int, context: Context | None = None
     ) -> RetryDecision:
-        if is_permanent(exception):
+        is_spark = isinstance(exception, SparkRunFailed)
+        if is_permanent(exception) or (is_spark and try_number >= MOST_SPARK_TRIES):
             return RetryDecision.fail("a retry would fail the same way")
         return RetryDecision.default()
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from pathlib import Path
 from unittest.mock import Mock
 
@@ -11,7 +10,7 @@ import requests
 from google.auth.exceptions import TransportError
 
 from dedup_clone.orchestration.runners import spark_run
-from dedup_clone.orchestration.runners.runner_config import open_runner, runner_config_of
+from dedup_clone.orchestration.runners.open_runner import open_runner, runner_arguments
 from dedup_clone.settings.spark_settings import ClusterSettings, SparkSize
 from tests.contract.dataproc.airflow_simulator import SPARK
 from tests.contract.dataproc.conftest import RUNNERS, Simulate
@@ -82,6 +81,6 @@ def test_without_deployed_spark_code_nothing_is_submitted(fakes, simulate: Simul
 @pytest.mark.parametrize("runner", ["local", "kubernetes"])
 def test_a_runner_without_an_api_of_google_is_not_taken_for_a_cluster(runner: str, fakes, simulate: Simulate) -> None:
     fakes("cluster")
-    config = dataclasses.replace(runner_config_of(simulate("cluster").setup), runner=runner)
+    arguments = {**runner_arguments(simulate("cluster").setup), "runner": runner}
     with pytest.raises((AssertionError, ValueError), match=runner):
-        open_runner(config)
+        open_runner(**arguments)

@@ -12,7 +12,7 @@ from dedup_clone.contract.costs import SparkUsage
 from dedup_clone.contract.errors import DeliveryRefused
 from dedup_clone.contract.records import from_json
 from dedup_clone.orchestration.runners import dedup, spark_run
-from dedup_clone.orchestration.runners.runner_config import open_runner, runner_config_of
+from dedup_clone.orchestration.runners.open_runner import open_runner, runner_arguments
 from dedup_clone.orchestration.runners.spark_run import SparkRunState, run_name
 from testkit.airflow import ProcessKilled, recreated
 from tests.contract.dataproc.airflow_simulator import STORED
@@ -127,7 +127,7 @@ def test_a_run_is_active_until_its_cancellation_is_done(
 ) -> None:
     fake, task = fakes(runner, slowness=9), simulate(runner)
     task.deferral()
-    run, service = fake.state.runs[FIRST], open_runner(runner_config_of(task.setup))
+    run, service = fake.state.runs[FIRST], open_runner(**runner_arguments(task.setup))
     run.polls, words = 0, BATCH_STATES if runner == "serverless" else JOB_STATES
     for number, state in enumerate(states):
         if number == 3:
@@ -160,15 +160,17 @@ def test_a_run_that_takes_too_long_is_stopped(
     assert_nothing_is_at_work(fake)
 
 
-@pytest.mark.parametrize("runner", ["serverless", "procedure"])
-def test_the_service_stops_a_run_that_no_task_watches_ten_minutes_after_the_task_would(
+@pytest.mark.parametrize("runner", RUNNERS)
+def test_a_run_that_no_task_watches_ends_ten_minutes_after_the_task_would_end_it(
     runner: str, fakes, simulate: Simulate
 ) -> None:
     fake = fakes(runner)
     simulate(runner).deferral()
-    ((_, request),) = [made for made in fake.requests if made[0] in ("CreateBatch", "InsertJob")]
+    ((_, request),) = [made for made in fake.requests if made[0] in ("CreateBatch", "SubmitJob", "InsertJob")]
     if runner == "serverless":
         assert request.batch.environment_config.execution_config.ttl == timedelta(minutes=70)
+    elif runner == "cluster":
+        assert list(request.job.pyspark_job.args)[-2:] == ["--end-after-s", "4200"]
     else:
         assert request["jobTimeoutMs"] == "4200000"
 

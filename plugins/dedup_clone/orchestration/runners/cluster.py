@@ -76,14 +76,17 @@ def _lasted_s(job: Job) -> float | None:
 
 
 def job_of(spec: SparkJobSpec, *, project: str, name: str, cluster: str) -> dict[str, Any]:
-    """The job in the API's format. The service does not restart a failed driver; the task's retry starts a new job."""
+    """The job in the API's format. The service does not restart a failed driver; the task's retry starts a new job.
+
+    Dataproc has no time limit for a job on a cluster, so the driver ends itself.
+    """
     return {
         "reference": {"project_id": project, "job_id": name},
         "placement": {"cluster_name": cluster},
         "labels": spec.dataproc_labels,
         "pyspark_job": {
             "main_python_file_uri": spec.main_uri,
-            "args": ["--request", spec.request_uri],
+            "args": ["--request", spec.request_uri, "--end-after-s", str(spec.ttl_s)],
             "python_file_uris": [spec.archive_uri],
             "properties": dict(spec.properties),
         },

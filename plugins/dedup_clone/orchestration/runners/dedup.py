@@ -7,10 +7,11 @@ candidate (docs/adr/0002-candidate-is-the-commit-point.md), so nothing else is d
 
 from __future__ import annotations
 
+import json
 import logging
 import time
-from dataclasses import asdict
 from datetime import timedelta
+from pathlib import Path
 from typing import Any
 
 from airflow.providers.google.cloud.links.bigquery import BigQueryJobDetailLink
@@ -18,16 +19,11 @@ from airflow.providers.google.cloud.links.dataproc import DataprocBatchLink, Dat
 from airflow.sdk.exceptions import AirflowFailException
 
 from dedup_clone.contract.costs import SparkUsage
-from dedup_clone.contract.errors import SparkRunFailed, SparkUnavailable
+from dedup_clone.contract.errors import ConfigurationError, SparkRunFailed, SparkUnavailable
 from dedup_clone.contract.records import to_json
 from dedup_clone.engines.dedup_in_bigquery import dedup_in_bigquery
 from dedup_clone.orchestration.runners.local import run_local_spark
-from dedup_clone.orchestration.runners.runner_config import (
-    SparkRunTrigger,
-    open_runner,
-    read_spark_code,
-    runner_config_of,
-)
+from dedup_clone.orchestration.runners.open_runner import SparkRunTrigger, open_runner, runner_arguments
 from dedup_clone.orchestration.runners.sizing import read_workload, size_run, spark_properties
 from dedup_clone.orchestration.runners.spark_run import SparkJobSpec, SparkRun, SparkRunner, SparkRunState, run_name
 from dedup_clone.orchestration.setup import FeedOfForm, FeedSetup
@@ -38,9 +34,8 @@ from dedup_clone.publish.recovery import end_if_all_refused
 from dedup_clone.settings.spark_settings import Runner
 
 DEFAULT_TIMEOUT = timedelta(hours=1)
-# The service stops a run that no task watches so much later than the task would. Batches have at least ten minutes.
+# A run that no task watches is ended so much later than the task would end it. Batches have at least ten minutes.
 TTL_MARGIN_S = 600
-MOST_RUNS = 4  # of an attempt that may fail, because machines can be lost
 _LINKS = {
     Runner.SERVERLESS: DataprocBatchLink,
     Runner.CLUSTER: DataprocJobLink,
@@ -70,7 +65,7 @@ def dedup(run: FeedRun) -> str:
     elif run.setup.runner is Runner.LOCAL:
         run_local_spark(run)
     else:
-        name = _run_spark(run, open_runner(runner_config_of(run.setup)))
+        name = _run_spark(run, open_runner(**runner_arguments(run.setup)))
     end_if_all_refused(services, attempt.id)
     return name
 
@@ -83,7 +78,7 @@ def stop_spark_runs(run: FeedRun) -> None:
     attempt = run.services.manifests.find_attempt(run.attempt_id)
     if attempt is not None and (attempt.restores is not None or not attempt.engine.runs_spark):
         return
-    runner, task = open_runner(runner_config_of(run.setup)), run.context["task"]
+    runner, task = open_runner(**runner_arguments(run.setup)), run.context["task"]
     # All tasks have as many retries. Airflow counts tries on when a task is cleared, and gives it as many again.
     tries = ((task.retries or 0) + 1) * ((run.context["dag_run"].clear_number or 0) + 1)
     for number in range(1, tries + 1):
@@ -105,10 +100,11 @@ def _run_spark(run: FeedRun, runner: SparkRunner) -> str:
     name = run.event["name"] if run.event else _attach_or_start(run, runner)
     run.on_kill = lambda: runner.cancel(name)
     found = runner.get_run(name)
-    if found is not None:
-        _show(run, found)
-        if found.state.is_finished:
-            return _finish(run, runner, found)
+    if found is None:
+        raise SparkUnavailable(f"Spark run [{name}] cannot be seen: the task tries again by itself.")
+    _show(run, found)
+    if found.state.is_finished:
+        return _finish(run, found)
     timeout_s = _timeout_s(run)
     if run.event and run.event["is_too_slow"]:
         runner.cancel(name)
@@ -116,10 +112,8 @@ def _run_spark(run: FeedRun, runner: SparkRunner) -> str:
             f"Spark was not done within {timeout_s / 60:.0f} minutes (stopped: {name}). Raise "
             f"[spark.max_executors] or lower [spark.target_minutes] in the feed, then clear the run."
         )
-    if found is None:
-        raise SparkUnavailable(f"Spark run [{name}] cannot be seen: the task tries again by itself.")
     trigger = SparkRunTrigger(
-        asdict(runner_config_of(run.setup)),
+        runner_arguments(run.setup),
         name,
         poll_s=run.setup.deployment.job_poll_interval_s,
         timeout_at=time.time() + timeout_s,
@@ -129,18 +123,18 @@ def _run_spark(run: FeedRun, runner: SparkRunner) -> str:
 
 def _attach_or_start(run: FeedRun, runner: SparkRunner) -> str:
     """The name of an earlier try's run that is active or succeeded, else of this try's own, which is started."""
-    usable = (SparkRunState.ACTIVE, SparkRunState.SUCCEEDED)
-    found = [earlier for earlier in _earlier_runs(run, runner) if earlier.state in usable]
-    if found:
-        run.services.log(f"attaches to Spark run {found[-1].name}, which is {found[-1].state}")
-        return found[-1].name
+    for number in range(run.try_number - 1, 0, -1):
+        found = runner.get_run(_name(run, number))
+        if found and found.state in (SparkRunState.ACTIVE, SparkRunState.SUCCEEDED):
+            run.services.log(f"attaches to Spark run {found.name}, which is {found.state}")
+            return found.name
     name = _name(run, run.try_number)
     run.on_kill = lambda: runner.cancel(name)
     runner.submit(name, _job_spec(run))
     return name
 
 
-def _finish(run: FeedRun, runner: SparkRunner, ended: SparkRun) -> str:
+def _finish(run: FeedRun, ended: SparkRun) -> str:
     """Returns the name of a run that succeeded. Raises SparkRunFailed or AirflowFailException for any other run."""
     _save_usage(run, ended)
     if ended.state is SparkRunState.SUCCEEDED:
@@ -153,29 +147,19 @@ def _finish(run: FeedRun, runner: SparkRunner, ended: SparkRun) -> str:
             f"Spark run [{ended.name}] was cancelled from outside; nothing was published. Clear the run from its "
             f"first task to try again. Reason: {reason}"
         )
-    earlier = _earlier_runs(run, runner)
-    failed = {ended.name, *(each.name for each in earlier if each.state is SparkRunState.FAILED)}
-    if len(failed) >= MOST_RUNS:
-        raise AirflowFailException(
-            f"Spark run [{ended.name}] failed. [{len(failed)}] runs of this attempt have: remove the cause, then "
-            f"clear the run from its first task. Reason: {reason}"
-        )
-    raise SparkRunFailed(f"Spark run [{ended.name}] failed; the task tries again by itself. Reason: {reason}")
+    raise SparkRunFailed(
+        f"Spark run [{ended.name}] failed. If the task is not tried again, remove the cause, then clear the run from "
+        f"its first task. Reason: {reason}"
+    )
 
 
 def _name(run: FeedRun, try_number: int) -> str:
     return run_name(run.setup.feed.feed, run.attempt_id, try_number)
 
 
-def _earlier_runs(run: FeedRun, runner: SparkRunner) -> list[SparkRun]:
-    """The runs that earlier tries started, also those from before the task was cleared."""
-    runs = [runner.get_run(_name(run, number)) for number in range(1, run.try_number)]
-    return [found for found in runs if found is not None]
-
-
 def _job_spec(run: FeedRun) -> SparkJobSpec:
     services, attempt, feed, spark = run.services, run.attempt, run.setup.feed, run.setup.deployment.spark
-    code = read_spark_code(run.setup.folders.spark_code)
+    main_uri, archive_uri = _spark_code(run.setup.folders.spark_code)
     size = size_run(read_workload(services, attempt.id), feed.spark, run.setup.runner)
     sla, is_late = feed.freshness.sla_minutes, size.expected_minutes > feed.freshness.sla_minutes
     warning = f"; the job alone takes longer than [freshness.sla_minutes], which is {sla}" if is_late else ""
@@ -187,8 +171,8 @@ def _job_spec(run: FeedRun) -> SparkJobSpec:
     )
     return SparkJobSpec(
         request_uri=attempt.uri,
-        main_uri=code.main_uri,
-        archive_uri=code.archive_uri,
+        main_uri=main_uri,
+        archive_uri=archive_uri,
         properties=spark_properties(size, feed.spark),
         labels={
             **spark.labels,
@@ -198,6 +182,21 @@ def _job_spec(run: FeedRun) -> SparkJobSpec:
         },
         ttl_s=int(_timeout_s(run)) + TTL_MARGIN_S,
     )
+
+
+def _spark_code(file: Path) -> tuple[str, str]:
+    """URIs of the job's main file and of the zip file of its modules. Each name has a digest of the file's content.
+
+    `make deploy` writes `file` beside the DAGs, so that code and DAGs change together.
+    """
+    try:
+        plain = json.loads(file.read_text(encoding="utf-8"))
+        return plain["main"], plain["archive"]
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise ConfigurationError(
+            f"[{file}], which names the deployed Spark code, is missing or not as the deployment writes it: run `make "
+            f"deploy`, then clear the run."
+        ) from error
 
 
 def _save_usage(run: FeedRun, ended: SparkRun) -> None:

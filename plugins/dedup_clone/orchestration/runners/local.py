@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import os
 
-from airflow.sdk.exceptions import AirflowException, AirflowFailException
+from airflow.sdk.exceptions import AirflowException
 
+from dedup_clone.contract.errors import SparkRunFailed
 from dedup_clone.orchestration.runners.local_spark_conf import emulator_spark_conf, event_log_conf, local_spark_conf
 from dedup_clone.orchestration.step import FeedRun
 
 EVENTS_VARIABLE = "DEDUP_CLONE_SPARK_EVENTS"  # the URI of the folder for event logs
-MOST_TRIES = 4  # if a local process fails, it seldom succeeds later
 
 
 def run_local_spark(run: FeedRun) -> None:
@@ -33,6 +33,4 @@ def run_local_spark(run: FeedRun) -> None:
     try:
         hook.submit(str(folders.spark_jobs / "dedup_snapshot.py"))
     except AirflowException as error:
-        if run.try_number < MOST_TRIES:
-            raise
-        raise AirflowFailException(str(error)) from error
+        raise SparkRunFailed(str(error)) from error

@@ -44,7 +44,7 @@ class SparkJobSpec:
     """What to run.
 
     `main_uri`, `archive_uri`: the job's main file, and the zip file of its modules. `ttl_s`: seconds after which the
-    service stops a batch or procedure, in case no task does; a job on a cluster has no such limit.
+    run ends in case no task stops it: the service stops a batch or procedure, the driver of a job on a cluster itself.
     """
 
     request_uri: str
