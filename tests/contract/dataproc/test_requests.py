@@ -10,7 +10,7 @@ import pytest
 from google.cloud.dataproc_v1 import CreateBatchRequest
 from google.protobuf.json_format import MessageToDict
 
-from dedup_clone.orchestration.runners.serverless import batch_of
+from dedup_clone.orchestration.runners.dataproc import batch_of, dataproc_labels
 from dedup_clone.orchestration.runners.spark_run import SparkJobSpec
 from dedup_clone.settings.spark_settings import SparkSettings, SparkSize
 from tests.contract.dataproc.airflow_simulator import REPOSITORY, SPARK
@@ -95,7 +95,7 @@ def spec(**changes: Any) -> SparkJobSpec:
 def test_labels_of_this_project_are_as_the_reference_asks() -> None:
     """Batch.labels: keys and values conform to RFC 1035. Those of the profile are not changed."""
     labels = {"dedup_clone_feed": "a_feed_", "dedup_clone_attempt": "00000007-abc123", "cost_center": "4_2"}
-    found = spec(labels=labels).dataproc_labels
+    found = dataproc_labels(labels)
     assert found == {"dedup-clone-feed": "a-feed", "dedup-clone-attempt": "n00000007-abc123", "cost_center": "4_2"}
     rules.check_labels(found)
 

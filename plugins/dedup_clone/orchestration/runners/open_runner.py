@@ -12,9 +12,8 @@ from typing import Any, TypeVar
 from airflow.triggers.base import BaseTrigger, TriggerEvent
 from asgiref.sync import sync_to_async
 
-from dedup_clone.orchestration.runners.cluster import ClusterRunner
+from dedup_clone.orchestration.runners.dataproc import ClusterRunner, ServerlessRunner
 from dedup_clone.orchestration.runners.procedure import ProcedureRunner
-from dedup_clone.orchestration.runners.serverless import ServerlessRunner
 from dedup_clone.orchestration.runners.spark_run import SparkRunner
 from dedup_clone.orchestration.setup import FeedSetup
 from dedup_clone.settings.spark_settings import Runner, SparkSettings

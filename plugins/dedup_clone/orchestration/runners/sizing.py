@@ -129,7 +129,6 @@ def _method(attempt: Attempt, parent: Manifest | None) -> tuple[Method, str]:
 
 # A vCPU, which is what Spark calls a core here, is one of the two threads of a physical core. It is taken for half of a
 # core of the machine that was measured.
-VCPUS_PER_CORE = 2
 # vCPU seconds for each row of the newest delivery. In dates of hundreds of millions of rows a row takes twice the time
 # that it takes in dates of two million, because their fingerprints do not fit the processor's cache. These are the
 # rates of large dates.
@@ -167,8 +166,7 @@ class RunSize:
 
     `most_executors`: the most that the run can scale up to. That is twice `executors`, or what a rewrite of all
     dates would need if that is more (and the feed does not set `executors`); at most the feed's `max_executors`.
-    `expected_minutes`: from the submission of the run. `vcpu_seconds`: the work. `reason`: why `executors` has this
-    value, for the log.
+    `expected_minutes`: from the submission of the run. `reason`: why `executors` has this value, for the log.
     """
 
     executors: int
@@ -176,7 +174,6 @@ class RunSize:
     executor_cores: int
     expected_minutes: float
     target_minutes: int
-    vcpu_seconds: float
     reason: str
 
     @property
@@ -220,7 +217,7 @@ def size_run(workload: Workload, spark: SparkSize, runner: Runner) -> RunSize:
         reason = f"{reason}, because {workload.reason}"
     seconds = start_s + work / (executors * spark.executor_cores * CORE_UTILIZATION)
     most = max(executors, most, min(2 * executors, spark.max_executors))
-    return RunSize(executors, most, spark.executor_cores, seconds / 60, spark.target_minutes, work, reason)
+    return RunSize(executors, most, spark.executor_cores, seconds / 60, spark.target_minutes, reason)
 
 
 def _executors(workload: Workload, spark: SparkSize, start_s: float) -> int:

@@ -54,14 +54,6 @@ class SparkJobSpec:
     labels: Mapping[str, str]
     ttl_s: int
 
-    @property
-    def dataproc_labels(self) -> dict[str, str]:
-        """The labels for Dataproc, whose reference asks for RFC 1035: no `_`, and a letter first.
-
-        Labels of the profile stay as they are, because Dataproc is not known to refuse them.
-        """
-        return dict(map(_rfc_1035, self.labels, self.labels.values()))
-
 
 class SparkRunner(Protocol):
     """A service that runs Spark. Every call can safely be repeated, for instance when its response was lost.
@@ -88,14 +80,6 @@ def run_name(feed: str, attempt: str, try_number: int) -> str:
     return f"dc-{slug}-{attempt}-{try_number}"
 
 
-def _rfc_1035(key: str, value: str) -> tuple[str, str]:
-    """The label in the form of RFC 1035 if it is one of this project's; else the label as it is."""
-    if not key.startswith("dedup_clone_"):
-        return key, value
-    text = value.replace("_", "-").strip("-")
-    return key.replace("_", "-"), text if text[0].isalpha() else f"n{text}"
-
-
 _CALL_TIMEOUT_S = 60.0
 _RETRY_S = 30.0  # counted from the first try; no further try is made after this time
 
@@ -111,11 +95,6 @@ def call_options() -> dict[str, Any]:
     predicate = if_exception_type(ServiceUnavailable, *_connection_errors())
     retry = Retry(predicate=predicate, initial=0.1, maximum=5.0, timeout=_RETRY_S)
     return {"retry": retry, "timeout": _CALL_TIMEOUT_S}
-
-
-def name_of(state: Any) -> str:
-    """The name of a state in Dataproc's answer; its number as text if the installed library does not know the state."""
-    return str(getattr(state, "name", state))
 
 
 def _connection_errors() -> tuple[type[Exception], ...]:
