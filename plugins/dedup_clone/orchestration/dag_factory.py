@@ -15,7 +15,7 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
-from airflow.sdk import DAG, BaseOperator, Context, Param, RetryDecision, RetryPolicy, get_parsing_context
+from airflow.sdk import DAG, Context, Param, RetryDecision, RetryPolicy, get_parsing_context, task
 
 from dedup_clone.contract.errors import (
     ApprovalTooLate,
@@ -191,16 +191,10 @@ def _error_dag(dag_id: str, error: str) -> DAG:
         tags=[TAG, "configuration error"],
         doc_md=f"**Not valid:**\n\n```\n{error}\n```",
     ) as dag:
-        ConfigurationErrorOperator(task_id="show_configuration_error", error=error)
+
+        @task
+        def show_configuration_error() -> None:
+            raise ConfigurationError(error)
+
+        show_configuration_error()
     return dag
-
-
-class ConfigurationErrorOperator(BaseOperator):
-    """Fails with the error of a feed file or of the deployment profile."""
-
-    def __init__(self, *, error: str, **kwargs: object) -> None:
-        super().__init__(**kwargs)  # type: ignore[arg-type]
-        self.error = error
-
-    def execute(self, context: Context) -> None:
-        raise ConfigurationError(self.error)

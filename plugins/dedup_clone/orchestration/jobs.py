@@ -5,7 +5,6 @@ A step attaches to a job that runs, reuses a job that succeeded, and starts one 
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from datetime import timedelta
 from typing import Any
@@ -20,8 +19,8 @@ from dedup_clone.orchestration.step import FeedRun, NotYet, state_dataset, table
 from dedup_clone.publish.attempt_jobs import LOAD_STEP, SWAP_STEP, find_step_job
 from dedup_clone.publish.attempts import find_swap, swap_configuration
 from dedup_clone.publish.load import begin_load, dates_to_load, load_dates, read_candidate
-from dedup_clone.publish.services import Services
-from dedup_clone.warehouse.jobs import BRIEF_POLL_S, poll_intervals
+from dedup_clone.warehouse.jobs import BRIEF_POLL_S
+from dedup_clone.warehouse.metadata import JobMetadata
 
 APPLY_INTERVAL = timedelta(seconds=30)  # how often the task asks whether BigQuery has applied the streamed changes
 WAIT_BEFORE_DEFERRAL_S = 5.0
@@ -98,16 +97,19 @@ def _run_job(run: FeedRun, step: str, begin: Callable[[], dict[str, Any]]) -> st
     """
     services, attempt, deployment = run.services, run.attempt_id, run.setup.deployment
     job = find_step_job(services, attempt, step)
-    if run.event and job.failed:  # the one that the step waited for
-        raise _job_failed(job.failed.job_id, job.failed.error, job.failed.reason)
+    has_waited_for_job = isinstance(run.event, dict)  # the event of the trigger for a time is that time
+    if has_waited_for_job and job.failed:
+        raise _job_failed(job.failed)
     if job.metadata is None:
         configuration = begin()
         services.current.record_jobs(attempt, [job.job_id])
         services.warehouse.jobs.start(job.job_id, configuration)
-    elif not run.event:
+    elif not has_waited_for_job:
         services.log(f"{'reuses successful' if job.metadata.ended else 'attaches to running'} job {job.job_id}")
     run.link(BigQueryJobDetailLink, project_id=deployment.project, location=deployment.location, job_id=job.job_id)
-    if not _ends_soon(services, job.job_id):
+    try:  # resuming a deferred task takes longer than a short job
+        (ended,) = services.warehouse.wait_for_jobs([job.job_id], poll_s=BRIEF_POLL_S, timeout_s=WAIT_BEFORE_DEFERRAL_S)
+    except TimeoutError:
         trigger = BigQueryInsertJobTrigger(
             conn_id=deployment.google_cloud_connection,
             job_id=job.job_id,
@@ -116,31 +118,16 @@ def _run_job(run: FeedRun, step: str, begin: Callable[[], dict[str, Any]]) -> st
             poll_interval=deployment.job_poll_interval_s,
             cancel_on_kill=False,  # recovery waits for the job's outcome, and a cancellation could change that outcome
         )
-        raise NotYet(f"BigQuery job {job.job_id} runs", trigger)
+        raise NotYet(f"BigQuery job {job.job_id} runs", trigger) from None
+    if ended.error:
+        raise _job_failed(ended)
     return job.job_id
 
 
-def _ends_soon(services: Services, job_id: str) -> bool:
-    """Waits some seconds for the job, because resuming a deferred task takes longer than a short job.
-
-    Returns whether the job has succeeded. Raises JobFailed if it failed.
-    """
-    deadline, pause = time.monotonic() + WAIT_BEFORE_DEFERRAL_S, poll_intervals(BRIEF_POLL_S)
-    while True:
-        job = services.warehouse.job(job_id)
-        if job is not None and job.ended:
-            if job.error:
-                raise _job_failed(job_id, job.error, job.reason)
-            return True
-        if time.monotonic() >= deadline:
-            return False
-        time.sleep(next(pause))
-
-
-def _job_failed(job_id: str, error: str | None, reason: str | None) -> JobFailed:
+def _job_failed(job: JobMetadata) -> JobFailed:
     return JobFailed(
-        f"BigQuery job [{job_id}] failed: {error}. If the task is not tried again, correct what it names, then clear "
-        f"the run from its first task.",
-        message=error or "",
-        reason=reason or "",
+        f"BigQuery job [{job.job_id}] failed: {job.error}. If the task is not tried again, correct what it names, then "
+        f"clear the run from its first task.",
+        message=job.error or "",
+        reason=job.reason or "",
     )

@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import Any
 
 from airflow.sdk import Asset, AssetAlias
 
 from dedup_clone.checks.check_result import CheckResults
 from dedup_clone.contract.records import to_plain
-from dedup_clone.contract.table import Column
 from dedup_clone.orchestration.setup import FeedOfForm, FeedSetup
 from dedup_clone.orchestration.step import FeedRun
 from dedup_clone.orchestration.watchdog.notifiers import dag_url
 from dedup_clone.state.layout import FeedLayout
 from dedup_clone.state.ledger import LedgerRecord
+from dedup_clone.warehouse.metadata import schema_field
 
 CONSOLE = "https://console.cloud.google.com/bigquery"
 ANY_TARGET = AssetAlias("dedup_clone_targets")  # the outlet of a DAG that serves all feeds
@@ -43,18 +42,10 @@ def target_asset(setup: FeedSetup) -> Asset:
             "description": feed.description,
             "owner": feed.owner,
             "keys": list(feed.table.keys),
-            "schema": _schema(feed.table.to_contract().columns),
+            "schema": [schema_field(column) for column in feed.table.to_contract().columns],
             "links": {"table": f"{CONSOLE}?p={names.project}&d={names.dataset}&t={names.target_table}&page=table"},
         },
     )
-
-
-def _schema(columns: Iterable[Column]) -> list[Any]:
-    """The columns as BigQuery's REST API writes them; a STRUCT has `fields`."""
-    return [
-        {"name": c.name, "type": c.type, "mode": str(c.mode), **({"fields": _schema(c.fields)} if c.fields else {})}
-        for c in columns
-    ]
 
 
 def event_extra(setup: FeedSetup, record: LedgerRecord, check_results: list[CheckResults]) -> dict[str, Any]:

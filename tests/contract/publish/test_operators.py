@@ -206,6 +206,14 @@ def test_a_job_is_made_once_and_waited_for_although_the_answer_to_its_insertion_
     assert world.rows() == expected(row(7, 1))
 
 
+def test_a_step_that_has_waited_for_something_else_starts_the_next_job(loading: DagTasks) -> None:
+    fault = {"match": {"job_id": job_id(loading.plan, "load", 1)}, "effect": "error", "reason": "backendError"}
+    loading.world.add_fault({**fault, "message": "try again"})
+    with pytest.raises(JobFailed, match="try again"):
+        loading.execute("load_staging")
+    assert loading.resume("load_staging", "a time") == job_id(loading.plan, "load", 2)
+
+
 def test_a_job_that_failed_is_followed_by_the_next_id_and_is_retried_only_if_that_may_help(loading: DagTasks) -> None:
     world = loading.world
     loading.execute("load_staging")

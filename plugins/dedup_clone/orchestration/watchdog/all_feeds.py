@@ -122,7 +122,16 @@ def _check(
     `path`: the feed's file; None if there is none.
     """
     try:
-        return _check_with_file(feed, path, folders, clients, alerts)
+        try:
+            if path is None:
+                raise ConfigurationError(
+                    f"[{folders.feeds / feed}.yaml] is missing: deploy it again. To take the feed out of use, run "
+                    f"[dedup_clone_retire] before the file is deleted."
+                )
+            setup = read_feed_setup(path, folders)
+        except ConfigurationError as error:
+            return _report_invalid_feed_file(feed, error, clients.state, alerts)
+        return check_feed(setup, clients)
     except AlertNotSent as error:  # the feed was checked
         return error
     except Exception as error:
@@ -131,21 +140,6 @@ def _check(
         except Exception:
             log.exception("feed=%s its failed check could not be reported; the next check tries again", feed)
         return error
-
-
-def _check_with_file(
-    feed: str, path: Path | None, folders: DeployedFolders, clients: Clients, alerts: AlertSettings
-) -> list[str]:
-    try:
-        if path is None:
-            raise ConfigurationError(
-                f"[{folders.feeds / feed}.yaml] is missing: deploy it again. To take the feed out of use, run "
-                f"[dedup_clone_retire] before the file is deleted."
-            )
-        setup = read_feed_setup(path, folders)
-    except ConfigurationError as error:
-        return _report_invalid_feed_file(feed, error, clients.state, alerts)
-    return check_feed(setup, clients)
 
 
 def _report_invalid_feed_file(

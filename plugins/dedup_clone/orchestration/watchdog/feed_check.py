@@ -39,17 +39,10 @@ def check_interval(profiles: Path) -> timedelta:
 def check_feed(setup: FeedSetup, clients: Clients | None = None) -> list[str]:
     """Checks the feed and returns the names of its incidents.
 
-    Only logs a warning if another environment publishes the feed: that one knows the feed's runs, and checks it.
-
     Raises AlertNotSent when a notifier failed; the next check sends that alert again.
     """
-    services = open_feed_services(setup, clients)
-    current = services.current.read()
-    if current.retired:
-        services.log("the feed is retired: not checked")
-        return []
-    if refusal := current.refusal(services.environment):
-        services.log(f"not checked: {refusal}", level=logging.WARNING)
+    services = _services_to_check(setup, clients)
+    if services is None:
         return []
     state, verdict = _evaluate(setup, services, reads_bigquery=clients is None or clients.bigquery_answers)
     names = [incident.name for incident in verdict.incidents]
@@ -74,19 +67,26 @@ def check_feed(setup: FeedSetup, clients: Clients | None = None) -> list[str]:
 def refresh_verdict(setup: FeedSetup, *, reads_bigquery: bool = True) -> None:
     """Evaluates the feed between two checks and stores the verdict, for the page. Sends no alert.
 
-    Without `reads_bigquery`, what only BigQuery tells is taken from the last check.
-
-    Does nothing if the feed is retired, or if another environment publishes it: that one knows the feed's runs. A
-    failure is logged and never raised.
+    Without `reads_bigquery`, what only BigQuery tells is taken from the last check. A failure is logged and never
+    raised.
     """
     try:
-        services = open_feed_services(setup)
-        current = services.current.read()
-        if current.retired or current.refusal(services.environment):
-            return
-        store_verdict(services.store, _evaluate(setup, services, reads_bigquery=reads_bigquery)[1])
+        services = _services_to_check(setup)
+        if services is not None:
+            store_verdict(services.store, _evaluate(setup, services, reads_bigquery=reads_bigquery)[1])
     except Exception:
         log.warning("feed=%s verdict not refreshed; the next check writes it", setup.feed.feed, exc_info=True)
+
+
+def _services_to_check(setup: FeedSetup, clients: Clients | None = None) -> Services | None:
+    """The feed's services; None if it is retired, or if another environment publishes it, which knows its runs."""
+    services = open_feed_services(setup, clients)
+    current = services.current.read()
+    refusal = current.refusal(services.environment)
+    if current.retired or refusal:
+        services.log(f"not checked: {refusal or 'the feed is retired'}", level=logging.WARNING)
+        return None
+    return services
 
 
 def _evaluate(

@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 from datetime import datetime, timedelta
 
-from dedup_clone.contract.errors import AlertNotSent
 from dedup_clone.freshness.incident import NO_FEED, Incident, IncidentKind, Severity, format_time, read_incident_records
 from dedup_clone.orchestration.setup import FeedSetup, open_feed_services, read_feed_setup
 from dedup_clone.orchestration.watchdog.notifiers import report_incidents
@@ -23,27 +22,20 @@ LATE_AFTER = timedelta(hours=6)
 def load_waiting_rows(setup: FeedSetup) -> None:
     """Load the waiting rows of all feeds, and report tables that have lacked rows for long. `setup`: that of any feed.
 
-    Raises what `load_ledger_rows` raises; else AlertNotSent if a notifier failed.
+    Raises what `load_ledger_rows` raises, and AlertNotSent if a notifier failed.
     An error in the load of one feed's changes is only logged, and the changes of the other feeds are loaded.
     """
     services = open_feed_services(setup)
     feeds = sorted({rows.feed for rows in ReportingBacklog(services.store, CHANGES).waiting()})
-    is_loaded = False
     try:
         load_ledger_rows(services)
-        is_loaded = True
     finally:
         for feed in feeds:
             try:
                 _load_changes(feed, setup)
             except Exception as error:
                 log.warning("feed=%s its changes are not loaded: %s: %s", feed, type(error).__name__, error)
-        try:
-            report_late_rows(services, setup.deployment.alerts)
-        except AlertNotSent as error:
-            if is_loaded:
-                raise
-            log.error("an alert about missing rows was not sent: %s", error)  # the load's own error fails the task
+        report_late_rows(services, setup.deployment.alerts)
 
 
 def _load_changes(feed: str, setup: FeedSetup) -> None:
