@@ -91,8 +91,10 @@ class RetryWhatMayHelp(RetryPolicy):
     def evaluate(
         self, exception: BaseException, try_number: int, max_tries: int, context: Context | None = None
     ) -> RetryDecision:
-        is_spark = isinstance(exception, SparkRunFailed)
-        if is_permanent(exception) or (is_spark and try_number >= MOST_SPARK_TRIES):
+        # Airflow counts tries on when a task is cleared, and gives it as many again.
+        tries = try_number if context is None else (context["task"].retries or 0) - (max_tries - try_number)
+        is_last_spark_run = isinstance(exception, SparkRunFailed) and tries >= MOST_SPARK_TRIES
+        if is_permanent(exception) or is_last_spark_run:
             return RetryDecision.fail("a retry would fail the same way")
         return RetryDecision.default()
 

@@ -26,9 +26,10 @@ from dedup_clone.contract.errors import (
     LeaseLost,
     LostRace,
     OutcomeUnknown,
+    SparkRunFailed,
     SparkUnavailable,
 )
-from dedup_clone.orchestration.dag_factory import is_permanent, retry_arguments
+from dedup_clone.orchestration.dag_factory import RetryWhatMayHelp, is_permanent, retry_arguments
 from testkit.airflow import dag_run
 
 HOUR = timedelta(hours=1)
@@ -186,3 +187,17 @@ def test_a_worker_fails_a_task_at_once_if_no_retry_can_help(
     with DAG("orders_publish", schedule=None, default_args=retry_arguments(HOUR)):
         task = kind(task_id="load_staging", error=error)
     assert run_by_worker(task, next_method)[0] == state
+
+
+@pytest.mark.parametrize(
+    ("try_number", "max_tries", "action"),
+    [(3, 10, "default"), (4, 10, "fail"), (7, 16, "default"), (9, 16, "default"), (10, 16, "fail")],
+    ids=["third", "fourth", "first_after_clear", "third_after_clear", "fourth_after_clear"],
+)
+def test_four_runs_of_spark_may_fail_and_four_more_after_the_task_is_cleared(
+    try_number: int, max_tries: int, action: str
+) -> None:
+    """Airflow adds the retries of a cleared task, here 10 after six tries, to the number of its tries."""
+    context: Any = {"task": SimpleNamespace(retries=10)}
+    decision = RetryWhatMayHelp().evaluate(SparkRunFailed("lost"), try_number, max_tries, context)
+    assert decision.action.value == action
