@@ -210,12 +210,14 @@ def check_target_labels(target: TableMetadata, generation: int, manifest_digest:
     """After the swap, target's labels name the generation and its manifest."""
     expected = {GENERATION_LABEL: str(generation), MANIFEST_LABEL: manifest_digest}
     found = {key: target.labels.get(key) for key in expected}
+    wrong = [f"--set_label {key}:{value}" for key, value in expected.items() if found[key] != value]
     return make_result(
         "target_labels",
         found == expected,
         found=_labels(found),
         expected=_labels(expected),
-        next_step="labels were changed by hand: set them to the expected values, else the next publish is refused.",
+        next_step=f"set the labels back, else the next publish is refused: `bq update {' '.join(wrong)} "
+        f"DATASET.{target.name}`.",
     )
 
 

@@ -39,10 +39,6 @@ class Permissions:
     may_trigger: Callable[[str], bool]
 
 
-def utc_now() -> datetime:
-    return datetime.now(UTC)
-
-
 def _version_of_static_files() -> str:
     """Return a text that changes whenever a static file does: 16 hexadecimal digits."""
     digest = hashlib.sha256()
@@ -55,7 +51,7 @@ def create_application(
     reader: FeedReader,
     require_login: Any,
     permissions_of: Callable[..., Permissions],
-    now: Callable[[], datetime] = utc_now,
+    now: Callable[[], datetime] = lambda: datetime.now(UTC),
 ) -> FastAPI:
     """The page's FastAPI application.
 
