@@ -140,7 +140,6 @@ def feed_state(
         lease_holder_running=changes.get("current", current()).intent is not None,
         live=history[-1],
         history=history,
-        failures=(),
         arrivals=(NOW - timedelta(hours=2),),
         waiting=(),
         refused=(),

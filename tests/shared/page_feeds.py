@@ -162,7 +162,6 @@ def make_feed(
     )
     values: dict[str, Any] = {
         "live": manifest(feed, publishes, entries) if publishes else None,
-        "parent": manifest(feed, publishes - 1, entries[:1]) if publishes > 1 else None,
         "attempts": attempts[-RECENT_ATTEMPTS:],
         "deliveries": tuple(arrival(number, at) for number, at in enumerate(moments, 1))[-DELIVERIES_LISTED:],
         "results": {r.attempt: checks() for r in attempts[-ATTEMPTS_WITH_CHECKS:]},

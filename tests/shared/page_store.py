@@ -30,7 +30,8 @@ def objects_of(records: FeedRecords) -> dict[str, object]:
     last_generation = max((record.generation for record in records.attempts), default=0)
     generation = records.live.generation if records.live else None
     objects[layout.current] = Current(feed, generation, "digest", last_generation, records.intent)
-    objects |= {layout.manifest(m.generation): m for m in (records.live, records.parent) if m}
+    if records.live:
+        objects[layout.manifest(records.live.generation)] = records.live
     objects |= {layout.ledger_record(record.attempt): record for record in records.attempts}
     for listed in records.deliveries:
         objects[layout.arrival(listed.delivery)] = inventory(feed, listed)

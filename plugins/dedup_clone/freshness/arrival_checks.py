@@ -9,11 +9,11 @@ from zoneinfo import ZoneInfo
 
 from dedup_clone.checks.check_result import next_step_after_checks, stopped_by
 from dedup_clone.contract.attempt import Kind
-from dedup_clone.freshness.feed_state import FeedState, WaitingDelivery
+from dedup_clone.freshness.feed_state import FeedState
 from dedup_clone.freshness.incident import Incident, IncidentKind, Severity, format_duration, format_time
 from dedup_clone.freshness.verdict import ExpectedTime, ExpectedTimeState
 from dedup_clone.settings.feed import ExpectedArrivals
-from dedup_clone.state.ledger import PUBLISHES_COMPARED, LedgerRecord
+from dedup_clone.state.ledger import PUBLISHES_COMPARED
 
 # The days whose expected times are judged: the last week, today and the next two. The first and the last time of them
 # have no neighbour, and are left out.
@@ -101,7 +101,7 @@ def check_sla(now: datetime, state: FeedState) -> Iterator[Incident]:
     oldest, due = state.oldest_waiting, state.due_at
     if oldest is None or due is None:
         return
-    remaining, failure = remaining_time(now, state), _failure_reason(state, oldest)
+    remaining, failure = remaining_time(now, state), _failure_reason(state)
     is_missed, is_blocked = now > due, bool(failure) or _waits_for_approval(state)
     if not is_missed and not is_blocked and now + remaining + state.check_interval <= due:
         return
@@ -111,7 +111,7 @@ def check_sla(now: datetime, state: FeedState) -> Iterator[Incident]:
             f"what remains usually takes {format_duration(remaining)}, and the snapshot is due in "
             f"{format_duration(due - now)} ({format_time(due)})"
         )
-    dag_id, run_id = _run_to_see(state, oldest)
+    dag_id, run_id = _run_to_see(state)
     yield Incident(
         IncidentKind.LATE,
         Severity.ALERT if is_missed else Severity.WARNING,
@@ -159,32 +159,22 @@ def _next_step(state: FeedState, failure: str) -> str:
     return "open the publish run and see what it waits for: Spark, BigQuery, or another run."
 
 
-def _failed_attempt(state: FeedState, oldest: WaitingDelivery) -> LedgerRecord | None:
-    """The last attempt to publish the delivery that ended without a generation."""
-    return next((record for record in reversed(state.failures) if oldest.delivery in record.deliveries), None)
-
-
-def _failure_reason(state: FeedState, oldest: WaitingDelivery) -> str:
-    """Why the last attempt to publish the delivery failed; empty if none failed, or if another publish is running."""
-    intent, attempt = state.current.intent, _failed_attempt(state, oldest)
+def _failure_reason(state: FeedState) -> str:
+    """Why the last attempt to publish what waits failed; empty if none failed, or if another publish is running."""
+    intent = state.current.intent
     if intent is not None and intent.kind is Kind.PUBLISH:
         ended = f"run [{intent.run_id}] ended and left its attempt to the next run"
         return "" if state.lease_holder_running else ended
     if state.stopped is not None:
         return stopped_by(state.stopped.failed)
-    if attempt is not None:
-        return attempt.reason
     return "" if state.failed_run is None else f"the log of run [{state.failed_run.run_id}] says why"
 
 
-def _run_to_see(state: FeedState, oldest: WaitingDelivery) -> tuple[str, str]:
+def _run_to_see(state: FeedState) -> tuple[str, str]:
     """The DAG id and run id of the run that holds the lease, else of the run that failed last; empty without both."""
     if state.current.intent is not None:
         return state.current.intent.dag_id, state.current.intent.run_id
-    if state.failed_run is not None:
-        return f"{state.feed}_publish", state.failed_run.run_id
-    attempt = _failed_attempt(state, oldest)
-    return ("", "") if attempt is None else (attempt.dag_id, attempt.run_id)
+    return ("", "") if state.failed_run is None else (f"{state.feed}_publish", state.failed_run.run_id)
 
 
 def _describe_progress(now: datetime, state: FeedState, failure: str) -> str:

@@ -102,11 +102,11 @@ def _status(state: FeedState, incidents: list[Incident]) -> FreshnessStatus:
     alerts = {incident.kind for incident in incidents if incident.severity is Severity.ALERT}
     if IncidentKind.LATE in alerts:
         return FreshnessStatus.LATE
-    is_stopped_by_check = state.stopped is not None or state.newer(held.delivery for held in state.held)
+    is_stopped_by_check = state.stopped is not None or state.has_newer(held.delivery for held in state.held)
     if is_stopped_by_check or IncidentKind.STOPPED in alerts:
         return FreshnessStatus.STOPPED
     if incidents:
         return FreshnessStatus.AT_RISK
     if state.current.generation is None:
         return FreshnessStatus.EMPTY
-    return FreshnessStatus.ROLLED_BACK if state.newer(state.excluded) else FreshnessStatus.FRESH
+    return FreshnessStatus.ROLLED_BACK if state.has_newer(state.excluded) else FreshnessStatus.FRESH

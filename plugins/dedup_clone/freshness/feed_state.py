@@ -95,14 +95,13 @@ class FailedRun:
 class FeedState:
     """The state of one feed. `live` is the ledger record of the generation in CURRENT; None if there is none.
 
-    While a delivery waits, `history` are the last attempts that committed a generation, and `failures` the others, both
-    newest last; else both are empty. `stopped` is the run that checks stopped with the newest waiting delivery.
-    `failed_after_swap` are the live generation's checks after its swap that failed. `included` are the deliveries in
-    the live generation, `excluded` those that a rollback took out. `arrivals` are the times at which deliveries
-    arrived, `check_interval` is the time until the next check. `lease_holder_running` is False if no run holds the
-    lease. `refused` are the refusals about which a person must still be told. `target` is None if it was not read,
-    `watch_dag` and `publish_dag` if Airflow does not know the DAG, `pending_job` if BigQuery was not asked or no job
-    waits. `current_is_lost`: whether CURRENT was deleted.
+    `history` are the last attempts that committed a generation, newest last; empty if no delivery waits. `stopped` is
+    the run that checks stopped with the newest waiting delivery. `failed_after_swap` are the live generation's checks
+    after its swap that failed. `included` are the deliveries in the live generation, `excluded` those that a rollback
+    took out. `arrivals` are the times at which deliveries arrived, `check_interval` is the time until the next check.
+    `lease_holder_running` is False if no run holds the lease. `refused` are the refusals about which a person must
+    still be told. `target` is None if it was not read, `watch_dag` and `publish_dag` if Airflow does not know the DAG,
+    `pending_job` if BigQuery was not asked or no job waits. `current_is_lost`: whether CURRENT was deleted.
     """
 
     feed: str
@@ -111,7 +110,6 @@ class FeedState:
     lease_holder_running: bool
     live: LedgerRecord | None
     history: tuple[LedgerRecord, ...]
-    failures: tuple[LedgerRecord, ...]
     arrivals: tuple[datetime, ...]
     waiting: tuple[WaitingDelivery, ...]
     refused: tuple[Refusal, ...]
@@ -151,21 +149,17 @@ class FeedState:
         is_swapped = intent and table and table.labels.get(GENERATION_LABEL) == str(intent.generation)
         return intent if is_swapped else None
 
-    def newer(self, deliveries: Iterable[Delivery]) -> list[Delivery]:
-        """Those of these deliveries that are newer than the live ones; of each snapshot only the latest not live one.
-
-        Newer is a delivery of a later snapshot, or a correction of the newest live one.
-        """
-        refused, held = (refusal.delivery for refusal in self.refused), (held.delivery for held in self.held)
-        latest = latest_of_each_snapshot([*refused, *held, *self.excluded, *(w.delivery for w in self.waiting)])
+    def has_newer(self, deliveries: Iterable[Delivery]) -> bool:
+        """Whether one of these is of a later snapshot than the live ones, or a correction of the newest live one."""
         newest = newest_live(self.live, self.included)
-        return [d for d in latest.intersection(deliveries) if newest is None or d > newest]
+        return any(newest is None or delivery > newest for delivery in deliveries)
 
     def readers_see(self, now: datetime) -> str:
         if self.current_is_lost:
             return "the table that was published last"
         if self.uncommitted is not None:
-            return describe_uncommitted(self.uncommitted)
+            run, generation = self.uncommitted.run_id, self.uncommitted.generation
+            return f"generation {generation}, which run [{run}] has not committed"
         return describe_live(self.live, self.current.generation, now)
 
 
@@ -176,15 +170,6 @@ def newest_live(live: LedgerRecord | None, included: Iterable[Delivery]) -> Deli
     """
     bootstrap = None if live is None else Delivery(live.snapshot_id, INT64_MAX)
     return max(included, default=bootstrap)
-
-
-def latest_of_each_snapshot(deliveries: Iterable[Delivery]) -> set[Delivery]:
-    return set({delivery.snapshot_id: delivery for delivery in sorted(deliveries)}.values())
-
-
-def describe_uncommitted(intent: Intent) -> str:
-    """Say what a query of target returns between swap and commit."""
-    return f"generation {intent.generation}, which run [{intent.run_id}] has not committed"
 
 
 def describe_live(live: LedgerRecord | None, generation: int | None, now: datetime) -> str:

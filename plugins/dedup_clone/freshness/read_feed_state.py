@@ -22,7 +22,6 @@ from dedup_clone.freshness.feed_state import (
     PendingJob,
     TargetState,
     WaitingDelivery,
-    latest_of_each_snapshot,
     newest_live,
 )
 from dedup_clone.publish.attempts import failed_checks, find_check_results, find_swap
@@ -78,7 +77,6 @@ def read_feed_state(
         lease_holder_running=intent is not None and _is_at_work(services, intent),
         live=live,
         history=tuple(r for r in attempts if r.outcome is Outcome.PUBLISHED),
-        failures=failures,
         stopped=stopped,
         failed_after_swap=() if live is None else failed_checks(services, live.attempt, "after"),
         arrivals=tuple(sorted((registered_at | marked_at).values())),
@@ -163,7 +161,8 @@ def _refused(services: Services, live: LedgerRecord | None, manifest: Manifest |
     found = [(delivery_of(info.name, prefix), info) for info in services.store.objects(prefix)]
     refusals = [(delivery, info) for delivery, info in found if delivery is not None]
     included, excluded = ((), ()) if manifest is None else (manifest.deliveries, manifest.excluded)
-    latest = latest_of_each_snapshot([*(delivery for delivery, _ in refusals), *included, *excluded])
+    decided = sorted([*(delivery for delivery, _ in refusals), *included, *excluded])
+    latest = set({delivery.snapshot_id: delivery for delivery in decided}.values())
     newest, swapped_at = newest_live(live, included), None if live is None else live.swapped_at
 
     def is_open(delivery: Delivery, recorded_at: datetime) -> bool:

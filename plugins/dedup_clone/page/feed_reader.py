@@ -83,7 +83,7 @@ class FeedRecords:
     """The stored records of one feed, each kind in the order of time.
 
     `intent`: the run that holds the lease, `progress`: how far its dedup job is; None without a run, or if that is not
-    known. `live`, `parent`: the manifests of the live generation and of its parent. `attempts`: the last that ended.
+    known. `live`: the manifest of the live generation. `attempts`: the last that ended.
     `results`: those of the checks of some attempts, by attempt. `erasure_generation`: that of the last erasure, 0 if
     there was none lately; older generations may have erased keys.
     """
@@ -92,7 +92,6 @@ class FeedRecords:
     intent: Intent | None = None
     progress: JobProgress | None = None
     live: Manifest | None = None
-    parent: Manifest | None = None
     attempts: tuple[LedgerRecord, ...] = ()
     deliveries: tuple[ListedDelivery, ...] = ()
     results: dict[str, tuple[CheckResults, ...]] = field(default_factory=dict)
@@ -171,7 +170,8 @@ class _CachedFeed:
 
     def _with_history(self, records: FeedRecords, current: Current) -> FeedRecords:
         self._known, self._used = self._used, {}
-        live = self._manifest(current.generation)
+        names = [] if current.generation is None else [self._layout.manifest(current.generation)]
+        live = next(iter(self._read_once(Manifest, names, lambda manifest: manifest)), None)
         attempts = self._attempts(current)
         erasures = [r.generation for r in attempts if r.kind is Kind.ERASE and r.outcome is Outcome.PUBLISHED]
         erasure_generation = max(erasures, default=0)
@@ -183,7 +183,6 @@ class _CachedFeed:
         return replace(
             records,
             live=live,
-            parent=self._manifest(live.parent if live else None),
             attempts=tuple(attempts),
             deliveries=self._deliveries(live),
             results={attempt: phases for attempt, phases in results if phases},
@@ -206,10 +205,6 @@ class _CachedFeed:
         found = {name: kept for name, kept in zip(names, in_parallel(find, names), strict=True) if kept is not None}
         self._used |= found
         return list(found.values())
-
-    def _manifest(self, generation: int | None) -> Manifest | None:
-        names = [] if generation is None else [self._layout.manifest(generation)]
-        return next(iter(self._read_once(Manifest, names, lambda manifest: manifest)), None)
 
     def _attempts(self, current: Current) -> list[LedgerRecord]:
         """The records of the last attempts, and that of the live generation."""

@@ -13,7 +13,7 @@ from dedup_clone.contract.delivery import Delivery
 from dedup_clone.contract.manifest import Manifest
 from dedup_clone.contract.records import to_plain
 from dedup_clone.freshness.verdict import FeedFile, FreshnessVerdict, status_and_headline
-from dedup_clone.page.feed_reader import DeliveryState, FeedRecords, ListedDelivery
+from dedup_clone.page.feed_reader import DeliveryState, FeedRecords
 from dedup_clone.publish.held_deliveries import HeldDelivery, StoppedPublish
 from dedup_clone.settings.check_settings import SQL_CHECK_PREFIX
 from dedup_clone.state.audits import Audits
@@ -22,14 +22,6 @@ from dedup_clone.state.ledger import LedgerRecord, Outcome
 # Time travel must still reach the generation at the swap, after the approval. So the page offers time travel only until
 # this long before its window ends.
 APPROVAL_MARGIN = timedelta(hours=1)
-
-
-def publish_dag(feed: str) -> str:
-    return f"{feed}_publish"
-
-
-def rollback_dag(feed: str) -> str:
-    return f"{feed}_rollback"
 
 
 def feed_summary(summary: FreshnessVerdict, now: datetime) -> dict[str, Any]:
@@ -92,7 +84,7 @@ def _history_view(records: FeedRecords, file: FeedFile, now: datetime) -> dict[s
         "live": shown,
         "zone": verdict.zone,
         "expected": to_plain(verdict.expected),
-        "deliveries": [_delivery(delivery) for delivery in records.deliveries],
+        "deliveries": [{**to_plain(listed), **_ids(listed.delivery)} for listed in records.deliveries],
         "stopped": _stopped_publish(records),
         "held": [_stopped(records, held.delivery, held) for held in reversed(verdict.held)],
         "publishes": publishes,
@@ -101,10 +93,6 @@ def _history_view(records: FeedRecords, file: FeedFile, now: datetime) -> dict[s
         "checks": [_checks(records, record) for record in records.attempts if record.attempt in records.results],
         "acceptable_checks": [*ACCEPTABLE_CHECKS, *_sql_checks(records)],
     }
-
-
-def _delivery(listed: ListedDelivery) -> dict[str, Any]:
-    return {**to_plain(listed), **_ids(listed.delivery)}
 
 
 def _ids(delivery: Delivery) -> dict[str, str]:
@@ -125,8 +113,8 @@ def _stopped(records: FeedRecords, delivery: Delivery, stopped: StoppedPublish |
     """A delivery, and the checks that stopped it before its swap, with examples if their results are still there."""
     attempts = [record.attempt for record in records.attempts if record.run_id == stopped.run_id]
     attempts += [stopped.attempt] if isinstance(stopped, HeldDelivery) else []
-    results = [result for attempt in attempts for result in _results(records, attempt)]
-    examples = {result["check"]: result["examples"] for result in results if result["phase"] == "before"}
+    results = [result for attempt in attempts for result in _results(records, attempt) if result["phase"] == "before"]
+    examples = {result["check"]: result["examples"] for result in results}
     return {
         **_ids(delivery),
         "dag_id": stopped.dag_id,
@@ -172,8 +160,8 @@ def _restorable(records: FeedRecords, record: LedgerRecord, now: datetime) -> di
     if until is not None and now < until:
         return {"restorable": "time travel", "until": until.isoformat()}
     # Prune retains the files of the live generation and its parent.
-    kept = [manifest for manifest in (records.live, records.parent) if manifest and manifest.data_folder is not None]
-    has_files = any(manifest.generation == record.generation for manifest in kept)
+    live = records.live
+    has_files = live and live.data_folder is not None and record.generation in (live.generation, live.parent)
     return {"restorable": "files" if has_files else None, "until": None}
 
 

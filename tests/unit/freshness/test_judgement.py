@@ -40,6 +40,7 @@ from tests.shared.freshness_states import (
 )
 
 EQUAL, UNEQUAL, OVER_BUDGET = AuditOutcome.EQUAL, AuditOutcome.UNEQUAL, AuditOutcome.OVER_BUDGET
+FAILED = replace(REPEATED, repeat_at=None)
 OLD_FAILURE, NEW_FAILURE = NOW - minutes(40), NOW - minutes(3)
 
 CASES: dict[str, tuple[FeedState, list[str]]] = {
@@ -76,13 +77,11 @@ CASES: dict[str, tuple[FeedState, list[str]]] = {
         ["late warning"],
     ),
     "its last attempt failed": (
-        feed_state(waiting=(waits(minutes(1)),), failures=(record(8, reason="check [new_share] failed"),)),
+        feed_state(waiting=(waits(minutes(1)),), failed_run=FAILED),
         ["late warning"],
     ),
     "its last attempt failed, and a publish is running": (
-        feed_state(
-            waiting=(waits(minutes(1)),), failures=(record(8, reason="dead"),), current=current(intent(minutes(0)))
-        ),
+        feed_state(waiting=(waits(minutes(1)),), failed_run=FAILED, current=current(intent(minutes(0)))),
         [],
     ),
     "its run waits for an approval": (
@@ -101,10 +100,6 @@ CASES: dict[str, tuple[FeedState, list[str]]] = {
             lease_holder_running=False,
         ),
         ["late warning"],
-    ),
-    "an attempt of another delivery failed": (
-        feed_state(waiting=(waits(minutes(1)),), failures=(record(6, reason="dead"),)),
-        [],
     ),
     "the SLA is missed": (feed_state(waiting=(waits(minutes(60.1)),)), ["late"]),
     "the oldest counts": (feed_state(waiting=(waits(minutes(1), 9), waits(minutes(61), 8))), ["late"]),
@@ -283,7 +278,7 @@ def test_each_kind_has_a_case() -> None:
     assert seen == set(IncidentKind)
 
 
-STOPPED = feed_state(waiting=(waits(minutes(1)),), failures=(record(8, reason="stopped"),), stopped=stopped(MANY_NEW))
+STOPPED = feed_state(waiting=(waits(minutes(1)),), stopped=stopped(MANY_NEW))
 GONE = CheckResult("target_is_parent", Level.FAIL, "absent", "generation 7", "restore target.")
 DEAD = feed_state(current=current(intent(minutes(121))), lease_holder_running=False)
 PENDING = PendingJob("merge-1", NOW - minutes(30), True)
@@ -295,9 +290,9 @@ SAID: list[tuple[FeedState, str, list[str]]] = [
         ["snapshot 8 arrived 2026-06-15 10:45:00 UTC, 75 min ago", "for 40 min; last step: sales-8-x-load-1."],
     ),
     (
-        feed_state(waiting=(waits(minutes(75)),), failures=(record(8, reason="check [new_share] failed"),)),
+        feed_state(waiting=(waits(minutes(75)),), failed_run=FAILED),
         "late",
-        ["The last attempt failed: check [new_share] failed.", "clear that run from its first task"],
+        ["The last attempt failed: the log of run [publish__8__1] says why.", "clear that run from its first task"],
     ),
     (STOPPED, "late", ["stopped by check [new_share]", "replay it and accept [new_share] with a reason"]),
     (
@@ -355,10 +350,9 @@ def test_an_incident_began_when_its_cause_did() -> None:
     [
         ({"current": current(intent(minutes(20)))}, ("sales_publish", "run-8")),
         ({"failed_run": GIVEN_UP}, ("sales_publish", "publish__8__1__4")),
-        ({"failures": (record(8, reason="stopped"),)}, ("sales_publish", "publish__8__1")),
         ({}, ("", "")),
     ],
-    ids=["the lease is held", "a run failed", "an attempt failed", "no run"],
+    ids=["the lease is held", "a run failed", "no run"],
 )
 def test_an_incident_of_the_sla_names_the_run_to_see(
     waited: timedelta, changes: dict[str, Any], dag_and_run: tuple[str, str]

@@ -41,8 +41,8 @@ def test_what_is_written_once_is_read_once_and_soon_after_a_request_nothing_is_r
     reader = FeedReader(lambda: store, clock)
     first = reader.read("product_attributes")
     assert reader.read("product_attributes") is first
-    # 100 attempts and arrivals, ten attempts with two phases of checks, two manifests.
-    assert len(store.reads) == len(CHANGING) + 100 + 100 + 20 + 2
+    # 100 attempts and arrivals, ten attempts with two phases of checks, the live manifest.
+    assert len(store.reads) == len(CHANGING) + 100 + 100 + 20 + 1
     assert store.listings == 5  # summaries, ledger, arrivals, refused and held deliveries
     for _ in range(2):
         clock.now += 6
