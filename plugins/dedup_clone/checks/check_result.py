@@ -49,6 +49,10 @@ class CheckResult:
         """Whether the check's failure is the data's, and not that of settings, tables or the check itself."""
         return may_be_accepted(self.check) and not self.is_misconfigured
 
+    @property
+    def evidence(self) -> str:
+        return f"{self.check}: {self.found}, expected {self.expected}"
+
     def __str__(self) -> str:
         line = f"{self.level.upper()} {self.check}: [{self.found}], expected [{self.expected}]"
         return line if self.level is Level.PASS else f"{line}: {self.next_step}"

@@ -160,6 +160,8 @@ class FeedState:
         if self.uncommitted is not None:
             run, generation = self.uncommitted.run_id, self.uncommitted.generation
             return f"generation {generation}, which run [{run}] has not committed"
+        if self.current.generation is not None and self.target is not None and self.target.table is None:
+            return "an error: the table does not exist"
         return describe_live(self.live, self.current.generation, now)
 
 

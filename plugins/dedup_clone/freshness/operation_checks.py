@@ -75,7 +75,7 @@ def check_publish_runs(now: datetime, state: FeedState) -> Iterator[Incident]:
         since=run.ended_at,
         what=(
             f"run [{run.run_id}] did not publish delivery [{run.delivery.name}], and {outlook}: {run.reason}."
-            + "".join(f" {r.check}: {r.found}, expected {r.expected}." for r in failed)
+            + "".join(f" {result.evidence}." for result in failed)
         ),
         next_step=next_step,
         dag_id=f"{state.feed}_publish",
@@ -176,7 +176,6 @@ def check_deliveries(now: datetime, state: FeedState) -> Iterator[Incident]:
                 f"published without it: {stopped_by(held.failed)}"
                 + (f", together with {listed(together)}" if together else "")
                 + "."
-                + "".join(f" {r.check}: {r.found}, expected {r.expected}." for r in held.failed)
             ),
             next_step=next_step_after_checks(held.failed),
             subject=f"held-{held.delivery.name}",

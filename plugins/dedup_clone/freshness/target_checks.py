@@ -26,13 +26,13 @@ def check_target(now: datetime, state: FeedState) -> Iterator[Incident]:
     table = target.table
     failed = [] if table is None else _failed_checks(state, target, table, live)
     if table is None or failed:
-        found = "it does not exist" if table is None else "; ".join(map(_evidence, failed))
+        found = "it does not exist" if table is None else "; ".join(result.evidence for result in failed)
         yield Incident(
             IncidentKind.TARGET_DRIFT,
             Severity.ALERT,
             since=now,
             what=f"target is not what the last publish left: {found}.",
-            readers_see="an error: the table does not exist"
+            readers_see=""
             if table is None
             else f"a table changed by hand ({table.rows} rows); published was {state.readers_see(now)}",
             next_step=f"see who changed target (jobs of the dataset). {_way_back(state, failed, live)}",
@@ -59,7 +59,7 @@ def check_after_swap(now: datetime, state: FeedState) -> Iterator[Incident]:
         Severity.ALERT,
         since=state.live.swapped_at or now,
         what=f"checks failed after generation {state.live.generation} became live: "
-        f"{'; '.join(map(_evidence, failed))}.",
+        f"{'; '.join(result.evidence for result in failed)}.",
         next_step=" ".join(f"[{r.check}]: {r.next_step}" for r in failed),
         subject=f"after_swap-{state.live.generation}",
         dag_id=state.live.dag_id,
@@ -96,10 +96,6 @@ def _failed_checks(state: FeedState, target: TargetState, table: TableMetadata, 
     if target.rows is not None and all(told.check != target.rows.check for told in state.failed_after_swap):
         results.append(target.rows)
     return [result for result in results if result.level is Level.FAIL]
-
-
-def _evidence(result: CheckResult) -> str:
-    return f"{result.check}: {result.found}, expected {result.expected}"
 
 
 def _way_back(state: FeedState, failed: list[CheckResult], live: int) -> str:

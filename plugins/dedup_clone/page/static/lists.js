@@ -45,7 +45,6 @@ export function renderPublishes(container, { publishes, sla, now }) {
   const columns = [
     { title: "Generation", number: true, cell: (p) => runLink(p.dag_id, p.run_id, String(p.generation)) },
     { title: "Snapshot", number: true, cell: (p) => p.snapshot_id },
-    { title: "Arrived", short: true, cell: (p) => time(p.arrived_at, now) },
     { title: "Swapped", short: true, cell: (p) => time(p.swapped_at, now) },
     { title: "Lag", number: true, cell: (p) => p.lag_s === null ? p.kind : h("span", { class: p.lag_s > sla * 60 ? "over" : null }, duration(p.lag_s)) },
     { title: "Reason", words: true, cell: (p) => p.restores ? `restores ${p.restores}: ${p.reason}` : p.reason },
