@@ -11,7 +11,7 @@ from urllib.parse import quote
 
 from airflow.plugins_manager import AirflowPlugin
 
-from dedup_clone.page.airflow_server import LazyApplication
+from dedup_clone.page.airflow_server import application
 
 PREFIX = "/dedup-clone"
 # A data URL, because Airflow shows the icon before the page is loaded, and may itself be served below a path.
@@ -24,7 +24,7 @@ class SnapshotsPlugin(AirflowPlugin):
     """The views' addresses are relative, because Airflow itself may be served below a path."""
 
     name = "snapshots"
-    fastapi_apps: ClassVar[list[Any]] = [{"app": LazyApplication(), "url_prefix": PREFIX, "name": "Snapshots"}]
+    fastapi_apps: ClassVar[list[Any]] = [{"app": application, "url_prefix": PREFIX, "name": "Snapshots"}]
     external_views: ClassVar[list[Any]] = [
         {
             "name": "Snapshots",

@@ -203,27 +203,25 @@ def many(now: datetime) -> MemoryStore:
 def replayed(now: datetime) -> MemoryStore:
     """The newest publish is a replay of an old snapshot."""
     whole = page_feeds.fresh(now)
-    attempts = page_feeds.history_of(whole).attempts
+    attempts = whole.attempts
     again = {"deliveries": attempts[19].deliveries, "snapshot_id": attempts[19].snapshot_id}
     again |= {"replay": True, "lag_s": None, "dropped_rows": 1234, "reason": "prices were wrong"}
     replay = replace(attempts[-1], **again)
-    return MemoryStore(page_feeds.changed(whole, attempts=(*attempts[:-1], replay)))
+    return MemoryStore(replace(whole, attempts=(*attempts[:-1], replay)))
 
 
 def beginning(now: datetime) -> MemoryStore:
     """The first of twelve publishes has all rows, and a lag of 36 hours."""
     few = page_feeds.make_feed(12, 1, now=now)
-    first, *others = page_feeds.history_of(few).attempts
+    first, *others = few.attempts
     first = replace(first, new_rows=first.rows, lag_s=36 * 3600.0)
-    return MemoryStore(page_feeds.changed(few, attempts=(first, *others)))
+    return MemoryStore(replace(few, attempts=(first, *others)))
 
 
 def evil(now: datetime) -> MemoryStore:
     late = page_feeds.late(now)
-    history = page_feeds.history_of(late)
-    arrivals = tuple(replace(a, refusal=replace(a.refusal, reason=EVIL)) if a.refusal else a for a in history.arrivals)
-    file = replace(history.feed_file, description=EVIL)
-    return MemoryStore(page_feeds.changed(late, feed_file=file, arrivals=arrivals))
+    deliveries = tuple(replace(d, refusal=EVIL) if d.refusal else d for d in late.deliveries)
+    return MemoryStore(page_feeds.with_feed_file(replace(late, deliveries=deliveries), description=EVIL))
 
 
 def broken(now: datetime) -> MemoryStore:

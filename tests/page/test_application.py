@@ -8,7 +8,6 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
-from dataclasses import replace
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
@@ -21,7 +20,7 @@ from dedup_clone.page.airflow_server import airflow_dependencies, open_state_buc
 from dedup_clone.page.application import STATIC, Permissions, create_application
 from dedup_clone.page.feed_reader import FeedReader
 from tests.page.serving import application, let_in
-from tests.shared.page_feeds import NOW, changed, empty, fresh, history_of, late, make_feed, verdicts
+from tests.shared.page_feeds import NOW, empty, fresh, late, make_feed, verdicts, with_feed_file
 from tests.shared.page_store import MemoryStore
 
 PLUGINS = Path(__file__).parents[2] / "plugins"
@@ -151,10 +150,10 @@ def test_only_the_pages_own_files_are_served(client: TestClient, name: str) -> N
     assert client.get(f"/static/1/{name}").status_code == 404
 
 
-def test_what_comes_from_data_is_sent_as_json_text_and_never_as_html(store: MemoryStore) -> None:
+def test_what_comes_from_data_is_sent_as_json_text_and_never_as_html() -> None:
     evil = '</script><img src=x onerror="alert(1)">'
-    file = replace(history_of(fresh()).feed_file, description=evil, owner=evil)
-    client = TestClient(application(MemoryStore(changed(fresh(), feed_file=file)), now=lambda: NOW))
+    store = MemoryStore(with_feed_file(fresh(), description=evil, owner=evil))
+    client = TestClient(application(store, now=lambda: NOW))
     answer = client.get("/api/feeds/product_attributes")
     assert answer.headers["content-type"] == "application/json"
     assert answer.json()["description"] == evil

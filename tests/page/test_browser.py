@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Callable
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from hashlib import sha256
 from pathlib import Path
 from zoneinfo import ZoneInfo
@@ -268,7 +268,7 @@ def test_each_time_is_shown_in_the_readers_zone_on_hover(browser: Browser, addre
     page.go(f"{address}/unchecked/")
     page.wait_until(SHOWN)
     times = "[...document.querySelectorAll('{} time')].map((one) => [one.dateTime, one.title])"
-    for part in ("#as-of", "#hero .headline", "#incidents", "#today .key", "#partitions", "#refused"):
+    for part in ("#as-of", "#hero .headline", "#incidents", "#today .key", "#partitions", "#deliveries"):
         found = page.value(times.format(part))
         assert found, part
         for moment, title in found:
@@ -329,32 +329,3 @@ def test_the_page_is_used_by_keyboard_alone(browser: Browser, address: str) -> N
     page.tab_to("e.innerText === 'Required Actions of this run'", shift=True)
     page.press("Enter")
     page.wait_until("location.pathname.endsWith('/tasks/approve_rollback/required_actions')")
-
-
-def test_dates_are_chosen_by_keyboard_alone(browser: Browser, address: str) -> None:
-    page = show(browser, f"{address}/dedup-clone/#product_attributes", width=390)
-    chosen = "document.querySelector('#replay input[placeholder]').value"
-    page.tab_to("e.tagName === 'SUMMARY' && e.innerText.startsWith('Choose from the ')")
-    page.press("Space")
-    page.tab_to("e.type === 'checkbox'")
-    page.press("Space")
-    month = page.value("document.activeElement.value")
-    assert page.value(chosen).startswith(month)
-    page.tab_to("e.tagName === 'SUMMARY'")
-    page.press("Enter")
-    page.tab_to("e.type === 'checkbox'")
-    page.press("Space")
-    day = page.value("document.activeElement.value")
-    assert (day[:7], page.value("document.activeElement.checked")) == (month, False)
-    assert day not in page.value(chosen)
-    assert page.value(OVERFLOW) == 0
-    # Beside each date the form says what it is in the table. One past its retention cannot be chosen.
-    expired = str(datetime.now(UTC).date() - timedelta(days=740))
-    option = f"[...document.querySelectorAll('#replay .day-option')].find((e) => e.textContent.startsWith('{expired}'))"
-    page.value(
-        "[...document.querySelectorAll('#replay .months details:not([open]) summary')].forEach((e) => e.click())"
-    )
-    assert page.value(f"[{option}.querySelector('input').disabled, {option}.textContent]") == [
-        True,
-        f"{expired} older than the retention",
-    ]

@@ -15,7 +15,6 @@ NOW = datetime.now(UTC)
 TODAY = NOW.date()
 FORM = "document.querySelector('#replay form')"
 BUTTON = "document.querySelector('#replay form button').textContent"
-DATES = "document.querySelector('#replay input[placeholder]')"
 ANSWER = "document.querySelector('#replay .answer').textContent"
 
 
@@ -40,12 +39,6 @@ def opened(browser: Browser, api: Api, reason: str = "why") -> Page:
     page.wait_until(f"{FORM} !== null")
     page.fill("#replay input[required]", reason)
     return page
-
-
-@pytest.fixture(scope="module")
-def unsent(browser: Browser, served: Api) -> Page:
-    """One form, for tests that start no run by it."""
-    return opened(browser, served)
 
 
 def test_selected_dates_are_replayed(browser: Browser, api: Api) -> None:
@@ -169,37 +162,10 @@ def test_a_rollback_shows_the_difference_and_its_approval_and_keeps_its_outcome(
     page.wait_until("document.querySelector('#rollback .answer')?.textContent === ''")
 
 
-@pytest.mark.parametrize(
-    ("text", "problem"),
-    [
-        ("yesterday", "yesterday is no date"),
-        ("2026-01-01...2026-02-01", "2026-01-01...2026-02-01 is no date"),
-        ("2026-01-01 2026-01-02", "2026-01-01 2026-01-02 is no date"),
-        (str(TODAY + timedelta(days=1)), "This delivery has no "),
-        (str(TODAY - timedelta(days=740)), "is older than the retention of 730 days."),
-    ],
-)
-def test_dates_that_cannot_be_replayed_are_refused_before_a_run_starts(
-    unsent: Page, api: Api, text: str, problem: str
-) -> None:
-    unsent.value(f"{DATES}.value = '', {DATES}.dispatchEvent(new Event('input', {{bubbles: true}}))")
-    unsent.fill("#replay input[placeholder]", text)
-    unsent.press("Enter")
-    assert problem in unsent.value(f"{DATES}.validationMessage")
-    assert unsent.value(f"{FORM}.checkValidity()") is False
-    assert api.asked == []
-
-
-def test_a_reason_of_spaces_is_refused_and_days_in_sequence_are_a_range(unsent: Page, api: Api) -> None:
-    unsent.value(f"{DATES}.value = '', {DATES}.dispatchEvent(new Event('input', {{bubbles: true}}))")
+def test_a_reason_of_spaces_is_refused(browser: Browser, api: Api) -> None:
+    page = opened(browser, api)
     reason = "document.querySelector('#replay input[required]')"
     for text, is_valid in (("   ", False), ("why", True)):
-        unsent.value(f"{reason}.value = '{text}'")
-        assert unsent.value(f"{FORM}.checkValidity()") is is_valid
-    option = "[...document.querySelectorAll('#replay .day-option')].find((label) => label.textContent.startsWith('{}'))"
-    unsent.value("[...document.querySelectorAll('#replay .months summary')].forEach((one) => one.click())")
-    assert unsent.value(f"{option.format(TODAY)}.textContent").startswith(f"{TODAY} live: ")
-    for day in (TODAY, TODAY - timedelta(days=1)):
-        unsent.value(f"{option.format(day)}.querySelector('input').click()")
-    assert unsent.value(f"{DATES}.value") == f"{TODAY - timedelta(days=1)}..{TODAY}"
+        page.value(f"{reason}.value = '{text}'")
+        assert page.value(f"{FORM}.checkValidity()") is is_valid
     assert api.asked == []

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable
-from datetime import UTC, date, datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
@@ -17,9 +17,8 @@ NOW = str(datetime.now(UTC))
 HERO = {
     "now": NOW,
     "has_history": True,
-    "waiting": [{"arrived_at": NOW}],
+    "deliveries": [{"state": "waiting", "arrived_at": NOW}],
     "live": None,
-    "replayable": [{}],
     "sla_minutes": 60,
     "freshness": {"status": "at risk", "headline": "1 waits.", "next_step": "see.", "check_age_s": 1, "waiting": 1},
 }
@@ -57,33 +56,33 @@ def test_the_dates_that_are_done_are_shown_for_each_task_that_runs_spark(
 
 # Each: module, function, its values, and what the rendered part must and must not say.
 PARTS: list[tuple[str, str, Any, str, str]] = [
-    ("hero", "renderHero", {**HERO, "waiting": []}, "Waiting1not registered yet", "none"),
+    ("hero", "renderHero", {**HERO, "deliveries": [{"state": "published"}]}, "Waiting1not registered yet", "none"),
     ("hero", "renderHero", HERO, "1 waits.checked 1 s agoWhat to do: see.", "not registered"),
     (
         "cost",
         "renderCost",
-        {"live": {"kind": "rollback", "merge_usd": None}, "costs": {}},
+        {"kind": "rollback", "merge_usd": None},
         "A rollback is not compared",
         "not known",
     ),
     (
         "cost",
         "renderCost",
-        {"live": {"kind": "publish", "merge_usd": None}, "costs": {}},
+        {"kind": "publish", "merge_usd": None},
         "is not known",
         "A rollback",
     ),
     (
         "cost",
         "renderCost",
-        {"live": {**TINY, "merge_usd": 0.0001, "qualify_usd": 0.0001}, "costs": {}},
+        {**TINY, "merge_usd": 0.0001, "qualify_usd": 0.0001},
         "less than a cent",
         r"\$",
     ),
     (  # most of the cost is not known, so nothing is said to be less
         "cost",
         "renderCost",
-        {"live": COST, "costs": {**COST, "publishes": 1}},
+        COST,
         "no bar: the part of Spark is not known",
         r"less\.|\$0\.0002(?! \+ Spark)",
     ),
@@ -128,37 +127,3 @@ def test_durations_and_escaped_markup(shown: Callable[[str], Page]) -> None:
     assert script(shown, "formats", f"{seconds}.map((s) => m.duration(s))") == expected
     text = r"m.markdown(String.raw`**why**: \*\*now\*\* \[a\](b)`, 'x').map((one) => one.innerHTML)"
     assert script(shown, "markdown", text) == ["<strong>why</strong>: **now** [a](b)"]
-
-
-def dates_field(shown: Callable[[str], Page], statements: str, wanted: str, retention: int = 730) -> Any:
-    """The value of `wanted`, JavaScript about `field`, the form's field of dates."""
-    made = f"const field = m.datesField({{ partitions: [], retention: {retention}, today: '2026-02-01' }});"
-    return script(shown, "dates", f"{{ {made} {statements} return {wanted}; }}")
-
-
-def test_a_delivery_of_too_many_dates_to_list_leaves_the_form_usable(shown: Callable[[str], Page]) -> None:
-    statements = "field.offer('1990-01-01..2025-12-31'); field.input.value = '2025-12-31';"
-    text, values = dates_field(shown, statements, "[field.list.textContent, field.values()]")
-    assert "more than 10,000 dates" in text
-    assert values == ["2025-12-31"]
-    statements = "field.offer(null); field.enter(['2026-01-07']);"  # too many gaps to store them
-    text, problem = dates_field(shown, statements, "[field.list.textContent, field.input.validationMessage]")
-    assert "are not listed here" in text
-    assert problem == ""
-
-
-def test_thousands_of_dates_are_validated_in_linear_time_and_a_message_names_a_few(
-    shown: Callable[[str], Page],
-) -> None:
-    """Twenty times as many dates take about twenty times as long; in quadratic time, 400 times as long."""
-    dates = [str(date(2005, 1, 1) + timedelta(days=2 * number)) for number in range(6000)]
-    statements = (
-        f"const dates = {dates};"
-        " const seconds = (some, times) => { field.offer(some.join(', ')); const begin = performance.now();"
-        "  for (let i = 0; i < times; i += 1) field.enter(some); return performance.now() - begin; };"
-        " const quickest = (some, times) => Math.min(...Array.from({ length: 7 }, () => seconds(some, times)));"
-        " const [few, all] = [quickest(dates.slice(0, 300), 20), quickest(dates, 1)]; field.enter(['2005-01-02']);"
-    )
-    few, every, problem = dates_field(shown, statements, "[few, all, field.input.validationMessage]", 20_000)
-    assert every < 5 * few
-    assert problem.endswith(", 2005-01-19 and 5990 more ranges.")

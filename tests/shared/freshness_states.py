@@ -22,7 +22,7 @@ from dedup_clone.freshness.feed_state import (
 )
 from dedup_clone.freshness.incident import Incident, IncidentKind, Severity
 from dedup_clone.orchestration.watchdog.notifiers import Alert
-from dedup_clone.publish.held_deliveries import HeldDelivery
+from dedup_clone.publish.held_deliveries import HeldDelivery, StoppedPublish
 from dedup_clone.settings.feed import ExpectedArrivals, FreshnessSettings
 from dedup_clone.state.arrivals import Refusal
 from dedup_clone.state.audits import AuditOutcome, AuditRecord, Audits, PartitionComparison
@@ -136,8 +136,6 @@ def feed_state(
         lease_holder_running=changes.get("current", current()).intent is not None,
         live=history[-1],
         history=history,
-        failures=(),
-        failed_checks=(),
         arrivals=(NOW - timedelta(hours=2),),
         waiting=(),
         refused=(),
@@ -156,6 +154,10 @@ def feed_state(
 def held(snapshot_id: int) -> HeldDelivery:
     delivery = Delivery(snapshot_id, 1)
     return HeldDelivery(delivery, "00000008-abc", 7, "sales_publish", "held", NOW, (delivery,), (MANY_NEW,))
+
+
+def stopped(*failed: CheckResult) -> StoppedPublish:
+    return StoppedPublish((Delivery(8, 1),), "sales_publish", "publish__8__1", failed)
 
 
 def refused(snapshot_id: int, marker: int = 1) -> Refusal:

@@ -15,17 +15,14 @@ from dedup_clone.contract.manifest import DateEntry, DateOutcome, Manifest
 from dedup_clone.contract.table import UpdateIdMode
 from dedup_clone.freshness.incident import Incident, IncidentKind, Severity
 from dedup_clone.freshness.verdict import ExpectedTime, ExpectedTimeState, FeedFile, FreshnessStatus, FreshnessVerdict
-from dedup_clone.page.feed_history import (
-    ARRIVALS_LISTED,
+from dedup_clone.page.feed_reader import (
     ATTEMPTS_WITH_CHECKS,
+    DELIVERIES_LISTED,
     DeliveryState,
-    FeedHistory,
-    ListedArrival,
+    FeedRecords,
+    ListedDelivery,
 )
-from dedup_clone.page.feed_reader import FeedRecords
-from dedup_clone.publish.date_ranges import date_ranges
 from dedup_clone.publish.held_deliveries import HeldDelivery, StoppedPublish
-from dedup_clone.state.arrivals import Refusal
 from dedup_clone.state.audits import AuditOutcome, AuditRecord, Audits, PartitionComparison
 from dedup_clone.state.ledger import RECENT_ATTEMPTS, Cost, LedgerRecord, Outcome, Stage
 from testkit.table_contracts import PRODUCTS
@@ -79,17 +76,9 @@ def record(number: int, arrived_at: datetime, lag_s: float, **changes: Any) -> L
 
 def arrival(
     number: int, arrived_at: datetime, state: DeliveryState = DeliveryState.PUBLISHED, refusal: str = ""
-) -> ListedArrival:
-    """A delivery with one file of each of its dates. `refusal`: why it was refused, nine minutes after its arrival."""
-    refused = Refusal(delivery(number), refusal, "run", arrived_at + timedelta(minutes=9)) if refusal else None
-    dates = ", ".join(date_ranges(delivered_dates(arrived_at)))
-    return ListedArrival(delivery(number), arrived_at, FILES, int(TABLE_BYTES), dates, state, refused)
-
-
-def delivered_dates(arrived_at: datetime) -> list[date]:
-    """Seven days, the newest one that of `now` for the newest arrival, and one that is older than the retention."""
-    today = (arrived_at + NEWEST_AGE).date()
-    return [today - timedelta(days=days) for days in (740, *range(FILES - 1))]
+) -> ListedDelivery:
+    """`refusal`: why the delivery was refused."""
+    return ListedDelivery(delivery(number), arrived_at, FILES, int(TABLE_BYTES), state, refusal)
 
 
 def checks(*, fails: bool = False) -> tuple[CheckResults, ...]:
@@ -138,7 +127,7 @@ def make_feed(
 ) -> FeedRecords:
     """The records of a feed with six arrivals a day, whose newest delivery arrived 78 minutes before `now`.
 
-    `publishes`, `dates`: their numbers. `changes`: other values of the history's fields.
+    `publishes`, `dates`: their numbers. `changes`: other values of the records' fields.
     """
     chance = random.Random(7)
     newest = now - NEWEST_AGE
@@ -164,37 +153,30 @@ def make_feed(
         landing_folder="gs://landing/shop/attributes/",
         landing_files="date=YYYY-MM-DD/*.parquet",
         marker="_SUCCESS",
-        partition_column="date",
         retention_days=730,
         sla_minutes=60,
         time_travel_hours=168.0,
         staging_created_at=now - timedelta(days=200),
     )
     values: dict[str, Any] = {
-        "feed_file": file,
         "live": manifest(feed, publishes, entries) if publishes else None,
-        "parent": manifest(feed, publishes - 1, entries[:1]) if publishes > 1 else None,
         "attempts": attempts[-RECENT_ATTEMPTS:],
-        "arrivals": tuple(arrival(number, at) for number, at in enumerate(moments, 1))[-ARRIVALS_LISTED:],
+        "deliveries": tuple(arrival(number, at) for number, at in enumerate(moments, 1))[-DELIVERIES_LISTED:],
         "results": {r.attempt: checks() for r in attempts[-ATTEMPTS_WITH_CHECKS:]},
-        "stopped": None,
-        "held": (),
         "audits": Audits(today, {}, (audit,)) if publishes else None,
         **changes,
     }
-    history = FeedHistory(**values)
-    return FeedRecords(verdict(feed, now=now, feed_file=history.feed_file), history=history)
+    return FeedRecords(verdict(feed, now=now, feed_file=file), **values)
 
 
-def history_of(records: FeedRecords) -> FeedHistory:
-    assert records.history is not None
-    return records.history
+def feed_file(records: FeedRecords) -> FeedFile:
+    assert records.verdict.feed_file is not None
+    return records.verdict.feed_file
 
 
-def changed(records: FeedRecords, **changes: Any) -> FeedRecords:
-    """The records with other values of the history's fields."""
-    history = replace(history_of(records), **changes)
-    return replace(records, verdict=replace(records.verdict, feed_file=history.feed_file), history=history)
+def with_feed_file(records: FeedRecords, **changes: Any) -> FeedRecords:
+    """The records with other values of the fields of the feed's file."""
+    return replace(records, verdict=replace(records.verdict, feed_file=replace(feed_file(records), **changes)))
 
 
 def entry(day: date, rows: int, survivors: int) -> DateEntry:
@@ -211,7 +193,7 @@ def late(now: datetime = NOW, feed: str = "store_visits", *, is_held: bool = Fal
 
     `is_held`: that one does not wait, but is held.
     """
-    before = history_of(make_feed(now=now - timedelta(hours=3), feed=feed))
+    before = make_feed(now=now - timedelta(hours=3), feed=feed)
     assert before.live is not None
     reason = (
         "file [date=2026-11-20/part-3.parquet]: 14 rows have a NULL in key column [store_id]; nothing changed. "
@@ -234,24 +216,21 @@ def late(now: datetime = NOW, feed: str = "store_visits", *, is_held: bool = Fal
     held = HeldDelivery(delivery(122), failure.attempt, 120, *run, now, (delivery(122),), failed)
     unequal = PartitionComparison(DAY_ROWS, DAY_ROWS, 1, 1)
     audit = AuditRecord(now.date(), 120, AuditOutcome.UNEQUAL, now - timedelta(hours=1), unequal, 10**9)
-    history = replace(
+    file = replace(feed_file(before), description="Visitors, revenue and baskets of each store under each campaign.")
+    stopped = StoppedPublish((delivery(122),), *run, failed)
+    found = verdict(feed, FreshnessStatus.LATE, now, waiting=1, feed_file=file)
+    return replace(
         before,
-        feed_file=replace(
-            before.feed_file, description="Visitors, revenue and baskets of each store under each campaign."
-        ),
+        verdict=replace(found, held=(held,)) if is_held else replace(found, stopped=stopped),
         live=replace(before.live, excluded=(delivery(90),), deliveries=_without(before.live.deliveries, delivery(90))),
-        arrivals=tuple(
+        deliveries=tuple(
             replace(a, state=DeliveryState.EXCLUDED) if a.delivery == delivery(90) else a
-            for a in (*before.arrivals[-(ARRIVALS_LISTED - 2) :], refused, waits)
+            for a in (*before.deliveries[-(DELIVERIES_LISTED - 2) :], refused, waits)
         ),
         attempts=(*before.attempts[-(RECENT_ATTEMPTS - 2) :], failure),
         results={**dict([*before.results.items()][-(ATTEMPTS_WITH_CHECKS - 1) :]), failure.attempt: results},
-        stopped=None if is_held else StoppedPublish((delivery(122),), *run, failed),
-        held=(held,) if is_held else (),
         audits=Audits(now.date(), {}, (audit,)),
     )
-    found = verdict(feed, FreshnessStatus.LATE, now, waiting=1, feed_file=history.feed_file)
-    return FeedRecords(found, history=history)
 
 
 def _without(deliveries: tuple[Delivery, ...], excluded: Delivery) -> tuple[Delivery, ...]:
@@ -261,9 +240,8 @@ def _without(deliveries: tuple[Delivery, ...], excluded: Delivery) -> tuple[Deli
 def empty(now: datetime = NOW) -> FeedRecords:
     """A feed in which nothing was ever published."""
     records = make_feed(0, 0, now, "worked_example")
-    found = replace(records.verdict, next_expected_at=None, expected_today=())
-    file = replace(history_of(records).feed_file, staging_created_at=None)
-    return changed(replace(records, verdict=found), feed_file=file)
+    found = replace(records, verdict=replace(records.verdict, expected=()))
+    return with_feed_file(found, staging_created_at=None)
 
 
 def verdict(
@@ -274,9 +252,8 @@ def verdict(
     values: dict[str, Any] = {
         "readers_see": "snapshot 2120 (generation 120)",
         "incidents": (),
-        "next_expected_at": now + timedelta(minutes=156),
         "check_interval_s": 300.0,
-        "expected_today": tuple(
+        "expected": tuple(
             ExpectedTime(at, ExpectedTimeState.MET if at <= now else ExpectedTimeState.PENDING) for at in expected
         ),
         **changes,
@@ -347,8 +324,7 @@ def verdicts(now: datetime = NOW) -> tuple[FreshnessVerdict, ...]:
             FreshnessStatus.EMPTY,
             now,
             readers_see="no table yet: nothing was published",
-            next_expected_at=None,
-            expected_today=(),
+            expected=(),
             check_interval_s=3600.0,
         ),
     )

@@ -12,8 +12,8 @@ from dedup_clone.contract.attempt import Kind
 from dedup_clone.contract.delivery import Arrival, LandedObject
 from dedup_clone.contract.records import to_json, to_plain
 from dedup_clone.freshness.verdict import SUMMARY_KEY, FreshnessVerdict
-from dedup_clone.page.feed_history import ListedArrival
-from dedup_clone.page.feed_reader import FeedRecords
+from dedup_clone.page.feed_reader import FeedRecords, ListedDelivery
+from dedup_clone.state.arrivals import Refusal
 from dedup_clone.state.current import Current, Intent
 from dedup_clone.state.layout import FeedLayout
 from dedup_clone.state.store import ObjectInfo, ObjectStore, StoredText
@@ -25,31 +25,31 @@ def objects_of(records: FeedRecords) -> dict[str, object]:
     feed = records.verdict.feed
     layout = FeedLayout(feed)
     objects: dict[str, object] = {layout.freshness: records.verdict}
-    history = records.history
-    if history is None:
+    if records.verdict.feed_file is None:
         return objects
-    last_generation = max((record.generation for record in history.attempts), default=0)
-    generation = history.live.generation if history.live else None
+    last_generation = max((record.generation for record in records.attempts), default=0)
+    generation = records.live.generation if records.live else None
     objects[layout.current] = Current(feed, generation, "digest", last_generation, records.intent)
-    objects |= {layout.manifest(m.generation): m for m in (history.live, history.parent) if m}
-    objects |= {layout.ledger_record(record.attempt): record for record in history.attempts}
-    for listed in history.arrivals:
+    if records.live:
+        objects[layout.manifest(records.live.generation)] = records.live
+    objects |= {layout.ledger_record(record.attempt): record for record in records.attempts}
+    for listed in records.deliveries:
         objects[layout.arrival(listed.delivery)] = inventory(feed, listed)
-        if listed.refusal is not None:
-            objects[layout.refusal(listed.delivery)] = listed.refusal
-    for attempt, phases in history.results.items():
+        if listed.refusal:
+            refused = Refusal(listed.delivery, listed.refusal, "run", listed.arrived_at)
+            objects[layout.refusal(listed.delivery)] = refused
+    for attempt, phases in records.results.items():
         objects |= {layout.check_results(attempt, results.phase): results for results in phases}
-    objects |= {layout.held_delivery(held.delivery): held for held in history.held}
-    if history.audits is not None:
-        objects[layout.audits] = history.audits
+    objects |= {layout.held_delivery(held.delivery): held for held in records.verdict.held}
+    if records.audits is not None:
+        objects[layout.audits] = records.audits
     return objects
 
 
-def inventory(feed: str, listed: ListedArrival) -> Arrival:
-    """The arrival record, with a file of each date."""
-    folder, days = f"snapshot_id={listed.delivery.snapshot_id}/", page_feeds.delivered_dates(listed.arrived_at)
+def inventory(feed: str, listed: ListedDelivery) -> Arrival:
+    folder = f"snapshot_id={listed.delivery.snapshot_id}/"
     sizes = [listed.bytes - (listed.files - 1), *[1] * (listed.files - 1)]
-    files = [LandedObject(f"{folder}date={day}/a.parquet", 1, "", size) for day, size in zip(days, sizes, strict=True)]
+    files = [LandedObject(f"{folder}{number}.parquet", 1, "", size) for number, size in enumerate(sizes)]
     return Arrival(feed, listed.delivery, "landing", folder, "_SUCCESS", listed.arrived_at, tuple(files), ())
 
 
@@ -69,8 +69,10 @@ class MemoryStore:
         for records in feeds:
             self.store_feed(records)
         for verdict in verdicts:
-            file = next((r.history.feed_file for r in feeds if r.verdict.feed == verdict.feed and r.history), None)
-            self.store_verdict(replace(verdict, feed_file=file))
+            known = next((r.verdict for r in feeds if r.verdict.feed == verdict.feed), verdict)
+            self.store_verdict(
+                replace(verdict, feed_file=known.feed_file, stopped=known.stopped, held=verdict.held or known.held)
+            )
 
     def store_feed(self, records: FeedRecords) -> None:
         """Store a feed's records, or other ones than before."""
@@ -91,15 +93,6 @@ class MemoryStore:
     def metadata(self, prefix: str) -> dict[str, dict[str, str]]:
         self.listings += 1
         return {name: {SUMMARY_KEY: text} for name, text in self.summaries.items() if name.startswith(prefix)}
-
-    def read_if_changed(self, name: str, known_object_generation: int) -> StoredText | None:
-        from google.api_core.exceptions import NotFound
-
-        self.reads.append(name)
-        if name not in self.texts:
-            raise NotFound(name)
-        stored = self.texts[name]
-        return None if stored.object_generation == known_object_generation else stored
 
     def objects(self, prefix: str, *, first: str = "") -> Iterator[ObjectInfo]:
         self.listings += 1

@@ -49,6 +49,10 @@ class CheckResult:
         """Whether the check's failure is the data's, and not that of settings, tables or the check itself."""
         return may_be_accepted(self.check) and not self.is_misconfigured
 
+    @property
+    def evidence(self) -> str:
+        return f"{self.check}: {self.found}, expected {self.expected}"
+
     def __str__(self) -> str:
         line = f"{self.level.upper()} {self.check}: [{self.found}], expected [{self.expected}]"
         return line if self.level is Level.PASS else f"{line}: {self.next_step}"
@@ -120,6 +124,11 @@ def require_no_failure(results: CheckResults, consequence: str) -> None:
     if failed:
         lines = "\n  ".join(failed)
         raise CheckFailed(f"{len(failed)} check(s) {results.phase} the swap failed. {consequence}\n  {lines}")
+
+
+def without_examples(results: Iterable[CheckResult]) -> tuple[CheckResult, ...]:
+    """The results as records keep them that an erasure of keys does not delete."""
+    return tuple(replace(result, examples=()) for result in results)
 
 
 def stopped_by(failed: Iterable[CheckResult]) -> str:

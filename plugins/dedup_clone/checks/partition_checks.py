@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from datetime import UTC, date, datetime, timedelta
 
-from dedup_clone.checks.check_result import CheckResult, Level, listed, make_result
+from dedup_clone.checks.check_result import CheckResult, listed, make_result
 from dedup_clone.contract.manifest import Manifest
-from dedup_clone.warehouse.metadata import Observation, PartitionMetadata, to_milliseconds
+from dedup_clone.warehouse.metadata import Observation, PartitionMetadata, TableMetadata, to_milliseconds
 
 # BigQuery's documentation is unclear on whether the expiration counts from the start or the end of the day.
 EXPIRATION_TOLERANCE = timedelta(days=1)
@@ -95,41 +95,13 @@ def _modified_at(partition: PartitionMetadata, loaded_at: datetime | None) -> da
     return partition.last_modified_at if loaded_at is None else to_milliseconds(partition.last_modified_at)
 
 
-def check_expiration(check: str, observation: Observation, retention_days: int) -> CheckResult:
+def check_expiration(check: str, table: TableMetadata, retention_days: int) -> CheckResult:
     """The table's partition expiration is the feed's retention. `check`: the name of the check."""
-    found = observation.table.expiration_days
+    found = table.expiration_days
     return make_result(
         check,
         found == retention_days,
         found="never" if found is None else f"after {found:g} days",
         expected=f"after {retention_days} days",
-        next_step=f"ALTER TABLE {observation.table.name} SET OPTIONS (partition_expiration_days = {retention_days}).",
+        next_step=f"ALTER TABLE {table.name} SET OPTIONS (partition_expiration_days = {retention_days}).",
     )
-
-
-def check_overdue_partitions(observation: Observation, retention_days: int) -> CheckResult:
-    """No partition still exists a day after it expired. Otherwise the check only warns, because BigQuery may take days
-    to delete expired partitions.
-    """
-    days = sorted(day for day in map(partition_day, observation.partitions) if day)
-    overdue = [d for d in days if _expires_at(d, retention_days) + EXPIRATION_TOLERANCE < observation.observed_at]
-    return make_result(
-        "overdue_partitions",
-        not overdue,
-        found=f"{len(overdue)} overdue, oldest {overdue[0]}" if overdue else f"oldest {days[0] if days else 'none'}",
-        expected=f"no partition older than {retention_days} days",
-        next_step="BigQuery deletes expired partitions by itself; if this stays, check the table's expiration setting.",
-        otherwise=Level.WARN,
-    )
-
-
-def check_ending_partitions(observation: Observation, retention_days: int) -> CheckResult:
-    """Always passes, and says how many partitions expire within a day."""
-    soon = [
-        d
-        for d in map(partition_day, observation.partitions)
-        if d
-        and observation.observed_at <= _expires_at(d, retention_days) <= observation.observed_at + EXPIRATION_TOLERANCE
-    ]
-    found = f"{len(soon)} expire within a day" + (f": {', '.join(map(str, sorted(soon)))}" if soon else "")
-    return CheckResult("ending_partitions", Level.PASS, found, "for information")

@@ -66,7 +66,7 @@ def check_layout(staging: TableMetadata, target: TableMetadata | None, contract:
             f"somebody replaced target: move it away (bq cp, then bq rm) and run `python -m deploy recover "
             f"{target.name} --apply`, which makes it from staging again."
         )
-    tables = [staging] if target is None else [staging, target]
+    tables = [table for table in (staging, target) if table is not None]
     found = {table.name: _layout(table.partition_column, table.cluster_by) for table in tables}
     return make_result(
         "layout",
@@ -77,14 +77,16 @@ def check_layout(staging: TableMetadata, target: TableMetadata | None, contract:
     )
 
 
+def _none(check: str, found: list[str], *, next_step: str) -> CheckResult:
+    return make_result(check, not found, found=listed(found, between="; "), expected="none", next_step=next_step)
+
+
 def check_table_expiration(tables: Iterable[TableMetadata]) -> CheckResult:
     """None of the tables expires. A table gets an expiration time if its dataset has a default for new tables."""
     expiring = [f"{table.name}: expires {table.expires_at:%Y-%m-%d %H:%M}" for table in tables if table.expires_at]
-    return make_result(
+    return _none(
         "table_expiration",
-        not expiring,
-        found="; ".join(expiring) or "none",
-        expected="none",
+        expiring,
         next_step="run `bq update --default_table_expiration=0 DATASET`, since new tables get the dataset's default, "
         "and `ALTER TABLE DATASET.TABLE SET OPTIONS (expiration_timestamp = NULL)` for each; then clear the run.",
     )
@@ -95,11 +97,9 @@ def check_streaming_buffer(tables: Iterable[TableMetadata], now: datetime) -> Ch
     those of target.
     """
     buffers = [describe_buffer(table, now) for table in tables if table.streaming_buffer is not None]
-    return make_result(
+    return _none(
         "streaming_buffer",
-        not buffers,
-        found="; ".join(buffers) or "none",
-        expected="none",
+        buffers,
         next_step="stop whoever streams into it and let a snapshot deliver those rows, because no publish keeps them; "
         "BigQuery empties the buffer within 90 minutes; then clear the run.",
     )
@@ -110,18 +110,17 @@ def describe_buffer(table: TableMetadata, now: datetime) -> str:
     buffer = table.streaming_buffer
     if buffer is None:
         return f"{table.name}: no streamed rows"
-    seconds = None if buffer.oldest_at is None else max(0, int((now - buffer.oldest_at).total_seconds()))
-    age = "of unknown age" if seconds is None else f"the oldest {timedelta(seconds=seconds)} old"
-    return f"{table.name}: about {buffer.rows} streamed rows, {age}"
+    if buffer.oldest_at is None:
+        return f"{table.name}: about {buffer.rows} streamed rows of unknown age"
+    age = timedelta(seconds=max(0, int((now - buffer.oldest_at).total_seconds())))
+    return f"{table.name}: about {buffer.rows} streamed rows, the oldest {age} old"
 
 
 def check_materialized_views(views: list[str]) -> CheckResult:
     """No materialized view reads target. `views`: the names of those that do."""
-    return make_result(
+    return _none(
         "materialized_views",
-        not views,
-        found=listed(views),
-        expected="none",
+        views,
         next_step="they break when target is replaced: drop them, or let them read a view of target.",
     )
 
@@ -210,12 +209,14 @@ def check_target_labels(target: TableMetadata, generation: int, manifest_digest:
     """After the swap, target's labels name the generation and its manifest."""
     expected = {GENERATION_LABEL: str(generation), MANIFEST_LABEL: manifest_digest}
     found = {key: target.labels.get(key) for key in expected}
+    wrong = [f"--set_label {key}:{value}" for key, value in expected.items() if found[key] != value]
     return make_result(
         "target_labels",
         found == expected,
         found=_labels(found),
         expected=_labels(expected),
-        next_step="labels were changed by hand: set them to the expected values, else the next publish is refused.",
+        next_step=f"set the labels back, else the next publish is refused: `bq update {' '.join(wrong)} "
+        f"DATASET.{target.name}`.",
     )
 
 
@@ -237,17 +238,20 @@ def _column(column: Column) -> str:
     return f"{column.name} {column.type}{fields}{mode}"
 
 
-# Where a feed file declares an entry, by the first words of the entry's name. Entries with other names cannot be
-# declared.
-_DECLARED_IN = {
-    "label": "table.options.labels",
-    FRIENDLY_NAME: "table.options.friendly_name",
-    PARTITION_FILTER: "table.options.require_partition_filter",
-    KMS_KEY: "table.options.kms_key",
-    PRIMARY_KEY: "table.primary_key",
-    DESCRIPTION: "the column's description",
-    "row access policy": "table.policies.row_access, and make it on staging",
-    POLICY_TAG: "table.policies.column_tags, and set it on staging",
+# What to do so that the swap does not remove an entry, by the first words of the entry's name.
+_ADVICE = {
+    RESOURCE_TAG: "attach the tag to the dataset, from which target inherits it",
+    COLUMN: "keep the column's values in a table of your own, because the swap has none, and drop it from target",
+    TYPE_PARAMETERS: "feed files have no parameterized types: ALTER COLUMN … SET DATA TYPE without the parameters on "
+    "target",
+    "label": "declare label in table.options.labels",
+    FRIENDLY_NAME: "declare friendly name in table.options.friendly_name",
+    PARTITION_FILTER: "declare require_partition_filter in table.options.require_partition_filter",
+    KMS_KEY: "declare KMS key in table.options.kms_key",
+    PRIMARY_KEY: "declare primary key in table.primary_key",
+    DESCRIPTION: "declare description of column in the column's description",
+    "row access policy": "declare row access policy in table.policies.row_access, and make it on staging",
+    POLICY_TAG: "declare policy tag in table.policies.column_tags, and set it on staging",
 }
 # First words of the entries that a clone does not inherit from its source.
 _NOT_CLONED = ("label", FRIENDLY_NAME, PARTITION_FILTER, RESOURCE_TAG)
@@ -277,27 +281,7 @@ def check_undeclared_options(
     )
 
 
-def check_target_options_set(target: Mapping[str, str], declared: Mapping[str, str]) -> CheckResult:
-    """After the swap, target has every option that the swap was to set (`declared`)."""
-    missing = [f"{name}: {value}" for name, value in declared.items() if target.get(name) != value]
-    return make_result(
-        "target_options_set",
-        not missing,
-        found=f"missing: {listed(missing, between='; ')}" if missing else "all set",
-        expected="the options that the feed file declares",
-        next_step="somebody changed target after the swap: see the job list; the next publish sets them again.",
-    )
-
-
 def _advice(name: str) -> str:
     """What to do so that the swap does not remove the entry with this name."""
-    if name.startswith(RESOURCE_TAG):
-        return "attach the tag to the dataset, from which target inherits it"
-    if name.startswith(COLUMN):
-        return "keep the column's values in a table of your own, because the swap has none, and drop it from target"
-    if name.startswith(TYPE_PARAMETERS):
-        return "feed files have no parameterized types: ALTER COLUMN … SET DATA TYPE without the parameters on target"
-    for words, place in _DECLARED_IN.items():
-        if name.startswith(words):
-            return f"declare {words} in {place}"
-    return f"set {name.split(' [', 1)[0]} on staging"
+    otherwise = f"set {name.split(' [', 1)[0]} on staging"
+    return next((advice for words, advice in _ADVICE.items() if name.startswith(words)), otherwise)

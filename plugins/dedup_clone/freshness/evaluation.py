@@ -6,8 +6,9 @@ from collections.abc import Iterable
 from dataclasses import replace
 from datetime import datetime
 
-from dedup_clone.freshness.arrival_checks import check_age, check_arrivals, check_sla, expected_today, next_expected
-from dedup_clone.freshness.feed_state import REFUSALS_READ, FeedState
+from dedup_clone.checks.check_result import without_examples
+from dedup_clone.freshness.arrival_checks import check_age, check_arrivals, check_sla, expected_times
+from dedup_clone.freshness.feed_state import FeedState
 from dedup_clone.freshness.incident import Incident, IncidentKind, Severity
 from dedup_clone.freshness.operation_checks import (
     JOB_PENDING,
@@ -52,11 +53,7 @@ def find_incidents(now: datetime, state: FeedState) -> list[Incident]:
 
 def is_unchecked(incident: Incident, state: FeedState) -> bool:
     """Whether the incident may have been overlooked, so that it does not count as ended if it was not found."""
-    if (incident.kind, incident.subject) in TOLD_BY_BIGQUERY:
-        return state.target is None
-    if incident.kind is IncidentKind.PUBLISH_FAILED:
-        return bool(incident.subject) and len(state.held) >= REFUSALS_READ
-    return incident.kind is IncidentKind.REFUSED and len(state.refused) >= REFUSALS_READ
+    return (incident.kind, incident.subject) in TOLD_BY_BIGQUERY and state.target is None
 
 
 def evaluate(
@@ -72,6 +69,7 @@ def evaluate(
     """
     expected = state.settings.expected_arrivals
     incidents = keep_first_seen(find_incidents(now, state), now, reported)
+    stopped = state.stopped and replace(state.stopped, failed=without_examples(state.stopped.failed))
     names = {incident.name for incident in incidents}
     incidents += [i for i in reported if is_unchecked(i, state) and i.name not in names]
     return FreshnessVerdict(
@@ -81,11 +79,12 @@ def evaluate(
         incidents=tuple(incidents),
         checked_at=now,
         check_interval_s=state.check_interval.total_seconds(),
-        next_expected_at=next_expected(expected, now),
         waiting=len(state.waiting),
         runbook=runbook,
         zone=expected.zone if expected else "UTC",
-        expected_today=tuple(expected_today(expected, state.arrivals, now)),
+        expected=tuple(expected_times(expected, state.arrivals, now)),
+        stopped=stopped,
+        held=state.held,
     )
 
 
@@ -103,11 +102,11 @@ def _status(state: FeedState, incidents: list[Incident]) -> FreshnessStatus:
     alerts = {incident.kind for incident in incidents if incident.severity is Severity.ALERT}
     if IncidentKind.LATE in alerts:
         return FreshnessStatus.LATE
-    is_stopped_by_check = state.failed_checks or state.newer(held.delivery for held in state.held)
+    is_stopped_by_check = state.stopped is not None or state.has_newer(held.delivery for held in state.held)
     if is_stopped_by_check or IncidentKind.STOPPED in alerts:
         return FreshnessStatus.STOPPED
     if incidents:
         return FreshnessStatus.AT_RISK
     if state.current.generation is None:
         return FreshnessStatus.EMPTY
-    return FreshnessStatus.ROLLED_BACK if state.newer(state.excluded) else FreshnessStatus.FRESH
+    return FreshnessStatus.ROLLED_BACK if state.has_newer(state.excluded) else FreshnessStatus.FRESH

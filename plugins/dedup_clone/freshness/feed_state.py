@@ -10,7 +10,7 @@ from dedup_clone.checks.check_result import CheckResult
 from dedup_clone.checks.table_checks import GENERATION_LABEL
 from dedup_clone.contract.delivery import INT64_MAX, Delivery
 from dedup_clone.freshness.incident import format_duration, format_time
-from dedup_clone.publish.held_deliveries import HeldDelivery
+from dedup_clone.publish.held_deliveries import HeldDelivery, StoppedPublish
 from dedup_clone.settings.feed import FreshnessSettings
 from dedup_clone.state.arrivals import Refusal
 from dedup_clone.state.audits import Audits
@@ -18,8 +18,6 @@ from dedup_clone.state.current import Current, Intent
 from dedup_clone.state.landing import InvalidMarker
 from dedup_clone.state.ledger import LedgerRecord
 from dedup_clone.warehouse.metadata import TableMetadata
-
-REFUSALS_READ = 20  # at most so many open refusals, and held deliveries, are reported: the newest
 
 
 @dataclass(frozen=True)
@@ -37,8 +35,7 @@ class TargetState:
 
     `cloned_at` is the time as of which the last publish cloned staging; None when it was not recorded. `staging`:
     staging's name. `retention_days`: the partition expiration that the last publish set. `materialized_views` are the
-    names of those that read target. `wrong_rows`: the partitions that have another number of rows than was published;
-    empty if none has.
+    names of those that read target. `rows`: the failed check of the rows of its partitions; None if it passed.
     """
 
     table: TableMetadata | None
@@ -46,7 +43,7 @@ class TargetState:
     cloned_at: datetime | None
     retention_days: int
     materialized_views: tuple[str, ...]
-    wrong_rows: str = ""
+    rows: CheckResult | None = None
 
 
 @dataclass(frozen=True)
@@ -98,16 +95,13 @@ class FailedRun:
 class FeedState:
     """The state of one feed. `live` is the ledger record of the generation in CURRENT; None if there is none.
 
-    While a delivery waits, `history` are the last attempts that committed a generation, and `failures` the others, both
-    newest last; else both are empty. `failed_checks` are the checks before the swap that stopped the newest waiting
-    delivery, `is_stopped_before_dedup` says whether before any row was read.
-    `failed_after_swap` are the live generation's checks after its swap that failed. `held` are the newest held
-    deliveries, `included` those in the live generation, `excluded` those that a rollback took out. `arrivals` are the
-    times at which deliveries arrived, `check_interval` is the time until the next check. `lease_holder_running` is
-    False if no run holds the lease. `refused` are the newest refusals about which a person must still be told. `target`
-    is None if it was not read, `watch_dag` and `publish_dag` if Airflow does not know the DAG, `pending_job` if
-    BigQuery was not asked or no job waits. `lost_record`: the name of CURRENT, or of the live generation's ledger
-    record, if the object was deleted.
+    `history` are the last attempts that committed a generation, newest last; empty if no delivery waits. `stopped` is
+    the run that checks stopped with the newest waiting delivery. `failed_after_swap` are the live generation's checks
+    after its swap that failed. `included` are the deliveries in the live generation, `excluded` those that a rollback
+    took out. `arrivals` are the times at which deliveries arrived, `check_interval` is the time until the next check.
+    `lease_holder_running` is False if no run holds the lease. `refused` are the refusals about which a person must
+    still be told. `target` is None if it was not read, `watch_dag` and `publish_dag` if Airflow does not know the DAG,
+    `pending_job` if BigQuery was not asked or no job waits. `current_is_lost`: whether CURRENT was deleted.
     """
 
     feed: str
@@ -116,8 +110,6 @@ class FeedState:
     lease_holder_running: bool
     live: LedgerRecord | None
     history: tuple[LedgerRecord, ...]
-    failures: tuple[LedgerRecord, ...]
-    failed_checks: tuple[CheckResult, ...]
     arrivals: tuple[datetime, ...]
     waiting: tuple[WaitingDelivery, ...]
     refused: tuple[Refusal, ...]
@@ -131,19 +123,15 @@ class FeedState:
     audits: Audits
     pending_job: PendingJob | None = None
     included: tuple[Delivery, ...] = ()
-    is_stopped_before_dedup: bool = False
+    stopped: StoppedPublish | None = None
     failed_after_swap: tuple[CheckResult, ...] = ()
-    lost_record: str = ""
+    current_is_lost: bool = False
     held: tuple[HeldDelivery, ...] = ()
 
     @property
     def sla(self) -> timedelta:
         """The longest time from a delivery's arrival to its swap."""
         return timedelta(minutes=self.settings.sla_minutes)
-
-    @property
-    def current_is_lost(self) -> bool:
-        return bool(self.lost_record) and self.current.generation is None
 
     @property
     def oldest_waiting(self) -> WaitingDelivery | None:
@@ -161,21 +149,19 @@ class FeedState:
         is_swapped = intent and table and table.labels.get(GENERATION_LABEL) == str(intent.generation)
         return intent if is_swapped else None
 
-    def newer(self, deliveries: Iterable[Delivery]) -> list[Delivery]:
-        """Those of these deliveries that are newer than the live ones; of each snapshot only the latest not live one.
-
-        Newer is a delivery of a later snapshot, or a correction of the newest live one.
-        """
-        refused, held = (refusal.delivery for refusal in self.refused), (held.delivery for held in self.held)
-        latest = latest_of_each_snapshot([*refused, *held, *self.excluded, *(w.delivery for w in self.waiting)])
+    def has_newer(self, deliveries: Iterable[Delivery]) -> bool:
+        """Whether one of these is of a later snapshot than the live ones, or a correction of the newest live one."""
         newest = newest_live(self.live, self.included)
-        return [d for d in latest.intersection(deliveries) if newest is None or d > newest]
+        return any(newest is None or delivery > newest for delivery in deliveries)
 
     def readers_see(self, now: datetime) -> str:
         if self.current_is_lost:
             return "the table that was published last"
         if self.uncommitted is not None:
-            return describe_uncommitted(self.uncommitted)
+            run, generation = self.uncommitted.run_id, self.uncommitted.generation
+            return f"generation {generation}, which run [{run}] has not committed"
+        if self.current.generation is not None and self.target is not None and self.target.table is None:
+            return "an error: the table does not exist"
         return describe_live(self.live, self.current.generation, now)
 
 
@@ -186,15 +172,6 @@ def newest_live(live: LedgerRecord | None, included: Iterable[Delivery]) -> Deli
     """
     bootstrap = None if live is None else Delivery(live.snapshot_id, INT64_MAX)
     return max(included, default=bootstrap)
-
-
-def latest_of_each_snapshot(deliveries: Iterable[Delivery]) -> set[Delivery]:
-    return set({delivery.snapshot_id: delivery for delivery in sorted(deliveries)}.values())
-
-
-def describe_uncommitted(intent: Intent) -> str:
-    """Say what a query of target returns between swap and commit."""
-    return f"generation {intent.generation}, which run [{intent.run_id}] has not committed"
 
 
 def describe_live(live: LedgerRecord | None, generation: int | None, now: datetime) -> str:

@@ -39,20 +39,17 @@ def check_dags(now: datetime, state: FeedState) -> Iterator[Incident]:
         if failed is not None and (succeeded is None or failed > succeeded) and not watch.is_deferred:
             what = f"the last run of DAG [{watch.dag_id}] failed at {format_time(failed)}; the next one tries again."
             yield incident(watch, "watch_failing", failed, what, "read the log of notice_delivery.")
-        ended = max((end for end in (failed, succeeded) if end is not None), default=None)
-        landed = min((w.arrived_at for w in state.waiting if not w.is_registered), default=now)
-        if not watch.has_active_run and ended is not None and now - ended > IDLE_AFTER:
-            what = f"DAG [{watch.dag_id}] has no run and had none since {format_time(ended)}: nothing is registered."
-            step = "see whether scheduler and DAG processor are healthy, and whether the DAG has an import error."
-            yield incident(watch, "watch_idle", ended, what, step)
-        elif now - landed > IDLE_AFTER:
-            run = "has an active run, which" if watch.has_active_run else "has no run, and"
-            what = f"DAG [{watch.dag_id}] {run} has not registered a delivery that landed {format_time(landed)}."
+        ended = [] if watch.has_active_run else [end for end in (failed, succeeded) if end is not None]
+        landed = [waiting.arrived_at for waiting in state.waiting if not waiting.is_registered]
+        since = min([*landed, *([max(ended)] if ended else [])], default=now)
+        if now - since > IDLE_AFTER:
+            run = "has an active run" if watch.has_active_run else "has no run"
+            what = f"DAG [{watch.dag_id}] {run}, and has registered nothing since {format_time(since)}."
             step = (
                 "see whether scheduler, DAG processor and triggerer are healthy, whether the DAG has an import error, "
                 "and whether the log of notice_delivery names listings that failed."
             )
-            yield incident(watch, "watch_idle", landed, what, step)
+            yield incident(watch, "watch_idle", since, what, step)
     if publish is not None and publish.is_paused:
         what = f"DAG [{publish.dag_id}] is paused: deliveries are registered and wait."
         yield incident(publish, "publish_paused", now, what, "unpause it; the runs that wait start.")
@@ -68,7 +65,8 @@ def check_publish_runs(now: datetime, state: FeedState) -> Iterator[Incident]:
         outlook = "a further run is at work"
     elif run.repeat_at is not None:
         outlook = f"a further run is started at {format_time(run.repeat_at)}"
-    next_step = next_step_after_checks(state.failed_checks)
+    failed = state.stopped.failed if state.stopped else ()
+    next_step = next_step_after_checks(failed)
     if not next_step:
         next_step = "read the log of the failed task, correct what it names, then clear the run from its first task."
     yield Incident(
@@ -77,7 +75,7 @@ def check_publish_runs(now: datetime, state: FeedState) -> Iterator[Incident]:
         since=run.ended_at,
         what=(
             f"run [{run.run_id}] did not publish delivery [{run.delivery.name}], and {outlook}: {run.reason}."
-            + "".join(f" {r.check}: {r.found}, expected {r.expected}." for r in state.failed_checks)
+            + "".join(f" {result.evidence}." for result in failed)
         ),
         next_step=next_step,
         dag_id=f"{state.feed}_publish",
@@ -96,12 +94,12 @@ def check_records(now: datetime, state: FeedState) -> Iterator[Incident]:
             next_step=f"pause the feed's watch and publish DAGs. {restore_records(state.feed)}",
             subject="records_lost",
         )
-    elif state.lost_record:
+    elif state.live is None and state.current.generation is not None:
         yield Incident(
             IncidentKind.REPORTING,
             Severity.WARNING,
             since=now,
-            what=f"[{state.lost_record}] is gone: the ledger record of live generation {state.current.generation}.",
+            what=f"the ledger record of live generation {state.current.generation} is gone or damaged.",
             next_step="copy its last version back (docs/runbook.md, a record is lost or damaged). The next publish "
             "ends this, too.",
             subject="records_lost",
@@ -166,7 +164,7 @@ def check_pending_job(now: datetime, state: FeedState) -> Iterator[Incident]:
 
 
 def check_deliveries(now: datetime, state: FeedState) -> Iterator[Incident]:
-    """One incident for each held delivery and each open refusal (the state has only the newest), and each marker."""
+    """One incident for each held delivery, each open refusal, and each invalid marker."""
     for held in state.held:
         together = [f"[{delivery.name}]" for delivery in held.stopped_with if delivery != held.delivery]
         yield Incident(
@@ -178,7 +176,6 @@ def check_deliveries(now: datetime, state: FeedState) -> Iterator[Incident]:
                 f"published without it: {stopped_by(held.failed)}"
                 + (f", together with {listed(together)}" if together else "")
                 + "."
-                + "".join(f" {r.check}: {r.found}, expected {r.expected}." for r in held.failed)
             ),
             next_step=next_step_after_checks(held.failed),
             subject=f"held-{held.delivery.name}",

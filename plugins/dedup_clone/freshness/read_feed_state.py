@@ -10,20 +10,18 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from datetime import datetime, timedelta
 
-from dedup_clone.checks.check_result import Level
+from dedup_clone.checks.check_result import CheckResult, Level
 from dedup_clone.checks.partition_checks import check_rows
 from dedup_clone.checks.table_checks import labelled_generation
 from dedup_clone.contract.delivery import Delivery
 from dedup_clone.contract.manifest import Manifest
 from dedup_clone.freshness.feed_state import (
-    REFUSALS_READ,
     DagActivity,
     FailedRun,
     FeedState,
     PendingJob,
     TargetState,
     WaitingDelivery,
-    latest_of_each_snapshot,
     newest_live,
 )
 from dedup_clone.publish.attempts import failed_checks, find_check_results, find_swap
@@ -75,18 +73,16 @@ def read_feed_state(
         feed=feed,
         settings=services.feed.freshness,
         current=current,
-        lost_record=_lost_record(services, current, manifest, table),
+        current_is_lost=_current_is_lost(services, current, table),
         lease_holder_running=intent is not None and _is_at_work(services, intent),
         live=live,
         history=tuple(r for r in attempts if r.outcome is Outcome.PUBLISHED),
-        failures=failures,
-        failed_checks=() if stopped is None else stopped.failed,
-        is_stopped_before_dedup=stopped is not None and stopped.is_before_dedup,
+        stopped=stopped,
         failed_after_swap=() if live is None else failed_checks(services, live.attempt, "after"),
         arrivals=tuple(sorted((registered_at | marked_at).values())),
         waiting=waiting,
         refused=tuple(_refused(services, live, manifest)),
-        held=tuple(find_held(services, manifest)[-REFUSALS_READ:]),
+        held=tuple(find_held(services, manifest)),
         excluded=() if manifest is None else manifest.excluded,
         included=() if manifest is None else manifest.deliveries,
         invalid_markers=tuple(listing.invalid),
@@ -100,13 +96,10 @@ def read_feed_state(
     )
 
 
-def _lost_record(services: Services, current: Current, manifest: Manifest | None, table: TableMetadata | None) -> str:
-    """The name of a record that was deleted; empty if none was. `table`: target, whose label names its generation."""
-    if manifest is not None:
-        name = services.layout.ledger_record(manifest.attempt)
-        return "" if services.store.stat([name]) else name
+def _current_is_lost(services: Services, current: Current, table: TableMetadata | None) -> bool:
+    """Whether CURRENT was deleted. `table`: target, whose label names its generation."""
     is_published = current.last_generation == 0 and labelled_generation(table) is not None
-    return services.layout.current if is_published or services.current.is_lost(current) else ""
+    return current.generation is None and (is_published or services.current.is_lost(current))
 
 
 def _is_at_work(services: Services, intent: Intent) -> bool:
@@ -157,7 +150,7 @@ def _waiting(
 
 
 def _refused(services: Services, live: LedgerRecord | None, manifest: Manifest | None) -> Iterable[Refusal]:
-    """The newest open refusals, at most REFUSALS_READ. `manifest`: of the live generation.
+    """The open refusals. `manifest`: of the live generation.
 
     A refusal is open if it was recorded since the last swap, or if its delivery is newer than the live ones: a replay,
     rollback, erasure or rebuild swaps, too, but makes no newer delivery live. (The commit after a swap records the
@@ -168,16 +161,16 @@ def _refused(services: Services, live: LedgerRecord | None, manifest: Manifest |
     found = [(delivery_of(info.name, prefix), info) for info in services.store.objects(prefix)]
     refusals = [(delivery, info) for delivery, info in found if delivery is not None]
     included, excluded = ((), ()) if manifest is None else (manifest.deliveries, manifest.excluded)
-    latest = latest_of_each_snapshot([*(delivery for delivery, _ in refusals), *included, *excluded])
+    decided = sorted([*(delivery for delivery, _ in refusals), *included, *excluded])
+    latest = set({delivery.snapshot_id: delivery for delivery in decided}.values())
     newest, swapped_at = newest_live(live, included), None if live is None else live.swapped_at
 
     def is_open(delivery: Delivery, recorded_at: datetime) -> bool:
         is_recent = swapped_at is None or recorded_at >= swapped_at
         return delivery in latest and (is_recent or newest is None or delivery > newest)
 
-    infos = [info for delivery, info in refusals if is_open(delivery, info.created_at)]
-    newest_names = [info.name for info in sorted(infos, key=lambda i: i.created_at)[-REFUSALS_READ:]]
-    for refusal in services.store.read_records(Refusal, newest_names):
+    names = [info.name for delivery, info in refusals if is_open(delivery, info.created_at)]
+    for refusal in services.store.read_records(Refusal, names):
         if not refusal.is_discarded:
             yield refusal
 
@@ -194,20 +187,20 @@ def _target_state(services: Services, table: TableMetadata | None, manifest: Man
         # Only the next swap sets a retention that was changed in the feed file since the last one.
         retention_days=feed.table.retention_days if manifest is None else manifest.table.retention_days,
         materialized_views=tuple(services.warehouse.materialized_views_of(feed.target)),
-        wrong_rows="" if cloned_at is None else _wrong_rows(services, table, manifest),
+        rows=None if cloned_at is None else _wrong_rows(services, table, manifest),
     )
 
 
-def _wrong_rows(services: Services, table: TableMetadata | None, manifest: Manifest | None) -> str:
-    """Which partitions of target, a clone, have another number of rows than the live generation; empty if none has.
+def _wrong_rows(services: Services, table: TableMetadata | None, manifest: Manifest | None) -> CheckResult | None:
+    """The check of target's rows, if it fails: a partition has another number of rows than the live generation.
 
     Partitions that expire change the number, too, so the partitions are only read when the number differs.
     """
     if manifest is None or labelled_generation(table) != str(manifest.generation):
-        return ""
+        return None
     if table is None or table.rows == manifest.rows:
-        return ""
+        return None
     seen = services.warehouse.observe(services.names, services.feed.target)
     result = check_rows("target_rows", manifest, seen)
     is_replaced = seen.table.version != table.version  # by a swap, between the two reads
-    return "" if result.level is Level.PASS or is_replaced else result.found
+    return None if result.level is Level.PASS or is_replaced else result

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from datetime import datetime
 
-from dedup_clone.checks.partition_checks import roll_back_to
-from dedup_clone.checks.table_checks import GENERATION_LABEL, MANIFEST_LABEL
+from dedup_clone.checks.check_result import CheckResult, Level
+from dedup_clone.checks.partition_checks import check_expiration, roll_back_to
+from dedup_clone.checks.table_checks import check_target_is_clone, check_target_labels
 from dedup_clone.freshness.feed_state import FeedState, TargetState
 from dedup_clone.freshness.incident import Incident, IncidentKind, Severity, format_time
 from dedup_clone.warehouse.metadata import TableMetadata
@@ -19,18 +20,22 @@ def check_target(now: datetime, state: FeedState) -> Iterator[Incident]:
 
     Not checked before the first publish, between swap and commit, and if BigQuery did not answer.
     """
-    target = state.target
-    if target is None or state.current.generation is None or state.uncommitted is not None:
+    target, live = state.target, state.current.generation
+    if target is None or live is None or state.uncommitted is not None:
         return
-    differences = _differences(state, target)
-    if differences:
+    table = target.table
+    failed = [] if table is None else _failed_checks(state, target, table, live)
+    if table is None or failed:
+        found = "it does not exist" if table is None else "; ".join(result.evidence for result in failed)
         yield Incident(
             IncidentKind.TARGET_DRIFT,
             Severity.ALERT,
             since=now,
-            what="target is not what the last publish left: " + "; ".join(differences) + ".",
-            readers_see=_readers_see(state, target, now),
-            next_step=f"see who changed target (jobs of the dataset). {_way_back(state, target)}",
+            what=f"target is not what the last publish left: {found}.",
+            readers_see=""
+            if table is None
+            else f"a table changed by hand ({table.rows} rows); published was {state.readers_see(now)}",
+            next_step=f"see who changed target (jobs of the dataset). {_way_back(state, failed, live)}",
         )
     if target.materialized_views:
         views = ", ".join(target.materialized_views)
@@ -49,12 +54,12 @@ def check_after_swap(now: datetime, state: FeedState) -> Iterator[Incident]:
     failed = state.failed_after_swap
     if not failed or state.live is None:
         return
-    evidence = "; ".join(f"{r.check}: {r.found}, expected {r.expected}" for r in failed)
     yield Incident(
         IncidentKind.TARGET_DRIFT,
         Severity.ALERT,
         since=state.live.swapped_at or now,
-        what=f"checks failed after generation {state.live.generation} became live: {evidence}.",
+        what=f"checks failed after generation {state.live.generation} became live: "
+        f"{'; '.join(result.evidence for result in failed)}.",
         next_step=" ".join(f"[{r.check}]: {r.next_step}" for r in failed),
         subject=f"after_swap-{state.live.generation}",
         dag_id=state.live.dag_id,
@@ -80,50 +85,25 @@ def check_contents(now: datetime, state: FeedState) -> Iterator[Incident]:
         )
 
 
-def _differences(state: FeedState, target: TargetState) -> list[str]:
-    """How target differs from what the last publish left, one text for each difference."""
-    table = target.table
-    if table is None:
-        return ["it does not exist"]
-    found = [
-        f"label {label} is [{table.labels.get(label)}], expected [{expected}]"
-        for label, expected in _wrong_labels(state, table).items()
+def _failed_checks(state: FeedState, target: TargetState, table: TableMetadata, live: int) -> list[CheckResult]:
+    """The checks after a swap that target fails now. Wrong rows that failed after the swap already have an incident."""
+    results = [
+        check_target_labels(table, live, str(state.current.manifest_digest)),
+        check_expiration("target_expiration", table, target.retention_days),
     ]
-    if table.clone_of != target.staging:
-        found.append(f"it is a clone of [{table.clone_of}], expected [{target.staging}]")
-    elif target.cloned_at is not None and table.clone_time != target.cloned_at:
-        found.append(f"it was cloned as of [{table.clone_time}], expected [{target.cloned_at}]")
-    if table.expiration_days != target.retention_days:
-        found.append(f"partitions expire after [{table.expiration_days}] days, expected [{target.retention_days}]")
-    is_told = any(result.check == "target_rows" for result in state.failed_after_swap)
-    if target.wrong_rows and not is_told:
-        found.append(f"rows were added or deleted ({target.wrong_rows})")
-    return found
+    if target.cloned_at is not None:
+        results.append(check_target_is_clone(table, target.staging, target.cloned_at))
+    if target.rows is not None and all(told.check != target.rows.check for told in state.failed_after_swap):
+        results.append(target.rows)
+    return [result for result in results if result.level is Level.FAIL]
 
 
-def _wrong_labels(state: FeedState, table: TableMetadata) -> dict[str, str]:
-    """The labels that differ from those of the last publish, with the values that they should have."""
-    current = state.current
-    labels = {GENERATION_LABEL: str(current.generation), MANIFEST_LABEL: str(current.manifest_digest)}
-    return {label: value for label, value in labels.items() if table.labels.get(label) != value}
-
-
-def _way_back(state: FeedState, target: TargetState) -> str:
+def _way_back(state: FeedState, failed: list[CheckResult], live: int) -> str:
     """What to do so that target is again what the last publish left. A rollback needs the right labels first."""
-    table, live = target.table, state.current.generation
-    if table is None or live is None:
+    if not failed:
         return f"Run `python -m deploy recover {state.feed}`, which makes target from staging again."
-    labels, steps = _wrong_labels(state, table), []
-    if labels:
-        settings = " ".join(f"--set_label {label}:{value}" for label, value in labels.items())
-        steps.append(f"set its labels back: `bq update {settings} DATASET.{table.name}`")
-    if len(_differences(state, target)) > len(labels):
-        steps.append(roll_back_to(live))
-    text = "; then ".join(steps)
-    return f"{text[0].upper()}{text[1:]}."
-
-
-def _readers_see(state: FeedState, target: TargetState, now: datetime) -> str:
-    if target.table is None:
-        return "an error: the table does not exist"
-    return f"a table changed by hand ({target.table.rows} rows); published was {state.readers_see(now)}"
+    steps = [result.next_step for result in failed if result.check == "target_labels"]
+    if len(failed) > len(steps):
+        steps.append(f"{roll_back_to(live)}.")
+    text = " Then ".join(steps)
+    return f"{text[0].upper()}{text[1:]}"

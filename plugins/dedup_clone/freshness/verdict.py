@@ -16,6 +16,7 @@ from dedup_clone.contract.engine import Engine
 from dedup_clone.contract.errors import ContractViolation
 from dedup_clone.contract.records import from_json, from_plain, to_json, to_plain
 from dedup_clone.freshness.incident import Incident, format_duration, format_time
+from dedup_clone.publish.held_deliveries import HeldDelivery, StoppedPublish
 from dedup_clone.state.layout import FRESHNESS_FOLDER, FeedLayout
 from dedup_clone.state.store import ObjectStore, retry_lost_race
 
@@ -77,7 +78,6 @@ class FeedFile:
     landing_folder: str
     landing_files: str
     marker: str
-    partition_column: str
     retention_days: int
     sla_minutes: int
     time_travel_hours: float = 0.0
@@ -89,9 +89,10 @@ class FreshnessVerdict:
     """The result of one check of a feed. `incidents`: all that the page shows, the most important first.
 
     `readers_see`: what a query of target returns, as the alerts say it. `check_interval_s`: the seconds until the next
-    check. `next_expected_at`: the next expected arrival, None for a feed that has none; `expected_today`: those of the
-    day in `zone`. `waiting`: the number of deliveries that are not live yet. `runbook`: its address; it has a heading
-    for each kind of incident. `feed_file`: as last read, if it ever could be.
+    check. `expected`: the expected arrivals of the last week and the next days, which are given in `zone`. `waiting`:
+    the number of deliveries that are not live yet. `stopped`: the run that checks stopped with the newest of these,
+    `held`: the deliveries that are held, both without examples. `runbook`: its address; it has a heading for each kind
+    of incident. `feed_file`: as last read, if it ever could be.
     """
 
     feed: str
@@ -100,11 +101,12 @@ class FreshnessVerdict:
     incidents: tuple[Incident, ...]
     checked_at: datetime
     check_interval_s: float
-    next_expected_at: datetime | None
     waiting: int = 0
     runbook: str = ""
     zone: str = "UTC"
-    expected_today: tuple[ExpectedTime, ...] = ()
+    expected: tuple[ExpectedTime, ...] = ()
+    stopped: StoppedPublish | None = None
+    held: tuple[HeldDelivery, ...] = ()
     feed_file: FeedFile | None = None
 
     @property
@@ -115,7 +117,7 @@ class FreshnessVerdict:
 
     @property
     def summary(self) -> FreshnessVerdict:
-        return replace(self, incidents=(), expected_today=(), feed_file=None)
+        return replace(self, incidents=(), expected=(), stopped=None, held=(), feed_file=None)
 
     def is_stale(self, now: datetime) -> bool:
         """Whether the verdict is old, because checks that should have replaced it did not happen."""

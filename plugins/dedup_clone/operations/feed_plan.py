@@ -103,7 +103,7 @@ def plan_feed(services: Services) -> FeedPlan:
         live=f"generation {live.generation} is live",
         changes=tuple(_changes(services, live, results, published)),
         problems=problems,
-        notes=tuple(_notes(services, live, published)),
+        notes=tuple(_notes(services, live)),
     )
 
 
@@ -212,18 +212,13 @@ def _lost_by_retention(services: Services, live: Manifest) -> str:
     )
 
 
-def _notes(services: Services, live: Manifest, published: Sequence[LedgerRecord]) -> Iterator[str]:
+def _notes(services: Services, live: Manifest) -> Iterator[str]:
     feed, table = services.feed, services.feed.table.to_contract()
     if needs_rebuild(live.table, table):
         yield _rebuild_note(services, live)
     lost = change_rows_to_lose(services, table) if feed.changes else None
     if lost is not None:
         yield f"{services.names.changes_table} is made anew, and loses its {lost} rows: copy it first to keep them"
-    records = [record for record in published if record.kind is Kind.PUBLISH]
-    for name, share in records[-1].shares.items() if records else ():
-        limit = getattr(feed.checks, f"max_{name}")
-        if share > limit:
-            yield f"the newest published snapshot had {name} {share:.2%}, checks.max_{name} is {limit:.2%}"
     staging = services.warehouse.table(feed.staging)
     if feed.sql_checks and staging is not None and staging.columns != table.columns:
         yield "the queries of SQL checks were not tried, because staging lacks columns of the feed file"

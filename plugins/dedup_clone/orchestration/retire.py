@@ -24,8 +24,7 @@ def params() -> dict[str, Param]:
             type="string",
             enum=[str(action) for action in TargetAction],
             title="Target",
-            description="keep: leave the table to its readers, as it is. export: write its rows to Parquet files in "
-            "state, then drop it. drop: drop it.",
+            description="keep: leave the table to its readers, as it is. drop: drop it.",
         ),
         "reason": required_reason("Why the feed is retired; stored in state."),
     }

@@ -6,6 +6,7 @@ application. So they are deferred to the first request.
 
 from __future__ import annotations
 
+import functools
 import os
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
@@ -19,18 +20,12 @@ CONNECTION_VARIABLE = "DEDUP_CLONE_GOOGLE_CLOUD_CONNECTION"
 DEFAULT_CONNECTION = "google_cloud_default"
 
 
-class LazyApplication:
-    """An ASGI application that creates the page's application at the first request, and passes all requests to it."""
-
-    def __init__(self) -> None:
-        self._application: Any = None
-
-    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
-        if self._application is None:
-            self._application = _create()
-        await self._application(scope, receive, send)
+async def application(scope: Any, receive: Any, send: Any) -> None:
+    """The page as an ASGI application, which is created at the first request."""
+    await _create()(scope, receive, send)
 
 
+@functools.cache
 def _create() -> Any:
     from dedup_clone.page.application import create_application
     from dedup_clone.page.feed_reader import FeedReader

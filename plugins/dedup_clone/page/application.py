@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from dedup_clone.contract.errors import ConfigurationError
 from dedup_clone.page.feed_reader import FeedReader
-from dedup_clone.page.feed_view import feed_summary, page_view, publish_dag, rollback_dag
+from dedup_clone.page.feed_view import feed_summary, page_view
 
 if TYPE_CHECKING:
     from fastapi import FastAPI
@@ -39,10 +39,6 @@ class Permissions:
     may_trigger: Callable[[str], bool]
 
 
-def utc_now() -> datetime:
-    return datetime.now(UTC)
-
-
 def _version_of_static_files() -> str:
     """Return a text that changes whenever a static file does: 16 hexadecimal digits."""
     digest = hashlib.sha256()
@@ -55,7 +51,7 @@ def create_application(
     reader: FeedReader,
     require_login: Any,
     permissions_of: Callable[..., Permissions],
-    now: Callable[[], datetime] = utc_now,
+    now: Callable[[], datetime] = lambda: datetime.now(UTC),
 ) -> FastAPI:
     """The page's FastAPI application.
 
@@ -100,18 +96,18 @@ def create_application(
     @application.get("/api/feeds")
     def feeds(permissions: Permissions = users_permissions) -> JSONResponse:
         at = now()
-        readable = [found for feed, found in reader.overview().items() if permissions.may_read(publish_dag(feed))]
+        readable = [found for feed, found in reader.overview().items() if permissions.may_read(f"{feed}_publish")]
         feeds = [feed_summary(summary, at) for summary in readable]
         return JSONResponse({"now": at.isoformat(), "feeds": feeds})
 
     @application.get("/api/feeds/{feed}")
     def one_feed(feed: str, permissions: Permissions = users_permissions) -> JSONResponse:
-        records = reader.read(feed) if permissions.may_read(publish_dag(feed)) else None
+        records = reader.read(feed) if permissions.may_read(f"{feed}_publish") else None
         if records is None:
             raise HTTPException(404, "There is no such feed, or nothing is known of it yet.")
         view = page_view(records, now())
-        view["may_replay"] = permissions.may_trigger(publish_dag(feed))
-        view["may_roll_back"] = permissions.may_trigger(rollback_dag(feed))
+        view["may_replay"] = permissions.may_trigger(f"{feed}_publish")
+        view["may_roll_back"] = permissions.may_trigger(f"{feed}_rollback")
         return JSONResponse(view)
 
     return application

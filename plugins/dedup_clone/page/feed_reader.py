@@ -1,7 +1,7 @@
 """Reads what the page shows from the state bucket.
 
-The records of a feed are cached for a few seconds; after that, listings, new objects and objects that have changed are
-read again. The list of all feeds needs one listing, however many feeds there are.
+The records of a feed are cached for a few seconds. After that, listings and objects that change are read again, and of
+objects that are written once only new ones. The list of all feeds needs one listing, however many feeds there are.
 """
 
 from __future__ import annotations
@@ -9,17 +9,29 @@ from __future__ import annotations
 import functools
 import threading
 import time
-from collections.abc import Callable
-from dataclasses import dataclass, field
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
 from datetime import datetime
+from enum import StrEnum
+from typing import Any, TypeVar
 
+from dedup_clone.checks.check_result import CheckResults
+from dedup_clone.contract.attempt import Kind
+from dedup_clone.contract.delivery import Arrival, Delivery
+from dedup_clone.contract.manifest import Manifest
 from dedup_clone.freshness.verdict import FreshnessVerdict, read_summaries
-from dedup_clone.page.feed_history import FeedHistory, FeedObjects, read_history
+from dedup_clone.state.arrivals import Arrivals, Refusal
+from dedup_clone.state.audits import Audits
 from dedup_clone.state.current import Current, Intent
-from dedup_clone.state.layout import FeedLayout
-from dedup_clone.state.store import ObjectStore
+from dedup_clone.state.layout import FeedLayout, generation_of
+from dedup_clone.state.ledger import Ledger, LedgerRecord, Outcome
+from dedup_clone.state.store import ObjectStore, in_parallel
 
+R = TypeVar("R")
+T = TypeVar("T")
 CACHED_S = 3.0  # for this time, records and listings are not read again
+DELIVERIES_LISTED = 100  # the newest; deliveries that wait or are held are listed in any case
+ATTEMPTS_WITH_CHECKS = 10  # the last attempts whose check results are read, besides those of held deliveries
 
 
 @dataclass(frozen=True)
@@ -35,18 +47,61 @@ class JobProgress:
     at: datetime
 
 
+class DeliveryState(StrEnum):
+    """The state of a delivery.
+
+    WAITING: registered, and not yet in the live generation. PUBLISHED: in the live generation. HELD: a check on its
+    data stopped it. REFUSED: it breaks the data contract, or a person discarded it while it was held. EXCLUDED: a
+    rollback took it out. SUPERSEDED: a later delivery of the same snapshot exists.
+    """
+
+    WAITING = "waiting"
+    PUBLISHED = "published"
+    HELD = "held"
+    REFUSED = "refused"
+    EXCLUDED = "excluded"
+    SUPERSEDED = "superseded"
+
+
+@dataclass(frozen=True)
+class ListedDelivery:
+    """A registered delivery. `files`, `bytes`: number and total size of the objects in its folder, without the marker.
+
+    `refusal`: why it was refused; empty unless it was.
+    """
+
+    delivery: Delivery
+    arrived_at: datetime
+    files: int
+    bytes: int
+    state: DeliveryState = DeliveryState.SUPERSEDED
+    refusal: str = ""
+
+
 @dataclass(frozen=True)
 class FeedRecords:
-    """The stored records of one feed.
+    """The stored records of one feed, each kind in the order of time.
 
     `intent`: the run that holds the lease, `progress`: how far its dedup job is; None without a run, or if that is not
-    known. `history`: None unless the verdict says what the feed's file holds.
+    known. `live`: the manifest of the live generation. `attempts`: the last that ended.
+    `results`: those of the checks of some attempts, by attempt. `erasure_generation`: that of the last erasure, 0 if
+    there was none lately; older generations may have erased keys.
     """
 
     verdict: FreshnessVerdict
     intent: Intent | None = None
     progress: JobProgress | None = None
-    history: FeedHistory | None = None
+    live: Manifest | None = None
+    attempts: tuple[LedgerRecord, ...] = ()
+    deliveries: tuple[ListedDelivery, ...] = ()
+    results: dict[str, tuple[CheckResults, ...]] = field(default_factory=dict)
+    audits: Audits | None = None
+    erasure_generation: int = 0
+
+    @property
+    def published(self) -> list[LedgerRecord]:
+        """The attempts that committed a generation."""
+        return [record for record in self.attempts if record.outcome is Outcome.PUBLISHED]
 
 
 class FeedReader:
@@ -73,34 +128,120 @@ class FeedReader:
         """The records of one feed; None if it has no verdict, or if the verdict cannot be read."""
         if feed not in self.overview():
             return None
-        cached = self._feeds.setdefault(feed, _CachedFeed(FeedObjects(self._open_store())))
+        cached = self._feeds.setdefault(feed, _CachedFeed(self._open_store(), feed))
         with cached.lock:
             if self._clock() - cached.read_at > CACHED_S:
-                cached.records = _read_feed(cached.objects, FeedLayout(feed))
+                cached.records = cached.read()
                 cached.read_at = self._clock()
             return cached.records
 
 
-@dataclass
 class _CachedFeed:
-    """`records`: as they were at `read_at`, by the clock of FeedReader."""
+    """The `records` of one feed as they were at `read_at`, by the clock of FeedReader.
 
-    objects: FeedObjects
-    records: FeedRecords | None = None
-    read_at: float = float("-inf")
-    lock: threading.Lock = field(default_factory=threading.Lock)
+    A damaged object is logged and counts as absent, so that it hides nothing else.
+    """
 
+    def __init__(self, store: ObjectStore, feed: str) -> None:
+        self._store = store
+        self._layout = FeedLayout(feed)
+        self._known: dict[str, Any] = {}  # what the last call of `read` used of objects that are written once, by name
+        self._used: dict[str, Any] = {}  # what this call uses of them
+        self.lock = threading.Lock()
+        self.records: FeedRecords | None = None
+        self.read_at = float("-inf")
 
-def _read_feed(objects: FeedObjects, layout: FeedLayout) -> FeedRecords | None:
-    objects.begin()
-    verdict = objects.read(FreshnessVerdict, layout.freshness)
-    if verdict is None:
-        return None
-    current = objects.read(Current, layout.current) or Current(layout.feed, None, None, 0, None)
-    intent = current.intent
-    return FeedRecords(
-        verdict=verdict,
-        intent=intent,
-        progress=objects.read(JobProgress, layout.progress(intent.attempt)) if intent else None,
-        history=read_history(objects, current, verdict.feed_file) if verdict.feed_file else None,
-    )
+    def read(self) -> FeedRecords | None:
+        feed, layout = self._layout.feed, self._layout
+        verdict = self._newest(FreshnessVerdict, layout.freshness)
+        if verdict is None:
+            return None
+        current = self._newest(Current, layout.current) or Current(feed, None, None, 0, None)
+        intent = current.intent
+        records = FeedRecords(
+            verdict=verdict,
+            intent=intent,
+            progress=self._newest(JobProgress, layout.progress(intent.attempt)) if intent else None,
+        )
+        return records if verdict.feed_file is None else self._with_history(records, current)
+
+    def _newest(self, kind: type[R], name: str) -> R | None:
+        return next(iter(self._store.read_reports(kind, [name])), None)
+
+    def _with_history(self, records: FeedRecords, current: Current) -> FeedRecords:
+        self._known, self._used = self._used, {}
+        names = [] if current.generation is None else [self._layout.manifest(current.generation)]
+        live = next(iter(self._read_once(Manifest, names, lambda manifest: manifest)), None)
+        attempts = self._attempts(current)
+        erasures = [r.generation for r in attempts if r.kind is Kind.ERASE and r.outcome is Outcome.PUBLISHED]
+        erasure_generation = max(erasures, default=0)
+        checked = [record.attempt for record in attempts[-ATTEMPTS_WITH_CHECKS:]]
+        checked += [held.attempt for held in records.verdict.held if held.attempt not in checked]
+        # Examples in the results of older attempts may be erased keys.
+        checked = [attempt for attempt in checked if (generation_of(attempt) or 0) >= erasure_generation]
+        results = zip(checked, in_parallel(self._results, checked), strict=True)
+        return replace(
+            records,
+            live=live,
+            attempts=tuple(attempts),
+            deliveries=self._deliveries(live),
+            results={attempt: phases for attempt, phases in results if phases},
+            audits=self._newest(Audits, self._layout.audits),
+            erasure_generation=erasure_generation,
+        )
+
+    def _read_once(self, kind: type[R], names: Sequence[str], keep: Callable[[R], T]) -> list[T]:
+        """What `keep` returns of the records in these objects, without absent ones.
+
+        They are written once, so those that the last call of `read` used are not requested.
+        """
+
+        def find(name: str) -> T | None:
+            if name in self._known:
+                return self._known[name]  # type: ignore[no-any-return]
+            record = self._newest(kind, name)
+            return None if record is None else keep(record)
+
+        found = {name: kept for name, kept in zip(names, in_parallel(find, names), strict=True) if kept is not None}
+        self._used |= found
+        return list(found.values())
+
+    def _attempts(self, current: Current) -> list[LedgerRecord]:
+        """The records of the last attempts, and that of the live generation."""
+        ledger = Ledger(self._store, current.feed)
+        names = ledger.recent_names(current.last_generation)
+        attempts = self._read_once(LedgerRecord, names, lambda record: record)
+        if all(record.generation != current.generation for record in attempts):
+            live = ledger.of_generation(current.generation)
+            return [live, *attempts] if live else attempts
+        return attempts
+
+    def _results(self, attempt: str) -> tuple[CheckResults, ...]:
+        names = [self._layout.check_results(attempt, phase) for phase in ("before", "after")]
+        return tuple(self._read_once(CheckResults, names, lambda found: found))
+
+    def _deliveries(self, live: Manifest | None) -> tuple[ListedDelivery, ...]:
+        """The newest deliveries and all that wait or are held, in the order of their arrival."""
+        lists = Arrivals(self._store, self._layout.feed).lists()
+        backlog = lists.backlog(live)
+        states = {
+            DeliveryState.WAITING: set(backlog.apply),
+            DeliveryState.HELD: set(backlog.held),
+            DeliveryState.EXCLUDED: set(live.excluded if live else ()),
+            DeliveryState.PUBLISHED: set(live.deliveries if live else ()),
+            DeliveryState.REFUSED: set(lists.refused),
+        }
+
+        def state_of(delivery: Delivery) -> DeliveryState:
+            return next((state for state, found in states.items() if delivery in found), DeliveryState.SUPERSEDED)
+
+        def summarize(arrival: Arrival) -> ListedDelivery:
+            size = sum(item.size for item in arrival.objects)
+            return ListedDelivery(arrival.delivery, arrival.arrived_at, len(arrival.objects), size)
+
+        listed = sorted({*lists.registered[-DELIVERIES_LISTED:], *backlog.apply, *backlog.held})
+        found = self._read_once(Arrival, [self._layout.arrival(delivery) for delivery in listed], summarize)
+        refused = [self._layout.refusal(delivery) for delivery in listed if state_of(delivery) is DeliveryState.REFUSED]
+        reasons = {r.delivery: r.reason for r in self._read_once(Refusal, refused, lambda refusal: refusal)}
+        shown = [replace(d, state=state_of(d.delivery), refusal=reasons.get(d.delivery, "")) for d in found]
+        return tuple(sorted(shown, key=lambda d: (d.arrived_at, d.delivery)))

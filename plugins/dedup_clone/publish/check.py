@@ -163,7 +163,7 @@ def check_rows(facts: Facts) -> list[CheckResult]:
         _loaded(facts),
         partition_checks.check_rows("staging_rows", manifest, observation),
         partition_checks.check_staging_unchanged(observation, _written_by_sql_at(facts)),
-        partition_checks.check_expiration("staging_expiration", observation, manifest.table.retention_days),
+        partition_checks.check_expiration("staging_expiration", observation.table, manifest.table.retention_days),
     ]
 
 

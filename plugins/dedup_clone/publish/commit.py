@@ -11,7 +11,6 @@ from __future__ import annotations
 from dedup_clone.checks import partition_checks, table_checks
 from dedup_clone.checks.check_result import CheckResult, CheckResults
 from dedup_clone.checks.row_checks import clustering_hint
-from dedup_clone.checks.table_checks import check_target_options_set
 from dedup_clone.contract.attempt import Attempt
 from dedup_clone.contract.errors import ContractViolation, OutcomeUnknown
 from dedup_clone.contract.manifest import Candidate, Manifest
@@ -117,10 +116,7 @@ def _check_target(
         table_checks.check_target_is_clone(target.table, services.feed.staging, swap.checked_at),
         table_checks.check_target_labels(target.table, manifest.generation, swap.manifest),
         partition_checks.check_rows("target_rows", manifest, target),
-        partition_checks.check_expiration("target_expiration", target, retention_days),
-        partition_checks.check_overdue_partitions(target, retention_days),
-        partition_checks.check_ending_partitions(target, retention_days),
-        check_target_options_set(target.table.options, swap.options),
+        partition_checks.check_expiration("target_expiration", target.table, retention_days),
         *check_policies(services, "target_policies", services.feed.target),
     )
 

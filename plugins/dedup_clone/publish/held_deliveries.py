@@ -16,7 +16,7 @@ from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, fields, replace
 from datetime import datetime
 
-from dedup_clone.checks.check_result import CheckResult, CheckResults, failures
+from dedup_clone.checks.check_result import CheckResult, CheckResults, failures, without_examples
 from dedup_clone.contract.attempt import Attempt, Kind
 from dedup_clone.contract.delivery import Delivery
 from dedup_clone.contract.errors import ConfigurationError, ContractViolation
@@ -134,7 +134,7 @@ def hold_stopped(services: Services, attempt: Attempt, candidate: Candidate | No
             run_id=attempt.run_id,
             held_at=services.now(),
             stopped_with=applied,
-            failed=tuple(replace(result, examples=()) for result in failed),
+            failed=without_examples(failed),
         )
         services.store.create(services.layout.held_delivery(delivery), to_json(held))
         services.log(f"holds delivery [{delivery.name}]", snapshot_id=delivery.snapshot_id)

@@ -50,10 +50,9 @@ class Intent:
 
 
 class TargetAction(StrEnum):
-    """What becomes of a retired feed's target. EXPORT writes its rows to Parquet files, then drops it."""
+    """What becomes of a retired feed's target."""
 
     KEEP = "keep"
-    EXPORT = "export"
     DROP = "drop"
 
 
@@ -61,8 +60,7 @@ class TargetAction(StrEnum):
 class Retirement:
     """The record of one retirement.
 
-    `attempt` is part of the name of the folder with the exported files, if files were exported. `generation`: the
-    last live generation; None if nothing was published. `rows`: the number of its rows.
+    `generation`: the last live generation; None if nothing was published. `rows`: the number of its rows.
     """
 
     retired_at: datetime

@@ -92,17 +92,6 @@ class ObjectStore:
 
         return [record for record in in_parallel(read, names) if record is not None]
 
-    def read_if_changed(self, name: str, known_object_generation: int) -> StoredText | None:
-        """The object's text; None if its object generation is the known one. Raises NotFound if there is no object."""
-        from google.api_core.exceptions import NotModified
-
-        blob = self._bucket.blob(name)
-        try:
-            text = _decode(blob.download_as_bytes(if_generation_not_match=known_object_generation))
-            return StoredText(text, int(blob.generation))
-        except NotModified:
-            return None
-
     def open(self, name: str, *, chunk_bytes: int = _READ_CHUNK_BYTES) -> IO[bytes]:
         """A seekable stream that fetches chunks of `chunk_bytes` on demand. Raises NotFound if the object is absent."""
         return cast("IO[bytes]", self._bucket.blob(name).open("rb", chunk_size=chunk_bytes))

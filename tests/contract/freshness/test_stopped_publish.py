@@ -121,7 +121,8 @@ def test_a_check_before_dedup_is_told_with_its_evidence_until_a_publish_passes_i
     with pytest.raises(CheckFailed):
         world.resolve(name, run_id="early")
     state = feed_state(world)
-    assert ([r.check for r in state.failed_checks], state.is_stopped_before_dedup) == (["target_is_parent"], True)
+    assert state.stopped is not None
+    assert ([r.check for r in state.stopped.failed], state.stopped.is_before_dedup) == (["target_is_parent"], True)
     (at_risk,) = [i for i in find_incidents(NOW, state) if i.kind is IncidentKind.LATE]
     assert "stopped by check [target_is_parent]: generation 9, expected generation 1" in at_risk.what
     repeated = replace(
@@ -134,7 +135,7 @@ def test_a_check_before_dedup_is_told_with_its_evidence_until_a_publish_passes_i
     label_target(world, 1)
     world.deduplicate(world.resolve(name, run_id="later"))
     discard_attempt(world)
-    assert (feed_state(world).failed_checks, stopped_run(world)) == ((), None)
+    assert (feed_state(world).stopped, stopped_run(world)) == (None, None)
 
 
 def test_a_record_of_checks_before_dedup_that_cannot_be_written_stops_no_publish(
@@ -142,7 +143,7 @@ def test_a_record_of_checks_before_dedup_that_cannot_be_written_stops_no_publish
 ) -> None:
     name = world.land(7, [row(7, 1)])
     world.services.store.put(world.services.layout.checks_before_dedup, "{")
-    assert feed_state(world).failed_checks == ()
+    assert feed_state(world).stopped is None
 
     def fail(*arguments: object, **named: object) -> bool:
         raise OSError("no answer")

@@ -10,7 +10,6 @@ from unittest.mock import Mock
 import pytest
 
 from dedup_clone.contract.errors import AlertNotSent, ConfigurationError
-from dedup_clone.freshness import evaluation, read_feed_state
 from dedup_clone.freshness.incident import (
     NO_FEED,
     Incident,
@@ -226,11 +225,7 @@ def test_drift_stays_in_the_verdict_since_it_began_while_bigquery_does_not_answe
     assert [incident.since for incident in verdict_of(world).incidents] == [began]
 
 
-def test_an_open_refusal_is_not_reported_as_ended_because_there_are_too_many(
-    dog: Watchdog, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    for module in (evaluation, read_feed_state):
-        monkeypatch.setattr(module, "REFUSALS_READ", 2)
+def test_each_refusal_is_reported_until_a_newer_snapshot_is_live(dog: Watchdog) -> None:
     world = dog.world
 
     def refuse(snapshot_id: int) -> str:

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import io
 from typing import Any
 
-import pyarrow.parquet as pq
 from google.cloud.bigquery import SchemaField
 
 from dedup_clone.settings.feed import Feed
 from dedup_clone.settings.table_settings import ColumnSettings
 from devstack.producer.declared_snapshots import schema
 from testkit.fake_dedup_job import Row, parquet_bytes
-from testkit.feed_on_stand_in import TODAY, YESTERDAY, FeedOnStandIn, expected, row
+from testkit.feed_on_stand_in import TODAY, YESTERDAY, FeedOnStandIn, row
 
 KEYS = ("date", "product_id", "store_id", "attribute_id")
 MAINTAINED = [row(8, 1, 99), row(7, 2), row(8, 4), row(7, 3, day=YESTERDAY)]
@@ -92,10 +90,3 @@ def describe(world: FeedOnStandIn, name: str, path: str = "attr_value", **proper
     next(field for field in fields if field["name"] == path).update(properties)
     table.schema = [SchemaField.from_api_repr(field) for field in fields]
     world.bigquery.update_table(table, ["schema"])
-
-
-def exported_rows(world: FeedOnStandIn, record: Any) -> list[tuple[Any, ...]]:
-    """The rows that a retirement has exported, in the form of FeedOnStandIn.rows."""
-    blobs = world.storage.list_blobs("state", prefix=f"{world.feed.feed}/data/{record.attempt}-export/")
-    files = [pq.read_table(io.BytesIO(blob.download_as_bytes())).to_pylist() for blob in blobs]
-    return expected(*(r for rows in files for r in rows))

@@ -45,7 +45,7 @@ def test_a_table_taken_over_with_equal_contents_and_later_runs_build_on_it(maint
     assert found["existing_rows"]["found"] == "equal"
     assert found["existing_contents"]["found"] == f"equal on 2 dates: {YESTERDAY}, {TODAY}"
     assert maintained.state.names(f"data/{run.attempt}-export") == []
-    (shown,) = operations.page(maintained)["generations"]
+    (shown,) = operations.page(maintained)["publishes"]
     assert (shown["generation"], shown["snapshot_id"]) == (1, "8")
 
     # A snapshot older than the table only fills what it lacks.

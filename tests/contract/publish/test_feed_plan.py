@@ -68,17 +68,12 @@ def of_column(name: str, kind: str, **settings: Any) -> Callable[[Feed], Feed]:
     return lambda feed: with_columns(feed, **{name: column(name, kind, **settings)})
 
 
-def strict_limit(feed: Feed) -> Feed:
-    return feed.model_copy(update={"checks": feed.checks.model_copy(update={"max_new_share": 0.01})})
-
-
 # Exit status (0: nothing to do, 1: problems, 2: changes), and parts of the text.
 CASES: list[tuple[Callable[[Feed], Feed], int, tuple[str, ...]]] = [
     (lambda feed: feed, 0, ("(generation 2 is live)", "nothing to do")),
     (of_column("colour", "STRING", since=9), 2, ("column [colour] is [STRING NULLABLE], it was [none]: NULL in the",)),
     (other(engine=Engine.BIGQUERY), 2, ("engine is [bigquery], it was [spark]: the rows are the same",)),
     (other(**CDC), 2, ("engine is [cdc], it was [spark]", "update_id_mode is [last_changed], it was [last_seen]")),
-    (strict_limit, 0, ("Note: the newest published snapshot had new_share ", "checks.max_new_share is 1.00%")),
     (of_column("attr_value", "STRING"), 1, ("_rebuild, which makes these changes after your approval", "0.00 USD")),
     (of_column("attr_value", "NUMERIC"), 2, ("column [attr_value] is [NUMERIC NULLABLE], it was [INT64 NULLABLE]",)),
     (of_table(keys=("date", "product_id")), 1, ("**Problem**: keys is [date, product_id]",)),

@@ -23,7 +23,7 @@ from testkit.killed_writes import asleep_before_write, kill_before_write
 from tests.contract.new_feeds import new_feed
 from tests.contract.publish import changes_rows
 from tests.contract.publish.archived_snapshots import Archive
-from tests.contract.publish.existing_tables import MAINTAINED, as_text, exported_rows, maintain, select
+from tests.contract.publish.existing_tables import MAINTAINED, as_text, maintain, select
 from tests.thoroughness import times
 
 ROWS = [row(7, 1), row(7, 2, 30), row(7, 3, day=YESTERDAY)]
@@ -236,7 +236,7 @@ def test_an_erasure(killed: Worlds) -> None:
         assert world.rows() == expected(*left, row(9, 4)), number
 
 
-@pytest.mark.parametrize("action", ["keep", "export", "drop"])
+@pytest.mark.parametrize("action", ["keep", "drop"])
 def test_a_retirement(killed: Worlds, action: str) -> None:
     def prepare(world: FeedOnStandIn) -> None:
         publish_first(world)
@@ -245,15 +245,13 @@ def test_a_retirement(killed: Worlds, action: str) -> None:
     for world, number in killed(prepare, lambda world: runs.retire(world, action)):
         record = runs.retire(world, action)
         kept = {name.split("/")[0] for name in world.state.names()}
-        assert kept == {"CURRENT", "ledger", *(["data"] if action == "export" else [])}, number
+        assert kept == {"CURRENT", "ledger"}, number
         assert (record.generation, record.rows) == (1, 3)
         if action == "keep":
             assert world.rows() == expected(*ROWS)
         else:
             tables = {found.table_id for found in world.bigquery.list_tables("warehouse")}
             assert world.feed.target not in tables
-        if action == "export":
-            assert exported_rows(world, record) == expected(*ROWS), number
 
 
 def test_a_backfill(killed: Worlds, tmp_path: Path) -> None:

@@ -84,10 +84,6 @@ def shown_bootstrap(world: FeedOnStandIn) -> None:
     runs.bootstrap(world).step("preview")
 
 
-def shown_retirement(world: FeedOnStandIn) -> None:
-    runs.retirement_preview(world, "export")
-
-
 CASES: dict[str, tuple[tuple[Step, ...], Step, type[DedupCloneError], str]] = {
     "publish, float": ((publish_with_floats, without_files), shown_publish, ContractViolation, FLOATS),
     "publish, float, no lease": ((publish_with_floats, without_files), resolved_publish, ContractViolation, FLOATS),
@@ -97,8 +93,6 @@ CASES: dict[str, tuple[tuple[Step, ...], Step, type[DedupCloneError], str]] = {
     "rebuild, rows": ((publish, change_target), shown_rebuild, ConfigurationError, "1 rows, expected 2"),
     "bootstrap, float": ((copy_table_with_floats,), shown_bootstrap, BootstrapRefused, FLOATS),
     "bootstrap, staging": ((maintain, make_staging), shown_bootstrap, BootstrapRefused, "clustered by store_id"),
-    "retirement, float": ((publish_with_floats,), shown_retirement, ConfigurationError, FLOATS),
-    "retirement, rows": ((publish, change_target), shown_retirement, ConfigurationError, "1 rows, expected 2"),
     "rollback, expiration": ((publish, expire_target), lambda world: world.preview(1), CheckFailed, "table_expiration"),
 }
 

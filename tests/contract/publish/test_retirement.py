@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
-
 import pytest
 from airflow.sdk.exceptions import AirflowFailException
 from google.cloud.bigquery import Client as BigQuery
 from google.cloud.storage import Client as Storage
 
-from dedup_clone.contract.errors import ConfigurationError, DedupCloneError, LeaseHeld
+from dedup_clone.contract.errors import ConfigurationError, LeaseHeld
 from testkit import runs
 from testkit.airflow import TaskApi
 from testkit.dag_tasks import DagTasks
 from testkit.feed_on_stand_in import YESTERDAY, FeedOnStandIn, expected, row
 from tests.contract.new_feeds import new_feed
-from tests.contract.publish.existing_tables import create_table, exported_rows, insert
+from tests.contract.publish.existing_tables import create_table
 
 ROWS = [row(7, 1), row(7, 2), row(7, 3, day=YESTERDAY)]
 
@@ -51,13 +49,6 @@ def test_target_stays_as_it_is_and_the_rest_goes(published: FeedOnStandIn, clien
     assert (other.feed.feed in status, published.feed.feed in status) == (True, False)
 
 
-def test_an_exported_target_is_complete_before_it_is_dropped(published: FeedOnStandIn) -> None:
-    record = runs.retire(published, "export")
-    assert tables(published) == set()
-    assert exported_rows(published, record) == expected(*ROWS)
-    assert left(published) == ["CURRENT", "data", "ledger"]
-
-
 def test_a_retired_feed_is_not_published_or_changed_by_any_run(
     published: FeedOnStandIn, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -75,18 +66,6 @@ def test_a_retired_feed_is_not_published_or_changed_by_any_run(
             step()
 
 
-def test_a_retirement_that_stopped_half_way_goes_on(published: FeedOnStandIn) -> None:
-    fault = {"match": {"job_id": f"{published.feed.feed}.*", "job_type": "extract"}, "effect": "error", "times": 50}
-    published.add_fault(fault)
-    with pytest.raises(DedupCloneError):
-        runs.retire(published, "export")
-    published.clear_faults()
-    assert published.rows() == expected(*ROWS)
-    for _ in range(2):
-        runs.retire(published, "export")
-    assert left(published) == ["CURRENT", "data", "ledger"]
-
-
 def test_a_feed_at_work_is_not_retired(published: FeedOnStandIn) -> None:
     published.resolve(published.state.deliveries("arrivals")[-1], run_id="busy")
     published.running = {"busy"}
@@ -99,18 +78,11 @@ def test_a_feed_that_never_published_can_be_retired_unless_its_table_is_of_someb
     create_table(world)
     for step in (runs.retirement_preview, runs.retire):
         with pytest.raises(ConfigurationError, match="no live generation"):
-            step(world, "export")
+            step(world, "drop")
     assert (tables(world), world.state.find("CURRENT")) == ({"target"}, None)
     world.bigquery.delete_table(f"warehouse.{world.feed.target}")
-    assert runs.retire(world, "export").generation is None
+    assert runs.retire(world, "drop").generation is None
     assert left(world) == ["CURRENT"]
-
-
-def test_rows_that_somebody_added_on_another_date_are_not_dropped_with_the_table(published: FeedOnStandIn) -> None:
-    insert(published, [row(7, 1, day=YESTERDAY - timedelta(days=30))])
-    with pytest.raises(ConfigurationError, match="1 rows, expected 0"):
-        runs.retire(published, "export")
-    assert "target" in tables(published)
 
 
 def test_a_feed_whose_target_was_dropped_can_be_used_again_from_its_beginning(published: FeedOnStandIn) -> None:

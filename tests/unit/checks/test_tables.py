@@ -173,25 +173,8 @@ def test_a_change_after_the_end_of_the_load_fails_within_a_millisecond() -> None
 
 @pytest.mark.parametrize(("days", "level"), [(730.0, Level.PASS), (731.0, Level.FAIL), (None, Level.FAIL)])
 def test_expiration_must_equal_the_contract(days: float | None, level: Level) -> None:
-    seen = observation(facts=table(expiration_days=days))
+    seen = table(expiration_days=days)
     assert partitions.check_expiration("target_expiration", seen, 730).level is level
-
-
-@pytest.mark.parametrize(
-    ("age_days", "level"),
-    [(729, Level.PASS), (730, Level.PASS), (731, Level.WARN), (732, Level.WARN), (800, Level.WARN)],
-)
-def test_overdue_partitions_warn_and_never_fail(age_days: int, level: Level) -> None:
-    """BigQuery may take several days to delete an expired partition (managing-partitioned-tables)."""
-    day = TODAY - timedelta(days=age_days)
-    assert partitions.check_overdue_partitions(observation(partition(day)), 730).level is level
-
-
-def test_partitions_that_end_within_a_day_are_named() -> None:
-    assert (
-        str(LAST_DAY)
-        in partitions.check_ending_partitions(observation(partition(LAST_DAY), partition(TODAY)), 730).found
-    )
 
 
 TAG = "projects/p/locations/us/taxonomies/1/policyTags/2"

@@ -17,7 +17,7 @@ from dedup_clone.page.feed_reader import FeedReader, FeedRecords
 from dedup_clone.page.feed_view import page_view
 from dedup_clone.state.current import Current
 from dedup_clone.state.store import StoredText
-from tests.shared.page_feeds import NOW, changed, fresh, history_of, late, make_feed, verdict
+from tests.shared.page_feeds import NOW, fresh, late, make_feed, verdict
 from tests.shared.page_store import MemoryStore, at_work
 from tests.thoroughness import times
 
@@ -33,7 +33,6 @@ CHANGING = [
     "_freshness/product_attributes.json",
     "product_attributes/AUDITS",
     "product_attributes/CURRENT",
-    "product_attributes/checks_before_dedup.json",
 ]
 
 
@@ -42,8 +41,8 @@ def test_what_is_written_once_is_read_once_and_soon_after_a_request_nothing_is_r
     reader = FeedReader(lambda: store, clock)
     first = reader.read("product_attributes")
     assert reader.read("product_attributes") is first
-    # 100 attempts and arrivals, ten attempts with two phases of checks, two manifests.
-    assert len(store.reads) == len(CHANGING) + 100 + 100 + 20 + 2
+    # 100 attempts and arrivals, ten attempts with two phases of checks, the live manifest.
+    assert len(store.reads) == len(CHANGING) + 100 + 100 + 20 + 1
     assert store.listings == 5  # summaries, ledger, arrivals, refused and held deliveries
     for _ in range(2):
         clock.now += 6
@@ -61,7 +60,7 @@ def test_a_new_publish_is_read_and_nothing_that_is_known() -> None:
     clock.now += 6
     again = reader.read("product_attributes")
     assert again is not None
-    assert history_of(again).published[-1].generation == 121
+    assert again.published[-1].generation == 121
     feed = "product_attributes"
     attempt = "00000121-a1b2c3"
     assert sorted(set(store.reads) - set(CHANGING)) == [
@@ -80,12 +79,12 @@ def test_everything_is_read_from_the_objects_that_hold_it(records: FeedRecords) 
 
 def test_check_results_from_before_an_erasure_are_not_shown() -> None:
     records = fresh()
-    attempts = history_of(records).attempts
-    erased = changed(records, attempts=(*attempts[:-1], replace(attempts[-1], kind=Kind.ERASE)))
+    attempts = records.attempts
+    erased = replace(records, attempts=(*attempts[:-1], replace(attempts[-1], kind=Kind.ERASE)))
     found = FeedReader(lambda: MemoryStore(erased), Clock()).read(records.verdict.feed)
     assert found is not None
-    assert [attempt[:8] for attempt in history_of(found).results] == ["00000120"]
-    by = {g["generation"]: g["restorable"] for g in page_view(found, NOW)["generations"]}
+    assert [attempt[:8] for attempt in found.results] == ["00000120"]
+    by = {g["generation"]: g["restorable"] for g in page_view(found, NOW)["publishes"]}
     assert (by[120], by[119]) == ("time travel", None)
 
 
@@ -115,7 +114,7 @@ def test_a_feed_without_deliveries_is_listed_as_soon_as_it_was_checked(status: F
     assert reader.overview() == {"sales": checked.summary}
     records = reader.read("sales")
     assert records is not None
-    assert (records.history, records.verdict) == (None, checked)
+    assert records == FeedRecords(checked)
 
 
 def test_a_damaged_object_hides_nothing_else() -> None:
@@ -129,8 +128,8 @@ def test_a_damaged_object_hides_nothing_else() -> None:
     records = reader.read("product_attributes")
     assert records is not None
     assert records.verdict == whole.verdict
-    assert (history_of(records).audits, len(history_of(records).attempts)) == (None, 99)
-    assert len(history_of(records).arrivals) == 99
+    assert (records.audits, len(records.attempts)) == (None, 99)
+    assert len(records.deliveries) == 99
     store.texts["_freshness/product_attributes.json"] = StoredText("{}", 3)
     clock.now += 6
     assert reader.read("product_attributes") is None, "the next check replaces the verdict"

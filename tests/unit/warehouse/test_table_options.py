@@ -8,7 +8,7 @@ import pytest
 from google.cloud.bigquery import Table
 
 from dedup_clone.checks.check_result import Level
-from dedup_clone.checks.table_checks import check_target_options_set, check_undeclared_options
+from dedup_clone.checks.table_checks import check_undeclared_options
 from dedup_clone.warehouse.metadata import table_metadata
 from dedup_clone.warehouse.table_options import table_options, with_values
 
@@ -99,12 +99,6 @@ def test_another_policy_tag_than_that_of_staging_is_lost() -> None:
     other = {"policy tag of column [id]": "other"}
     assert check_undeclared_options(target=tag, staging=other, declared={}, last_set={}).level is Level.FAIL
     assert check_undeclared_options(target=tag, staging=tag, declared={}, last_set={}).level is Level.PASS
-
-
-def test_options_missing_after_a_swap_are_named() -> None:
-    declared = {"label [team]": "stores"}
-    assert check_target_options_set(ENTRIES, declared).level is Level.PASS
-    assert check_target_options_set({}, declared).found == "missing: label [team]: stores"
 
 
 @pytest.mark.parametrize(

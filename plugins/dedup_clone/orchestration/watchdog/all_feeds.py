@@ -200,7 +200,7 @@ def _empty_verdict(
     feed: str, status: FreshnessStatus, readers_see: str, now: datetime, settings: AlertSettings
 ) -> FreshnessVerdict:
     interval_s = settings.check_interval_minutes * 60
-    return FreshnessVerdict(feed, status, readers_see, (), now, interval_s, None, runbook=settings.runbook)
+    return FreshnessVerdict(feed, status, readers_see, (), now, interval_s, runbook=settings.runbook)
 
 
 def _report(

@@ -121,7 +121,6 @@ def describe_feed_file(services: Services, *, reads_bigquery: bool) -> FeedFile:
         if feed.landing.date_folders
         else "*.parquet",
         marker=feed.landing.marker,
-        partition_column=feed.table.partition_column,
         retention_days=feed.table.retention_days,
         sla_minutes=feed.freshness.sla_minutes,
         time_travel_hours=hours,

@@ -13,7 +13,6 @@ from urllib.parse import quote
 from airflow.sdk import BaseNotifier
 
 from dedup_clone.contract.errors import AlertNotSent
-from dedup_clone.freshness.arrival_checks import STOPPED_BY_CHECK
 from dedup_clone.freshness.incident import (
     Incident,
     IncidentRecord,
@@ -71,9 +70,8 @@ class Alert:
 
     @property
     def title(self) -> str:
-        stopped = "a check stopped the publish, " if STOPPED_BY_CHECK in self.incident.what else ""
         state = "RECOVERED" if self.ended_at else self.incident.severity.upper()
-        return f"[{self.feed}] {state}: {stopped}{self.incident.name}"
+        return f"[{self.feed}] {state}: {self.incident.name}"
 
     @property
     def text(self) -> str:

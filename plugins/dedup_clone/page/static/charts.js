@@ -94,9 +94,8 @@ export function renderLag(container, { publishes, sla, now }) {
     },
     [positions(shown), padded(shown, clipped(minutes, limit)), positions(shown).map(() => sla), padded(shown, clipped(over, limit))],
     (i) => {
-      const p = shown[shown.length > 1 ? i : 0];
-      const { snapshot_id: id, arrived_at: at } = p.lag_of ?? p;
-      return `Snapshot ${id}, arrived ${moment(at, now)} UTC (${local(at)}): readers saw it ${duration(p.lag_s)} later.`;
+      const { generation, swapped_at: at, lag_s: lag } = shown[shown.length > 1 ? i : 0];
+      return `Generation ${generation}: readers saw its snapshot at ${moment(at, now)} UTC (${local(at)}), ${duration(lag)} after it arrived.`;
     });
 }
 

@@ -13,8 +13,8 @@ const COMPARED_FROM = 0.01; // US dollars of a MERGE; the price of a smaller tab
 
 const lacksSpark = ({ spark_usd: spark, runs_spark: runs }) => runs && spark === null;
 
-/** The text of the amount `ours`. It says that Spark comes on top if the cost of Spark is unknown for `entry`, the publish or sum that
- * costs this amount. */
+/** The text of the amount `ours`. It says that Spark comes on top if the cost of Spark is unknown for `entry`, the publish that costs this
+ * amount. */
 export const amount = (ours, entry) => `${usd(ours)}${lacksSpark(entry) ? " + Spark" : ""}`;
 
 function bars(ours, entry, label) {
@@ -38,7 +38,7 @@ function notCompared(live) {
     : `A ${live.kind} is not compared: nobody would run a MERGE or QUALIFY instead.`;
 }
 
-export function renderCost(container, { live, costs }) {
+export function renderCost(container, live) {
   if (!live) {
     container.replaceChildren();
     return;
@@ -51,12 +51,9 @@ export function renderCost(container, { live, costs }) {
     container.replaceChildren(h("p", { class: "muted" }, "The table is so small that this publish, a MERGE and a QUALIFY each cost less than a cent."));
     return;
   }
-  const saved = lacksSpark(costs) ? 0 : Math.min(costs.merge_usd, costs.qualify_usd) - costs.usd;
   container.replaceChildren(
     h("p", { class: "figure" }, amount(live.usd, live), h("small", {}, " for this snapshot")),
     bars(live.usd, live, "This publish"),
-    h("p", { class: "muted" }, `${sparkPart(live)}; the rest is billed by BigQuery on demand. Over the last ${costs.publishes === 1 ? "publish" : `${costs.publishes} publishes`}: ` +
-      `${amount(costs.usd, costs)}${costs.failed_usd ? `, ${usd(costs.failed_usd)} of it for attempts that failed` : ""}, by MERGE or QUALIFY at least ${usd(Math.min(costs.merge_usd, costs.qualify_usd))}` +
-      `${saved > 0 ? `: ${usd(saved)} less.` : "."}`),
+    h("p", { class: "muted" }, `${sparkPart(live)}; the rest is billed by BigQuery on demand.`),
   );
 }

@@ -1,7 +1,6 @@
 // The forms for replay and rollback. They start runs with the user's own login.
 
 import { firstTaskResult, hasPublished, startRun } from "./airflow.js";
-import { datesField } from "./dates.js";
 import { h } from "./dom.js";
 import { answerLink, runLink } from "./lists.js";
 import { markdown } from "./markdown.js";
@@ -89,43 +88,36 @@ const labelled = (name, field, required = null) => h("label", {}, name, required
 const requiredMark = () => h("span", { class: "required" }, " (required)");
 const reasonField = () => h("input", { type: "text", required: true, pattern: ".*\\S.*", title: "A reason", maxlength: 500, autocomplete: "off" });
 
-function options(values, first) {
-  return [h("option", { value: "" }, first), values.map((value) => h("option", { value }, value))];
-}
-
 /** Parameters without empty values: for an absent parameter, the run takes the feed's setting. */
 const withoutEmpty = (conf) => Object.fromEntries(Object.entries(conf).filter(([, value]) => value !== "" && value?.length !== 0));
 
-export function renderReplay(container, { replayable, choices, engine, mayStart, now, partitions, retention }) {
-  if (!replayable.length) {
+export function renderReplay(container, { feed, deliveries, acceptable, mayStart, now }) {
+  if (!deliveries.length) {
     container.replaceChildren();
     return;
   }
-  const delivery = h("select", { required: true, onchange: () => dates.offer(selected().dates) }, replayable.map((a, number) =>
-    h("option", { value: number, title: local(a.arrived_at) }, `${a.snapshot_id}, arrived ${moment(a.arrived_at, now)} UTC: ${a.state}`)));
+  const replayable = [...deliveries].reverse();
+  const publishDag = `${feed}_publish`;
+  const delivery = h("select", { required: true }, replayable.map((d, number) =>
+    h("option", { value: number, title: local(d.arrived_at) }, `${d.snapshot_id}, arrived ${moment(d.arrived_at, now)} UTC: ${d.state}`)));
   // A refused delivery is selected by default only if there is no other delivery.
-  delivery.value = Math.max(0, replayable.findIndex((a) => a.state !== "refused"));
+  delivery.value = Math.max(0, replayable.findIndex((d) => d.state !== "refused"));
   const selected = () => replayable[Number(delivery.value)];
-  const engines = h("select", {}, options(choices.engines, `as the feed says (${engine})`));
-  const plans = h("select", {}, options(choices.plans, "as the feed says"));
-  const checks = choices.acceptable_checks.map((name) => h("input", { type: "checkbox", value: name }));
+  const checks = acceptable.map((name) => h("input", { type: "checkbox", value: name }));
   const [reason, mark] = [reasonField(), requiredMark()];
-  const dates = datesField({ partitions, retention, today: now });
-  dates.offer(selected().dates);
+  const dates = h("input", { type: "text", autocomplete: "off", placeholder: "all of them" });
   const markReason = () => { reason.required = !dryRun.checked; mark.hidden = dryRun.checked; };
   const dryRun = h("input", { type: "checkbox", onchange: markReason });
   const discard = h("input", { type: "checkbox" });
   const updateLabel = runForm(container, {
-    dagId: choices.publish_dag, mayStart, task: "resolve_publish",
+    dagId: publishDag, mayStart, task: "resolve_publish",
     label: () => (discard.checked ? `Discard snapshot ${selected().snapshot_id}` : dryRun.checked ? `Show what a replay of ${selected().snapshot_id} would do` : `Replay snapshot ${selected().snapshot_id}`),
     hint: "Publishes one delivery again, on top of what readers see now. Publishing what is live already changes nothing.",
-    after: (parameters, runId) => (parameters.dry_run ? ["Nothing was changed: ", runLink(choices.publish_dag, runId, runId)] : null),
+    after: (parameters, runId) => (parameters.dry_run ? ["Nothing was changed: ", runLink(publishDag, runId, runId)] : null),
     ends: (parameters) => parameters.dry_run,
     fields: [
       labelled("Snapshot", withTitle(delivery)),
-      labelled("Only these dates (2026-01-01..2026-01-31, 2026-02-03)", dates.input),
-      dates.list,
-      h("div", { class: "pair" }, labelled("Engine", engines), labelled("Plan", plans)),
+      labelled("Only these dates (2026-01-01..2026-01-31, 2026-02-03)", dates),
       h("fieldset", {}, h("legend", {}, "Checks that may fail this time; the run then waits for an approval"),
         h("div", {}, checks.map((box) => h("label", { class: "option" }, box, box.value)))),
       labelled("Reason", reason, mark),
@@ -135,9 +127,7 @@ export function renderReplay(container, { replayable, choices, engine, mayStart,
     conf: () => withoutEmpty({
       snapshot_id: selected().snapshot_id,
       marker_generation: selected().marker_generation,
-      dates: dates.values(),
-      engine: engines.value,
-      plan: plans.value,
+      dates: dates.value.split(",").map((text) => text.trim()).filter((text) => text),
       accepted_checks: checks.filter((box) => box.checked).map((box) => box.value),
       dry_run: dryRun.checked,
       discard: discard.checked || "",
@@ -145,10 +135,8 @@ export function renderReplay(container, { replayable, choices, engine, mayStart,
     }),
   });
   fillOnRequest(container, ({ snapshot, marker, checks: accepted, discard: isDiscarded }) => {
-    delivery.value = replayable.findIndex((a) => a.snapshot_id === snapshot && a.marker_generation === marker);
-    dates.offer(selected().dates);
-    dates.enter([]);
-    engines.value = plans.value = "";
+    delivery.value = replayable.findIndex((d) => d.snapshot_id === snapshot && d.marker_generation === marker);
+    dates.value = "";
     dryRun.checked = false;
     discard.checked = Boolean(isDiscarded);
     markReason();
@@ -167,21 +155,22 @@ function fillOnRequest(container, fill) {
   container.addEventListener("fill", ({ detail }) => fill(detail), { signal: container.fillListener.signal });
 }
 
-export function renderRollback(container, { generations, choices, mayStart, now }) {
-  const possible = generations.filter((g) => g.restorable);
+export function renderRollback(container, { feed, publishes, live, mayStart, now }) {
+  const rollbackDag = `${feed}_rollback`;
+  const possible = publishes.filter((p) => p.restorable).reverse();
   if (!possible.length) {
     container.replaceChildren();
     return;
   }
   const generation = h("select", { required: true }, possible.map((g) => h("option", { value: g.generation, title: local(g.swapped_at) },
-    `${g.generation}: snapshot ${g.snapshot_id}, swapped ${moment(g.swapped_at, now)} UTC, by ${g.restorable}${g.is_live ? "; live: if somebody changed target" : ""}`)));
-  generation.value = (possible.find((g) => !g.is_live) ?? possible[0]).generation;
+    `${g.generation}: snapshot ${g.snapshot_id}, swapped ${moment(g.swapped_at, now)} UTC, by ${g.restorable}${g.generation === live ? "; live: if somebody changed target" : ""}`)));
+  generation.value = (possible.find((g) => g.generation !== live) ?? possible[0]).generation;
   const reason = reasonField();
   runForm(container, {
-    dagId: choices.rollback_dag, mayStart, task: "show_difference",
+    dagId: rollbackDag, mayStart, task: "show_difference",
     label: () => `Ask for the rollback to generation ${generation.value}`,
     hint: "Shows first what would change, and waits for an approval (Required Actions) before readers see anything of it.",
-    after: (parameters, runId) => ["Nothing has changed yet. ", answerLink(choices.rollback_dag, runId, "approve_rollback", "Approve or reject the rollback"), "."],
+    after: (parameters, runId) => ["Nothing has changed yet. ", answerLink(rollbackDag, runId, "approve_rollback", "Approve or reject the rollback"), "."],
     ends: () => false,
     fields: [labelled("Generation", withTitle(generation)), labelled("Reason", reason, requiredMark())],
     conf: () => ({ generation: Number(generation.value), reason: reason.value.trim() }),

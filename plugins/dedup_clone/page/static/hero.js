@@ -8,7 +8,8 @@ function figure(term, value, note) {
   return h("div", {}, h("dt", {}, term), h("dd", {}, value, note ? h("small", {}, note) : null));
 }
 
-function waitingFigure({ waiting, held, freshness, now }) {
+function waitingFigure({ deliveries, held, freshness, now }) {
+  const waiting = deliveries.filter((delivery) => delivery.state === "waiting");
   const number = freshness.waiting ?? waiting.length; // the headline's number, unless the watchdog is silent
   if (number) return figure("Waiting", String(number), waiting.length ? ["since ", time(waiting[0].arrived_at, now)] : "not registered yet");
   if (held?.length) return figure("Held", String(held.length), "stopped by a check");
@@ -22,7 +23,7 @@ function figures(view) {
   const lag = live.lag_s === null ? live.kind : h("span", { class: live.lag_s > sla * 60 ? "over" : null }, duration(live.lag_s));
   return [
     figure("Snapshot", live.snapshot_id, `generation ${live.generation}`),
-    figure("Age", duration(live.age_s), ["arrived ", time(live.arrived_at, now)]),
+    figure("Age", duration((new Date(now) - new Date(live.arrived_at)) / 1000), ["arrived ", time(live.arrived_at, now)]),
     figure("Lag", lag, `SLA: ${sla} min`),
     figure("Swapped", time(live.swapped_at, now), `by ${[live.engine, ...live.plans].join(", ")}`),
     figure("Rows", count(live.rows), `${view.dates.length} ${view.dates.length === 1 ? "partition" : "partitions"}`),
@@ -31,7 +32,7 @@ function figures(view) {
 }
 
 /** How the first snapshot is delivered. */
-function firstLanding({ feed, landing: { folder, files, marker } }) {
+function firstLanding({ feed, landing_folder: folder, landing_files: files, marker }) {
   return h("div", { class: "first-landing" },
     h("p", {}, "Deliver the first snapshot with any client of Cloud Storage, the marker last. It is published without anything else to do."),
     h("pre", {}, `${folder}snapshot_id=1/${files}\n${folder}snapshot_id=1/${marker}`),
@@ -64,7 +65,7 @@ export function renderHero(container, view) {
     step ? h("p", { class: "to-do" }, "What to do: ", withTimes(step)) : null,
     view.has_history ? h("p", { class: "muted" }, view.description, " ", h("span", {}, `Table ${view.target}, owner ${view.owner}.`)) : null,
     runAtWork(view),
-    view.has_history && !view.live && !view.replayable.length ? firstLanding(view) : null,
+    view.has_history && !view.live && !view.deliveries.length ? firstLanding(view) : null,
     view.has_history ? h("dl", {}, figures(view)) : null,
   ].filter(Boolean));
   if (focused) [...container.querySelectorAll("a, button")].find((link) => link.textContent === focused)?.focus();

@@ -9,7 +9,7 @@ import { h } from "./dom.js";
 import { renderReplay, renderRollback } from "./forms.js";
 import { renderHero } from "./hero.js";
 import { renderIncidents } from "./incidents.js";
-import { renderGenerations, renderPublishes, renderRefused } from "./lists.js";
+import { renderDeliveries, renderPublishes } from "./lists.js";
 import { renderPhases } from "./phases.js";
 import { followTheme } from "./theme.js";
 import { renderToday } from "./today.js";
@@ -32,20 +32,18 @@ const PARTS = [
   ["lag", (v) => ({ publishes: v.publishes, sla: v.sla_minutes, now: v.now.slice(0, 10) }), renderLag],
   ["phases", (v) => v.publishes.filter((p) => p.lag_s !== null).at(-1) ?? null, renderPhases],
   ["rows", (v) => v.publishes, renderRows],
-  ["today", (v) => ({ ...v.today, now: v.now.slice(0, 16) }), renderToday],
-  ["cost", (v) => ({ live: v.live, costs: v.costs }), renderCost],
+  ["today", (v) => ({ expected: v.expected, zone: v.zone, deliveries: v.deliveries, now: `${v.now.slice(0, 16)}Z` }), renderToday],
+  ["cost", (v) => v.live, renderCost],
   ["checks", (v) => v.checks, renderChecks],
   ["partitions", (v) => ({ dates: v.dates, retention: v.retention_days, audit: v.audit, now: v.now.slice(0, 10) }), renderCalendar],
   ["publishes", (v) => ({ publishes: v.publishes, sla: v.sla_minutes, now: v.now.slice(0, 10) }), renderPublishes],
-  ["generations", (v) => ({ generations: v.generations, now: v.now.slice(0, 10) }), renderGenerations],
-  ["refused", (v) => ({ refused: v.refused, failures: v.failures, excluded: v.excluded, now: v.now.slice(0, 10) }), renderRefused],
-  ["replay", (v) => ({ feed: v.feed, replayable: v.replayable, choices: v.choices, engine: v.engine, mayStart: v.may_replay, now: v.now.slice(0, 10), partitions: v.dates, retention: v.retention_days }), renderReplay],
-  ["rollback", (v) => ({ feed: v.feed, generations: v.generations, choices: v.choices, mayStart: v.may_roll_back, now: v.now.slice(0, 10) }), renderRollback],
+  ["deliveries", (v) => ({ deliveries: v.deliveries, now: v.now.slice(0, 10) }), renderDeliveries],
+  ["replay", (v) => ({ feed: v.feed, deliveries: v.deliveries, acceptable: v.acceptable_checks, mayStart: v.may_replay, now: v.now.slice(0, 10) }), renderReplay],
+  ["rollback", (v) => ({ feed: v.feed, publishes: v.publishes, live: v.live?.generation, mayStart: v.may_roll_back, now: v.now.slice(0, 10) }), renderRollback],
 ];
 
 function renderPart([id, valuesOf, render], view) {
   const value = valuesOf(view);
-  if (value?.live) value.live = { ...value.live, age_s: null }; // changes with every answer, and no part shows it
   const text = JSON.stringify(value);
   // A form that somebody is filling in (`busy`) would lose its input.
   if (rendered.get(id) === text || (rendered.has(id) && byId(id).dataset.busy)) return;

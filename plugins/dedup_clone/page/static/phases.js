@@ -23,7 +23,7 @@ export function renderPhases(container, newest) {
   }
   const rows = Object.keys(PHASES).filter((name) => name in newest.phases).map((name) => [name, newest.phases[name]]);
   container.replaceChildren(h("details", {},
-    h("summary", {}, `Where the ${duration(newest.lag_s)} of snapshot ${(newest.lag_of ?? newest).snapshot_id} went`),
+    h("summary", {}, `Where the ${duration(newest.lag_s)} until generation ${newest.generation} went`),
     table("Phases of the newest publish", [
       { title: "Phase", words: true, cell: ([name]) => PHASES[name] },
       { title: "In the ledger", short: true, cell: ([name]) => name },
