@@ -117,6 +117,7 @@ def _check_target(
         table_checks.check_target_labels(target.table, manifest.generation, swap.manifest),
         partition_checks.check_rows("target_rows", manifest, target),
         partition_checks.check_expiration("target_expiration", target.table, retention_days),
+        partition_checks.check_overdue_partitions(target, retention_days),
         *check_policies(services, "target_policies", services.feed.target),
     )
 
