@@ -18,12 +18,7 @@ from dedup_clone.contract.landed_objects import data_objects, describe_no_rows, 
 from dedup_clone.contract.manifest import RefusedDelivery
 from dedup_clone.contract.parquet import describe_undeclared
 from dedup_clone.contract.table import Column, ColumnMode
-from dedup_clone.publish.attempt_jobs import (
-    external_table,
-    limited_query_configuration,
-    query_configuration,
-    run_step_job,
-)
+from dedup_clone.publish.attempt_jobs import external_table, limited_query_configuration, run_step_job
 from dedup_clone.publish.early_refusals import changes_since_arrival, object_uri
 from dedup_clone.publish.services import Services
 from dedup_clone.state.landing import ParquetFooter, ParquetLeaf, read_footers
@@ -134,10 +129,10 @@ class _Examiner:
         return problems
 
     def _column_problems(self, uri: str, footer: ParquetFooter) -> list[str]:
-        sql, files = f"SELECT * FROM {_LANDED_TABLE}", external_table(_LANDED_TABLE, [uri])
-        configuration = query_configuration(self._services, "examine", sql, {}, tableDefinitions=files)
+        files = external_table(_LANDED_TABLE, [uri])
+        query = {"query": f"SELECT * FROM {_LANDED_TABLE}", "useLegacySql": False, "tableDefinitions": files}
         try:
-            found = self._services.warehouse.jobs.dry_run_schema(configuration)
+            found = self._services.warehouse.jobs.dry_run_schema({"query": query})
         except JobFailed as error:
             if not error.is_invalid_input:
                 raise
