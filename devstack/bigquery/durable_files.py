@@ -56,7 +56,7 @@ class JsonFiles(Generic[Item]):
 
     def __init__(self, folder: Path, kind: type[Item]) -> None:
         self._folder = folder
-        self._adapter = _adapter(kind)
+        self._adapter = _adapter(kind)  # type: ignore[arg-type]  # to mypy a type is not hashable
         for path in folder.rglob(".*") if folder.exists() else ():
             path.unlink()  # a temporary file of `write_durably`, left by a killed process
 

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from sqlglot import exp
 
-from devstack.bigquery.bigquery_errors import InvalidQuery
+from devstack.bigquery.bigquery_errors import InvalidQuery, NotImplementedConstruct
 from devstack.bigquery.jobs.ddl_statements import conform_query_rows
 from devstack.bigquery.jobs.dml_commit import RowChanges
 from devstack.bigquery.jobs.dml_read_query import expressions_of, source_alias, target_filters
@@ -33,6 +33,8 @@ from devstack.bigquery.sql.statements import (
 from devstack.bigquery.storage.arrow_schema import arrow_schema
 from devstack.bigquery.storage.model import TableId, TableVersion
 from devstack.bigquery.storage.version_relation import ROW_ID, relation_sql
+
+_ACTION = "merge_action"  # the column in which DuckDB says what a MERGE has done to a row: INSERT, UPDATE or DELETE
 
 
 def row_changes(
@@ -58,8 +60,8 @@ def row_changes(
             session.drop(copy)
             returned = session.register(changed)
             removed = session.materialize(f"SELECT {ROW_ID} FROM {returned} WHERE {ROW_ID} IS NOT NULL")
-            rows = target.new_rows(f"FROM {returned} WHERE merge_action <> 'DELETE'")
-            return RowChanges(removed, rows, _counts(changed.column("merge_action")))
+            rows = target.new_rows(f"FROM {returned} WHERE {_ACTION} <> 'DELETE'")
+            return RowChanges(removed, rows, _counts(changed.column(_ACTION)))
 
 
 def check_names_and_types(
@@ -114,6 +116,8 @@ class _Target:
 
     def merge_sql(self, statement: Merge, copy: str) -> str:
         """DuckDB's MERGE into the table `copy`. It returns `merge_action`, and the inserted, new or deleted row."""
+        if any(column.name.lower() == _ACTION for column in self.schema):
+            raise NotImplementedConstruct(f"MERGE into a table with a column [{_ACTION}]")
         alias = source_alias(statement)
         from_clause = self._evaluator.duckdb_sql(statement.source.args["from_"]).lstrip()
         columns = [field.name for field in self._session.schema(f"SELECT * {from_clause}")]
@@ -138,7 +142,7 @@ class _Target:
             clauses.append(f"WHEN {clause.kind}{more} THEN {action}")
         return (
             f"MERGE INTO {copy} AS {self._alias} USING {source} "
-            f"ON {self._evaluator.duckdb_sql(statement.condition, names)} {' '.join(clauses)} RETURNING merge_action, *"
+            f"ON {self._evaluator.duckdb_sql(statement.condition, names)} {' '.join(clauses)} RETURNING {_ACTION}, *"
         )
 
     def new_rows(self, from_clause: str) -> pa.Table:

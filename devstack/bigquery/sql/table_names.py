@@ -13,7 +13,7 @@ from devstack.bigquery.sql.tokens import TokenCursor, line_and_column
 
 INFORMATION_SCHEMA = "INFORMATION_SCHEMA"
 REGION_PREFIX = "region-"
-REGIONAL_VIEWS = ("JOBS", "JOBS_BY_PROJECT")  # their dataset is a region, such as `region-us`
+REGIONAL_VIEWS = ("JOBS",)  # their dataset is a region, such as `region-us`
 _TABLE = re.compile(r"[\w\- ]{1,1024}\Z")
 _DATASET = re.compile(r"\w{1,1024}\Z")
 _PROJECT = re.compile(r"(?:[a-z0-9.\-]+:)?[a-z][a-z0-9\-]*\Z")

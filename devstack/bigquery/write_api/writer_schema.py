@@ -216,6 +216,6 @@ def _field_reader(field: FieldDescriptor, column: TableField, stream: str, prefi
         return _FieldReader(field, column, None, readers)
     kinds, convert = _CONVERSIONS.get(column.type, ((), _same))
     if field.type not in kinds:
-        kind = descriptor_pb2.FieldDescriptorProto.Type.Name(field.type)
+        kind = descriptor_pb2.FieldDescriptorProto.Type.Name(field.type)  # type: ignore[arg-type]  # a number of its enum
         raise write_api_error(NotImplementedConstruct(f"proto field {name} of {kind} for {column.type}"), stream)
     return _FieldReader(field, column, convert)

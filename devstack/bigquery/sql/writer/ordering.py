@@ -75,7 +75,7 @@ def resolve_aliases(node: exp.Expr, projections: Sequence[exp.Expr]) -> exp.Expr
 
     Names in subqueries are left as they are.
     """
-    named = {item.alias.lower(): item.this for item in projections if isinstance(item, exp.Alias)}
+    named: dict[str, exp.Expr] = {item.alias.lower(): item.this for item in projections if isinstance(item, exp.Alias)}
     if isinstance(node, exp.Column) and len(node.parts) == 1:
         return named.get(node.name.lower(), node)
     if not any(_is_alias(column, named) for column in node.find_all(exp.Column)):
