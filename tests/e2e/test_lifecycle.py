@@ -20,7 +20,9 @@ import pytest
 
 from deploy.__main__ import main
 from devstack.stack import postgres
-from testkit.stack import SCHEMA, Row, Stack, as_tuples, row, running_stack
+from testkit.running_stack import running_stack
+from testkit.stack import Stack
+from testkit.stack_snapshots import SCHEMA, Row, as_tuples, row
 from testkit.value_search import Value, contains, encodings
 from testkit.waiting import wait_for
 from tests.e2e.feeds import DECLARED, TODAY, YESTERDAY, keep_only, write_feed
