@@ -25,14 +25,7 @@ from dedup_clone.publish.attempts import SwapSpec, swap_configuration
 from dedup_clone.publish.check import check_before_swap
 from dedup_clone.publish.commit import commit_attempt
 from dedup_clone.publish.held_deliveries import is_reused
-from dedup_clone.publish.load import (
-    begin_load,
-    dates_to_load,
-    finish_load,
-    load_dates,
-    read_candidate,
-    table_load_configuration,
-)
+from dedup_clone.publish.load import begin_load, dates_to_load, load_dates, read_candidate
 from dedup_clone.publish.recovery import end_if_all_refused
 from dedup_clone.publish.reporting import LONGEST_PAUSE, load_ledger_rows
 from dedup_clone.publish.resolve import PublishRequest, resolve
@@ -223,18 +216,6 @@ class FeedOnStandIn(ControlledStandIn):
         self.run_job(attempt, "load", configuration, number)
         finish_staging(services, attempt, candidate, manifest)
 
-    def prepare_load(self, attempt: Attempt) -> LoadJob:
-        """The load job of an attempt: its id is recorded in the lease, and it is not made yet."""
-        candidate, manifest = read_candidate(self.services, attempt)
-        begin_load(self.services, attempt, manifest)
-        job: LoadJob = self._record_job(attempt, "load", table_load_configuration(self.services, candidate, manifest))
-        return job
-
-    def finish_load(self, attempt: Attempt, job: LoadJob) -> None:
-        """Wait for the load job, and record that staging is loaded."""
-        job.result()
-        finish_load(self.services, attempt, read_candidate(self.services, attempt)[1])
-
     def wait_for_changes(self) -> None:
         """Advance the stand-in's clock by the time after which it must have applied streamed changes."""
         self.pass_time(timedelta(minutes=self.feed.cdc.max_staleness_minutes))
@@ -290,12 +271,13 @@ class FeedOnStandIn(ControlledStandIn):
 
     def run_job(self, attempt: Attempt, step: str, configuration: dict[str, Any], number: int = 1) -> None:
         """Record the id of a step's `number`-th BigQuery job in the lease, insert the job and wait for its end."""
-        job = self._record_job(attempt, step, configuration, number)
+        job = self.record_job(attempt, step, configuration, number)
         with suppress(Conflict):  # the client repeats a request whose answer was lost
             job._begin()
         self.bigquery.get_job(job.job_id, project=self.places.project, location=self.places.location).result()
 
-    def _record_job(self, attempt: Attempt, step: str, configuration: dict[str, Any], number: int = 1) -> Any:
+    def record_job(self, attempt: Attempt, step: str, configuration: dict[str, Any], number: int = 1) -> Any:
+        """The step's `number`-th BigQuery job: its id is recorded in the lease, and it is not made yet."""
         name = job_id(attempt, step, number)
         self.services.current.record_jobs(attempt.id, [name])
         reference = {"projectId": self.places.project, "jobId": name, "location": self.places.location}

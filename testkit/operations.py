@@ -1,37 +1,48 @@
-"""Runs what surrounds the feed's runs in this process: the content audit, the watchdog's view, approvals, recoveries.
+"""Runs what surrounds the feed's runs in this process: content audit, watchdog, approvals, recoveries, retirement.
 
-Like testkit/runs.py, the other half of the seam, it knows which functions of the product these are; tests do not.
+Like testkit/runs.py, it knows which functions of the product these are; tests do not.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import replace
 from datetime import timedelta
 from types import SimpleNamespace
 from typing import Any
 from unittest.mock import patch
 
+from dedup_clone.contract.attempt import Attempt
 from dedup_clone.contract.erasure import parse_keys
 from dedup_clone.contract.table import TableContract
 from dedup_clone.freshness.evaluation import evaluate, find_incidents
 from dedup_clone.freshness.feed_state import FeedState, PendingJob
 from dedup_clone.freshness.read_feed_state import read_feed_state
 from dedup_clone.freshness.verdict import write_verdict
+from dedup_clone.operations import rebuild as rebuilds
+from dedup_clone.operations import retire as retirements
 from dedup_clone.operations.erase import key_text
 from dedup_clone.operations.feed_plan import FeedPlan
-from dedup_clone.operations.lost_records import carry_out, plan_recovery
+from dedup_clone.operations.lost_records import RecoveryPlan, carry_out, plan_recovery
 from dedup_clone.orchestration import content_audit, step
+from dedup_clone.orchestration.runners.sizing import read_workload, size_run
+from dedup_clone.orchestration.watchdog import reporting
 from dedup_clone.orchestration.watchdog.feed_check import describe_feed_file
 from dedup_clone.page.feed_reader import FeedReader
 from dedup_clone.page.feed_view import page_view
+from dedup_clone.publish.changes_table import load_changes
+from dedup_clone.publish.commit import prune
 from dedup_clone.publish.declared_form import approve_retention
-from dedup_clone.warehouse import append_rows
-from dedup_clone.warehouse.append_rows import RowAppender
-from dedup_clone.warehouse.jobs import Jobs
+from dedup_clone.publish.recovery import recover
+from dedup_clone.publish.sql_checks import run_sql_checks
+from dedup_clone.settings.spark_settings import Runner, SparkSize
+from dedup_clone.state.current import Retirement, TargetAction
 from dedup_clone.warehouse.row_sql import row_text
+from testkit.deliveries import live_manifest
 from testkit.feed_on_stand_in import FeedOnStandIn
+from testkit.runs import Run
+
+RETIRE_DAG = "feed_retire"
 
 
 def audit(world: FeedOnStandIn, day: str | None = None, *, run_id: str = "audit") -> list[tuple[str, int, str]]:
@@ -109,47 +120,68 @@ def key_and_its_sql(keys: str, table: TableContract) -> tuple[str, str]:
     return key_text(parsed, parsed.rows[0]), row_text(replace(table, columns=parsed.columns))
 
 
-@contextmanager
-def after_first_query(work: Callable[[], Any]) -> Iterator[list[str]]:
-    """Do something once the rows of the first query were read. Yields the ids of the jobs whose rows were read."""
-    read, seen = Jobs.rows, list[str]()
-
-    def rows(jobs: Jobs, job_id: str) -> Any:
-        found = read(jobs, job_id)
-        seen.append(job_id)
-        if len(seen) == 1:
-            work()
-        return found
-
-    with patch.object(Jobs, "rows", rows):
-        yield seen
+def delete_rebuilt_copies(world: FeedOnStandIn) -> None:
+    """Run the last task of the rebuild that made the live generation."""
+    manifest = live_manifest(world)
+    assert manifest
+    rebuilds.delete_copies(world.services, manifest.attempt)
 
 
-class Killed(BaseException):
-    """Stands for the end of the process. It is no Exception, so that no handler catches it."""
+def retirement_preview(world: FeedOnStandIn, target: str) -> str:
+    """What the retire DAG shows for approval."""
+    return retirements.preview(world.services, _retirement_request(target))
 
 
-@contextmanager
-def writer_killed_after(rows: int) -> Iterator[None]:
-    """Kill the process that streams rows after so many, once they are sent; at the latest after all. Raises Killed."""
-    append, finish = RowAppender.append, RowAppender.finish
-
-    def dies(appender: RowAppender, *arguments: Any) -> None:
-        append(appender, *arguments)
-        if appender.rows >= rows:
-            finish(appender)
-            raise Killed
-
-    def dies_at_the_end(appender: RowAppender) -> None:
-        finish(appender)
-        raise Killed
-
-    with patch.object(RowAppender, "append", dies), patch.object(RowAppender, "finish", dies_at_the_end):
-        yield
+def retire(world: FeedOnStandIn, target: str) -> Retirement:
+    """Retire the feed. `target`: keep, export or drop."""
+    return retirements.retire(world.services, _retirement_request(target))
 
 
-@contextmanager
-def one_row_a_request() -> Iterator[None]:
-    """Send streamed rows one by one."""
-    with patch.object(append_rows, "MAX_REQUEST_BYTES", 1):
-        yield
+def _retirement_request(target: str) -> retirements.RetirementRequest:
+    return retirements.RetirementRequest(RETIRE_DAG, "retire", TargetAction(target), "no longer needed")
+
+
+def executors_for(world: FeedOnStandIn, attempt: Attempt) -> int:
+    """How many executors the attempt's Spark job gets on Dataproc Serverless."""
+    return size_run(read_workload(world.services, attempt.id), SparkSize(), Runner.SERVERLESS).executors
+
+
+def recover_lease(world: FeedOnStandIn, *, run_id: str = "other", is_replay: bool = False) -> None:
+    """Do what another run does first: commit or discard what a dead run began."""
+    recover(world.services, dag_id="other", run_id=run_id, is_replay=is_replay)
+
+
+def recover_records(world: FeedOnStandIn, *, table_is_gone: bool = False) -> RecoveryPlan:
+    """Restore lost records, as `deploy recover` does. Returns the plan."""
+    plan = plan_recovery(world.services, table_is_gone=table_is_gone)
+    carry_out(world.services, plan, table_is_gone=table_is_gone)
+    return plan
+
+
+def delete_obsolete(world: FeedOnStandIn) -> None:
+    """Delete the files that nobody needs any more, as the last task of a publish does."""
+    prune(world.services)
+
+
+def load_waiting_changes(world: FeedOnStandIn) -> None:
+    """Load what the table of changes lacks, as the watchdog does."""
+    load_changes(world.services)
+
+
+def create_table(world: FeedOnStandIn, name: str) -> None:
+    """Create a table as the feed file declares it."""
+    warehouse = world.services.warehouse
+    warehouse.create_staging(warehouse.table_names(name, name), world.feed.table.to_contract())
+
+
+def late_tables(world: FeedOnStandIn) -> list[str]:
+    """The tables that have lacked rows for so long that the watchdog reports it."""
+    return list(reporting.late_tables(world.services))
+
+
+def sql_check_levels(run: Run, *, change_meanwhile: Callable[[], Any]) -> list[str]:
+    """The levels of the feed's SQL checks, if staging changes after the moment that the swap would clone."""
+    services = run.world.services
+    moment = services.warehouse.observe(services.names, run.world.feed.staging).observed_at
+    change_meanwhile()
+    return [result.level.value for result in run_sql_checks(services, moment)[0]]

@@ -6,47 +6,27 @@ methods of `FeedOnStandIn`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
-from datetime import date
+from collections.abc import Callable
 from typing import Any
-from unittest.mock import Mock, patch
 
-from google.api_core.exceptions import Forbidden, ServiceUnavailable
+from google.cloud.bigquery import LoadJob
 
 from dedup_clone.contract.attempt import Attempt, Duplicates
-from dedup_clone.contract.manifest import Manifest
 from dedup_clone.operations import bootstrap as bootstraps
 from dedup_clone.operations import erase as erasures
 from dedup_clone.operations import rebuild as rebuilds
-from dedup_clone.operations import retire as retirements
 from dedup_clone.operations import rollback as rollbacks
-from dedup_clone.operations.lost_records import RecoveryPlan, carry_out, plan_recovery
 from dedup_clone.operations.takeover import drop_export, export_existing
-from dedup_clone.orchestration.runners.sizing import read_workload, size_run
-from dedup_clone.orchestration.watchdog import reporting
-from dedup_clone.publish import load
 from dedup_clone.publish.attempts import SwapSpec, save_swap
-from dedup_clone.publish.changes_table import load_changes
 from dedup_clone.publish.check import approval_text, end_approval_wait
-from dedup_clone.publish.commit import prune
 from dedup_clone.publish.existing_table import read_bootstrap_record, require_unchanged
-from dedup_clone.publish.held_deliveries import discard_held
-from dedup_clone.publish.preview_publish import preview_publish
-from dedup_clone.publish.recovery import commit_or_discard, recover
-from dedup_clone.publish.sql_checks import run_sql_checks
-from dedup_clone.settings.spark_settings import Runner, SparkSize
-from dedup_clone.state.arrivals import LandingWatch
-from dedup_clone.state.current import Retirement, TargetAction
+from dedup_clone.publish.load import begin_load, finish_load, read_candidate, table_load_configuration
+from dedup_clone.publish.recovery import commit_or_discard
 from dedup_clone.state.ledger import LedgerRecord
-from dedup_clone.state.store import ObjectStore
-from dedup_clone.warehouse.bigquery import Warehouse
-from dedup_clone.warehouse.jobs import Jobs
 from testkit.feed_on_stand_in import ERASE_DAG, KEYS_FILE, ROLLBACK_DAG, FeedOnStandIn, job_id
 
 BOOTSTRAP_DAG = "feed_bootstrap"
 REBUILD_DAG = "feed_rebuild"
-RETIRE_DAG = "feed_retire"
 NO_LIMIT = 1 << 40  # bytes that a preview may read
 
 
@@ -110,6 +90,19 @@ class Run:
     def swap(self, number: int) -> None:
         """Swap with another BigQuery job, after `number` - 1 jobs of the step have failed."""
         self.world.swap(self.plan, self.checked, number)
+
+    def prepare_load(self) -> LoadJob:
+        """The load job: its id is recorded in the lease, and it is not made yet."""
+        services = self.world.services
+        candidate, manifest = read_candidate(services, self.plan)
+        begin_load(services, self.plan, manifest)
+        job: LoadJob = self.world.record_job(self.plan, "load", table_load_configuration(services, candidate, manifest))
+        return job
+
+    def finish_load(self, job: LoadJob) -> None:
+        """Wait for the load job, and record that staging is loaded."""
+        job.result()
+        finish_load(self.world.services, self.plan, read_candidate(self.world.services, self.plan)[1])
 
     def record_jobs(self, *steps: str) -> None:
         """Record BigQuery jobs in the lease. `steps`: the ends of their ids, such as `load-2`."""
@@ -276,199 +269,6 @@ def erasure(world: FeedOnStandIn, keys: str | None, *, run_id: str = "erase", re
     )
 
 
-def delete_rebuilt_copies(world: FeedOnStandIn) -> None:
-    """Run the last task of the rebuild that made the live generation."""
-    manifest = _live_manifest(world)
-    assert manifest
-    rebuilds.delete_copies(world.services, manifest.attempt)
-
-
-def retirement_preview(world: FeedOnStandIn, target: str) -> str:
-    """What the retire DAG shows for approval."""
-    return retirements.preview(world.services, _retirement_request(target))
-
-
-def retire(world: FeedOnStandIn, target: str) -> Retirement:
-    """Retire the feed. `target`: keep, export or drop."""
-    return retirements.retire(world.services, _retirement_request(target))
-
-
-def _retirement_request(target: str) -> retirements.RetirementRequest:
-    return retirements.RetirementRequest(RETIRE_DAG, "retire", TargetAction(target), "no longer needed")
-
-
-def dry_run_of(world: FeedOnStandIn, name: str, **changes: Any) -> str:
-    """What the publish DAG shows for a dry run of the delivery."""
-    return preview_publish(world.services, world.publish_request(name, **changes))
-
-
-def discard_delivery(world: FeedOnStandIn, name: str, *, reason: str = "garbage") -> None:
-    """Take a held delivery out of what may be published, as a person does in the form."""
-    (delivery,) = [found for found in world.services.arrivals.deliveries() if found.name == name]
-    discard_held(world.services, delivery, run_id="by-hand", reason=reason)
-
-
-def held_deliveries(world: FeedOnStandIn) -> list[str]:
-    """The names of the deliveries that wait for a person's decision, oldest snapshot first."""
-    return [delivery.name for delivery in world.services.arrivals.backlog(_live_manifest(world)).held]
-
-
-def waiting_deliveries(world: FeedOnStandIn) -> list[str]:
-    """The names of the deliveries that the next publish applies, oldest snapshot first."""
-    return [delivery.name for delivery in world.services.arrivals.backlog(_live_manifest(world)).apply]
-
-
-def _live_manifest(world: FeedOnStandIn) -> Manifest | None:
-    generation = world.services.current.read().generation
-    return None if generation is None else world.services.manifests.read(generation)
-
-
-def executors_for(world: FeedOnStandIn, attempt: Attempt) -> int:
-    """How many executors the attempt's Spark job gets on Dataproc Serverless."""
-    return size_run(read_workload(world.services, attempt.id), SparkSize(), Runner.SERVERLESS).executors
-
-
-def recover_lease(world: FeedOnStandIn, *, run_id: str = "other", is_replay: bool = False) -> None:
-    """Do what another run does first: commit or discard what a dead run began."""
-    recover(world.services, dag_id="other", run_id=run_id, is_replay=is_replay)
-
-
-def recover_records(world: FeedOnStandIn, *, table_is_gone: bool = False) -> RecoveryPlan:
-    """Restore lost records, as `deploy recover` does. Returns the plan."""
-    plan = plan_recovery(world.services, table_is_gone=table_is_gone)
-    carry_out(world.services, plan, table_is_gone=table_is_gone)
-    return plan
-
-
-def delete_obsolete(world: FeedOnStandIn) -> None:
-    """Delete the files that nobody needs any more, as the last task of a publish does."""
-    prune(world.services)
-
-
-def load_waiting_changes(world: FeedOnStandIn) -> None:
-    """Load what the table of changes lacks, as the watchdog does."""
-    load_changes(world.services)
-
-
-@contextmanager
-def small_limits(**limits: int) -> Iterator[None]:
-    """Lower limits of the load step."""
-    names: dict[str, tuple[Any, str]] = {
-        "table_files": (load, "MAX_TABLE_FILES"),
-        "uris_per_job": (load, "URIS_PER_JOB"),
-        "loads_at_once": (load, "LOADS_AT_ONCE"),
-    }
-    with ExitStack() as patches:
-        for name, value in limits.items():
-            patches.enter_context(patch.object(*names[name], value))
-        yield
-
-
-def load_dates_of(run: Run, days: list[date]) -> list[float]:
-    """Load single dates of a run's candidate. Returns the seconds of each pause between loads, which are left out."""
-    pauses: list[float] = []
-    candidate, manifest = load.read_candidate(run.world.services, run.plan)
-    load.load_dates(run.world.services, run.plan, candidate, manifest, tuple(days), sleep=pauses.append)
-    return pauses
-
-
 def _numbered(step: str) -> tuple[str, int]:
     name, number = step.rsplit("-", 1)
     return name, int(number)
-
-
-def create_table(world: FeedOnStandIn, name: str) -> None:
-    """Create a table as the feed file declares it."""
-    warehouse = world.services.warehouse
-    warehouse.create_staging(warehouse.table_names(name, name), world.feed.table.to_contract())
-
-
-def late_tables(world: FeedOnStandIn) -> list[str]:
-    """The tables that have lacked rows for so long that the watchdog reports it."""
-    return list(reporting.late_tables(world.services))
-
-
-def sql_check_levels(run: Run, *, change_meanwhile: Callable[[], Any]) -> list[str]:
-    """The levels of the feed's SQL checks, if staging changes after the moment that the swap would clone."""
-    services = run.world.services
-    moment = services.warehouse.observe(services.names, run.world.feed.staging).observed_at
-    change_meanwhile()
-    return [result.level.value for result in run_sql_checks(services, moment)[0]]
-
-
-@contextmanager
-def queries_that_read(size: int) -> Iterator[None]:
-    """Let dry runs say that queries read so many bytes."""
-    with patch.object(Jobs, "dry_run_select_bytes", lambda jobs, configuration: size):
-        yield
-
-
-def policies_of(world: FeedOnStandIn, table: str, *, page_size: int) -> tuple[tuple[str, ...], dict[str, str]]:
-    """The row access policies and the column tags that the product finds, in answers of this page size."""
-    connection: Any = world.bigquery._connection
-    ask = connection.api_request
-
-    def ask_for_small_pages(**request: Any) -> Any:
-        if request["method"] == "GET" and request["path"].endswith("/rowAccessPolicies"):
-            request["query_params"] = {**request.get("query_params", {}), "pageSize": page_size}
-        return ask(**request)
-
-    with patch.object(connection, "api_request", ask_for_small_pages):
-        found = world.services.warehouse.policies(table)
-    return found.row_access, found.column_tags
-
-
-class Away(ServiceUnavailable):
-    """BigQuery does not answer."""
-
-
-@contextmanager
-def bigquery_away() -> Iterator[None]:
-    """Let the steps get no answer from BigQuery about tables."""
-    with patch.object(Warehouse, "table", Mock(side_effect=Away("away"))):  # type: ignore[no-untyped-call]
-        yield
-
-
-def register_all(world: FeedOnStandIn) -> list[str]:
-    """Register what has landed, as the watch DAG does. Returns the names of the new deliveries."""
-    services = world.services
-    markers = services.arrivals.unregistered(services.landing.markers())
-    for marker in markers:
-        services.arrivals.register(services.landing, marker)
-    return [marker.delivery.name for marker in markers]
-
-
-@contextmanager
-def hidden_jobs(reason: str = "accessDenied") -> Iterator[None]:
-    """Let BigQuery deny access to the jobs of another account."""
-    denied = {"reason": reason, "message": "Access Denied: Job local-dev:US.load"}
-    hidden = Forbidden("Access Denied", errors=[denied])  # type: ignore[no-untyped-call]
-    with patch.object(Warehouse, "job", Mock(side_effect=hidden)):
-        yield
-
-
-class Polling:
-    """The watch DAG's trigger, which polls landing.
-
-    `requested`: how many markers the last poll requested. `listings`: how often the arrival records were listed.
-    """
-
-    def __init__(self, world: FeedOnStandIn, *, polls_per_full_listing: int) -> None:
-        services, self.world = world.services, world
-        self.requested = self.listings = 0
-        self._watch = LandingWatch(services.landing, services.arrivals, polls_per_full_listing=polls_per_full_listing)
-
-    def poll(self) -> list[int]:
-        """The ids of the snapshots whose markers are new."""
-        stat, objects = ObjectStore.stat, ObjectStore.objects
-
-        def counted(store: ObjectStore, names: list[str]) -> Any:
-            self.requested = len(names)
-            return stat(store, names)
-
-        def listed(store: ObjectStore, prefix: str, **options: Any) -> Any:
-            self.listings += prefix.endswith("/arrivals/")
-            return objects(store, prefix, **options)
-
-        with patch.object(ObjectStore, "stat", counted), patch.object(ObjectStore, "objects", listed):
-            return [marker.delivery.snapshot_id for marker in self._watch.new_markers()]

@@ -1,57 +1,36 @@
-"""Starts a local stack, and uses it as people do: lands snapshots, triggers and approves runs, reads tables and state.
-
-The stack's requests to storage and BigQuery pass through proxies (`holding_proxy.py`), which can hold a request until a
-process has been killed. The stack has its own files and ports, and its own copy of the DAGs, so it can run beside a
-stack that `make up` started.
-"""
+"""Uses a local stack as people do: lands snapshots, triggers and approves runs, reads tables and state."""
 
 from __future__ import annotations
 
-import io
 import json
-import os
-import shutil
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
-from datetime import date
-from functools import cache, cached_property, partial
+from functools import cache, cached_property
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 import requests
 
 from devstack.connection import Connection
 from devstack.demo.airflow_api import AirflowApi, DemoError, Task
 from devstack.http_calls import Answer, Unreachable, call
-from devstack.stack import client_config, health, lifecycle, ports
-from devstack.stack.layout import CHECKOUT, DAGS_FOLDER_VARIABLE, LOCAL_DIR_VARIABLE, Layout
+from devstack.stack import client_config, health, ports
+from devstack.stack.layout import Layout
 from devstack.stack.names_and_logins import LOGINS
 from devstack.stack.parts import all_parts
-from devstack.stack.process_environment import BIGQUERY_PROXY_VARIABLE, STORAGE_PROXY_VARIABLE
 from devstack.stack.supervisord import PartState, Supervisor
 from testkit.controlled_stand_in import ControlledStandIn
 from testkit.holding_proxy import HoldingProxy, Service
+from testkit.stack_runs import OF_ALL_FEEDS, RUN_POLL_S, RUN_TIMEOUT_S, Question, dag_id_of
+from testkit.stack_snapshots import COLUMNS, SCHEMA, Row, as_tuples, files_of_snapshot
 from testkit.waiting import wait_for
 
-Row = dict[str, Any]
-COLUMNS = ("date", "product_id", "store_id", "attribute_id", "attr_value", "update_id")
-SCHEMA = pa.schema([("date", pa.date32()), *[(name, pa.int64()) for name in COLUMNS[1:]]])
-OF_ALL_FEEDS = ("bootstrap", "content_audit", "erase", "rebuild", "retire")  # their forms name the feed
-RUN_TIMEOUT_S = 1200.0
-RUN_POLL_S = 1.0  # many tests follow runs at once, and every request takes time from the runs
 # Within this time the scheduler sees that a process has ended. No request tells whether it has seen this.
 SCHEDULER_NOTICES_S = 4.0
-
-
-def dag_id_of(feed: str, dag: str) -> str:
-    """The id of the feed's DAG, or of the DAG for all feeds."""
-    return f"dedup_clone_{dag}" if dag in OF_ALL_FEEDS else f"{feed}_{dag}"
 
 
 class Stack:
@@ -296,120 +275,3 @@ class Stack:
     def rows(self, feed: str) -> list[tuple[Any, ...]]:
         """The sorted rows of target, as tuples in the order of COLUMNS."""
         return as_tuples(self.query(f"SELECT {', '.join(COLUMNS)} FROM warehouse.{feed}"))
-
-
-@dataclass(frozen=True)
-class Question:
-    """The approval for which a run waits. `path`: of the question in Airflow's API. `text`: what it shows."""
-
-    stack: Stack
-    feed: str
-    dag: str
-    run_id: str
-    task_id: str
-    path: str
-    text: str
-
-    def answer(self, option: str, *, user: str = "admin") -> int:
-        """Choose an option. Returns the HTTP status of Airflow's answer."""
-        body = {"chosen_options": [option], "params_input": {}}
-        return self.stack.ask("PATCH", self.path, body=body, user=user).status
-
-    def wait_for_end(self, option: str) -> str:
-        """Wait until the run has ended after the answer `option`, and return its final state.
-
-        A task that was answered before the scheduler knew that it waits asks again, and is answered again. Only a
-        program answers so fast.
-        """
-
-        def final_state() -> str | None:
-            state = self.stack.final_state(dag_id_of(self.feed, self.dag), self.run_id)
-            asks_again = self.stack.task_states(self.feed, self.run_id, self.dag).get(self.task_id) == "awaiting_input"
-            if state is None and asks_again:
-                self.answer(option)
-            return state
-
-        what = f"run [{self.run_id}] of [{self.feed}_{self.dag}] has ended"
-        state: str = wait_for(final_state, what, RUN_TIMEOUT_S, poll_interval_s=RUN_POLL_S)
-        return state
-
-    def decide(self, option: str) -> str:
-        """Choose an option, wait until the run has ended, and return its final state."""
-        assert self.answer(option) == 200
-        return self.wait_for_end(option)
-
-
-def row(day: date, product: int, value: int, snapshot_id: int) -> Row:
-    """A row of the worked example's table."""
-    return dict(zip(COLUMNS, (day, product, 2072, 1, value, snapshot_id), strict=True))
-
-
-def as_tuples(rows: Sequence[Row]) -> list[tuple[Any, ...]]:
-    """These rows in the form of Stack.rows."""
-    return sorted(tuple(r[name] for name in COLUMNS) for r in rows)
-
-
-def files_of_snapshot(rows: Sequence[Row], schema: pa.Schema = SCHEMA) -> dict[str, bytes]:
-    """The files of a snapshot by name. Each date has two, in row groups of at most 100.
-
-    The layout differs from that of devstack.producer, because files of other producers differ too.
-    """
-    files = {}
-    for day in sorted({r["date"] for r in rows}):
-        rows_of_day = [r for r in rows if r["date"] == day]
-        for number in range(2):
-            half = pa.Table.from_pylist(rows_of_day[number::2], schema=schema)
-            sink = io.BytesIO()
-            pq.write_table(half, sink, compression="snappy", row_group_size=100)
-            files[f"date={day}/{number}.parquet"] = sink.getvalue()
-    return files
-
-
-@contextmanager
-def running_stack(folder: Path, prepare_dags: Callable[[Path], None]) -> Iterator[Stack]:
-    """Start a new stack, yield it once Airflow knows the DAGs of all feeds, and stop it at the end.
-
-    `folder`: the folder of all its files, which must be empty. `prepare_dags`: is called with the folder of the copied
-    DAGs before anything starts, and may change it.
-    """
-    dags = folder / "dags"
-    shutil.copytree(CHECKOUT / "dags", dags, ignore=shutil.ignore_patterns("__pycache__"))
-    shutil.copytree(CHECKOUT / "sql", dags / "sql")
-    prepare_dags(dags)
-    environ = {**os.environ, LOCAL_DIR_VARIABLE: str(folder), DAGS_FOLDER_VARIABLE: str(dags)}
-    environ["DEDUP_CLONE_SPARK_JOBS"] = str(CHECKOUT / "spark_jobs")
-    for variable in ("HTTP_PROXY", "http_proxy", "ALL_PROXY", "all_proxy"):
-        os.environ.pop(variable, None)  # clients would send requests for 127.0.0.1 to the user's own HTTP proxy
-    layout = Layout.from_environment(environ)
-    stack_ports = ports.choose(layout.ports_file).ports
-    proxies = {
-        Service.STORAGE: HoldingProxy(Service.STORAGE, stack_ports.gcs_url),
-        Service.BIGQUERY: HoldingProxy(Service.BIGQUERY, stack_ports.bigquery_url),
-    }
-    environ[STORAGE_PROXY_VARIABLE] = proxies[Service.STORAGE].url
-    environ[BIGQUERY_PROXY_VARIABLE] = proxies[Service.BIGQUERY].url
-    for proxy in proxies.values():
-        proxy.start()
-    try:
-        lifecycle.up(layout, environ, print)
-        stack = Stack(layout, proxies)
-        wait_for_dags(stack, *(path.stem for path in (dags / "feeds").glob("*.yaml")))
-        yield stack
-        stack.is_stopped = True  # threads that wait for something give up
-    finally:
-        lifecycle.down(layout, print)
-        for proxy in proxies.values():
-            proxy.stop()
-
-
-def wait_for_dags(stack: Stack, *feeds: str) -> None:
-    """Wait until Airflow knows the DAGs of the feeds, and none of them is paused."""
-    dag_ids = [f"{feed}_{dag}" for feed in feeds for dag in ("watch", "publish", "rollback")]
-    for dag_id in dag_ids:
-        wait_for(
-            partial(_is_active, stack, dag_id), f"Airflow knows [{dag_id}]", RUN_TIMEOUT_S, poll_interval_s=RUN_POLL_S
-        )
-
-
-def _is_active(stack: Stack, dag_id: str) -> bool:
-    return stack.airflow.is_paused(dag_id) is False

@@ -6,8 +6,6 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from testkit.errors import HarnessError
-
 POLL_INTERVAL_S = 0.25
 TIMEOUT_S = 240.0
 
@@ -21,12 +19,12 @@ def wait_for(
 ) -> Any:
     """Call `condition` until it returns something true, and return that.
 
-    Raises HarnessError after `timeout_s`. `what`: what is waited for, as a statement for the error's message.
+    Raises TimeoutError after `timeout_s`. `what`: what is waited for, as a statement for the error's message.
     """
     deadline = time.monotonic() + timeout_s
     while True:
         if found := condition():
             return found
         if time.monotonic() > deadline:
-            raise HarnessError(f"not reached within {timeout_s:.0f} s: {what}")
+            raise TimeoutError(f"not reached within {timeout_s:.0f} s: {what}")
         time.sleep(poll_interval_s)

@@ -10,6 +10,7 @@ from pathlib import Path
 import pyarrow.compute as pc
 
 from dedup_clone.contract.errors import ConfigurationError
+from dedup_clone.contract.table import MAX_RETENTION_DAYS
 from dedup_clone.settings.feed import Feed, read_feed
 from dedup_spark.landing.file_validation import FileValidator, LandedFile
 from deploy.new_feed.feed_text import feed_text
@@ -23,7 +24,7 @@ PROBLEMS_SHOWN = 10
 def run(options: argparse.Namespace, dags: Path) -> int:
     """Returns the exit status: 1 if a validated file would be refused with the new feed file.
 
-    Only the first FILES_VALIDATED files are validated. Expired rows are only reported, because the job drops them.
+    Only the first FILES_VALIDATED files are validated.
     """
     feeds = dags / "feeds"
     path = feeds / f"{options.name}.yaml"
@@ -38,13 +39,13 @@ def run(options: argparse.Namespace, dags: Path) -> int:
     proposal = propose(sample)
     feed = _write(path, feed_text(options.name, owner, sample, proposal))
     files = sample.files[:FILES_VALIDATED]
-    print(f"{path}: {len(feed.table.columns)} columns, keys {list(feed.table.keys)}, {_uniqueness(proposal)}")
-    if proposal.unique_without_date:
-        print(_date_warning(proposal))
-    if proposal.expired_rows:
-        days = feed.table.retention_days
-        print(f"{proposal.expired_rows} of {proposal.rows} rows are older than {days} days, and will be dropped")
-    print(_retention_warning(path, feed.table.retention_days, proposal))
+    print(f"{path}: {len(feed.table.columns)} columns, keys {list(feed.table.keys)}. Its comments say what was found.")
+    days = feed.table.retention_days
+    print(
+        f"WARNING: retention_days is {days} only because the sample's oldest date is {proposal.first}, and no feed may "
+        f"keep more than {MAX_RETENTION_DAYS} days: set the days that readers need. A publish drops older rows, of "
+        f"this sample {proposal.expired_rows} of {proposal.rows}."
+    )
     problems = validate(feed, sample, proposal)
     if problems:
         print(f"{len(problems)} problems were found. {len(files)} of {len(sample.files)} files were validated:")
@@ -85,31 +86,3 @@ def validate(feed: Feed, sample: Sample, proposal: Proposal) -> list[str]:
         for file in sample.files[:FILES_VALIDATED]
     ]
     return [problem for file in landed for problem in validator(file).problems]
-
-
-def _date_warning(proposal: Proposal) -> str:
-    ids = ", ".join(proposal.ids)
-    return (
-        f"WARNING: [{ids}] is unique without [{proposal.table.partition_column}], too. A row whose date changes from "
-        f"one snapshot to the next then stands in the table on both dates. If that must not be, add "
-        f"`checks: {{unique_across_dates: [{ids}]}}` (docs/deliver-snapshots.md, keep an id on one date)."
-    )
-
-
-def _retention_warning(path: Path, days: int, proposal: Proposal) -> str:
-    line = next(n for n, text in enumerate(path.read_text().splitlines(), 1) if "retention_days:" in text)
-    reason = f"the sample's oldest date is {proposal.first}"
-    if proposal.expired_rows:
-        reason += ", and no feed may keep more days"
-    return (
-        f"WARNING: retention_days is {days} only because {reason}. BigQuery "
-        f"deletes older days from the table, and a publish drops their rows: set line {line} of {path} to the days "
-        f"that readers need."
-    )
-
-
-def _uniqueness(proposal: Proposal) -> str:
-    if not proposal.surplus_rows:
-        return f"unique in {proposal.rows} rows"
-    unfit = "".join(f"; column [{name}] would help, but {why}" for name, why in proposal.unfit_keys.items())
-    return f"not unique: {proposal.surplus_rows} of {proposal.rows} rows repeat a key{unfit}"

@@ -45,8 +45,10 @@ def _lines(name: str, owner: str, sample: Sample, proposal: Proposal) -> Iterato
     for names in proposal.alternatives:
         yield f"  # {alike}: [{', '.join(names)}]"
     if proposal.unique_without_date:
-        yield f"  # [{', '.join(proposal.ids)}] is unique without {table.partition_column}, too: a row whose date"
-        yield "  # changes stays on both dates (docs/deliver-snapshots.md, keep an id on one date)."
+        ids = ", ".join(proposal.ids)
+        yield f"  # [{ids}] is unique without {table.partition_column}, too: a row whose date changes stays on both"
+        yield f"  # dates. If that must not be, add `checks: {{unique_across_dates: [{ids}]}}`"
+        yield "  # (docs/deliver-snapshots.md, keep an id on one date)."
     yield f"  keys: {_list(table.keys)}"
     if table.cluster_by:
         yield f"  cluster_by: {_list(table.cluster_by)}"

@@ -3,7 +3,6 @@
 Exits with 0 only if the published tables equal those computed independently from the landed files.
 """
 
-import argparse
 import sys
 import time
 from datetime import UTC, datetime
@@ -75,11 +74,8 @@ def compare_tables(connection: Connection, demo_run: DemoRun) -> bool:
     return all_equal
 
 
-def run(one_by_one: bool) -> bool:
-    """Run the demo. Returns whether the published tables are right.
-
-    `one_by_one`: whether the feeds publish one after the other and not at the same time.
-    """
+def run() -> bool:
+    """Run the demo. Returns whether the published tables are right."""
     started = time.monotonic()
     connection = connect()
     storage = connection.storage_client()
@@ -96,8 +92,7 @@ def run(one_by_one: bool) -> bool:
         log=log,
     )
     sequences = demo_run.sequences()
-    for simultaneous in [[sequence] for sequence in sequences] if one_by_one else [sequences]:
-        demo_run.run(simultaneous, progress)
+    demo_run.run(sequences, progress)
     show_example(next(sequence for sequence in sequences if sequence.feed == EXAMPLE_FEED))
     log("\nPublished (kept: rows that the snapshot lacks; below each: seconds by phase, see docs/costs-and-limits.md):")
     for line in terminal_output.publishes([entry for sequence in sequences for entry in sequence.publishes]):
@@ -113,12 +108,9 @@ def run(one_by_one: bool) -> bool:
     return all_equal
 
 
-def main(arguments: list[str]) -> int:
-    parser = argparse.ArgumentParser(prog="python -m devstack.demo", description=__doc__)
-    parser.add_argument("--one-by-one", action="store_true", help="one feed after the other: needs less memory")
-    options = parser.parse_args(arguments)
+def main() -> int:
     try:
-        return 0 if run(options.one_by_one) else 1
+        return 0 if run() else 1
     except (DemoError, StackError) as error:
         print(f"\ndemo: {error}", file=sys.stderr)
         return 1
@@ -128,4 +120,4 @@ def main(arguments: list[str]) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    sys.exit(main())

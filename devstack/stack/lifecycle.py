@@ -22,7 +22,7 @@ from devstack.stack import (
 )
 from devstack.stack.layout import Layout
 from devstack.stack.names_and_logins import AIRFLOW_PASSWORD, AIRFLOW_USER, PAGE
-from devstack.stack.stack_errors import StackBusy, StackError
+from devstack.stack.stack_errors import StackError
 
 SERVERS_TIMEOUT_S = 60.0
 AIRFLOW_TIMEOUT_S = 240.0
@@ -31,7 +31,7 @@ STOP_TIMEOUT_S = 5.0
 
 @contextmanager
 def _exclusive(layout: Layout) -> Iterator[None]:
-    """Allow one start or stop of the stack at a time; raise StackBusy for a second one.
+    """Allow one start or stop of the stack at a time; raise StackError for a second one.
 
     The lock ends with the process, also when the process crashes.
     """
@@ -40,7 +40,7 @@ def _exclusive(layout: Layout) -> Iterator[None]:
         try:
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError as error:
-            raise StackBusy(
+            raise StackError(
                 f"Another `up` or `down` of the stack in [{layout.local}] is at work: wait for it, then try again."
             ) from error
         yield
@@ -49,9 +49,8 @@ def _exclusive(layout: Layout) -> Iterator[None]:
 def up(layout: Layout, environ: Mapping[str, str], log: health.Log) -> ports.Ports:
     """Start all parts that do not run, and return the stack's ports once all are healthy.
 
-    If a start fails, all parts are stopped, also those that ran before. Raises StackBusy, without stopping anything,
-    during another start or stop; other StackErrors; and Unreachable if a server does not respond while buckets and the
-    dataset are made, the job's code is uploaded and rights are granted.
+    If a start fails, all parts are stopped, also those that ran before. Raises StackError, and Unreachable if a server
+    does not respond while it gets what feeds need. During another start or stop, it stops nothing.
     """
     with _exclusive(layout):
         started = time.monotonic()
@@ -133,7 +132,7 @@ def _start(
 def down(layout: Layout, log: health.Log) -> None:
     """Stop all processes of the stack, also running tasks and Spark jobs. Data stay.
 
-    Raises StackBusy during another start or stop, and StackError if a process does not end.
+    Raises StackError during another start or stop, and if a process does not end.
     """
     with _exclusive(layout):
         started = time.monotonic()

@@ -28,7 +28,7 @@ _REMOVED_PREFIXES = (
 # defines one of the same name, the stack's counts.
 _FOR_TASKS = ("AIRFLOW_CONN_", "AIRFLOW_VAR_")
 # Variables with the URLs of proxies in front of storage and of the stand-in. If they are set, all processes of the
-# stack use these proxies. Long tests set them (testkit/stack.py).
+# stack use these proxies. Long tests set them (testkit/running_stack.py).
 STORAGE_PROXY_VARIABLE = "DEDUP_CLONE_STORAGE_PROXY"
 BIGQUERY_PROXY_VARIABLE = "DEDUP_CLONE_BIGQUERY_PROXY"
 # PYTHONDONTWRITEBYTECODE would make every process and every Spark worker compile all modules again.

@@ -7,7 +7,3 @@ class StackError(Exception):
 
 class PartFailed(StackError):
     """A part of the stack did not start or become healthy, or a command for its database failed."""
-
-
-class StackBusy(StackError):
-    """Another process is starting or stopping the same stack."""

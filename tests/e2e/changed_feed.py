@@ -16,7 +16,8 @@ import yaml
 from dedup_clone.settings.feed import read_feed
 from deploy.__main__ import main
 from devstack.producer.declared_snapshots import schema
-from testkit.stack import Row, Stack, row
+from testkit.stack import Stack
+from testkit.stack_snapshots import Row, row
 from tests.e2e.feeds import CHANGED as FEED
 from tests.e2e.feeds import TODAY, YESTERDAY
 

@@ -8,10 +8,13 @@ import pytest
 
 # Otherwise a failed assertion in these modules would not say what it compared.
 pytest.register_assert_rewrite(
-    "testkit.stack", *(f"tests.e2e.{name}" for name in ("changed_feed", "landed_deliveries", "rebuilt_feed"))
+    "testkit.stack",
+    "testkit.stack_runs",
+    *(f"tests.e2e.{name}" for name in ("changed_feed", "landed_deliveries", "rebuilt_feed")),
 )
 
-from testkit.stack import Stack, running_stack  # noqa: E402 - rewritten at their import
+from testkit.running_stack import running_stack  # noqa: E402 - rewritten at their import
+from testkit.stack import Stack  # noqa: E402 - rewritten at their import
 from tests.e2e.alerts import Watchdog  # noqa: E402
 from tests.e2e.feeds import ALERTS, add_feeds  # noqa: E402
 from tests.e2e.landed_deliveries import Deliveries  # noqa: E402

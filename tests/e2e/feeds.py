@@ -8,7 +8,7 @@ from typing import Any
 
 import yaml
 
-from testkit.stack import COLUMNS
+from testkit.stack_snapshots import COLUMNS
 from tests.e2e.in_airflow import NOTIFIER, add_asking_dag
 
 EXAMPLE = "worked_example"

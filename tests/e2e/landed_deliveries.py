@@ -10,7 +10,8 @@ from google.api_core.exceptions import NotFound
 
 from devstack.demo.expected_table import expected_table
 from devstack.demo.table_comparison import compare, read_target
-from testkit.stack import Row, Stack, row
+from testkit.stack import Stack
+from testkit.stack_snapshots import Row, row
 from testkit.waiting import wait_for
 from tests.e2e.feeds import TODAY, YESTERDAY
 

@@ -12,7 +12,8 @@ import pyarrow as pa
 import yaml
 
 from testkit.oracle import OracleDelivery, OracleState, OracleTable
-from testkit.stack import SCHEMA, Row, Stack, row
+from testkit.stack import Stack
+from testkit.stack_snapshots import SCHEMA, Row, row
 from testkit.stored_changes import expected_changes, stored_changes
 from tests.e2e.feeds import REBUILT as FEED
 from tests.e2e.feeds import RETENTION_DAY, TODAY, YESTERDAY

@@ -16,7 +16,8 @@ import pytest
 
 from devstack.stack import processes
 from devstack.stack.layout import CHECKOUT, Layout
-from testkit.stack import Stack, wait_for_dags
+from testkit.running_stack import wait_for_dags
+from testkit.stack import Stack
 
 pytestmark = pytest.mark.timeout(1800)
 

@@ -16,7 +16,8 @@ import sqlalchemy
 from devstack.stack import postgres
 from testkit.airflow import TaskApi
 from testkit.holding_proxy import HoldPhase, ProxiedRequest, Service
-from testkit.stack import Stack, as_tuples, row
+from testkit.stack import Stack
+from testkit.stack_snapshots import as_tuples, row
 from testkit.waiting import TIMEOUT_S, wait_for
 from tests.e2e import victims
 from tests.e2e.alerts import LATE, Watchdog

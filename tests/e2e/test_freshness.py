@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 
-from testkit.stack import Stack, row
+from testkit.stack import Stack
+from testkit.stack_snapshots import row
 from testkit.waiting import wait_for
 from tests.e2e.alerts import LATE, Watchdog
 from tests.e2e.feeds import HELD_BACK, SLA_MINUTES, SLOWED, TODAY

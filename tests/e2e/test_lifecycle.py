@@ -1,4 +1,4 @@
-"""Backfills, erases, exports and retires on a stack of its own, whose clock is moved at the end.
+"""Backfills, erases and retires on a stack of its own, whose clock is moved at the end.
 
 A feed publishes an archive while a new delivery arrives, and is then retired. In a second feed a customer's rows are
 erased: afterwards nothing that the stack has written may contain the customer's name or product.
@@ -18,7 +18,9 @@ import pytest
 
 from deploy.__main__ import main
 from devstack.stack import postgres
-from testkit.stack import SCHEMA, Row, Stack, row, running_stack
+from testkit.running_stack import running_stack
+from testkit.stack import Stack
+from testkit.stack_snapshots import SCHEMA, Row, row
 from testkit.value_search import Value, contains, encodings
 from testkit.waiting import wait_for
 from tests.e2e.feeds import DECLARED, TODAY, YESTERDAY, keep_only, write_feed

@@ -18,7 +18,8 @@ import yaml
 
 from dedup_clone.settings.feed import read_feed
 from testkit.feed_on_stand_in import FeedOnStandIn
-from testkit.stack import Stack, running_stack
+from testkit.running_stack import running_stack
+from testkit.stack import Stack
 from testkit.waiting import wait_for
 from tests.e2e.feeds import keep_only, write_feed
 from tests.e2e.landed_deliveries import Deliveries, small_snapshot

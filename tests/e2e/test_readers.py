@@ -28,7 +28,7 @@ from testkit.feed_on_stand_in import FeedOnStandIn, expected
 from testkit.oracle import OracleDelivery, OracleState, OracleTable
 from testkit.server_clients import bigquery_client, open_clients
 from testkit.spark_dedup_process import SparkDedupProcess
-from testkit.stack import COLUMNS, Row, row
+from testkit.stack_snapshots import COLUMNS, Row, row
 from tests.e2e.feeds import RETENTION_DAY, TODAY, YESTERDAY
 from tests.e2e.readers import Seen, Swap, reading, right_answers, wrong_answers
 

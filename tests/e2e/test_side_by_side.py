@@ -17,7 +17,8 @@ from datetime import timedelta
 import pytest
 
 from testkit.oracle import OracleDelivery, OracleState, OracleTable
-from testkit.stack import COLUMNS, Row, Stack, as_tuples, files_of_snapshot, row
+from testkit.stack import Stack
+from testkit.stack_snapshots import COLUMNS, Row, as_tuples, files_of_snapshot, row
 from testkit.stored_changes import expected_changes, stored_changes
 from testkit.waiting import wait_for
 from tests.e2e.changed_feed import a_feed_file_changes

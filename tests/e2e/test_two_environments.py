@@ -10,7 +10,8 @@ from dedup_clone.contract.errors import FeedHeldElsewhere
 from dedup_clone.settings.feed import read_feed
 from deploy.__main__ import main
 from testkit.feed_on_stand_in import FeedOnStandIn
-from testkit.stack import Stack, as_tuples
+from testkit.stack import Stack
+from testkit.stack_snapshots import as_tuples
 from tests.e2e.feeds import CONTESTED as FEED
 from tests.e2e.landed_deliveries import small_snapshot
 

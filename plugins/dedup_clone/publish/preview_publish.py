@@ -14,7 +14,6 @@ from dedup_clone.contract.attempt import Plan
 from dedup_clone.contract.delivery import Arrival, Delivery, LandedObject
 from dedup_clone.contract.engine import Engine
 from dedup_clone.contract.landed_objects import SUFFIX, is_ignored, objects_by_date
-from dedup_clone.contract.manifest import Manifest
 from dedup_clone.publish.date_ranges import format_dates
 from dedup_clone.publish.early_checks import check_before_dedup
 from dedup_clone.publish.early_refusals import changes_since_arrival, read_sample

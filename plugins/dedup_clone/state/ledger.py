@@ -102,9 +102,9 @@ class LedgerRecord:
         "the deliveries that were applied whole, or that a failed publish was to apply, each as snapshot id and "
         "marker generation",
     ] = ()
-    restores: Annotated[
-        int | None, "the generation that a rollback made live again; NULL for every other attempt"
-    ] = None
+    restores: Annotated[int | None, "the generation that a rollback made live again; NULL for every other attempt"] = (
+        None
+    )
     replay: Annotated[bool, "whether its deliveries, or the replayed dates, had been live before"] = False
     taken_over: Annotated[bool, "whether the generation has no delivery, but rows of a table that was taken over"] = (
         False

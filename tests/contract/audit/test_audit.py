@@ -11,7 +11,7 @@ from airflow.sdk.exceptions import AirflowSkipException
 
 from dedup_clone.contract.engine import Engine
 from dedup_clone.contract.errors import CheckFailed, ConfigurationError, ContractViolation, LostRace
-from testkit import operations, runs
+from testkit import operations, runs, step_faults
 from testkit.feed_on_stand_in import TODAY, FeedOnStandIn, row
 from testkit.operations import audit
 
@@ -112,7 +112,7 @@ def test_partitions_larger_than_a_days_budget_are_passed_over_and_kept_as_such(p
 
 def test_a_publish_in_between_is_noticed_and_the_next_try_asks_again(published: FeedOnStandIn) -> None:
     name = published.land(8, [row(8, 1, 99)])
-    with operations.after_first_query(lambda: published.publish(name)), pytest.raises(LostRace):
+    with step_faults.after_first_query(lambda: published.publish(name)), pytest.raises(LostRace):
         audit(published)
     assert audit(published) == [(str(TODAY), 2, "equal")]
     assert len(published.state.read("AUDITS")["jobs"]) == 2

@@ -12,7 +12,7 @@ from google.cloud.storage import Client as Storage
 
 from dedup_clone.contract.engine import Engine
 from dedup_clone.settings.feed import CdcSettings
-from testkit import operations, runs
+from testkit import runs, step_faults
 from testkit.fake_dedup_job import Row
 from testkit.feed_against_oracle import FeedAgainstOracle, feed_with_table
 from testkit.feed_on_stand_in import TODAY, YESTERDAY, row
@@ -72,7 +72,7 @@ def load_jobs(world: StreamedFeed, record: Any) -> list[str]:
 
 def load_until_killed(run: runs.Run, rows: int) -> None:
     """Run the load step, whose process is killed after `rows` rows, once they are sent; at the latest after all."""
-    with operations.writer_killed_after(rows), pytest.raises(operations.Killed):
+    with step_faults.writer_killed_after(rows), pytest.raises(step_faults.Killed):
         run.step("load")
 
 

@@ -247,7 +247,7 @@ def test_the_dedup_task_starts_no_spark_for_a_replay_that_accepts_what_a_check_s
     name = world.land(2, [row(2, product) for product in range(1, 4)])
     with pytest.raises(CheckFailed):
         world.publish(name)
-    runs.recover_lease(world)
+    operations.recover_lease(world)
     run = runs.publish(
         world, name, replay=True, accepted_checks=("new_share",), reason="right", run_id="by-hand"
     ).until("resolve")

@@ -15,7 +15,7 @@ from dedup_clone.contract.errors import CheckFailed
 from dedup_clone.contract.table import Column, UpdateIdMode
 from dedup_clone.settings.check_settings import CheckSettings
 from dedup_clone.settings.feed import CdcSettings
-from testkit import operations, runs
+from testkit import operations, runs, step_faults
 from testkit.airflow import TaskApi
 from testkit.dag_tasks import DagTasks
 from testkit.fake_dedup_job import Row
@@ -147,7 +147,7 @@ def test_a_writer_that_is_killed_at_random_moments_ends_in_the_same_table(
     world.publish_expected(1, [row(1, product) for product in products])
     for number in (2, 3):
         rows = [row(number, product, random.choice([20, number])) for product in products]
-        with operations.one_row_a_request():
+        with step_faults.one_row_a_request():
             run = killed_load(world, world.land_expected(number, rows), random.randint(1, 9))
             for _ in range(random.randint(0, 2)):
                 world.pass_time(random.choice([timedelta(0), STALENESS]))
@@ -162,7 +162,7 @@ def test_what_a_discarded_attempt_streamed_is_gone(world: StreamedFeed, engine: 
     killed_load(world, world.land(3, [*snapshot(3), row(3, 77)]), rows=99)
     if applied_between:
         world.wait_for_changes()
-    runs.recover_lease(world)
+    operations.recover_lease(world)
     record = world.publish_expected(3, snapshot(3), engine=engine)
     assert load_jobs(world, record)
     assert world.table_rows(world.feed.staging) == world.expected.table_rows()
@@ -196,7 +196,7 @@ def test_a_held_delivery_is_left_out_until_it_is_replayed(world: StreamedFeed) -
     name = world.land(2, garbage)
     with pytest.raises(CheckFailed, match="new_share"):
         world.publish(name)
-    runs.recover_lease(world)
+    operations.recover_lease(world)
     world.feed = lenient
     world.publish_expected(3, snapshot(3))
     world.publish(name, replay=True, reason="it is right", run_id="replay")
@@ -227,6 +227,6 @@ def test_engines_and_forms_switch_without_a_gap(streaming_clients: Clients) -> N
         assert (world.state.manifest()["data_folder"] is not None) == has_files
         reasons = {entry["plan_reason"] for entry in world.state.manifest()["dates"]}
         assert any(f"(form {form})" in reason for reason in reasons) == (engine is Engine.BIGQUERY)
-        runs.delete_obsolete(world)
+        operations.delete_obsolete(world)
         exports = [folder for folder in world.state.subfolders("data") if folder.endswith("-export")]
         assert exports == [], "they go with the attempt that needed them"

@@ -11,8 +11,8 @@ from unittest.mock import patch
 import yaml
 
 from deploy.__main__ import main
+from testkit.deliveries import register_all
 from testkit.feed_on_stand_in import REPOSITORY, TODAY, FeedOnStandIn, Row, parquet_bytes
-from testkit.runs import register_all
 
 
 class Archive:

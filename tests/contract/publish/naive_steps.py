@@ -14,7 +14,7 @@ from typing import Any
 import pyarrow.parquet as pq
 from google.cloud.bigquery import LoadJobConfig, SourceFormat, WriteDisposition
 
-from testkit import runs
+from testkit import operations
 from testkit.fake_dedup_job import Row, parquet_bytes
 from testkit.feed_on_stand_in import FeedOnStandIn
 
@@ -46,7 +46,7 @@ class NaiveSteps:
         self.world = world
         self.current: dict[Key, Row] = {}
         self.swapped_at: list[str] = []
-        runs.create_table(world, world.feed.staging)
+        operations.create_table(world, world.feed.staging)
 
     def begin(self, name: str) -> NaiveAttempt:
         landed = self._landed(name)

@@ -41,7 +41,7 @@ def refusal(world: World, publish: Callable[[], object]) -> str:
     try:
         publish()
     except Exception as error:
-        runs.recover_lease(world)
+        operations.recover_lease(world)
         return str(error)
     return ""
 
@@ -83,7 +83,7 @@ def waits_for_the_next_publish(world: World, text: str) -> None:
 
 def recovers(world: World, text: str) -> None:
     assert f"deploy recover {world.feed.feed}" in text
-    runs.recover_records(world)
+    operations.recover_records(world)
 
 
 REPLACED = "CREATE TABLE {{target}} {} AS SELECT * FROM {{staging}} WHERE product_id = 1"

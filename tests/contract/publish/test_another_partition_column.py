@@ -10,7 +10,7 @@ import pytest
 from dedup_clone.contract.errors import CheckFailed
 from dedup_clone.settings.feed import Feed
 from devstack.producer.declared_snapshots import schema
-from testkit import runs
+from testkit import operations, runs
 from testkit.fake_dedup_job import Row, parquet_bytes
 from testkit.feed_on_stand_in import REPOSITORY, YESTERDAY, FeedOnStandIn, expected, row
 
@@ -62,7 +62,7 @@ def test_a_copy_is_taken_over_by_a_feed_of_another_name(world: FeedOnStandIn) ->
     assert new.rows() == expected(row(8, 1, 30), row(8, 3), *first[1:])
     target = new.bigquery.get_table(f"warehouse.{new.feed.target}")
     assert (target.time_partitioning.field, target.clustering_fields) == ("month", ["product_id"])
-    runs.retire(world, "keep")
+    operations.retire(world, "keep")
     assert world.rows() == expected(*first)
     new.publish(land_by_month(new, 9, [row(9, 3, 40)]))
     assert len(new.rows()) == 3

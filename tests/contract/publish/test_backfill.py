@@ -10,8 +10,9 @@ from google.api_core.exceptions import Forbidden, ServiceUnavailable
 
 from dedup_clone.contract.table import UpdateIdMode
 from dedup_clone.state.landing import Landing
+from testkit.deliveries import register_all
 from testkit.feed_on_stand_in import TODAY, FeedOnStandIn, expected, row
-from testkit.runs import register_all, retire
+from testkit.operations import retire
 from tests.contract.publish.archived_snapshots import Archive
 
 

@@ -14,7 +14,7 @@ from google.cloud.bigquery.table import PrimaryKey, TableConstraints
 from dedup_clone.contract.errors import BootstrapRefused, CheckFailed, ConfigurationError, LeaseHeld, LostRace
 from dedup_clone.settings.feed import Feed
 from dedup_clone.settings.table_settings import PolicySettings
-from testkit import operations, runs
+from testkit import deliveries, operations, runs
 from testkit.airflow import TaskApi
 from testkit.dag_tasks import DagTasks
 from testkit.feed_on_stand_in import TODAY, YESTERDAY, FeedOnStandIn, expected, row
@@ -49,7 +49,7 @@ def test_a_table_taken_over_with_equal_contents_and_later_runs_build_on_it(maint
     assert (shown["generation"], shown["snapshot_id"]) == (1, "8")
 
     # A snapshot older than the table only fills what it lacks.
-    assert "older than snapshot 8, which is live: only fills gaps" in runs.dry_run_of(maintained, older)
+    assert "older than snapshot 8, which is live: only fills gaps" in deliveries.dry_run_of(maintained, older)
     # Some dates of a later snapshot can be replayed on top, which leaves the snapshot itself waiting.
     name = maintained.land(9, [row(9, 2, 30), row(9, 3, 31, day=YESTERDAY)])
     partial = maintained.publish(name, replay=True, run_id="by hand", dates=(YESTERDAY,))
@@ -68,7 +68,7 @@ def test_a_rollback_to_what_was_taken_over_that_died_is_reported_in_the_ledger(m
     taken_over = runs.bootstrap(maintained).finish()
     maintained.publish(maintained.land(9, [row(9, 2, 30)]))
     runs.rollback(maintained, 1).until("resolve")
-    runs.recover_lease(maintained)
+    operations.recover_lease(maintained)
     record = maintained.state.ledger()[-1]
     assert (record["kind"], record["outcome"], record["stage"]) == ("rollback", "failed", "load")
     assert (record["restores"], record["snapshot_id"]) == (1, 8)
@@ -113,7 +113,7 @@ def test_a_bootstrap_that_died_is_recovered_and_the_next_goes_on(maintained: Fee
     if last == "load":
         run.step("export")  # as when a task is cleared
     has_swapped = last == "swap"
-    runs.recover_lease(maintained)
+    operations.recover_lease(maintained)
     assert maintained.rows() == expected(*MAINTAINED)
     assert maintained.live() == ("1" if has_swapped else None)
     assert maintained.state.lease is None

@@ -9,7 +9,7 @@ import pytest
 from google.cloud.bigquery import Client as BigQuery
 from google.cloud.storage import Client as Storage
 
-from testkit import runs
+from testkit import operations, runs
 from testkit.dag_tasks import load_waiting_rows
 from testkit.feed_on_stand_in import TODAY, YESTERDAY, FeedOnStandIn, Row, row
 from tests.contract.new_feeds import new_feed
@@ -70,24 +70,24 @@ def test_a_load_that_always_fails_stops_no_publish_and_is_tried_ever_less_often(
     fail_loads(world, generation="00000002")
     assert publish(world, *SECOND) == 2
     assert publish(world, *THIRD) == 1
-    runs.delete_obsolete(world)
+    operations.delete_obsolete(world)
     assert pending(world) == [2, 3]
     tries = []
     for minutes in range(5, 65, 5):  # the first job failed at minute 0, and so do the others for the stand-in's clock
         before = jobs(world, 2)
         world.move_clock(timedelta(minutes=5))
-        runs.load_waiting_changes(world)
+        operations.load_waiting_changes(world)
         tries += [minutes] if jobs(world, 2) > before else []
     assert tries == [5, 10, 20, 40]
     assert (pending(world), changes(world)) == ([2, 3], [])
     late = f"{world.feed.feed}_changes"
-    assert late not in runs.late_tables(world)
+    assert late not in operations.late_tables(world)
     world.move_clock(timedelta(hours=6))
-    assert late in runs.late_tables(world)
+    assert late in operations.late_tables(world)
     world.clear_faults()
-    runs.load_waiting_changes(world)
+    operations.load_waiting_changes(world)
     assert changes(world) == [*OF_SECOND, OF_THIRD]
-    assert late not in runs.late_tables(world)
+    assert late not in operations.late_tables(world)
     assert pending(world) == []
 
 
@@ -95,10 +95,10 @@ def test_changes_that_could_not_be_loaded_for_a_week_are_lost(world: FeedOnStand
     fail_loads(world)
     publish(world, *SECOND)
     world.move_clock(timedelta(days=6, hours=23))
-    runs.load_waiting_changes(world)
+    operations.load_waiting_changes(world)
     assert pending(world) == [2]
     world.move_clock(timedelta(hours=2))
-    runs.load_waiting_changes(world)
+    operations.load_waiting_changes(world)
     assert (pending(world), changes(world)) == ([], [])
     assert ledger_figures(world) == [(1, None), (2, None)]
 
@@ -124,7 +124,7 @@ def test_changes_that_were_not_loaded_in_time_are_dropped(world: FeedOnStandIn) 
     publish(world, *SECOND)
     world.clear_faults()
     world.move_clock(timedelta(days=61))
-    runs.load_waiting_changes(world)
+    operations.load_waiting_changes(world)
     assert (pending(world), world.state.names("changes/"), changes(world)) == ([], [], [])
     assert ledger_figures(world) == [(1, None), (2, None)]
 
@@ -185,6 +185,6 @@ def test_changes_of_a_target_with_policies_are_not_shown_and_a_retired_feed_leav
     world.query(f"DROP ALL ROW ACCESS POLICIES ON .{world.feed.target}")
     publish(world, *THIRD)
     assert world.bigquery.get_table(table)
-    runs.retire(world, "keep")
+    operations.retire(world, "keep")
     assert pending(world) == []
     assert table.split(".")[1] not in {found.table_id for found in world.bigquery.list_tables("warehouse")}

@@ -9,7 +9,7 @@ import pytest
 
 from dedup_clone.contract.engine import Engine
 from dedup_clone.contract.errors import CheckFailed, ConfigurationError
-from testkit import runs
+from testkit import deliveries
 from testkit.fake_dedup_job import parquet_bytes
 from testkit.feed_on_stand_in import TODAY, YESTERDAY, FeedOnStandIn, row
 from tests.contract.publish.existing_tables import with_table
@@ -19,8 +19,8 @@ def try_out(world: FeedOnStandIn, name: str, **changes: Any) -> str:
     """Also proves that nothing was written, and that the same question has the same answer."""
     before = traces(world)
     asked = {"replay": True, "run_id": "dry", **changes}
-    text = runs.dry_run_of(world, name, **asked)
-    assert runs.dry_run_of(world, name, **asked) == text
+    text = deliveries.dry_run_of(world, name, **asked)
+    assert deliveries.dry_run_of(world, name, **asked) == text
     assert traces(world) == before
     return text
 
@@ -55,7 +55,7 @@ def test_what_a_snapshot_would_bring_and_keep(world: FeedOnStandIn) -> None:
     found = cells(text)
     assert (found["live generation"], found["included"], found["superseded"]) == ("2", name, "none")
     assert (found["engine, plan"], found["dates that are not delivered"]) == ("spark, auto", "1 of 2")
-    merge = cells(runs.dry_run_of(world, name, replay=True, engine=Engine.MERGE))
+    merge = cells(deliveries.dry_run_of(world, name, replay=True, engine=Engine.MERGE))
     assert merge["engine, plan"] == "merge"
 
 
@@ -103,7 +103,7 @@ def test_another_clustering_stops_a_dry_run_as_it_stops_a_publish(world: FeedOnS
     name = world.land(8, [row(8, 1)])
     world.feed = with_table(world.feed, cluster_by=("store_id",))
     with pytest.raises(CheckFailed, match="layout"):
-        runs.dry_run_of(world, name)
+        deliveries.dry_run_of(world, name)
 
 
 def test_hidden_files_outside_date_folders_are_not_counted(world: FeedOnStandIn) -> None:

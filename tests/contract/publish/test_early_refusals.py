@@ -13,7 +13,7 @@ from dedup_clone.contract.engine import Engine
 from dedup_clone.contract.errors import DeliveryRefused
 from dedup_clone.publish import early_refusals
 from dedup_clone.publish.resolve import resolve
-from testkit import runs
+from testkit import deliveries
 from testkit.fake_dedup_job import SCHEMA, parquet_bytes
 from testkit.feed_against_oracle import FeedAgainstOracle, feed_with_table
 from testkit.feed_on_stand_in import TODAY, FeedOnStandIn, expected, row
@@ -50,7 +50,7 @@ def test_what_names_sizes_and_footers_show_is_refused_before_spark(clients: tupl
 
 def test_a_refusal_is_recorded_told_once_and_a_corrected_delivery_published(world: FeedOnStandIn) -> None:
     name = world.land_files(8, {f"date={TODAY}/part-1.parquet": GOOD, PART: WITHOUT_VALUE})
-    shown = runs.dry_run_of(world, name)
+    shown = deliveries.dry_run_of(world, name)
     message = refuse(world, name)
     place = f"file [gs://landing/{world.feed.landing.prefix}/snapshot_id=8/{PART}] column [attr_value] is missing"
     assert place in message

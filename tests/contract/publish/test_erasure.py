@@ -209,7 +209,7 @@ def test_what_cannot_be_erased_is_refused_before_anything_happens(world: FeedOnS
 @pytest.mark.parametrize("last", ["dedup", "swap"])
 def test_a_run_that_died_is_committed_with_its_record_or_leaves_none(published: FeedOnStandIn, last: str) -> None:
     runs.erasure(published, KEYS).until(last)
-    runs.recover_lease(published)
+    operations.recover_lease(published)
     if last == "swap":
         assert (published.state.generation, published.rows()) == (2, expected(*LEFT))
         assert certificate(published, 2)["rows"] == {str(TODAY): 1, str(YESTERDAY): 1}
@@ -271,7 +271,7 @@ def test_no_object_of_state_has_an_erased_value(
         world.publish(land_customers(world, 9, 40))
     assert str(PERSON) not in str(failed.value)
     assert CUSTOMER not in str(failed.value)
-    runs.recover_lease(world)
+    operations.recover_lease(world)
     world.feed = world.feed.model_copy(update={"checks": loose})
     fail_jobs(world, "changes")
     world.publish(land_customers(world, 10, 50))

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from dedup_clone.contract.errors import ApprovalTooLate, CheckFailed, ConfigurationError, LeaseHeld, LostRace
-from testkit import operations, runs
+from testkit import deliveries, operations, runs
 from testkit.airflow import TaskApi
 from testkit.dag_tasks import Watchdog
 from testkit.fake_dedup_job import FakeDedupJob
@@ -59,20 +59,20 @@ def test_a_clean_snapshot_is_published_without_the_stopped_one_which_only_its_re
     assert feed.nothing_to_do(garbage)  # its own run was cleared
     feed.publish(feed.land(5, rows(5, CLEAN)))
     assert feed.rows() == expected(*rows(5, CLEAN))
-    runs.delete_obsolete(feed)
+    operations.delete_obsolete(feed)
     assert feed.state.generations("data") == [1, 3]  # not the stopped one's
     feed.roll_back(1)
-    assert runs.held_deliveries(feed) == [garbage]
+    assert deliveries.held_deliveries(feed) == [garbage]
     assert [d["snapshot_id"] for d in feed.state.manifest()["excluded"]] == [5]
     waits = feed.land(6, rows(6, CLEAN, range(10, 12)))
     with pytest.raises(CheckFailed, match="new_share"):
         feed.publish(garbage, **{**ACCEPTS, "accepted_checks": ("changed_share",), "run_id": "another-check"})
     record = feed.publish(garbage, run_id="by-hand", **ACCEPTS)
     assert feed.rows() == expected(*rows(4, CLEAN, GARBAGE))
-    assert (record.reason, runs.held_deliveries(feed), feed.state.deliveries("held")) == ("a new region", [], [])
+    assert (record.reason, deliveries.held_deliveries(feed), feed.state.deliveries("held")) == ("a new region", [], [])
     accepted = feed.state.checks(record.attempt)["new_share"]
     assert (accepted["level"], accepted["next_step"]) == ("warn", "accepted by the operator: a new region")
-    assert runs.waiting_deliveries(feed) == [waits]
+    assert deliveries.waiting_deliveries(feed) == [waits]
 
 
 def test_of_several_deliveries_the_newest_is_tried_alone_and_if_that_is_stopped_too_all_are_held(
@@ -80,17 +80,17 @@ def test_of_several_deliveries_the_newest_is_tried_alone_and_if_that_is_stopped_
 ) -> None:
     garbage, clean = feed.land(4, rows(4, CLEAN, GARBAGE)), feed.land(5, rows(5, CLEAN))
     stop(feed, clean)
-    assert runs.held_deliveries(feed) == [garbage]
+    assert deliveries.held_deliveries(feed) == [garbage]
     feed.publish(clean)
     assert feed.rows() == expected(*rows(5, CLEAN))
     names = [feed.land(number, rows(number, CLEAN, GARBAGE)) for number in (6, 7)]
     stop(feed, names[-1])
     stop(feed, names[-1])
-    assert runs.held_deliveries(feed) == [garbage, *names]
+    assert deliveries.held_deliveries(feed) == [garbage, *names]
     corrected = feed.land(7, rows(7, CLEAN))
     feed.publish(corrected)
     assert feed.rows() == expected(*rows(7, CLEAN))
-    assert runs.held_deliveries(feed) == [garbage, names[0]]
+    assert deliveries.held_deliveries(feed) == [garbage, names[0]]
 
 
 def test_a_held_correction_does_not_bring_back_what_it_replaces(feed: FeedOnStandIn) -> None:
@@ -106,7 +106,7 @@ def test_a_check_on_the_surroundings_holds_no_delivery(feed: FeedOnStandIn) -> N
     with pytest.raises(CheckFailed, match="staging_rows"):
         run.step("check")
     run.end()
-    assert runs.held_deliveries(feed) == []
+    assert deliveries.held_deliveries(feed) == []
     feed.publish(name)
     assert feed.rows() == expected(*rows(4, CLEAN))
 
@@ -123,7 +123,7 @@ def test_accepting_runs_no_second_dedup_job(feed: FeedOnStandIn) -> None:
     assert record.new_rows == 40
     assert record.cost
     assert record.cost.spark_usd == 0.0
-    runs.delete_obsolete(feed)
+    operations.delete_obsolete(feed)
     feed.dedup = FakeDedupJob(feed.storage)
     feed.publish(feed.land(5, rows(5, range(9), GARBAGE)))  # on top of the files that were used again
     assert feed.rows() == expected(*rows(5, range(9), GARBAGE), row(4, 9))
@@ -170,11 +170,11 @@ def test_page_and_alert_say_what_is_held_until_a_person_discards_it(
     # The record outlives an erasure of the keys, the results of the checks do not.
     assert "product_id" not in (feed.state.text(feed.state.names("held/")[0]) or "")
 
-    runs.discard_delivery(feed, garbage, reason="garbage")
-    assert (runs.held_deliveries(feed), feed.state.deliveries("refused")) == ([], [garbage])
+    deliveries.discard_delivery(feed, garbage, reason="garbage")
+    assert (deliveries.held_deliveries(feed), feed.state.deliveries("refused")) == ([], [garbage])
     assert feed.state.read(f"refused/{garbage}.json")["reason"] == "discarded by a person: garbage"
     with pytest.raises(ConfigurationError, match="not held"):
-        runs.discard_delivery(feed, garbage)
+        deliveries.discard_delivery(feed, garbage)
     dog.check(later=timedelta(hours=1))
     assert [found for found in feed.state.read("incidents.json")["records"] if found["ended_at"] is None] == []
 
@@ -244,9 +244,9 @@ def test_who_wants_the_lease_goes_first_and_the_approval_then_comes_too_late(wai
 def test_an_approval_and_an_arrival_at_one_time_never_both_have_the_lease(waiting: Waiting) -> None:
     world, run = waiting.world, waiting.run
     with failing_writes("CURRENT", before=run.approve), pytest.raises(LostRace):
-        runs.recover_lease(world)
+        operations.recover_lease(world)
     run.wait_for_approval()
-    with failing_writes("CURRENT", before=lambda: runs.recover_lease(world)), pytest.raises(ApprovalTooLate):
+    with failing_writes("CURRENT", before=lambda: operations.recover_lease(world)), pytest.raises(ApprovalTooLate):
         run.approve()
 
 

@@ -17,7 +17,7 @@ from google.cloud.bigquery import Client as BigQuery
 from google.cloud.storage import Client as Storage
 
 from dedup_clone.contract.errors import CheckFailed, ConfigurationError
-from testkit import runs
+from testkit import deliveries, operations, runs
 from testkit.feed_on_stand_in import YESTERDAY, FeedOnStandIn, expected, row
 from testkit.killed_writes import asleep_before_write, kill_before_write
 from tests.contract.new_feeds import new_feed
@@ -65,7 +65,7 @@ def killed(clients: tuple[Storage, BigQuery], numbers: Callable[..., Iterator[in
 def assert_nothing_is_left(world: FeedOnStandIn, number: int) -> None:
     """No lease, no data but that of the live generation and its parent, and a record of each generation."""
     assert world.state.lease is None, number
-    runs.delete_obsolete(world)
+    operations.delete_obsolete(world)
     live = world.state.manifest()
     needed = [live, *([world.state.manifest(live["parent"])] if live["parent"] else [])]
     folders = {manifest["data_folder"].split("/data/")[1].split("/")[0] for manifest in needed}
@@ -97,8 +97,8 @@ def test_a_publish_with_changes(killed: Worlds) -> None:
 
     for world, number in killed(prepare, work, first=2):
         if number % 2:  # the watchdog comes first
-            runs.load_waiting_changes(world)
-        runs.recover_lease(world)
+            operations.load_waiting_changes(world)
+        operations.recover_lease(world)
         if world.state.generation == 1:
             work(world)
         next_publish(world, number, row(9, 1, 22), row(9, 2, 30), row(9, 4))
@@ -126,7 +126,7 @@ def test_a_publish_that_only_seemed_dead(
         if not woken:
             break
         assert world.rows() == expected(row(9, 1, 22), row(8, 4), *ROWS[1:]), number
-        runs.recover_lease(world)
+        operations.recover_lease(world)
         world.publish(world.land(10, [row(10, 2, 10)]))
         assert world.rows() == expected(row(9, 1, 22), row(8, 4), row(10, 2, 10), ROWS[2]), number
         assert_nothing_is_left(world, number)
@@ -149,17 +149,17 @@ def test_a_delivery_that_a_check_stops_and_a_person_accepts(killed: Worlds) -> N
     def work(world: FeedOnStandIn) -> None:
         with pytest.raises(CheckFailed):
             world.publish(stopped(world))
-        runs.recover_lease(world)
+        operations.recover_lease(world)
         world.publish(stopped(world), **accepts)
 
     for world, number in killed(prepare, work, first=3, every=7):
-        runs.recover_lease(world)
+        operations.recover_lease(world)
         is_live = world.rows() == expected(*garbage)
         assert is_live or world.rows() == expected(*base), number
         if not is_live and not world.state.deliveries("held"):
             with pytest.raises(CheckFailed):
                 world.publish(stopped(world))
-            runs.recover_lease(world)
+            operations.recover_lease(world)
         if not is_live and number % 2:
             world.publish(stopped(world), **accepts)
         newest = [row(9, product) for product in range(10)]
@@ -176,7 +176,7 @@ def test_a_rollback(killed: Worlds) -> None:
         world.publish(world.land(8, SECOND))
 
     for world, number in killed(prepare, lambda world: world.roll_back(1)):
-        runs.recover_lease(world)
+        operations.recover_lease(world)
         if world.state.generation == 2:
             assert world.rows() == expected(*SECOND, *ROWS[1:]), number
             world.roll_back(1, run_id="again")
@@ -188,7 +188,7 @@ def test_a_rollback(killed: Worlds) -> None:
 def test_a_bootstrap(killed: Worlds) -> None:
     for world, number in killed(maintain, lambda world: runs.bootstrap(world).finish(), first=2):
         assert world.rows() == expected(*MAINTAINED), number
-        runs.recover_lease(world)
+        operations.recover_lease(world)
         if world.state.generation is None:
             runs.bootstrap(world, run_id="again").finish()
         assert world.rows() == expected(*MAINTAINED), number
@@ -205,15 +205,15 @@ def test_a_rebuild(killed: Worlds) -> None:
 
     for world, number in killed(prepare, lambda world: runs.rebuild(world, renamed=renamed).finish()):
         if number % 2:  # the run of a delivery comes first
-            runs.recover_lease(world)
+            operations.recover_lease(world)
         if world.state.generation == 1:
             try:
                 runs.rebuild(world, renamed=renamed).finish()
             except ConfigurationError:  # nothing was left to be done: its swap had happened
-                runs.recover_lease(world)
+                operations.recover_lease(world)
         assert world.state.generation, number
         assert world.state.generation > 1, number
-        runs.delete_rebuilt_copies(world)
+        operations.delete_rebuilt_copies(world)
         assert select(world, "product_id, value") == [(1, "20"), (2, "30"), (3, "20")]
         assert_nothing_is_left(world, number)
         tables = {found.table_id for found in world.bigquery.list_tables("warehouse")}
@@ -224,7 +224,7 @@ def test_an_erasure(killed: Worlds) -> None:
     keys, left = "product_id\n1\n", [ROWS[1], ROWS[2]]
 
     for world, number in killed(publish_first, lambda world: runs.erasure(world, keys).finish(), first=2):
-        runs.recover_lease(world)
+        operations.recover_lease(world)
         if world.state.generation == 1:
             assert world.rows() == expected(*ROWS), number
             runs.erasure(world, keys, run_id="again").finish()
@@ -242,8 +242,8 @@ def test_a_retirement(killed: Worlds, action: str) -> None:
         publish_first(world)
         world.land(8, [row(8, 1)])
 
-    for world, number in killed(prepare, lambda world: runs.retire(world, action)):
-        record = runs.retire(world, action)
+    for world, number in killed(prepare, lambda world: operations.retire(world, action)):
+        record = operations.retire(world, action)
         kept = {name.split("/")[0] for name in world.state.names()}
         assert kept == {"CURRENT", "ledger"}, number
         assert (record.generation, record.rows) == (1, 3)
@@ -266,8 +266,8 @@ def test_a_backfill(killed: Worlds, tmp_path: Path) -> None:
 
     for world, _ in killed(prepare, work):
         Archive(world, tmp_path).publish_what_landed()
-        runs.recover_lease(world)
-        for name in runs.waiting_deliveries(world)[-1:]:
+        operations.recover_lease(world)
+        for name in deliveries.waiting_deliveries(world)[-1:]:
             world.publish(name)
         work(world)
         assert world.rows() == expected(row(3, 1, 31), row(5, 2, 52), row(5, 3, 53))
@@ -278,8 +278,8 @@ def test_a_recovery_of_lost_records(killed: Worlds) -> None:
         publish_first(world)
         world.state.lose("CURRENT", "manifests/", "STAGING", "ledger/")
 
-    for world, _ in killed(prepare, runs.recover_records):
-        runs.recover_records(world)
-        assert not runs.recover_records(world).changes_anything
+    for world, _ in killed(prepare, operations.recover_records):
+        operations.recover_records(world)
+        assert not operations.recover_records(world).changes_anything
         world.publish(world.land(8, [row(8, 1, 21)]))
         assert world.rows() == expected(row(8, 1, 21), *ROWS[1:])

@@ -64,10 +64,10 @@ def test_records_are_written_again_from_what_is_left_and_the_feed_goes_on(
 ) -> None:
     published.state.lose(*lost)
     before = set(published.state.names())
-    plan = runs.recover_records(published)
+    plan = operations.recover_records(published)
     assert (set(published.state.names()) - before, plan.changes_anything) == (rewritten, bool(rewritten))
     assert published.rows() == expected(*ROWS)
-    assert not runs.recover_records(published).changes_anything
+    assert not operations.recover_records(published).changes_anything
     assert goes_on(published) == 3
     published.roll_back(2)
     assert published.rows() == expected(*ROWS)
@@ -84,7 +84,7 @@ def test_without_any_record_of_what_is_live_a_feed_goes_on_from_its_table(
         with pytest.raises(CheckFailed, match="target_is_parent"):
             published.resolve(published.land(9, NINTH))
         published.state.lose("")
-    plan = runs.recover_records(published)
+    plan = operations.recover_records(published)
     assert plan.removes_label
     assert "_bootstrap without a source table" in plan.next_step
     record = runs.bootstrap(published, reason="records are lost").finish()
@@ -98,7 +98,7 @@ def test_a_feed_without_current_and_label_begins_anew_by_a_bootstrap(published: 
     remove_label(published)
     with pytest.raises(ContractViolation, match="deploy recover"):
         runs.bootstrap(published).until("preview")
-    assert "_bootstrap without a source table" in runs.recover_records(published).next_step
+    assert "_bootstrap without a source table" in operations.recover_records(published).next_step
     assert runs.bootstrap(published).finish().generation == 3
     assert published.rows() == expected(*ROWS)
 
@@ -109,18 +109,18 @@ def test_an_old_version_of_current_is_corrected_and_a_removed_label_put_back_by_
     assert old
     world.publish(world.land(8, [row(8, 1, 21)]))
     world.state.write("CURRENT", old)
-    runs.recover_records(world)
+    operations.recover_records(world)
     assert world.state.generation == 2
     remove_label(world)
-    plan = runs.recover_records(world)
+    plan = operations.recover_records(world)
     assert (plan.changes_anything, "--set_label dedup_clone_generation:2 " in plan.next_step) == (False, True)
 
 
 def test_a_swap_that_was_not_committed_is_left_to_the_next_run(published: FeedOnStandIn) -> None:
     run = runs.publish(published, published.land(9, NINTH)).until("swap")
-    assert "The next run commits" in runs.recover_records(published).next_step
+    assert "The next run commits" in operations.recover_records(published).next_step
     published.state.lose("CURRENT")
-    runs.recover_records(published)
+    operations.recover_records(published)
     assert published.state.generation == run.plan.generation
     published.publish(published.land(10, [row(10, 2, 40)]))
     assert published.rows() == expected(ROWS[0], row(10, 2, 40))
@@ -131,8 +131,8 @@ def test_a_swap_whose_own_records_are_lost_is_committed_or_taken_over(published:
     run = runs.publish(published, published.land(9, NINTH)).until("swap")
     published.state.lose(f"attempts/{run.attempt}/{lost}")
     with pytest.raises(ContractViolation):
-        runs.recover_lease(published)
-    plan = runs.recover_records(published)
+        operations.recover_lease(published)
+    plan = operations.recover_records(published)
     assert plan.removes_label == (lost == "candidate.json")
     if plan.removes_label:
         runs.bootstrap(published).finish()
@@ -143,7 +143,7 @@ def test_a_swap_whose_own_records_are_lost_is_committed_or_taken_over(published:
 def test_a_run_that_lost_its_lease_to_a_recovery_ends(published: FeedOnStandIn) -> None:
     run = runs.publish(published, published.land(9, NINTH)).until("dedup")
     published.state.lose("manifests/00000002.json", "attempts/00000002")
-    assert runs.recover_records(published).removes_label
+    assert operations.recover_records(published).removes_label
     with pytest.raises(LostRace):
         run.until("load")
 
@@ -168,7 +168,7 @@ def test_a_deleted_target_is_made_again_from_staging(published: FeedOnStandIn) -
     before = published.bigquery.get_table(name)
     run = runs.publish(published, published.land(9, NINTH)).until("load")  # staging has later rows than target
     drop(published, published.feed.target)
-    runs.recover_records(published)
+    operations.recover_records(published)
     assert published.rows() == expected(*ROWS)
     after = published.bigquery.get_table(name)
     assert (after.labels, after.time_partitioning) == (before.labels, before.time_partitioning)
@@ -182,10 +182,10 @@ def test_tables_that_are_gone_for_good_are_made_from_landing_or_from_a_copy(
     published: FeedOnStandIn, has_copy: bool
 ) -> None:
     drop(published, published.feed.target, published.feed.staging)
-    assert "restore it" in runs.recover_records(published).next_step
+    assert "restore it" in operations.recover_records(published).next_step
     with pytest.raises(CheckFailed, match="target_is_parent"):
         published.publish(published.land(9, NINTH), run_id="too early")
-    runs.recover_records(published, table_is_gone=True)
+    operations.recover_records(published, table_is_gone=True)
     if has_copy:
         copy = create_table(published, f"{published.feed.feed}_copy")
         insert(published, ROWS, copy)
@@ -262,7 +262,7 @@ def test_a_swap_is_committed_although_what_only_the_ledger_reads_is_damaged(
     else:
         name = "manifests/00000002.json" if damaged == "manifest" else f"attempts/{run.attempt}/{damaged}"
         published.state.write(name, DAMAGE)
-    runs.recover_lease(published)
+    operations.recover_lease(published)
     assert published.state.lease is None
     record = published.state.ledger()[-1]
     assert (record["outcome"], record["deliveries"][-1]["snapshot_id"]) == ("published", 9)
@@ -314,11 +314,11 @@ FOREIGN = [
 def test_objects_with_foreign_names_are_left_alone(published: FeedOnStandIn) -> None:
     for name in FOREIGN:
         published.state.write(name, "not one of ours")
-    assert not runs.recover_records(published).changes_anything
+    assert not operations.recover_records(published).changes_anything
     runs.publish(published, published.land(9, NINTH), run_id="dies").until("check")
-    runs.recover_lease(published)
+    operations.recover_lease(published)
     goes_on(published)
-    runs.delete_obsolete(published)
+    operations.delete_obsolete(published)
     published.roll_back(2)
     assert published.rows() == expected(*ROWS)
     assert set(published.state.names()) >= set(FOREIGN)

@@ -18,7 +18,7 @@ from airflow.sdk.exceptions import (
 )
 
 from dedup_clone.contract.errors import CheckFailed, JobFailed
-from testkit import runs
+from testkit import operations, runs
 from testkit.airflow import TaskApi
 from testkit.dag_tasks import DagTasks
 from testkit.feed_on_stand_in import TODAY, FeedOnStandIn, expected, job_id, row
@@ -169,7 +169,7 @@ def test_a_person_discards_a_held_delivery_in_the_form(by_hand: DagTasks) -> Non
     name = world.land(8, [row(8, product) for product in range(1, 4)])
     with pytest.raises(CheckFailed):
         world.publish(name)
-    runs.recover_lease(world)
+    operations.recover_lease(world)
     with pytest.raises(AirflowSkipException, match=rf"Delivery \[{name}\] is discarded"):
         by_hand.execute(RESOLVE, snapshot_id="8", discard=True, reason="garbage")
     assert (world.state.deliveries("refused"), world.state.lease) == ([name], None)
@@ -239,7 +239,7 @@ def test_a_job_that_failed_is_followed_by_the_next_id_and_is_retried_only_if_tha
 
 
 def test_without_the_lease_no_job_is_made_and_no_retry_tries_to(loading: DagTasks) -> None:
-    runs.recover_lease(loading.world)
+    operations.recover_lease(loading.world)
     with pytest.raises(AirflowFailException, match="Clear the run from its first task"):
         loading.execute("load_staging")
 
@@ -312,7 +312,7 @@ def test_an_erasure_shows_its_rows_and_is_sized_like_a_publish(
     assert f"with these keys: **1**, on: {TODAY}" in shown["text"]
     erase.execute("resolve_erasure")
     assert (erase.plan.generation, erase.plan.reason) == (2, "request 17 (asked by vera)")
-    assert runs.executors_for(world, erase.plan) >= 1
+    assert operations.executors_for(world, erase.plan) >= 1
 
 
 def test_a_rollback_waits_for_a_run_that_is_at_work_but_not_for_ever(
@@ -339,7 +339,7 @@ def test_whoever_approves_reads_who_asked_and_why(
 ) -> None:
     form: dict[str, Any] = {"generation": 1, "keys_file": "keys.csv"}
     if dag == "bootstrap":
-        runs.create_table(world, world.feed.target)
+        operations.create_table(world, world.feed.target)
         world.query(f"INSERT INTO .{world.feed.target} (date, product_id, update_id) VALUES (CURRENT_DATE(), 1, 1)")
     else:
         world.publish(world.land(7, [row(7, 1)]))
@@ -359,7 +359,7 @@ def test_the_first_task_refuses_a_retired_feed(
     world: FeedOnStandIn, airflow: TaskApi, monkeypatch: pytest.MonkeyPatch, dag: str
 ) -> None:
     world.publish(world.land(7, [row(7, 1)]))
-    runs.retire(world, "keep")
+    operations.retire(world, "keep")
     world.state.write("to_erase/keys.csv", "product_id\n1\n")
     tasks = DagTasks(world, airflow, monkeypatch, dag, reason="prices were reset", keys_file="keys.csv")
     show = next(task_id for task_id in tasks.dag.task_ids if task_id.startswith("show_"))
@@ -371,7 +371,7 @@ def test_a_second_retirement_waits_for_the_first(
     world: FeedOnStandIn, airflow: TaskApi, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     world.publish(world.land(7, [row(7, 1)]))
-    runs.retire(world, "keep")
+    operations.retire(world, "keep")
     second = DagTasks(world, airflow, monkeypatch, "retire", reason="again", target="keep")
     world.running.add("retire")
     with pytest.raises(TaskDeferred):

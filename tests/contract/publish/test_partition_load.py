@@ -15,7 +15,7 @@ import requests
 from google.cloud.bigquery import Client as BigQuery
 from google.cloud.storage import Client as Storage
 
-from testkit import runs
+from testkit import runs, step_faults
 from testkit.fake_dedup_job import Row
 from testkit.feed_on_stand_in import TODAY, FeedOnStandIn, expected, row
 from testkit.killed_writes import kill_before_write
@@ -60,7 +60,7 @@ def test_only_changed_dates_are_loaded_unless_many_changed_or_have_too_many_file
     changing.roll_back(1)
     assert publish(changing, 9, THIRD) == only(0, 1)  # what differs from staging, which the rollback did not load
     assert changing.rows() == expected(*BASE, *THIRD)
-    with runs.small_limits(uris_per_job=0):
+    with step_faults.small_limits(uris_per_job=0):
         assert publish(changing, 10, [row(10, 9, day=DAYS[1])]) == ["load"]
     assert publish(changing, 11, [row(11, 8, day=day) for day in DAYS[:3]]) == ["load"]
     assert changing.rows(changing.feed.staging) == changing.rows()
@@ -83,8 +83,8 @@ def test_with_the_real_job_an_unchanged_snapshot_loads_nothing_and_a_change_its_
 def test_loads_pause_after_as_many_as_bigquery_lets_change_in_10_seconds(changing: FeedOnStandIn) -> None:
     """At most 50 modifications of a partitioned table in 10 seconds (quotas, "Partitioned tables")."""
     run = runs.publish(changing, changing.land(8, [row(8, 9, day=day) for day in DAYS[:3]])).until("dedup")
-    with runs.small_limits(loads_at_once=2):
-        assert runs.load_dates_of(run, DAYS[:3]) == [10]
+    with step_faults.small_limits(loads_at_once=2):
+        assert step_faults.load_dates_of(run, DAYS[:3]) == [10]
     run.step("check")
     assert changing.rows(changing.feed.staging) == expected(*BASE, *(row(8, 9, day=day) for day in DAYS[:3]))
 

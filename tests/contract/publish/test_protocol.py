@@ -11,7 +11,7 @@ import pytest
 from google.api_core.exceptions import BadRequest
 
 from dedup_clone.contract.errors import CheckFailed, DeliveryRefused, LeaseHeld, LostRace, OutcomeUnknown
-from testkit import runs
+from testkit import operations, runs, step_faults
 from testkit.feed_on_stand_in import TODAY, YESTERDAY, FeedOnStandIn, expected, row
 from testkit.lost_answers import losing_answers
 from testkit.operations import pending_job
@@ -113,7 +113,7 @@ def test_a_failed_run_ends_itself_and_refused_deliveries_change_nothing(world: F
 def test_a_crash_between_swap_and_commit_is_recovered_by_the_next_run(world: FeedOnStandIn) -> None:
     world.publish(world.land(7, FIRST))
     runs.publish(world, world.land(8, SECOND)).until("swap")
-    runs.recover_lease(world)
+    operations.recover_lease(world)
     world.write_reporting_tables()
     assert world.reported("generation, snapshot_id", "status") == [(2, 8)]
     record = world.publish(world.land(9, [row(9, 5)]))
@@ -125,10 +125,10 @@ def test_a_crash_between_swap_and_commit_is_recovered_by_the_next_run(world: Fee
 def test_a_job_that_still_runs_is_waited_for_before_the_lease_is_freed(world: FeedOnStandIn) -> None:
     world.publish(world.land(7, FIRST))
     dead = runs.publish(world, world.land(8, [row(8, 1, 99)])).until("dedup")
-    job = world.prepare_load(dead.plan)
+    job = dead.prepare_load()
     world.delay_jobs(job.job_id, 1.0)
     job._begin()
-    runs.recover_lease(world)
+    operations.recover_lease(world)
     assert world.bigquery.get_job(job.job_id, location="US").state == "DONE"
 
 
@@ -170,7 +170,10 @@ def test_a_foreign_load_between_load_and_check_and_too_many_files_stop_the_publi
     assert world.live() is None
     runs.publish(world, world.land(7, FIRST)).finish()
     run = runs.publish(world, world.land(8, SECOND)).until("dedup")
-    with runs.small_limits(table_files=1), pytest.raises(CheckFailed, match=r"\[2\] files, expected at most \[1\]"):
+    with (
+        step_faults.small_limits(table_files=1),
+        pytest.raises(CheckFailed, match=r"\[2\] files, expected at most \[1\]"),
+    ):
         run.step("load")
     assert world.rows(world.feed.staging) == expected(*FIRST)
     assert world.state.read("STAGING")["state"] == "loaded"
@@ -179,7 +182,7 @@ def test_a_foreign_load_between_load_and_check_and_too_many_files_stop_the_publi
 def test_pruning_keeps_the_live_generation_and_its_parent(world: FeedOnStandIn) -> None:
     for snapshot_id in (7, 8, 9):
         world.publish(world.land(snapshot_id, [row(snapshot_id, 1)]))
-    runs.delete_obsolete(world)
+    operations.delete_obsolete(world)
     assert world.state.generations("data") == [2, 3]
 
 
@@ -193,7 +196,7 @@ def test_a_snapshot_beyond_its_bounds_or_unusual_for_its_feed_stops_before_the_s
     assert "changed_share: [200 of 200 rows changed (100.0000%)" in str(failed.value)
     assert f"most on {TODAY}: 200 of 200; of delivery [{wild}]" in str(failed.value)
     assert "product_id" not in str(failed.value)
-    runs.recover_lease(world)
+    operations.recover_lease(world)
     reason = world.state.ledger()[-1]["reason"]
     assert reason.startswith("stopped by check [changed_share]: 200 of 200 rows changed (100.0000%)")
     assert reason.endswith("expected at most 50.00% as configured")

@@ -13,7 +13,7 @@ from dedup_clone.contract.engine import Engine
 from dedup_clone.contract.errors import BootstrapRefused, CheckFailed, ConfigurationError, DedupCloneError
 from dedup_clone.contract.table import UpdateIdMode
 from dedup_clone.settings.feed import Feed
-from testkit import runs
+from testkit import operations, runs
 from testkit.feed_on_stand_in import TODAY, YESTERDAY, FeedOnStandIn, expected, row
 from testkit.spark_dedup_process import SparkDedupProcess
 from tests.contract.publish.existing_tables import (
@@ -113,7 +113,7 @@ def test_changes_that_wait_at_a_rebuild_do_not_hold_up_later_ones(world: FeedOnS
     world.clear_faults()
     clock = world.now
     world.now = lambda: clock() + timedelta(hours=1)
-    runs.load_waiting_changes(world)
+    operations.load_waiting_changes(world)
     assert select(world, "generation, new_row.attr_value", name) == [(2, 21)]
     common = {"date": TODAY, "store_id": 2072, "attribute_id": 1, "note": None, "update_id": 9}
     newest = [{**common, "product_id": product, "value": value} for product, value in ((1, "22"), (2, "30"))]
@@ -158,7 +158,7 @@ def test_other_keys_and_another_clustering_need_no_copy_of_the_rows(world: FeedO
     world.add_fault({"match": {"job_id": f"{run.attempt}-swap"}, "effect": "error", "reason": "invalid"})
     with pytest.raises(GoogleAPICallError):  # it has changed target's clustering already
         run.until("swap")
-    runs.recover_lease(world)
+    operations.recover_lease(world)
     assert clusterings(world) == former
     runs.rebuild(world, run_id="again").finish()
     assert (clusterings(world), world.rows()) == ([["store_id"]] * 2, expected(*FIRST))
@@ -179,7 +179,7 @@ def test_a_run_that_dies_leaves_the_table_as_it_was_or_is_committed(world: FeedO
     before, former = tables(world), world.feed
     world.feed = as_text(world.feed)
     runs.rebuild(world, renamed=RENAMED).until(last)
-    runs.recover_lease(world)
+    operations.recover_lease(world)
     assert world.state.lease is None
     if last == "swap":
         assert select(world, "value") == [("20",), ("20",), ("30",)]

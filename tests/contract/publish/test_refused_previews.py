@@ -13,7 +13,7 @@ from dedup_clone.contract.errors import (
     ContractViolation,
     DedupCloneError,
 )
-from testkit import runs
+from testkit import deliveries, runs
 from testkit.feed_on_stand_in import FeedOnStandIn, row
 from tests.contract.publish.existing_tables import column, land_declared, maintain, with_columns, with_table
 
@@ -64,7 +64,7 @@ def make_staging(world: FeedOnStandIn) -> None:
 
 
 def shown_publish(world: FeedOnStandIn) -> None:
-    runs.dry_run_of(world, world.land(9, [row(9, 1)]))
+    deliveries.dry_run_of(world, world.land(9, [row(9, 1)]))
 
 
 def resolved_publish(world: FeedOnStandIn) -> None:

@@ -14,7 +14,7 @@ from google.cloud.bigquery import SchemaField, Table
 
 from dedup_clone.contract.errors import CheckFailed, DeliveryRefused
 from dedup_clone.publish.reporting import load_ledger_rows
-from testkit import runs
+from testkit import operations, runs
 from testkit.dag_tasks import load_waiting_rows
 from testkit.feed_on_stand_in import REPOSITORY, FeedOnStandIn, row
 from testkit.killed_writes import asleep_before_write, kill_before_write
@@ -156,7 +156,7 @@ def test_a_table_that_cannot_be_loaded_stops_no_run_and_is_made_good(
     world.clear_faults()
     world.write_reporting_tables()
     assert (ledger(world), status(world)) == ([1, 2], [1])
-    assert "dedup_clone_ledger" not in runs.late_tables(world)
+    assert "dedup_clone_ledger" not in operations.late_tables(world)
 
 
 def test_a_row_is_tried_again_after_pauses_that_double_and_a_damaged_one_holds_up_no_other(
@@ -228,7 +228,7 @@ def test_whoever_dies_or_sleeps_in_the_commit_each_row_is_added_once(world: Feed
         if dies:
             is_reached = kill_before_write(number, partial(run.step, "commit"))
             if is_reached:
-                run.step("commit") if number % 2 else runs.recover_lease(feed)
+                run.step("commit") if number % 2 else operations.recover_lease(feed)
         else:
             with asleep_before_write(
                 number, lambda feed=feed, woken=woken: woken.append(feed.write_reporting_tables())

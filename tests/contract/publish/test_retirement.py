@@ -8,7 +8,7 @@ from google.cloud.bigquery import Client as BigQuery
 from google.cloud.storage import Client as Storage
 
 from dedup_clone.contract.errors import ConfigurationError, LeaseHeld
-from testkit import runs
+from testkit import operations, runs
 from testkit.airflow import TaskApi
 from testkit.dag_tasks import DagTasks
 from testkit.feed_on_stand_in import YESTERDAY, FeedOnStandIn, expected, row
@@ -39,7 +39,7 @@ def tables(world: FeedOnStandIn) -> set[str]:
 def test_target_stays_as_it_is_and_the_rest_goes(published: FeedOnStandIn, clients: tuple[Storage, BigQuery]) -> None:
     other = FeedOnStandIn(new_feed(), *clients)
     other.publish(other.land(7, ROWS))
-    record = runs.retire(published, "keep")
+    record = operations.retire(published, "keep")
     assert published.rows() == expected(*ROWS)
     assert (record.generation, record.rows, record.reason) == (1, 3, "no longer needed")
     assert tables(published) == {"target"}
@@ -52,15 +52,15 @@ def test_target_stays_as_it_is_and_the_rest_goes(published: FeedOnStandIn, clien
 def test_a_retired_feed_is_not_published_or_changed_by_any_run(
     published: FeedOnStandIn, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    runs.retire(published, "keep")
+    operations.retire(published, "keep")
     with pytest.raises(AirflowFailException, match=r"was retired at .*delete .*CURRENT"):
         DagTasks(published, TaskApi(monkeypatch), monkeypatch, "publish").execute(
             "resolve_publish", snapshot_id="9", reason="once more"
         )
     for step in (
-        lambda: runs.retirement_preview(published, "keep"),
+        lambda: operations.retirement_preview(published, "keep"),
         lambda: runs.erasure(published, "product_id\n1\n").step("resolve"),
-        lambda: runs.recover_records(published),
+        lambda: operations.recover_records(published),
     ):
         with pytest.raises(ConfigurationError, match="was retired at"):
             step()
@@ -70,23 +70,23 @@ def test_a_feed_at_work_is_not_retired(published: FeedOnStandIn) -> None:
     published.resolve(published.state.deliveries("arrivals")[-1], run_id="busy")
     published.running = {"busy"}
     with pytest.raises(LeaseHeld):
-        runs.retire(published, "drop")
+        operations.retire(published, "drop")
     assert published.state.read("CURRENT")["retired"] is None
 
 
 def test_a_feed_that_never_published_can_be_retired_unless_its_table_is_of_somebody_else(world: FeedOnStandIn) -> None:
     create_table(world)
-    for step in (runs.retirement_preview, runs.retire):
+    for step in (operations.retirement_preview, operations.retire):
         with pytest.raises(ConfigurationError, match="no live generation"):
             step(world, "drop")
     assert (tables(world), world.state.find("CURRENT")) == ({"target"}, None)
     world.bigquery.delete_table(f"warehouse.{world.feed.target}")
-    assert runs.retire(world, "drop").generation is None
+    assert operations.retire(world, "drop").generation is None
     assert left(world) == ["CURRENT"]
 
 
 def test_a_feed_whose_target_was_dropped_can_be_used_again_from_its_beginning(published: FeedOnStandIn) -> None:
-    runs.retire(published, "drop")
+    operations.retire(published, "drop")
     assert tables(published) == set()
     published.state.lose("CURRENT")
     published.publish(published.land(9, [row(9, 4)]))
@@ -94,11 +94,11 @@ def test_a_feed_whose_target_was_dropped_can_be_used_again_from_its_beginning(pu
 
 
 def test_the_plan_names_what_happens_and_what_waits(published: FeedOnStandIn) -> None:
-    text = runs.retirement_preview(published, "drop")
+    text = operations.retirement_preview(published, "drop")
     assert "generation 1, snapshot 7, 3 rows" in text
     assert f"will not be published: {published.state.deliveries('arrivals')[-1]}" in text
     assert "is **dropped**" in text
     assert "can **no longer be erased**" not in text
-    kept = runs.retirement_preview(published, "keep")
+    kept = operations.retirement_preview(published, "keep")
     assert "go on expiring after 730 days" in kept
     assert "can **no longer be erased**" in kept

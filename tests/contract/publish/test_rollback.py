@@ -8,7 +8,7 @@ import pytest
 
 from dedup_clone.contract.engine import Engine
 from dedup_clone.contract.errors import ConfigurationError, LeaseHeld
-from testkit import runs
+from testkit import operations, runs
 from testkit.feed_on_stand_in import TODAY, YESTERDAY, FeedOnStandIn, expected, row
 
 FIRST = [row(7, 1), row(7, 2), row(7, 3, day=YESTERDAY)]
@@ -157,7 +157,7 @@ def test_a_publish_and_a_rollback_keep_each_other_out(published: FeedOnStandIn) 
 @pytest.mark.parametrize("last", ["resolve", "swap"])
 def test_a_rollback_that_died_is_recovered(published: FeedOnStandIn, last: str) -> None:
     runs.rollback(published, 1).until(last)
-    runs.recover_lease(published)
+    operations.recover_lease(published)
     swapped = last == "swap"
     assert published.rows() == (expected(*FIRST) if swapped else BOTH)
     assert published.state.generation == (3 if swapped else 2)

@@ -15,7 +15,7 @@ import pytest
 from google.api_core.exceptions import Conflict, GoogleAPICallError
 
 from dedup_clone.contract.errors import CheckFailed, DedupCloneError
-from testkit import runs
+from testkit import operations, runs
 from testkit.fake_dedup_job import Row, parquet_bytes
 from testkit.feed_on_stand_in import TODAY, YESTERDAY, FeedOnStandIn, expected, row
 from testkit.oracle import OracleDelivery, OracleState, OracleTable
@@ -57,7 +57,7 @@ class ProtocolSteps:
         return ProtocolAttempt(runs.publish(self.world, name).until("dedup"))
 
     def prepare_load(self, attempt: ProtocolAttempt) -> None:
-        attempt.job = self.world.prepare_load(attempt.run.plan)
+        attempt.job = attempt.run.prepare_load()
 
     def start_load(self, attempt: ProtocolAttempt) -> None:
         if attempt.job is None:
@@ -65,7 +65,7 @@ class ProtocolSteps:
         attempt.job._begin()
 
     def wait_for_load(self, attempt: ProtocolAttempt) -> None:
-        self.world.finish_load(attempt.run.plan, attempt.job)
+        attempt.run.finish_load(attempt.job)
 
     def check(self, attempt: ProtocolAttempt) -> None:
         attempt.run.step("check")
@@ -244,7 +244,7 @@ SCENARIOS: list[Callable[[Steps], list[tuple[Any, ...]]]] = [
 def test_the_protocol_survives(scenario: Callable[[Steps], Any], world: FeedOnStandIn) -> None:
     right = scenario(ProtocolSteps(world))
     assert world.rows() == right
-    runs.recover_lease(world)
+    operations.recover_lease(world)
     assert world.rows() == right
 
 

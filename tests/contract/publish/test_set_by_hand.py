@@ -12,7 +12,7 @@ from google.cloud.bigquery.table import PrimaryKey, TableConstraints
 from pydantic import ValidationError
 
 from dedup_clone.contract.errors import CheckFailed, ConfigurationError, ContractViolation
-from testkit import runs
+from testkit import runs, step_faults
 from testkit.feed_on_stand_in import TODAY, FeedOnStandIn, row
 from tests.shared.stand_in_client import (
     FINE_GRAINED_READ,
@@ -241,7 +241,7 @@ def test_declared_policies_are_on_staging_and_on_every_target(governed: FeedOnSt
         assert policy_checks(governed, attempt)["target_policies"] == "pass"
         for table in (governed.feed.staging, governed.feed.target):
             # Pages of one policy: the product follows the page tokens.
-            names, tags = runs.policies_of(governed, table, page_size=1)
+            names, tags = step_faults.policies_of(governed, table, page_size=1)
             assert (names, tags) == ((ROW_POLICY, TRUE_FILTER), {"attr_value": TAG})
     control.clear_grants()
     with pytest.raises(Forbidden, match=TAG):

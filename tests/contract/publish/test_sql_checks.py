@@ -10,7 +10,7 @@ import pytest
 
 from dedup_clone.contract.errors import CheckFailed, ConfigurationError
 from dedup_clone.settings.check_settings import SqlCheck
-from testkit import runs
+from testkit import operations, runs, step_faults
 from testkit.airflow import TaskApi
 from testkit.dag_tasks import DagTasks
 from testkit.feed_on_stand_in import TODAY, YESTERDAY, FeedOnStandIn, expected, row
@@ -125,7 +125,7 @@ def test_a_query_sees_staging_as_of_the_moment_that_is_cloned(world: FeedOnStand
     declare(POSITIVE)
     run = loaded(world, 5)
     update = f"UPDATE .{world.feed.staging} SET attr_value = -1 WHERE TRUE"
-    assert runs.sql_check_levels(run, change_meanwhile=lambda: world.query(update)) == ["pass"]
+    assert operations.sql_check_levels(run, change_meanwhile=lambda: world.query(update)) == ["pass"]
 
 
 @pytest.mark.parametrize(
@@ -206,7 +206,7 @@ def test_a_table_too_large_for_the_check_is_refused_before_the_dedup(
     world.publish(world.land(8, [row(8, 1)]))  # ids of one date pass
     world.configure(max_bytes_billed=64 << 30)
     name = world.land(9, [row(9, 1)])
-    with runs.queries_that_read((64 << 30) + 1), pytest.raises(CheckFailed, match="raise max_bytes_billed"):
+    with step_faults.queries_that_read((64 << 30) + 1), pytest.raises(CheckFailed, match="raise max_bytes_billed"):
         world.resolve(name)
     assert world.state.lease is None
     form = DagTasks(world, TaskApi(monkeypatch), monkeypatch, "publish").dag.params

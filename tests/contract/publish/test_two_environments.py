@@ -17,7 +17,7 @@ from dedup_clone.contract.attempt import Kind
 from dedup_clone.contract.errors import ConfigurationError, DedupCloneError, FeedHeldElsewhere
 from dedup_clone.state.current import Current
 from deploy.__main__ import main
-from testkit import runs
+from testkit import deliveries, operations, runs, step_faults
 from testkit.airflow import TaskApi
 from testkit.dag_tasks import DagTasks, Watch
 from testkit.feed_on_stand_in import FeedOnStandIn, expected, row
@@ -45,12 +45,12 @@ def test_the_other_environment_starts_nothing_and_ends_nothing(
     before = world.state.lease
     refused: list[Any] = [
         lambda: other.resolve(name),
-        lambda: runs.dry_run_of(other, name),
+        lambda: deliveries.dry_run_of(other, name),
         lambda: runs.rollback(other, 1).until("preview"),
         lambda: runs.bootstrap(other).until("preview"),
         lambda: runs.rebuild(other).until("preview"),
         lambda: runs.erasure(other, "product_id\n1\n").until("resolve"),
-        lambda: runs.retire(other, "keep"),
+        lambda: operations.retire(other, "keep"),
     ]
     for start in refused:
         with pytest.raises(FeedHeldElsewhere, match=rf"{HELD}.* run `python -m deploy move-feed {world.feed.feed} "):
@@ -139,7 +139,7 @@ def test_a_moved_feed_is_published_by_the_other_environment_only(
         assert status == 0
         assert f"Unpause [{world.feed.feed}_watch] in [new.example.org]" in shown
     later = world.land(9, [row(9, 9)])
-    with pytest.raises(FeedHeldElsewhere, match=r"move_feed .* --from new.example.org --to airflow.example.org`"):
+    with pytest.raises(FeedHeldElsewhere, match=r"move-feed .* --from new.example.org --to airflow.example.org`"):
         world.resolve(later)
     other.publish(later)
     assert (world.state.current["environment"], world.state.generation) == ("new.example.org", 3)
@@ -155,9 +155,12 @@ def test_the_next_run_ends_what_an_environment_began_that_is_gone(
     name = world.land(8, SECOND)
     run = runs.publish(world, name).until("swap" if swapped else "check")
     assert mover.move("--from-is-gone")[0] == 0
-    with runs.hidden_jobs(), pytest.raises(ConfigurationError, match=r"Grant the account roles/bigquery\.resourceV"):
+    with (
+        step_faults.hidden_jobs(),
+        pytest.raises(ConfigurationError, match=r"Grant the account roles/bigquery\.resourceV"),
+    ):
         other.resolve(name)
-    with runs.hidden_jobs("rateLimitExceeded"), pytest.raises(Forbidden):
+    with step_faults.hidden_jobs("rateLimitExceeded"), pytest.raises(Forbidden):
         other.resolve(name)
     assert world.state.lease is not None
     later = world.land(9, [row(9, 9)])

@@ -7,7 +7,7 @@ from datetime import timedelta
 import pytest
 
 from dedup_clone.contract.errors import CheckFailed
-from testkit import runs
+from testkit import deliveries, operations, runs, step_faults
 from testkit.airflow import TaskApi
 from testkit.dag_tasks import Watch, Watchdog
 from testkit.feed_on_stand_in import FeedOnStandIn, expected, row
@@ -124,7 +124,7 @@ def test_a_feed_comes_back_by_itself_after_an_outage_of_six_hours(watch: Watch) 
         world.land(snapshot, [row(snapshot, snapshot)])
     while watch.later < 6 * HOUR:
         for run_id in watch.register():
-            with runs.bigquery_away(), pytest.raises(runs.Away):
+            with step_faults.bigquery_away(), pytest.raises(step_faults.Away):
                 world.resolve(watch.waiting[-1].name, run_id=run_id)
             failed = watch.failed()
             repeated.append(failed.is_repeated if failed else None)
@@ -218,7 +218,7 @@ def test_watch_and_watchdog_leave_a_retired_feed_alone(
 ) -> None:
     world = watch.world
     world.publish(world.land(7, [row(7, 1)]))
-    runs.retire(world, "drop")
+    operations.retire(world, "drop")
     watch.mark(8)
     assert watch.register() == []
     assert world.state.names("arrivals/") == []
@@ -230,15 +230,15 @@ def test_watch_and_watchdog_leave_a_retired_feed_alone(
 
 
 @pytest.fixture
-def polled(world: FeedOnStandIn) -> runs.Polling:
+def polled(world: FeedOnStandIn) -> deliveries.Polling:
     """A landing with 13 registered snapshots, which every third poll lists as a whole."""
     for snapshot in range(1, 14):
         world.overwrite(snapshot, "_SUCCESS", b"")
-    runs.register_all(world)
-    return runs.Polling(world, polls_per_full_listing=3)
+    deliveries.register_all(world)
+    return deliveries.Polling(world, polls_per_full_listing=3)
 
 
-def test_old_markers_and_arrival_records_cost_next_to_nothing(polled: runs.Polling) -> None:
+def test_old_markers_and_arrival_records_cost_next_to_nothing(polled: deliveries.Polling) -> None:
     counts = []
     for _ in range(4):
         assert polled.poll() == []
@@ -251,7 +251,7 @@ def test_old_markers_and_arrival_records_cost_next_to_nothing(polled: runs.Polli
 
 
 def test_new_late_and_rewritten_snapshots_are_seen_at_once_and_old_ones_by_the_next_full_listing(
-    polled: runs.Polling,
+    polled: deliveries.Polling,
 ) -> None:
     polled.poll()
     seen: set[int] = set()

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import yaml
 
-from devstack.containers.__main__ import is_healthy, main
+from devstack.containers import is_healthy, main
 from devstack.stack import airflow_settings, client_config
 from devstack.stack.layout import Layout
 from devstack.stack.ports import any_free_port
