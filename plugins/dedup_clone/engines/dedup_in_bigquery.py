@@ -95,7 +95,7 @@ def _count(services: Services, attempt: Attempt, applied: tuple[ExaminedDelivery
     first_days = [item.first_day for item in applied if item.first_day]
     last_days = [item.last_day for item in applied if item.last_day]
     if not first_days:
-        return CountedDates((), 0)  # every row of every delivery is older than the retention
+        return CountedDates(())  # every row of every delivery is older than the retention
     return count_dates(services, attempt, min(first_days), max(last_days))
 
 

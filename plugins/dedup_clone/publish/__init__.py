@@ -2,7 +2,7 @@
 
 resolve     decide what the publish includes, acquire the lease, write the attempt
 load        load the new generation's files into the staging table (the dedup job wrote them)
-check       check staging and the manifest before the swap, wait for an approval; the DAG then swaps by one SQL statement
+check       check staging and the manifest, wait for an approval; the DAG then swaps by one SQL statement
 commit      check target after the swap, commit the generation, write its ledger record, delete folders nobody needs
 recovery    after a failed task, a refusal or a dead run: commit if the swap happened, else discard
 
