@@ -40,9 +40,8 @@ def labelled_generation(target: TableMetadata | None) -> str | None:
 def check_staging_schema(staging: TableMetadata, contract: TableContract, *, restores: bool = False) -> CheckResult:
     """Staging has the columns of `contract`.
 
-    `staging`: the table with the new rows, which is target if engine `cdc` streamed them there. `restores`: whether a
-    rollback restores a generation with these columns. Staging may then have columns that later publishes added or
-    altered.
+    `restores`: whether a rollback restores a generation with these columns. Staging may then have columns that later
+    publishes added or altered.
     """
     fits_restored = restores and not refused_column_changes(contract.columns, staging.columns)
     return make_result(

@@ -5,7 +5,8 @@ An invalid feed file affects only its own DAGs, which show the error.
 Exhausted quotas, rate limits, missing capacity, errors of the service and lost connections pass by themselves.
 A task that fails with one of these, or with an error of an unknown kind, is retried with growing, random delays, within
 half of the freshness SLA. After an error that every retry would meet again, such as a failed check, the task fails at
-once. Tasks need not know: Airflow's worker asks the DAG's retry policy after each error of a task.
+once. Tasks need not know: Airflow's worker asks the DAG's retry policy after each error of a task. The watching DAG and
+the watchdog replace these rules, because their next run does what a failed one did not.
 """
 
 from __future__ import annotations

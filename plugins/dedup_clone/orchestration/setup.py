@@ -262,4 +262,5 @@ def find_attempt_id(context: Context) -> str | None:
 
 
 def _resolve_task_id(context: Context) -> str:
+    # The task that begins the attempt is called resolve_… in every DAG.
     return next(task_id for task_id in context["dag"].task_ids if task_id.startswith("resolve_"))

@@ -2,7 +2,7 @@
 
 CHECKS says which checks run for which kind of attempt. The checks after the swap (commit.py) are the same for all.
 
-During the wait any other run of the feed may take the lease over.
+While it waits for an approval, any other run of the feed except a replay may take the lease over.
 """
 
 from __future__ import annotations
@@ -12,8 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from dedup_clone.checks import partition_checks, table_checks
-from dedup_clone.checks import row_checks as row_checks
+from dedup_clone.checks import partition_checks, row_checks, table_checks
 from dedup_clone.checks.check_result import (
     CheckResult,
     CheckResults,
@@ -22,7 +21,6 @@ from dedup_clone.checks.check_result import (
     make_result,
     require_no_failure,
 )
-from dedup_clone.checks.row_checks import check_shares
 from dedup_clone.checks.table_checks import describe_buffer
 from dedup_clone.contract.attempt import Attempt, Kind
 from dedup_clone.contract.errors import ApprovalTooLate, LostRace
@@ -207,7 +205,7 @@ def check_manifest(facts: Facts) -> list[CheckResult]:
     own_loads = count_loads(services.current.require_intent(facts.attempt.id).jobs)
     return [
         row_checks.check_keys_unique(manifest, services.manifests.candidate_files(facts.candidate)),
-        *check_shares(manifest, settings, parent, history, facts.candidate.examples),
+        *row_checks.check_shares(manifest, settings, parent, history, facts.candidate.examples),
         row_checks.check_missing_dates(manifest, settings, facts.attempt.dates),
         row_checks.check_duplicate_keys(facts.candidate, settings),
         row_checks.check_partition_quota(manifest, _loads_of_last_day(services, attempts), own_loads),
@@ -241,7 +239,8 @@ def check_own_sql(facts: Facts) -> list[CheckResult]:
 
 _TABLES = (check_surroundings, check_rows)
 
-# Which checks run before the swap; docs/runbook.md prints this table. The rows of a rollback and of an erasure were
+# Which checks run before the swap; docs/runbook.md says what each kind skips. Checks before the dedup are called where
+# an attempt is prepared (early_checks.py, operations/). The rows of a rollback and of an erasure were
 # published before, so the feed's own queries do not run again; nor do the checks of a restored manifest.
 CHECKS: dict[Kind, tuple[Check, ...]] = {
     Kind.PUBLISH: (check_form, check_target, *_TABLES, check_manifest, check_own_sql),

@@ -1,6 +1,7 @@
 """The ledger: one record for each attempt that has ended, and what the reporting tables still lack.
 
-The watchdog looks at all feeds at once, so the objects are below `_reporting/` and not in the folder of a feed.
+Records are in the folder of their feed. The watchdog looks at all feeds at once, so what the tables still lack is below
+`_reporting/`.
 """
 
 from __future__ import annotations
