@@ -31,7 +31,8 @@ class Intent:
     """The run that holds the lease. It works on `generation`, which builds on `parent`.
 
     `parent` is None before the first publish. `jobs` are the ids of the run's BigQuery jobs. While the run waits for
-    approval (`waits_for_approval`), any other run except a replay may take over the lease. `taken_at` is when the lease was acquired.
+    approval (`waits_for_approval`), any other run except a replay may take over the lease. `taken_at` is when the lease
+    was acquired.
     """
 
     kind: Kind
