@@ -81,7 +81,7 @@ def fail_a_rollback(world: FeedOnStandIn, name: str) -> None:
 
 def fail_a_replay_of_another_delivery(world: FeedOnStandIn, name: str) -> None:
     (live, *_) = world.services.manifests.read(2).deliveries
-    world.deduplicate(world.resolve(live.name, replay=True, run_id="dates", reason="again", dates=frozenset({TODAY})))
+    world.deduplicate(world.resolve(live.name, replay=True, run_id="dates", reason="again", dates=(TODAY,)))
 
 
 def die_before_the_load(world: FeedOnStandIn, name: str) -> None:
