@@ -399,12 +399,9 @@ def test_streamed_changes_are_cloned(sandbox: Sandbox) -> None:
     cdc.prepare(staging, TABLE.keys, STALENESS_MINUTES)
     changed = [row for row in rows(sandbox, 2, keys=3) if row["code"] != 0]  # row 0 of each day is not streamed
     appender = cdc.open_stream(staging, TABLE.columns)
-    try:
-        for change in changed:
-            appender.append(change, sequence_number(2, 2, 1))
-        appender.finish()
-    finally:
-        appender.close()
+    for change in changed:
+        appender.append(change, sequence_number(2, 2, 1))
+    appender.finish()
     acknowledged, applied = sandbox.now(), None
     for _ in range(WAITS):
         sandbox.servers.sleep(WAIT_S)

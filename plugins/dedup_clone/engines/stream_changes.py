@@ -92,16 +92,13 @@ def stream_changes(services: Services, attempt: Attempt, manifest: Manifest, cha
     services.warehouse.cdc.prepare(staging, manifest.table.keys, services.feed.cdc.max_staleness_minutes)
     appender = services.warehouse.cdc.open_stream(staging, manifest.table.columns)
     next_report_at = time.monotonic() + _PROGRESS_S
-    try:
-        for row, sequence in _rows(services, manifest, changes):
-            appender.append(row, sequence)
-            if time.monotonic() >= next_report_at:
-                services.current.require_intent(attempt.id)
-                services.log(f"streamed {appender.rows} of {changes.row_count} rows", generation=attempt.generation)
-                next_report_at = time.monotonic() + _PROGRESS_S
-        appender.finish()
-    finally:
-        appender.close()
+    for row, sequence in _rows(services, manifest, changes):
+        appender.append(row, sequence)
+        if time.monotonic() >= next_report_at:
+            services.current.require_intent(attempt.id)
+            services.log(f"streamed {appender.rows} of {changes.row_count} rows", generation=attempt.generation)
+            next_report_at = time.monotonic() + _PROGRESS_S
+    appender.finish()
     watermark = services.warehouse.cdc.watermark(services.names, staging)
     record = StreamedChanges(
         rows=appender.rows,
