@@ -9,16 +9,17 @@ from __future__ import annotations
 import hashlib
 import secrets
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from typing import Any
 
 from dedup_clone.contract.attempt import Attempt, Kind, Plan
+from dedup_clone.contract.delivery import INT64_MAX
 from dedup_clone.contract.engine import Engine
 from dedup_clone.contract.erasure import Erasure, KeysToErase, parse_keys
 from dedup_clone.contract.errors import ConfigurationError, ContractViolation
 from dedup_clone.contract.manifest import Manifest
-from dedup_clone.contract.table import NUMERIC_CONTEXT
+from dedup_clone.contract.table import NUMERIC_CONTEXT, NUMERIC_PRECISION, NUMERIC_SCALE
 from dedup_clone.operations.first_task import count_by_date, live_manifest, recover_before
 from dedup_clone.publish import changes_table
 from dedup_clone.publish.attempt_jobs import find_step_job, query_configuration
@@ -41,6 +42,7 @@ COUNT_SQL_FILE = "erasure/count_rows.sql"
 DELETE_SQL_FILE = "erasure/delete_changes.sql"
 DELETE_STEP = "erase_changes"
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_GREATEST_NUMERIC = Decimal(10**NUMERIC_PRECISION - 1).scaleb(-NUMERIC_SCALE, NUMERIC_CONTEXT)
 
 
 @dataclass(frozen=True)
@@ -154,7 +156,7 @@ def drop_pending_changes(services: Services, *, before: int | None) -> None:
 
 def key_text(keys: KeysToErase, row: tuple[Any, ...]) -> str:
     """The text of a key; the SQL of `warehouse/row_sql.py` gives the same text in BigQuery."""
-    return "".join(f"{_value_text(column.type, value)};" for column, value in zip(keys.columns, row, strict=True))
+    return "".join(f"1{_value_text(column.type, value)}" for column, value in zip(keys.columns, row, strict=True))
 
 
 def _require_erasable(services: Services) -> Manifest:
@@ -223,17 +225,17 @@ def _key_parameters(keys: KeysToErase) -> dict[str, tuple[str, str]]:
 
 def _value_text(kind: str, value: Any) -> str:
     match kind:
-        case "BOOL":
-            return str(value).lower()
         case "DATE":
-            return str((value - _EPOCH.date()).days)
+            return _value_text("INT64", (value - _EPOCH.date()).days)
         case "TIMESTAMP":
-            elapsed = value - _EPOCH
-            return str((elapsed.days * 86_400 + elapsed.seconds) * 1_000_000 + elapsed.microseconds)
+            return _value_text("INT64", (value - _EPOCH) // timedelta(microseconds=1))
         case "NUMERIC":
-            return f"{NUMERIC_CONTEXT.plus(Decimal(value).normalize(NUMERIC_CONTEXT)):f}"  # `plus` turns -0 into 0
+            digits = NUMERIC_CONTEXT.add(_GREATEST_NUMERIC, value) if value < 0 else value.copy_abs()
+            return f"{value >= 0:d}{digits:0{NUMERIC_PRECISION + 1}.{NUMERIC_SCALE}f}".replace(".", "")
         case "STRING":
-            return f"{len(value.encode())}:{value}"
+            return f"{value.encode().hex()} "
         case "BYTES":
-            return str(value.hex())
-    return str(value)
+            return f"{value.hex()} "
+        case "INT64":
+            return f"{value >= 0:d}{value & INT64_MAX:019}"
+    return f"{value:d}"  # BOOL

@@ -4,12 +4,10 @@ BigQuery orders scalars in this way, except NaN, which it puts lowest; it cannot
 column is turned into expressions that BigQuery can order (descending, NULL last) and compare: a struct into the
 expressions of its fields, an array into a text that sorts as the array's elements do.
 
-Each value has a form that shows where it ends, so that different rows never have the same text: NULL is `n;`, a scalar
-`…;`, a STRUCT `(…)`, an array `2[…]` with its length. BigQuery's documentation defines every form exactly.
-
-TO_JSON_STRING is not used: its digits of a FLOAT64 are not defined, and it writes NaN and the text "NaN" alike.
-Two differences are ignored, since query results do not show them: between NULL and empty arrays, and in the sign of
-zero.
+Whole rows are compared by their texts, in which each value shows where it ends, so that different rows never have the
+same text. TO_JSON_STRING is not used: its digits of a FLOAT64 are not defined, and it writes NaN and the text "NaN"
+alike. Two differences are ignored, since query results do not show them: between NULL and empty arrays, and in the sign
+of zero.
 """
 
 from __future__ import annotations
@@ -35,6 +33,12 @@ def value_expressions(table: TableContract) -> list[str]:
     Two rows have the same values when each expression of one IS NOT DISTINCT FROM that of the other.
     """
     return [sql for column in table.value_columns for sql in _ordered_expressions(column, quoted(column.name))]
+
+
+def row_text(table: TableContract) -> str:
+    """The expression for the text of one row, which is never NULL."""
+    arguments = ",\n      ".join(_text(column, quoted(column.name), 0) for column in table.columns)
+    return f"CONCAT(\n      {arguments}\n    )"
 
 
 def null_conditions(table: TableContract) -> list[tuple[str, str]]:
@@ -107,15 +111,18 @@ def _array_text(column: Column, path: str, depth: int) -> str:
     `depth`: how deep arrays are nested here; it keeps the aliases of inner and outer elements apart.
     """
     element, position = f"element_{depth}", f"position_{depth}"
-    element_column = Column(column.name, column.type, ColumnMode.NULLABLE, column.fields)
+    element_text = _text(replace(column, mode=ColumnMode.NULLABLE), element, depth)
     return (
-        f"(SELECT STRING_AGG({_text(element_column, element, depth)}, '' ORDER BY {position}) "
+        f"(SELECT STRING_AGG({element_text}, '' ORDER BY {position}) "
         f"FROM UNNEST({path}) AS {element} WITH OFFSET AS {position})"
     )
 
 
 def _text(column: Column, path: str, depth: int) -> str:
-    """A text that sorts as the value does. No text is a prefix of another, so concatenated texts sort correctly too."""
+    """A text that sorts as the value does, unless that has a FLOAT64.
+
+    No text is a prefix of another, so concatenated texts sort correctly too.
+    """
     if column.mode is ColumnMode.REPEATED:
         return f"CONCAT(IFNULL({_array_text(column, path, depth + 1)}, ''), {_TERMINATOR})"
     if column.fields:
@@ -139,11 +146,15 @@ def _scalar_text(column_type: str, path: str) -> str:
             return _numeric_text(path)
         case "BOOL":
             return f"IF({path}, '1', '0')"
+        case "FLOAT64":
+            # Seventeen digits distinguish every number from its neighbours.
+            digits = f"CASE WHEN IS_NAN({path}) THEN 'nan' WHEN {path} = 0 THEN '0' ELSE FORMAT('%.16e', {path}) END"
+            return f"{digits}, {_TERMINATOR}"
         case "STRING":
             return f"TO_HEX(CAST({path} AS BYTES)), {_TERMINATOR}"
         case "BYTES":
             return f"TO_HEX({path}), {_TERMINATOR}"
-    raise ValueError(f"[{column_type}] has no text in SQL that keeps its order")  # settings refuse such feeds
+    raise ValueError(f"[{column_type}] has no text in SQL")  # settings allow no other type
 
 
 def _integer_text(path: str) -> str:
@@ -164,12 +175,6 @@ def _numeric_text(path: str) -> str:
     )
 
 
-def row_text(table: TableContract) -> str:
-    """The expression for the text of one row, which is never NULL."""
-    arguments = ",\n      ".join(_value(column, quoted(column.name), 1) for column in table.columns)
-    return f"CONCAT(\n      {arguments}\n    )"
-
-
 def as_in_files(table: TableContract) -> TableContract:
     """The table as BigQuery reads it from Parquet files without a schema: DATETIME is TIMESTAMP there.
 
@@ -181,44 +186,3 @@ def as_in_files(table: TableContract) -> TableContract:
 def _as_in_files(column: Column) -> Column:
     type_in_files = "TIMESTAMP" if column.type == "DATETIME" else column.type
     return replace(column, type=type_in_files, fields=tuple(_as_in_files(field) for field in column.fields))
-
-
-def _value(column: Column, path: str, depth: int) -> str:
-    """The expression for the text of one value. `depth`: one more than the number of arrays that contain the value."""
-    if column.mode is ColumnMode.REPEATED:
-        return _array(column, path, depth)
-    if column.fields:
-        field_texts = ", ".join(_value(field, f"{path}.{quoted(field.name)}", depth) for field in column.fields)
-        return f"IF({path} IS NULL, 'n;', CONCAT('(', {field_texts}, ')'))"
-    return f"CONCAT(IFNULL({_scalar(column.type, path)}, 'n'), ';')"
-
-
-def _array(column: Column, path: str, depth: int) -> str:
-    element, position = f"element_{depth}", f"position_{depth}"
-    element_column = Column(column.name, column.type, ColumnMode.NULLABLE, column.fields)
-    return (
-        f"CONCAT(CAST(IFNULL(ARRAY_LENGTH({path}), 0) AS STRING), '[', IFNULL("
-        f"(SELECT STRING_AGG({_value(element_column, element, depth + 1)}, '' ORDER BY {position}) "
-        f"FROM UNNEST({path}) AS {element} WITH OFFSET AS {position}), ''), ']')"
-    )
-
-
-def _scalar(column_type: str, path: str) -> str:
-    """The expression for a scalar's text; it is NULL if the scalar is NULL."""
-    match column_type:
-        case "BOOL" | "INT64" | "NUMERIC":
-            return f"CAST({path} AS STRING)"
-        case "DATE":
-            return f"CAST(UNIX_DATE({path}) AS STRING)"
-        case "TIMESTAMP":
-            return f"CAST(UNIX_MICROS({path}) AS STRING)"
-        case "DATETIME":
-            return f"CAST(UNIX_MICROS(TIMESTAMP({path}, 'UTC')) AS STRING)"
-        case "FLOAT64":
-            # Seventeen digits distinguish every number from its neighbours.
-            return f"CASE WHEN IS_NAN({path}) THEN 'nan' WHEN {path} = 0 THEN '0' ELSE FORMAT('%.16e', {path}) END"
-        case "STRING":
-            return f"CONCAT(CAST(BYTE_LENGTH({path}) AS STRING), ':', {path})"
-        case "BYTES":
-            return f"TO_HEX({path})"
-    raise ValueError(f"[{column_type}] has no canonical text")  # settings allow no other type
