@@ -38,7 +38,7 @@ def rendered_statements() -> dict[str, str]:
         for file in sorted(SQL.rglob("*.sql")):
             name = file.relative_to(SQL).as_posix()
             table = feed.table.to_contract()
-            options, column = feed.table.options.to_contract(), table.value_columns[0]
+            options, column = feed.table.options, table.value_columns[0]
             sources = [(c, Column(f"former_{c.name}", "BYTES") if c == column else c) for c in table.columns]
             values: dict[str, Any] = {
                 "names": names,

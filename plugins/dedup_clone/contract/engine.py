@@ -4,7 +4,15 @@ from __future__ import annotations
 
 from enum import StrEnum
 
-from dedup_clone.contract.table import MAX_PRIMARY_KEY_COLUMNS, Column, ColumnMode, TableContract, UpdateIdMode
+from dedup_clone.contract.table import (
+    MAX_PRIMARY_KEY_COLUMNS,
+    Column,
+    ColumnMode,
+    TableContract,
+    UpdateIdMode,
+    column_paths,
+    float64_columns,
+)
 
 
 class Engine(StrEnum):
@@ -49,7 +57,7 @@ def unsupported_reason(engine: Engine, table: TableContract, mode: UpdateIdMode)
         return _cdc_unsupported_reason(table, mode)
     if mode is not UpdateIdMode.LAST_SEEN:
         return f"engine [{engine}] supports update_id_mode [last_seen] only: use engine [spark] for [{mode}]"
-    floats = [path for column in table.value_columns for path in _floats_in_arrays(column, column.name, False)]
+    floats = _floats_in_arrays(table.value_columns)
     if floats:
         return (
             f"engine [{engine}] cannot order arrays that hold FLOAT64 ({', '.join(floats)}), which it must to choose "
@@ -77,9 +85,7 @@ def _cdc_unsupported_reason(table: TableContract, mode: UpdateIdMode) -> str | N
     return None
 
 
-def _floats_in_arrays(column: Column, path: str, in_array: bool) -> list[str]:
-    """Paths of the FLOAT64 columns below `column` (itself included) that are inside an array."""
-    inside = in_array or column.mode is ColumnMode.REPEATED
-    if column.type == "FLOAT64":
-        return [path] if inside else []
-    return [name for field in column.fields for name in _floats_in_arrays(field, f"{path}.{field.name}", inside)]
+def _floats_in_arrays(columns: tuple[Column, ...]) -> list[str]:
+    """Paths of the FLOAT64 columns, also nested ones, that are arrays or inside one."""
+    arrays = tuple(f"{path}." for path, column in column_paths(columns) if column.mode is ColumnMode.REPEATED)
+    return [path for path in float64_columns(columns) if f"{path}.".startswith(arrays)]

@@ -15,41 +15,45 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
-from dedup_clone.contract.table import Column, ColumnMode, TableContract, float64_columns
+from dedup_clone.contract.table import Column, ColumnMode, TableContract, column_paths, float64_columns
 
 
-def added_columns(before: Sequence[Column], after: Sequence[Column], prefix: str = "") -> list[str]:
+def added_columns(before: Sequence[Column], after: Sequence[Column]) -> list[str]:
     """Paths of the columns of `after` that `before` lacks, nested columns included."""
-    former_columns = {column.name: column for column in before}
-    added = []
-    for column in after:
-        path = f"{prefix}{column.name}"
-        if column.name in former_columns:
-            added += added_columns(former_columns[column.name].fields, column.fields, f"{path}.")
-        else:
-            added.append(path)
-    return added
+    former = {"", *(path for path, _ in column_paths(before))}
+    return [path for path, _ in column_paths(after) if path not in former and path.rpartition(".")[0] in former]
 
 
 # Pairs of a type and a wider type that holds every value of the first.
 _WIDENINGS = {("INT64", "NUMERIC")}
+_RELAXED = (ColumnMode.REQUIRED, ColumnMode.NULLABLE)
 
 
-def widened_columns(before: Sequence[Column], after: Sequence[Column], prefix: str = "") -> list[str]:
+def widened_columns(before: Sequence[Column], after: Sequence[Column]) -> list[str]:
     """Paths of the columns of `after` that have a wider type than in `before`, nested columns included.
 
     Columns inside an ARRAY are left out, because BigQuery changes no type there.
     """
+    common = _common_columns(before, after)
+    return [path for path, former, new, in_array in common if not in_array and (former.type, new.type) in _WIDENINGS]
+
+
+def relaxed_columns(before: Sequence[Column], after: Sequence[Column]) -> list[str]:
+    """Paths of the columns of `after` that are no longer REQUIRED, nested columns included."""
+    return [path for path, former, new, _ in _common_columns(before, after) if (former.mode, new.mode) == _RELAXED]
+
+
+def _common_columns(
+    before: Sequence[Column], after: Sequence[Column], prefix: str = "", *, in_array: bool = False
+) -> Iterator[tuple[str, Column, Column, bool]]:
+    """The path of each column of both, how it was, how it is, and whether it is an ARRAY or inside one."""
     former_columns = {column.name: column for column in before}
-    widened = []
     for column in after:
-        former, path = former_columns.get(column.name), f"{prefix}{column.name}"
-        if former is None or ColumnMode.REPEATED in (former.mode, column.mode):
-            continue
-        if (former.type, column.type) in _WIDENINGS:
-            widened.append(path)
-        widened += widened_columns(former.fields, column.fields, f"{path}.")
-    return widened
+        former = former_columns.get(column.name)
+        if former is not None:
+            path, in_this = f"{prefix}{column.name}", in_array or ColumnMode.REPEATED in (former.mode, column.mode)
+            yield path, former, column, in_this
+            yield from _common_columns(former.fields, column.fields, f"{path}.", in_array=in_this)
 
 
 def with_wider_types(column: Column, declared: Column) -> Column:
@@ -59,19 +63,6 @@ def with_wider_types(column: Column, declared: Column) -> Column:
     declared_fields = {field.name: field for field in declared.fields}
     fields = tuple(with_wider_types(field, declared_fields.get(field.name, field)) for field in column.fields)
     return replace(column, type=declared.type, fields=fields)
-
-
-def relaxed_columns(before: Sequence[Column], after: Sequence[Column], prefix: str = "") -> list[str]:
-    """Paths of the columns of `after` that are no longer REQUIRED, nested columns included."""
-    former_columns = {column.name: column for column in before}
-    relaxed = []
-    for column in after:
-        former, path = former_columns.get(column.name), f"{prefix}{column.name}"
-        if former is not None:
-            if (former.mode, column.mode) == (ColumnMode.REQUIRED, ColumnMode.NULLABLE):
-                relaxed.append(path)
-            relaxed += relaxed_columns(former.fields, column.fields, f"{path}.")
-    return relaxed
 
 
 def refused_table_changes(before: TableContract, after: TableContract) -> list[str]:
@@ -98,31 +89,28 @@ def _listed(names: str | Sequence[str]) -> str:
     return names if isinstance(names, str) else ", ".join(names)
 
 
-def refused_column_changes(before: Sequence[Column], after: Sequence[Column], prefix: str = "") -> list[str]:
+def refused_column_changes(before: Sequence[Column], after: Sequence[Column]) -> list[str]:
     """The changes from columns `before` to columns `after` that no publish can make, one text for each; empty if none.
 
     Only NULLABLE and REPEATED columns may be added, and only at the end of the table or STRUCT, where BigQuery adds
     columns. INT64 may become NUMERIC, except inside an ARRAY. REQUIRED may become NULLABLE.
     """
-    return list(_refused(before, after, prefix))
+    return list(_refused(before, after, "", widened_columns(before, after)))
 
 
-def _refused(
-    before: Sequence[Column], after: Sequence[Column], prefix: str, *, in_array: bool = False
-) -> Iterator[str]:
-    """As `refused_column_changes`. `in_array`: whether the columns are inside an ARRAY."""
+def _refused(before: Sequence[Column], after: Sequence[Column], prefix: str, widened: Sequence[str]) -> Iterator[str]:
+    """As `refused_column_changes`. `widened`: see `widened_columns`."""
     declared, former_names = {column.name: column for column in after}, {column.name for column in before}
     for column in before:
         path, new = f"{prefix}{column.name}", declared.get(column.name)
         if new is None:
             yield f"column [{path}] is no longer declared (dropped or renamed)"
-        elif new.type != column.type and (in_array or not widened_columns([column], [new])):
+        elif new.type != column.type and path not in widened:
             yield f"column [{path}] is [{new.type}], it was [{column.type}]"
-        elif new.mode is not column.mode and path not in relaxed_columns([column], [new], prefix):
+        elif new.mode is not column.mode and (column.mode, new.mode) != _RELAXED:
             yield f"column [{path}] is [{new.mode}], it was [{column.mode}]"
         else:
-            in_elements = in_array or column.mode is ColumnMode.REPEATED
-            yield from _refused(column.fields, new.fields, f"{path}.", in_array=in_elements)
+            yield from _refused(column.fields, new.fields, f"{path}.", widened)
     for column in after:
         if column.name not in former_names and column.mode is ColumnMode.REQUIRED:
             yield f"new column [{prefix}{column.name}] is REQUIRED, and rows published before have no value of it"
@@ -147,16 +135,6 @@ def column_sources(
 def needs_rebuild(before: TableContract, after: TableContract) -> bool:
     """Whether the tables differ in a way that no publish can bring about."""
     return before.cluster_by != after.cluster_by or bool(refused_table_changes(before, after))
-
-
-def makes_staging_anew(before: TableContract, after: TableContract) -> bool:
-    """Whether a rebuild must drop and create staging, because columns or clustering differ."""
-    return (before.columns, before.cluster_by) != (after.columns, after.cluster_by)
-
-
-def columns_differ(before: TableContract, after: TableContract) -> bool:
-    """Whether the columns differ, so that a rebuild must copy the rows. Other keys or clustering need no copy."""
-    return before.columns != after.columns
 
 
 def changes_keys(before: TableContract, after: TableContract, renamed: Mapping[str, str]) -> bool:

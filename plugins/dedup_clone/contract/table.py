@@ -2,25 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 from decimal import Context
 from enum import StrEnum
+from typing import Any, TypeVar
 
+T = TypeVar("T")
 OWN_LABELS = "dedup_clone_"  # prefix of the keys of labels that this project sets
-
-
-@dataclass(frozen=True)
-class TargetOptions:
-    """The options of target, validated by the settings: no text has a quote, and labels consist of identifiers."""
-
-    friendly_name: str | None = None
-    labels: Mapping[str, str] = field(default_factory=dict)
-    require_partition_filter: bool = False
-    kms_key: str | None = None
-
-
-NO_OPTIONS = TargetOptions()
 
 
 MAX_PRIMARY_KEY_COLUMNS = 16  # BigQuery's limit
@@ -90,17 +79,24 @@ class TableContract:
         return next(c for c in self.columns if c.name == name)
 
 
+def column_paths(columns: Iterable[T], prefix: str = "") -> Iterator[tuple[str, T]]:
+    """All columns, also nested ones, each with its path, such as `store.city`. `prefix`: begins each path.
+
+    `T`: Column, or a feed file's model of it.
+    """
+    column: Any
+    for column in columns:
+        path = f"{prefix}{column.name}"
+        yield path, column
+        yield from column_paths(column.fields, f"{path}.")
+
+
 def float64_columns(columns: Iterable[Column], prefix: str = "") -> list[str]:
     """The paths of columns and fields of type FLOAT64, whose digits an export loses: it writes FLOAT, of 32 bits.
 
-    BigQuery's page "Export table data to Cloud Storage", Parquet export details. `prefix`: the path of the column that
-    contains these, and a dot.
+    BigQuery's page "Export table data to Cloud Storage", Parquet export details. `prefix`: begins each path.
     """
-    found: list[str] = []
-    for column in columns:
-        path = f"{prefix}{column.name}"
-        found += [path] if column.type == "FLOAT64" else float64_columns(column.fields, f"{path}.")
-    return found
+    return [path for path, column in column_paths(columns, prefix) if column.type == "FLOAT64"]
 
 
 class ChangeType(StrEnum):

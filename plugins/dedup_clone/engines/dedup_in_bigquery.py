@@ -112,7 +112,7 @@ def _load_incoming(
     """
     if not examined:
         return (), ()
-    options = services.feed.table.options.to_contract()
+    options = services.feed.table.options
     sql = services.warehouse.render(
         "ddl/create_incoming.sql", names=services.names, table=attempt.table, options=options
     )

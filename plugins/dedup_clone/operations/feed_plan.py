@@ -20,7 +20,7 @@ from dedup_clone.contract.schema_change import (
     relaxed_columns,
     widened_columns,
 )
-from dedup_clone.contract.table import Column, TableContract
+from dedup_clone.contract.table import TableContract, column_paths
 from dedup_clone.operations.rebuild import copy_bytes
 from dedup_clone.publish.attempts import find_check_results, find_swap
 from dedup_clone.publish.changes_table import change_rows_to_lose
@@ -160,16 +160,8 @@ def _table_settings(table: TableContract) -> dict[str, str]:
         "snapshot_id_column": table.snapshot_id_column,
         "keys": ", ".join(table.keys),
         "cluster_by": ", ".join(table.cluster_by),
-        **_columns(table.columns),
+        **{column_entry(path): f"{column.type} {column.mode}" for path, column in column_paths(table.columns)},
     }
-
-
-def _columns(columns: Sequence[Column], prefix: str = "") -> dict[str, str]:
-    found: dict[str, str] = {}
-    for column in columns:
-        path = f"{prefix}{column.name}"
-        found |= {column_entry(path): f"{column.type} {column.mode}", **_columns(column.fields, f"{path}.")}
-    return found
 
 
 def _consequences_for_columns(live: Manifest, table: TableContract) -> dict[str, str]:

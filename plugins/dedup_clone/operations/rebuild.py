@@ -21,8 +21,6 @@ from dedup_clone.contract.schema_change import (
     added_columns,
     changes_keys,
     column_sources,
-    columns_differ,
-    makes_staging_anew,
     rebuild_problems,
     refused_table_changes,
 )
@@ -212,13 +210,13 @@ def _query_of_rows(
 ) -> dict[str, Any] | None:
     """A query of target's rows in the declared columns; None if no column changes."""
     table = services.feed.table.to_contract()
-    if not columns_differ(live.table, table):
+    if live.table.columns == table.columns:
         return None
     sql = services.warehouse.render(
         sql_file,
         names=services.names,
         table=table,
-        options=services.feed.table.options.to_contract(),
+        options=services.feed.table.options,
         sources=column_sources(live.table, table, renamed),
     )
     oldest, _ = services.retention_window()
@@ -268,7 +266,9 @@ def _problems(services: Services, live: Manifest, renamed: Mapping[str, str]) ->
             "keys were erased, and are kept out of the table by hashes of the present key columns: leave the key "
             "columns, their names and types as they are"
         )
-    if staging is not None and target is not None and makes_staging_anew(live.table, table):
+    if staging is None or target is None:
+        return
+    if (live.table.columns, live.table.cluster_by) != (table.columns, table.cluster_by):  # staging is made anew
         yield from _lost_with_staging(services, staging, target)
 
 

@@ -166,7 +166,7 @@ def save_swap(services: Services, swap: SwapSpec) -> None:
 
 def swap_configuration(services: Services, swap: SwapSpec, step: str = SWAP_STEP) -> dict[str, Any]:
     """The configuration of the job that replaces target with a clone of staging as it was checked."""
-    options = services.feed.table.options.to_contract()
+    options = services.feed.table.options
     sql = services.warehouse.render("publish/swap_target.sql", names=services.names, options=options)
     values = to_plain(swap)
     parameters = {name: (kind, str(values[name])) for name, kind in _SWAP_PARAMETERS.items()}

@@ -217,7 +217,7 @@ def prepare_changes_table(services: Services, feed_table: TableContract) -> None
     if found is None:
         # The statement that creates staging creates `FEED_changes` if these names have it in place of staging.
         as_staging = services.warehouse.table_names(name, names.target_table)
-        services.warehouse.create_staging(as_staging, declared, services.feed.table.options.to_contract())
+        services.warehouse.create_staging(as_staging, declared, services.feed.table.options)
         description = f"Rows by which each publish of {names.target_table} differs from the one before."
         services.warehouse.alterations.describe_table(name, description, _COLUMNS)
         return

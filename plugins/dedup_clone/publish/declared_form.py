@@ -139,7 +139,7 @@ def prepare_staging(services: Services) -> None:
     table, name = services.feed.table, services.feed.staging
     staging = services.warehouse.table(name)
     if staging is None:
-        services.warehouse.create_staging(services.names, table.to_contract(), table.options.to_contract())
+        services.warehouse.create_staging(services.names, table.to_contract(), table.options)
     else:
         columns = table.to_contract().columns
         declared_columns = {column.name: column for column in columns}
@@ -223,7 +223,7 @@ def restore_tables(services: Services, intent: Intent) -> None:
     if staging is None or not _has_layout(staging, table):
         services.staging.write(Staging(StagingState.LOADING, intent.attempt, intent.generation, state.manifest_digest))
         services.warehouse.alterations.drop(services.feed.staging)
-        services.warehouse.create_staging(services.names, table, services.feed.table.options.to_contract())
+        services.warehouse.create_staging(services.names, table, services.feed.table.options)
 
 
 def _has_layout(staging: TableMetadata, table: TableContract) -> bool:

@@ -13,7 +13,7 @@ from dedup_clone.contract.table import (
     Column,
     ColumnMode,
     TableContract,
-    TargetOptions,
+    column_paths,
 )
 from dedup_clone.settings.strict_yaml import ColumnName, DeclaredColumnName, StrictModel
 
@@ -26,6 +26,7 @@ _PART = r'[^/"\\\s]+'
 KmsKey = Annotated[str, Field(pattern=rf"^projects/{_PART}/locations/{_PART}/keyRings/{_PART}/cryptoKeys/{_PART}$")]
 
 
+# Statements quote the options, so no value may have a quote.
 class OptionSettings(StrictModel):
     """Options that every swap sets on target; it removes others."""
 
@@ -51,10 +52,8 @@ class OptionSettings(StrictModel):
             raise ValueError(f"labels {taken} begin with [{OWN_LABELS}], as this project's own do: rename them")
         return self
 
-    def to_contract(self) -> TargetOptions:
-        return TargetOptions(self.friendly_name, self.labels, self.require_partition_filter, self.kms_key)
 
-
+NO_OPTIONS = OptionSettings()
 KEY_TYPES = {"INT64", "STRING", "DATE", "TIMESTAMP", "NUMERIC", "BOOL", "BYTES"}
 MAX_CLUSTER_COLUMNS = 4  # BigQuery's limit
 # BigQuery's page "Create clustered tables" names these types, and three that no feed can declare: BIGNUMERIC,
@@ -93,24 +92,6 @@ class ColumnSettings(StrictModel):
         if self.since is not None and self.mode is ColumnMode.REQUIRED:
             raise ValueError(f"column [{self.name}] has since, so older files lack it: it cannot be REQUIRED")
         return self
-
-    def since_by_path(self, prefix: str = "") -> dict[str, int]:
-        """`since` of this column and of its nested columns, by column path, such as `store.city`.
-
-        `prefix`: for a nested column, the path of the column that contains it, and a dot.
-        """
-        path = f"{prefix}{self.name}"
-        own = {} if self.since is None else {path: self.since}
-        return own | {k: v for inner in self.fields for k, v in inner.since_by_path(f"{path}.").items()}
-
-    def descriptions(self, prefix: str = "") -> dict[str, str]:
-        """The descriptions of this column and of its nested columns, by column path, without empty ones.
-
-        `prefix`: as in `since_by_path`.
-        """
-        path = f"{prefix}{self.name}"
-        own = {path: self.description} if self.description else {}
-        return own | {k: v for inner in self.fields for k, v in inner.descriptions(f"{path}.").items()}
 
     def to_contract(self) -> Column:
         return Column(self.name, self.type, self.mode, tuple(f.to_contract() for f in self.fields))
@@ -206,11 +187,11 @@ class TableSettings(StrictModel):
 
     def descriptions(self) -> dict[str, str]:
         """The declared descriptions of all columns, also of nested ones, by column path."""
-        return {path: text for column in self.columns for path, text in column.descriptions().items()}
+        return {path: column.description for path, column in column_paths(self.columns) if column.description}
 
     def since(self) -> dict[str, int]:
         """The first snapshot id whose files must have a column, by column path; only of columns with `since`."""
-        return {path: first for column in self.columns for path, first in column.since_by_path().items()}
+        return {path: column.since for path, column in column_paths(self.columns) if column.since is not None}
 
     def to_contract(self) -> TableContract:
         return TableContract(

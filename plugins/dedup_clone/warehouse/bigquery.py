@@ -11,7 +11,8 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from dedup_clone.contract.table import NO_OPTIONS, Column, TableContract, TargetOptions
+from dedup_clone.contract.table import Column, TableContract
+from dedup_clone.settings.table_settings import NO_OPTIONS, OptionSettings
 from dedup_clone.warehouse.change_data_capture import ChangeDataCapture
 from dedup_clone.warehouse.jobs import Jobs, poll_intervals, result_retry
 from dedup_clone.warehouse.materialized_views import (
@@ -98,7 +99,7 @@ class Warehouse:
         except NotFound:
             return None
 
-    def create_staging(self, names: TableNames, table: TableContract, options: TargetOptions = NO_OPTIONS) -> None:
+    def create_staging(self, names: TableNames, table: TableContract, options: OptionSettings = NO_OPTIONS) -> None:
         """Create staging with the feed's schema, unless it exists."""
         self._run(self.render("ddl/create_staging.sql", names=names, table=table, options=options), [])
 

@@ -8,7 +8,8 @@ from pathlib import Path
 
 from dedup_clone.contract.engine import SqlForm
 from dedup_clone.contract.errors import ConfigurationError
-from dedup_clone.contract.table import NO_OPTIONS, Column, ColumnMode, TableContract, TargetOptions, nullable
+from dedup_clone.contract.table import Column, ColumnMode, TableContract, nullable
+from dedup_clone.settings.table_settings import NO_OPTIONS, OptionSettings
 from dedup_clone.warehouse.row_sql import as_in_files, key_text, null_conditions, quoted, row_text, value_expressions
 
 
@@ -75,7 +76,7 @@ def render(
     table: TableContract | None = None,
     has_parent: bool = True,
     form: SqlForm = SqlForm.QUALIFY,
-    options: TargetOptions = NO_OPTIONS,
+    options: OptionSettings = NO_OPTIONS,
     column: Column | None = None,
     sources: Sequence[tuple[Column, Column | None]] = (),
     is_now: bool = False,
