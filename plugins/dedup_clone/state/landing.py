@@ -10,7 +10,7 @@ from datetime import datetime
 from typing import Any
 
 from dedup_clone.contract.delivery import INT64_MAX, Arrival, Delivery, LandedObject
-from dedup_clone.contract.parquet import TEXT_PREFIX_BYTES, describe_unreadable, read_parquet_footer
+from dedup_clone.contract.parquet import describe_unreadable, read_parquet_footer
 from dedup_clone.state.store import ObjectInfo, ObjectStore, in_parallel
 
 _SNAPSHOT_FOLDER = re.compile(r"snapshot_id=(0|[1-9][0-9]{0,18})/")
@@ -183,17 +183,15 @@ def read_footers(store: ObjectStore, names: list[str]) -> list[ParquetFooter]:
     """
 
     def read(name: str) -> ParquetFooter:
-        try:
-            return _footer(store, name)
-        except (OSError, ValueError) as error:
-            if not _is_parse_error(error):
-                raise
-        try:  # once more: the first answer of Cloud Storage may have been cut off
-            return _footer(store, name)
-        except (OSError, ValueError) as error:
-            if not _is_parse_error(error):
-                raise
-            return ParquetFooter(name, 0, (), _problem(store, name, error))
+        problem = ""
+        for _ in range(2):  # the first answer of Cloud Storage may have been cut off
+            try:
+                return _footer(store, name)
+            except (OSError, ValueError) as error:
+                if not _is_parse_error(error):
+                    raise
+                problem = describe_unreadable(error)
+        return ParquetFooter(name, 0, (), problem)
 
     return in_parallel(read, names)
 
@@ -204,13 +202,6 @@ def _is_parse_error(error: Exception) -> bool:
 
     # A column's name that is not UTF-8 is a UnicodeDecodeError.
     return type(error) is OSError or isinstance(error, (ArrowInvalid, UnicodeDecodeError))
-
-
-def _problem(store: ObjectStore, name: str, error: Exception) -> str:
-    with store.open(name) as stream:
-        first = stream.read(TEXT_PREFIX_BYTES)
-        stream.seek(max(0, stream.seek(0, 2) - TEXT_PREFIX_BYTES))
-        return describe_unreadable(first, stream.read(), error)
 
 
 def _footer(store: ObjectStore, name: str) -> ParquetFooter:

@@ -11,14 +11,14 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import date, timedelta
-from typing import IO, Self, cast
+from typing import Self
 
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from dedup_clone.contract.attempt import Attempt
-from dedup_clone.contract.parquet import describe_unreadable, read_parquet_footer, with_wide_integers
+from dedup_clone.contract.parquet import describe_unreadable
 from dedup_clone.contract.table import ColumnMode, TableContract
 from dedup_spark import storage
 from dedup_spark.absent_columns import complete_batch
@@ -26,7 +26,7 @@ from dedup_spark.landing.cast_checks import CastChecks
 from dedup_spark.landing.file_layout import joined_files, unsupported_encodings
 from dedup_spark.landing.footer_schema import Footer, read_footer
 from dedup_spark.landing.value_checks import InvalidValues, count_invalid_values
-from dedup_spark.storage.parquet_files import decoded
+from dedup_spark.storage.parquet_files import open_parquet
 
 _BATCH_ROWS = 1 << 17
 _EPOCH = date(1970, 1, 1)
@@ -93,8 +93,7 @@ class FileValidator:
         try:
             return self._validate(landed, pa.BufferReader(content))
         except Exception as error:  # damaged files raise many kinds of errors, which must not fail the other files
-            reason = describe_unreadable(content, content, error)
-            return self._invalid(landed, f"cannot be read as Parquet: {reason}")
+            return self._invalid(landed, f"cannot be read as Parquet: {describe_unreadable(error)}")
 
     def _validate(self, landed: LandedFile, source: pa.NativeFile) -> FileValidation:
         validation = self.begin(landed, source)
@@ -114,8 +113,8 @@ class FileValidator:
         optional = {path for path, first_id in self.since.items() if landed.snapshot_id < first_id}
         if self.has_own_ids:
             optional = set()
-        file, schema = _open_landed(source)
-        footer = read_footer(self.table, schema, exported=self.has_own_ids, optional=frozenset(optional))
+        file = open_parquet(source, verify_checksums=True)
+        footer = read_footer(self.table, file.metadata, exported=self.has_own_ids, optional=frozenset(optional))
         return RunningValidation(
             self.table, landed, source, file, self.latest_day, footer, has_own_ids=self.has_own_ids
         )
@@ -123,19 +122,6 @@ class FileValidator:
     @staticmethod
     def _invalid(landed: LandedFile, *problems: str) -> FileValidation:
         return FileValidation(landed, {}, tuple(f"file [{landed.uri}] {problem}" for problem in problems))
-
-
-def _open_landed(source: pa.NativeFile) -> tuple[pq.ParquetFile, pq.ParquetSchema]:
-    """Open a landed file with a reader that verifies the checksums of pages. Return also the schema in its footer.
-
-    The reader returns integers of 8 and 16 bits as they are stored, so that those outside of their types are found.
-    """
-    footer = read_parquet_footer(cast(IO[bytes], source), source.size())
-    as_written = metadata = decoded(footer) if footer else None
-    if footer and (wide := with_wide_integers(footer)) != footer:
-        metadata = decoded(wide)
-    file = pq.ParquetFile(source, metadata=metadata, pre_buffer=True, page_checksum_verification=True)
-    return file, as_written.schema if as_written else file.schema
 
 
 @dataclass
@@ -172,7 +158,7 @@ class RunningValidation:
         for column in table.columns:
             # Dates that equal the folder's need no check: a folder's date is in BigQuery's range (but see `_as_date`).
             if column.name != table.partition_column or not all_in_folder:
-                count_invalid_values(column, batch.column(column.name), self.footer.narrow, self.invalid_values)
+                count_invalid_values(column, batch.column(column.name), self.invalid_values)
             if not self.footer.has_written_schema:
                 self.casts.add(column, batch.column(column.name), self.rows - batch.num_rows)
         if not self.has_own_ids:

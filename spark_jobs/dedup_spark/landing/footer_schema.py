@@ -26,14 +26,10 @@ _DECIMAL_BYTES = 16
 
 @dataclass(frozen=True)
 class Footer:
-    """The result of comparing a footer. `has_written_schema`: see `FileValidation`.
-
-    `narrow`: the lowest and highest value of each integer column that its annotation limits to 8 or 16 bits, by path.
-    """
+    """The result of comparing a footer. `has_written_schema`: see `FileValidation`."""
 
     problems: tuple[str, ...]
     has_written_schema: bool
-    narrow: dict[str, tuple[int, int]]
 
 
 class _Mismatch(Exception):
@@ -42,26 +38,22 @@ class _Mismatch(Exception):
 
 @dataclass(frozen=True)
 class _Rules:
-    """The parameters of `read_footer` that say which differences from the declared columns are allowed.
-
-    `narrow`: becomes that of the result.
-    """
+    """The parameters of `read_footer` that say which differences from the declared columns are allowed."""
 
     exported: bool
     optional: frozenset[str]
-    narrow: dict[str, tuple[int, int]]
 
 
 def read_footer(
-    table: TableContract, schema: pq.ParquetSchema, *, exported: bool = False, optional: frozenset[str] = frozenset()
+    table: TableContract, metadata: pq.FileMetaData, *, exported: bool = False, optional: frozenset[str] = frozenset()
 ) -> Footer:
-    """Compare the columns of a file that has this schema with those of the table.
+    """Compare the columns of a file that has this footer with those of the table.
 
     `exported`: BigQuery wrote the file, whose TIMESTAMP columns are annotated as not in UTC, although they are.
     `optional`: paths of columns that the file may lack.
     """
-    rules = _Rules(exported, optional, {})
-    problems: list[str] = []
+    schema, rules = metadata.schema, _Rules(exported, optional)
+    problems = list(_values_outside_types(metadata))
     declared = {c.name: c for c in table.columns}
     in_arrow = schema.to_arrow_schema()
     leaves = iter([schema.column(i) for i in range(len(schema))])
@@ -79,7 +71,25 @@ def read_footer(
     problems += [f"column [{name}] is in the file more than once, expected once" for name in duplicates]
     missing = [name for name in declared if name not in in_arrow.names and name not in optional]
     problems += [f"column [{name}] is missing, expected [{declared[name].type}]" for name in missing]
-    return Footer(tuple(problems), not problems and has_written_schema(table.columns, schema), rules.narrow)
+    return Footer(tuple(problems), not problems and has_written_schema(table.columns, schema))
+
+
+def _values_outside_types(metadata: pq.FileMetaData) -> Iterator[str]:
+    """One text for each integer column of 8 or 16 bits whose statistics show values that do not fit.
+
+    Parquet forbids them, and pyarrow would cut them off without a word.
+    """
+    for number in range(metadata.num_columns):
+        leaf = metadata.schema.column(number)
+        logical = json.loads(leaf.logical_type.to_json())
+        if logical["Type"] != "Int" or logical["bitWidth"] > 16:
+            continue
+        highest = (1 << logical["bitWidth"] - logical["isSigned"]) - 1
+        lowest = -highest - 1 if logical["isSigned"] else 0
+        groups = [metadata.row_group(group).column(number).statistics for group in range(metadata.num_row_groups)]
+        known = [found for found in groups if found is not None and found.has_min_max]
+        if not all(lowest <= found.min_raw <= found.max_raw <= highest for found in known):
+            yield f"column [{leaf.path}]: values are outside [{lowest}, {highest}], the range of the file's own type"
 
 
 def _require_type(column: Column, path: str, arrow: pa.DataType, leaves: Iterator[Any], rules: _Rules) -> None:
@@ -100,9 +110,6 @@ def _require_type(column: Column, path: str, arrow: pa.DataType, leaves: Iterato
         raise _Mismatch(f"column [{path}] is [{found}], expected {describe_expected(column.type)}")
     if logical["Type"] == "Decimal" and leaf.length > _DECIMAL_BYTES:
         raise _Mismatch(f"column [{path}] is [{found}] in [{leaf.length}] bytes, expected at most [{_DECIMAL_BYTES}]")
-    if logical["Type"] == "Int" and logical["bitWidth"] in (8, 16):
-        highest = (1 << logical["bitWidth"] - logical["isSigned"]) - 1
-        rules.narrow[path] = (-highest - 1 if logical["isSigned"] else 0, highest)
     return None
 
 

@@ -7,7 +7,7 @@ column is checked, also inside arrays and structs.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from datetime import UTC, date, datetime
 
 import pyarrow as pa
@@ -31,35 +31,24 @@ _NOT_IN_BIGQUERY = "values are outside [0001-01-01, 9999-12-31], BigQuery's rang
 InvalidValues = Counter[tuple[str, str]]
 
 
-def count_invalid_values(
-    column: Column, values: pa.Array, narrow: Mapping[str, tuple[int, int]], counts: InvalidValues
-) -> None:
-    """Add the numbers of invalid values to `counts`. NULL counts only in arrays and in REQUIRED fields of STRUCTs.
-
-    `narrow`: see `Footer`.
-    """
-    _count(column, column.name, values, narrow, counts)
+def count_invalid_values(column: Column, values: pa.Array, counts: InvalidValues) -> None:
+    """Add the numbers of invalid values to `counts`. NULL counts only in arrays and in REQUIRED fields of STRUCTs."""
+    _count(column, column.name, values, counts)
 
 
-def _count(
-    column: Column, path: str, values: pa.Array, narrow: Mapping[str, tuple[int, int]], counts: InvalidValues
-) -> None:
+def _count(column: Column, path: str, values: pa.Array, counts: InvalidValues) -> None:
     if column.mode is ColumnMode.REPEATED:
         elements = values.flatten()
         problem = "elements are [NULL], expected none, for BigQuery has no NULL in arrays"
         _add(counts, path, problem, elements.null_count)
-        _count(Column(column.name, column.type, ColumnMode.NULLABLE, column.fields), path, elements, narrow, counts)
+        _count(Column(column.name, column.type, ColumnMode.NULLABLE, column.fields), path, elements, counts)
     elif column.type == STRUCT:
         present = values.drop_null()
         for field in column.fields:
             inner = pc.struct_field(present, field.name)
             if field.mode is ColumnMode.REQUIRED:
                 _add(counts, f"{path}.{field.name}", "values are [NULL], expected none", inner.null_count)
-            _count(field, f"{path}.{field.name}", inner, narrow, counts)
-    elif path in narrow:
-        first, last = narrow[path]
-        problem = f"values are outside [{first}, {last}], the range of the file's own type"
-        _check_range(path, values.drop_null(), first, last, problem, counts)
+            _count(field, f"{path}.{field.name}", inner, counts)
     elif column.type in _CHECKS:
         _CHECKS[column.type](path, values.drop_null(), counts)
 

@@ -14,10 +14,11 @@ import pyarrow.parquet as pq
 from dedup_clone.contract.parquet import read_parquet_footer
 
 
-def open_parquet(source: pa.NativeFile) -> pq.ParquetFile:
-    """Open a file. Raises pyarrow's error if it is no Parquet file."""
+def open_parquet(source: pa.NativeFile, *, verify_checksums: bool = False) -> pq.ParquetFile:
+    """Open a file. Raises pyarrow's error if it is no Parquet file. `verify_checksums`: of pages, as they are read."""
     footer = read_parquet_footer(cast(IO[bytes], source), source.size())
-    return pq.ParquetFile(source, metadata=decoded(footer) if footer else None, pre_buffer=True)
+    metadata = decoded(footer) if footer else None
+    return pq.ParquetFile(source, metadata=metadata, pre_buffer=True, page_checksum_verification=verify_checksums)
 
 
 def decoded(footer: bytes) -> pq.FileMetaData:

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from dedup_clone.contract.delivery import Delivery, split_backlog
 from dedup_clone.contract.engine import Engine, unsupported_reason
 from dedup_clone.contract.errors import ConfigurationError
-from dedup_clone.contract.parquet import read_parquet_footer, with_wide_integers
+from dedup_clone.contract.parquet import read_parquet_footer
 from dedup_clone.contract.table import Column, ColumnMode, TableContract, UpdateIdMode
 from dedup_clone.settings.feed import read_feed
 from testkit.table_contracts import NESTED, PRODUCTS
@@ -139,18 +139,3 @@ def test_a_text_that_looks_like_the_key_of_an_arrow_schema_changes_nothing_else(
 @pytest.mark.parametrize("content", [b"", b"PAR1", b"PAR1PAR1", b"PAR1\xff\xff\xff\xffPAR1", b"a,b\n1,2\n" * 9])
 def test_what_does_not_end_as_a_parquet_file_has_none(content: bytes) -> None:
     assert read_parquet_footer(io.BytesIO(content), len(content)) is None
-
-
-def test_only_integers_of_8_and_16_bits_are_annotated_anew() -> None:
-    kinds = {
-        "u8": pa.uint8(), "i8": pa.int8(), "u16": pa.uint16(), "i16": pa.int16(), "u32": pa.uint32(), "i64": pa.int64(),
-        "text": pa.string(), "price": pa.decimal128(9, 2), "at": pa.timestamp("us", tz="UTC"), "day": pa.date32(),
-        "nested": pa.list_(pa.struct([("number", pa.int8()), ("label", pa.string())])),
-    }  # fmt: skip
-    narrow = footer_of(pa.schema(kinds).empty_table())
-    wide = with_wide_integers(narrow)
-    expected = {**kinds, **dict.fromkeys(("u8", "i8", "u16", "i16"), pa.int32())}
-    expected["nested"] = pa.list_(pa.field("element", pa.struct([("number", pa.int32()), ("label", pa.string())])))
-    assert arrow_schema(wide).remove_metadata() == pa.schema(expected)
-    assert len(wide) == len(narrow)
-    assert with_wide_integers(wide) == wide
