@@ -64,7 +64,6 @@ def open_live_clients(profile: Deployment) -> LiveClients:
             dataset=profile.dataset,
             location=profile.location,
             sql_folder=REPOSITORY / "sql",
-            organization_views=profile.organization_views,
         ),
         job_poll_s=profile.job_poll_interval_s,
     )

@@ -16,7 +16,6 @@ from deploy.doctor.finding import Check, Finding, Level, LiveEnvironment, advice
 from deploy.doctor.google_api import ApiError
 from deploy.doctor.iam_roles import check_access
 from deploy.doctor.network import check_network
-from deploy.doctor.organization_views import check_organization_views
 from deploy.doctor.procedure_connection import check_connection
 from deploy.doctor.row_policies import check_policy_tags, check_row_policies
 from deploy.doctor.spark_checks import check_spark
@@ -28,7 +27,6 @@ CHECKS: tuple[Check, ...] = (
     check_access,
     check_row_policies,
     check_policy_tags,
-    check_organization_views,
     check_writers,
     check_network,
     check_spark,

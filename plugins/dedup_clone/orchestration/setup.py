@@ -172,7 +172,6 @@ def open_clients(deployment: Deployment, sql_folder: Path) -> Clients:
             dataset=deployment.dataset,
             location=deployment.location,
             sql_folder=sql_folder,
-            organization_views=deployment.organization_views,
         ),
     )
 

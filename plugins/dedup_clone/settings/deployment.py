@@ -70,10 +70,14 @@ class Deployment(StrictModel):
     """One profile. `runner` applies to feeds that name none; `spark` has the settings of all runners but `local`.
 
     `spark_connection`: Airflow's connection for runner `local`. `notice_interval_s`: seconds between listings of the
-    landing bucket. `job_poll_interval_s`: seconds between polls of a running job. `organization_views`: whether a
-    publish is also refused while a materialized view of another project of the organization reads target. `extends`:
-    the name of the profile from which this one inherits the settings that it lacks, also single settings of a section.
+    landing bucket. `job_poll_interval_s`: seconds between polls of a running job. `extends`: the name of the profile
+    from which this one inherits the settings that it lacks, also single settings of a section.
     """
+
+    removed_keys: ClassVar[dict[str, str]] = {
+        "organization_views": "Only materialized views of the profile's own project are looked for. Let those of other "
+        "projects read another table, because each publish breaks them."
+    }
 
     extends: str | None = None
     project: ProjectId
@@ -87,7 +91,6 @@ class Deployment(StrictModel):
     spark: SparkSettings = SparkSettings()
     notice_interval_s: Annotated[int, Field(ge=1, le=60)]
     job_poll_interval_s: Annotated[int, Field(ge=1, le=60)]
-    organization_views: bool = False
     alerts: AlertSettings = AlertSettings()
 
     @model_validator(mode="after")

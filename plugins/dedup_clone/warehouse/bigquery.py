@@ -18,7 +18,6 @@ from dedup_clone.warehouse.jobs import Jobs, poll_intervals, result_retry
 from dedup_clone.warehouse.materialized_views import (
     MaterializedView,
     read_materialized_views,
-    read_views_of_other_projects,
     reads_table,
 )
 from dedup_clone.warehouse.metadata import (
@@ -44,28 +43,15 @@ DEFAULT_TIME_TRAVEL_HOURS = 7 * 24
 
 
 class Warehouse:
-    """The BigQuery dataset of one deployment, with its tables and jobs.
+    """The BigQuery dataset of one deployment, with its tables and jobs."""
 
-    `organization_views`: whether materialized views are also looked for in the other projects of the organization.
-    """
-
-    def __init__(
-        self,
-        client: Client,
-        *,
-        project: str,
-        dataset: str,
-        location: str,
-        sql_folder: Path,
-        organization_views: bool = False,
-    ) -> None:
+    def __init__(self, client: Client, *, project: str, dataset: str, location: str, sql_folder: Path) -> None:
         self._client = client
         self._project = project
         self._dataset = dataset
         self._location = location
         self._sql_folder = sql_folder
         self.render = partial(render, sql_folder)
-        self._organization_views = organization_views
         self._cached_views: list[MaterializedView] | None = None
         self.jobs = Jobs(client, project=project, location=location)
         self.alterations = TableAlterations(client, project=project, dataset=dataset)
@@ -83,7 +69,6 @@ class Warehouse:
             dataset=dataset,
             location=self._location,
             sql_folder=self._sql_folder,
-            organization_views=self._organization_views,
         )
 
     @property
@@ -159,18 +144,14 @@ class Warehouse:
 
     def materialized_views_of(self, table_name: str) -> list[str]:
         """The names of the materialized views that read the table. They break when the table is replaced."""
-        views = self._read_views() if self._cached_views is None else self._cached_views
+        views = self._cached_views
+        if views is None:
+            views = read_materialized_views(self._client, self._project, self._location)
         return [view.name for view in views if reads_table(view, self._project, self._dataset, table_name)]
 
     def cache_materialized_views(self) -> None:
         """Read all materialized views once, before a check of many feeds: later calls of this object use the result."""
-        self._cached_views = self._read_views()
-
-    def _read_views(self) -> list[MaterializedView]:
-        views = read_materialized_views(self._client, self._project, self._location)
-        if self._organization_views:
-            views += read_views_of_other_projects(self._client, self._project, self._location)
-        return views
+        self._cached_views = read_materialized_views(self._client, self._project, self._location)
 
     def job(self, job_id: str) -> JobMetadata | None:
         """The job's metadata; None when there is no job with that id."""

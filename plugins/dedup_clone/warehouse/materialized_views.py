@@ -9,8 +9,6 @@ import contextlib
 import re
 from typing import TYPE_CHECKING, NamedTuple
 
-from dedup_clone.warehouse.jobs import result_retry
-
 if TYPE_CHECKING:
     from google.cloud.bigquery import Client
 
@@ -20,17 +18,15 @@ _FIRST_ANSWER_S = 60.0
 
 
 class MaterializedView(NamedTuple):
-    """A materialized view of `project`. `name` is what users are shown; `query` is its SQL."""
+    """A materialized view of the project. `name` is what users are shown; `query` is its SQL."""
 
-    project: str
     name: str
     query: str
 
 
 def reads_table(view: MaterializedView, project: str, dataset: str, table: str) -> bool:
     """Whether the view's query names the table. A name without a project means the view's own project."""
-    optional = "?" if view.project == project else ""
-    name = rf"(?:{re.escape(project)}\.){optional}{re.escape(dataset)}\.{re.escape(table)}"
+    name = rf"(?:{re.escape(project)}\.)?{re.escape(dataset)}\.{re.escape(table)}"
     unquoted_query = re.sub(r"\s*\.\s*", ".", view.query.replace("`", ""))
     return re.search(rf"(?<![\w.:-]){name}(?![\w-])", unquoted_query) is not None
 
@@ -52,30 +48,5 @@ def read_materialized_views(client: Client, project: str, location: str) -> list
             for listed in client.list_tables(item.reference):
                 if listed.table_type == "MATERIALIZED_VIEW":
                     query = client.get_table(listed.reference).mview_query
-                    views.append(MaterializedView(project, f"{listed.dataset_id}.{listed.table_id}", query or ""))
-    return views
-
-
-def read_views_of_other_projects(client: Client, project: str, location: str) -> list[MaterializedView]:
-    """The materialized views of the organization's other projects in this location, named `project.dataset.view`.
-
-    A view may be missing for some minutes after it was made. Raises Forbidden when this account may not list or read
-    the tables of the organization.
-    """
-    from google.api_core.exceptions import NotFound
-    from google.cloud.bigquery import QueryJobConfig, ScalarQueryParameter
-
-    job = client.query(
-        "SELECT DISTINCT project_id, table_schema, table_name\n"
-        f"FROM `{project}`.`region-{location.lower()}`.INFORMATION_SCHEMA.TABLE_STORAGE_BY_ORGANIZATION\n"
-        "WHERE table_type = 'MATERIALIZED VIEW' AND deleted IS NOT TRUE AND project_id != @project",
-        job_config=QueryJobConfig(query_parameters=[ScalarQueryParameter("project", "STRING", project)]),
-        location=location,
-        project=project,
-    )
-    views = []
-    for row in job.result(retry=result_retry()):
-        name = f"{row.project_id}.{row.table_schema}.{row.table_name}"
-        with contextlib.suppress(NotFound):  # dropped meanwhile
-            views.append(MaterializedView(row.project_id, name, client.get_table(name).mview_query or ""))
+                    views.append(MaterializedView(f"{listed.dataset_id}.{listed.table_id}", query or ""))
     return views

@@ -60,7 +60,7 @@ def test_each_missing_role_is_found() -> None:
 @feed_with(WITH_TAG)
 def test_an_error_that_is_no_refusal_advises_no_role_and_takes_no_other_check_down() -> None:
     for url, status in zip(healthy(), itertools.cycle((400, 401, 429, 503)), strict=False):
-        found = findings({**healthy(), url: status}, **SPARK_PROCEDURE, organization_views=True)
+        found = findings({**healthy(), url: status}, **SPARK_PROCEDURE)
         assert any(f.level is Level.OK for f in found)
         for finding in (f for f in found if f"status [{status}]" in f.text):
             assert finding.command

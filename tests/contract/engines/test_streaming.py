@@ -175,7 +175,6 @@ def test_what_a_writer_sends_that_was_taken_for_dead_is_noticed(world: StreamedF
     world.publish_expected(2, snapshot(2))
     late.append(row(2, 77), "2/2/1")
     late.finish()
-    late.close()
     world.wait_for_changes()
     record = world.publish_expected(3, snapshot(3))
     assert load_jobs(world, record)

@@ -95,6 +95,10 @@ def profile_with(folder: Path, *lines: str) -> Path:
             r"mine\.yaml:\d+: \[spark\.cluster\.disk_gb\] is no longer a setting: Runs create no clusters\. Use runner "
             r"\[serverless\], or name an existing cluster in \[spark\.cluster\.name\]\. Remove the key\.",
         ),
+        (
+            ["runner: local", "organization_views: true"],
+            r"mine\.yaml:\d+: \[organization_views\] is no longer a setting: Only materialized views of the profile's",
+        ),
     ],
 )
 def test_a_profile_that_cannot_run_spark_is_refused(lines: list[str], fault: str, tmp_path: Path) -> None:
