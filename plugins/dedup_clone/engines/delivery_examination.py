@@ -136,10 +136,13 @@ class _Examiner:
         return problems
 
     def _column_problems(self, uri: str, footer: ParquetFooter) -> list[str]:
-        jobs = self._services.warehouse.jobs
+        files = external_table(_LANDED_TABLE, [uri])
+        query = {"query": f"SELECT * FROM {_LANDED_TABLE}", "useLegacySql": False, "tableDefinitions": files}
         try:
-            found = jobs.dry_run_schema(f"SELECT * FROM {_LANDED_TABLE}", external_table(_LANDED_TABLE, [uri]))
+            found = self._services.warehouse.jobs.dry_run_schema({"query": query})
         except JobFailed as error:
+            if not error.is_invalid_input:
+                raise
             return [f"cannot be read by BigQuery: {error.message}"]
         return column_problems(self._attempt.table.columns, _with_datetime(found, iter(footer.leaves)))
 

@@ -190,15 +190,15 @@ def copy_bytes(services: Services, live: Manifest, renamed: Mapping[str, str]) -
 
     Raises ConfigurationError when BigQuery refuses the statement.
     """
-    from google.api_core.exceptions import BadRequest
-
     # Dry-run only the SELECT: CREATE TABLE fails if a rebuild that died has left the incoming table.
     configuration = _query_of_rows(services, live, renamed, COPIED_ROWS_SQL_FILE)
     if configuration is None:
         return 0
     try:
         return services.warehouse.jobs.dry_run_bytes(configuration)
-    except BadRequest as error:
+    except JobFailed as error:
+        if not error.is_invalid_input:
+            raise
         raise ConfigurationError(
             f"BigQuery cannot copy the rows of [{services.feed.target}] into the declared columns: {error.message}. "
             f"Nothing was changed. Choose a type into which BigQuery casts, or a new column."

@@ -6,16 +6,14 @@ earlier jobs failed. The operators of the DAG and the engines use this module.
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from dedup_clone.contract.costs import GIB, TIB, USD_PER_TIB
-from dedup_clone.contract.errors import CheckFailed, OutcomeUnknown
+from dedup_clone.contract.errors import CheckFailed, JobFailed, OutcomeUnknown
 from dedup_clone.contract.table import Column
 from dedup_clone.publish.services import Services
-from dedup_clone.warehouse.jobs import EndedJob
 from dedup_clone.warehouse.metadata import JobMetadata, schema_field
 
 LOAD_STEP = "load"
@@ -63,7 +61,7 @@ def find_step_job(services: Services, attempt: str, step: str) -> StepJob:
     )
 
 
-def run_step_job(services: Services, attempt: str, step: str, configuration: Mapping[str, Any]) -> EndedJob:
+def run_step_job(services: Services, attempt: str, step: str, configuration: Mapping[str, Any]) -> JobMetadata:
     """Find or start the step's job and wait for it. Its id is recorded in CURRENT before the job is started.
 
     Raises JobFailed, OutcomeUnknown as `find_step_job` does, and LostRace when the attempt has lost the lease.
@@ -110,18 +108,20 @@ def limited_query_configuration(
     Raises CheckFailed when a dry run, which is free, estimates more. A dry run does not estimate a script; BigQuery
     stops a script when it reaches the limit.
     """
-    from google.api_core.exceptions import BadRequest
-
     limit = services.feed.max_bytes_billed
     configuration = query_configuration(services, step, sql, parameters, **options)
-    with contextlib.suppress(BadRequest):  # an invalid query: the job that runs it fails with the reason
+    try:
         estimate = services.warehouse.jobs.dry_run_bytes(configuration)
-        if estimate > limit:
-            raise CheckFailed(
-                f"Step [{step}] would read [{estimate}] bytes ({estimate / GIB:.1f} GiB, about "
-                f"{estimate / TIB * USD_PER_TIB:.2f} USD on demand), more than [max_bytes_billed] allows: [{limit}]. "
-                f"Target was not changed. Raise [max_bytes_billed] in the feed's file, or publish with engine [spark]."
-            )
+    except JobFailed as error:
+        if not error.is_invalid_input:
+            raise
+        estimate = 0  # the job that runs the query fails with the reason
+    if estimate > limit:
+        raise CheckFailed(
+            f"Step [{step}] would read [{estimate}] bytes ({estimate / GIB:.1f} GiB, about "
+            f"{estimate / TIB * USD_PER_TIB:.2f} USD on demand), more than [max_bytes_billed] allows: [{limit}]. "
+            f"Target was not changed. Raise [max_bytes_billed] in the feed's file, or publish with engine [spark]."
+        )
     return with_billing_limit(configuration, limit)
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from dedup_clone.contract.errors import JobFailed
 from dedup_clone.contract.table import Column
-from dedup_clone.warehouse.metadata import contract_column
+from dedup_clone.warehouse.metadata import JobMetadata, contract_column, job_metadata
 
 if TYPE_CHECKING:
     from google.api_core.exceptions import GoogleAPICallError
@@ -39,19 +39,6 @@ def result_retry() -> Retry:
     from google.cloud.bigquery import DEFAULT_RETRY
 
     return DEFAULT_RETRY.with_timeout(RESULT_REPEATED_FOR_S)
-
-
-@dataclass(frozen=True)
-class EndedJob:
-    """A job that succeeded. `bytes_processed`: what a query read; 0 for loads and extracts. `seconds`: run time.
-
-    `changed_rows`: rows that a DML statement inserted, changed and deleted; 0 for other jobs.
-    """
-
-    job_id: str
-    bytes_processed: int
-    seconds: float
-    changed_rows: int
 
 
 @dataclass(frozen=True)
@@ -85,27 +72,21 @@ class Jobs:
         except Conflict:  # the id is in use; get_job raises NotFound if its job is in another location
             self._client.get_job(job_id, project=self._project, location=self._location)
 
-    def wait(self, job_id: str, *, poll_s: float) -> EndedJob:
+    def wait(self, job_id: str, *, poll_s: float) -> JobMetadata:
         """Wait until the job has ended. Raises JobFailed with BigQuery's reason when it failed."""
         job = self._client.get_job(job_id, project=self._project, location=self._location)
         intervals = poll_intervals(poll_s)
         while job.state != "DONE":
             time.sleep(next(intervals))
             job = self._client.get_job(job_id, project=self._project, location=self._location)
-        if job.error_result:
-            reason = job.error_result.get("reason", "unknown")
-            message = job.error_result.get("message", "no message")
+        ended = job_metadata(job)
+        if ended.error is not None:
             raise JobFailed(
-                f"BigQuery job [{job_id}] failed ({reason}): {message}",
-                message=message,
-                reason=reason,
+                f"BigQuery job [{job_id}] failed ({ended.reason}): {ended.error}",
+                message=ended.error,
+                reason=ended.reason or "unknown",
             )
-        return EndedJob(
-            job_id=job_id,
-            bytes_processed=getattr(job, "total_bytes_processed", None) or 0,
-            seconds=(job.ended - job.started).total_seconds() if job.started and job.ended else 0.0,
-            changed_rows=getattr(job, "num_dml_affected_rows", None) or 0,
-        )
+        return ended
 
     def rows(self, job_id: str) -> Iterator[Mapping[str, Any]]:
         """The result rows of a query job that succeeded. BigQuery retains them for a day."""
@@ -124,24 +105,28 @@ class Jobs:
         return QueryResult(int(found.total_rows), tuple(dict(row) for row in found), job.total_bytes_billed or 0)
 
     def dry_run_bytes(self, configuration: Mapping[str, Any]) -> int:
-        """The bytes that a query job would read, by a dry run (free of charge). Raises GoogleAPICallError."""
-        return int(self._query({**configuration, "dryRun": True}).total_bytes_processed or 0)
+        """The bytes that a query job would read, by a dry run (free of charge). Raises JobFailed if it is rejected."""
+        return int(self._dry_run(configuration).total_bytes_processed or 0)
 
     def dry_run_select_bytes(self, configuration: Mapping[str, Any]) -> int:
-        """The bytes that a query would read, by a dry run (free of charge).
-
-        Raises JobFailed when BigQuery rejects the query, or when it is not one SELECT.
-        """
-        from google.api_core.exceptions import GoogleAPICallError
-
-        try:
-            job = self._query({**configuration, "dryRun": True})
-        except GoogleAPICallError as error:
-            raise _job_failed(error) from error
+        """As `dry_run_bytes`. Raises JobFailed also when the query is not one SELECT."""
+        job = self._dry_run(configuration)
         if job.statement_type != "SELECT":
             message = f"the statement is [{job.statement_type}], expected [SELECT]"
             raise JobFailed(message, message=message, reason="invalidQuery")
         return int(job.total_bytes_processed or 0)
+
+    def dry_run_schema(self, configuration: Mapping[str, Any]) -> tuple[Column, ...]:
+        """The result columns of a query job, by a dry run (free of charge). Raises JobFailed if it is rejected."""
+        return tuple(contract_column(field) for field in self._dry_run(configuration).schema or ())
+
+    def _dry_run(self, configuration: Mapping[str, Any]) -> Any:
+        from google.api_core.exceptions import GoogleAPICallError
+
+        try:
+            return self._query({**configuration, "dryRun": True})
+        except GoogleAPICallError as error:
+            raise _job_failed(error) from error
 
     def _query(self, configuration: Mapping[str, Any]) -> Any:
         from google.cloud.bigquery import QueryJobConfig
@@ -149,23 +134,6 @@ class Jobs:
         config: Any = QueryJobConfig.from_api_repr(dict(configuration))
         sql = configuration["query"]["query"]
         return self._client.query(sql, job_config=config, location=self._location, project=self._project)
-
-    def dry_run_schema(self, sql: str, table_definitions: Mapping[str, Any]) -> tuple[Column, ...]:
-        """The result columns of a query over external files, by a dry run (free of charge).
-
-        Raises JobFailed when BigQuery cannot read the files.
-        """
-        from google.api_core.exceptions import BadRequest
-        from google.cloud.bigquery import QueryJobConfig
-
-        config = QueryJobConfig(dry_run=True, use_query_cache=False)
-        config._properties["query"]["tableDefinitions"] = dict(table_definitions)
-        try:
-            job = self._client.query(sql, job_config=config, location=self._location, project=self._project)
-        except BadRequest as error:
-            message = str(error.errors[0].get("message", error.message)) if error.errors else error.message
-            raise JobFailed(f"BigQuery rejected a dry run: {message}", message=message, reason="invalid") from error
-        return tuple(contract_column(field) for field in job.schema or ())
 
 
 def _job_failed(error: GoogleAPICallError) -> JobFailed:

@@ -173,7 +173,8 @@ class JobMetadata:
 
     `error`, `reason`: message and error code of a failed job; None for other jobs. `created_at`: when the job was
     accepted; from then until it starts it is PENDING. `child_jobs`: how many statements of a script have run as jobs of
-    their own; 0 for other jobs.
+    their own; 0 for other jobs. `changed_rows`: rows that a DML statement inserted, changed and deleted; 0 for other
+    jobs.
     """
 
     job_id: str
@@ -188,6 +189,7 @@ class JobMetadata:
     slot_ms: int
     created_at: datetime | None = None
     child_jobs: int = 0
+    changed_rows: int = 0
 
 
 def to_milliseconds(moment: datetime) -> datetime:
@@ -220,6 +222,7 @@ def job_metadata(job: Any) -> JobMetadata:
         slot_ms=getattr(job, "slot_millis", None) or 0,
         created_at=job.created,
         child_jobs=job.num_child_jobs,
+        changed_rows=getattr(job, "num_dml_affected_rows", None) or 0,
     )
 
 

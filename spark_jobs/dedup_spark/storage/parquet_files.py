@@ -17,10 +17,5 @@ from dedup_clone.contract.parquet import read_parquet_footer
 def open_parquet(source: pa.NativeFile, *, verify_checksums: bool = False) -> pq.ParquetFile:
     """Open a file. Raises pyarrow's error if it is no Parquet file. `verify_checksums`: of pages, as they are read."""
     footer = read_parquet_footer(cast(IO[bytes], source), source.size())
-    metadata = decoded(footer) if footer else None
+    metadata = pq.read_metadata(pa.BufferReader(footer)) if footer else None
     return pq.ParquetFile(source, metadata=metadata, pre_buffer=True, page_checksum_verification=verify_checksums)
-
-
-def decoded(footer: bytes) -> pq.FileMetaData:
-    """What `read_parquet_footer` has read. Raises pyarrow's error if it is damaged."""
-    return pq.read_metadata(pa.BufferReader(footer))
