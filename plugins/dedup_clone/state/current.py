@@ -1,9 +1,6 @@
 """CURRENT: the committed generation, the lease of the run that works on the next one, and whether the feed is retired.
 
-A run holds the lease while its intent is in CURRENT. The term "take over" is used for two things:
-
-- A bootstrap or a rebuild takes over the rows of an existing table (`takes_over` in contract/attempt.py).
-- Any run takes over the lease of a run that waits for approval (`take_over_lease`).
+A run holds the lease while its intent is in CURRENT.
 """
 
 from __future__ import annotations
@@ -140,8 +137,8 @@ class CurrentFile:
     """Reads and changes CURRENT of one feed.
 
     Methods that change CURRENT raise LostRace if another process writes the object between their read and their write.
-    Those with an `attempt` also raise it if that attempt does not hold the lease, except `release`, which then changes
-    nothing.
+    Those with an `attempt` raise LeaseLost if that attempt does not hold the lease, except `release`, which then
+    changes nothing.
     """
 
     def __init__(self, store: ObjectStore, feed: str) -> None:
@@ -175,7 +172,7 @@ class CurrentFile:
         current = from_json(Current, stored.text, where=self._store.uri(self._name))
         return current, stored.object_generation
 
-    def _change(self, change: Callable[[Current], Current]) -> None:
+    def change(self, change: Callable[[Current], Current]) -> None:
         """Replace the content of CURRENT by the result of `change`, unless both are equal."""
         current, object_generation = self._read()
         changed = change(current)
@@ -228,14 +225,11 @@ class CurrentFile:
 
     def require_intent(self, attempt: str) -> Intent:
         """The intent of `attempt`. Raises LeaseLost if the attempt does not hold the lease."""
-        try:
-            return self._require(self.read(), attempt)
-        except LostRace as error:
-            raise LeaseLost(str(error)) from error
+        return self._require(self.read(), attempt)
 
     def _change_intent(self, attempt: str, change: Callable[[Intent], Intent]) -> None:
         """Replace the intent of `attempt` by the result of `change`."""
-        self._change(lambda current: dataclasses.replace(current, intent=change(self._require(current, attempt))))
+        self.change(lambda current: dataclasses.replace(current, intent=change(self._require(current, attempt))))
 
     def record_jobs(self, attempt: str, job_ids: Iterable[str]) -> None:
         """Record BigQuery jobs before they are created, so that a recovery knows which jobs may still run.
@@ -250,11 +244,11 @@ class CurrentFile:
         self._change_intent(attempt, lambda intent: dataclasses.replace(intent, waits_for_approval=True))
 
     def end_approval_wait(self, attempt: str) -> None:
-        """Make the lease exclusive again, after the approval. Raises LostRace when another run took it over."""
+        """Make the lease exclusive again, after the approval. Raises LeaseLost when another run took it over."""
 
         def end(intent: Intent) -> Intent:
             if not intent.waits_for_approval:
-                raise LostRace(
+                raise LeaseLost(
                     f"The lease of [{self._feed}] passed to run [{intent.run_id}] while attempt [{attempt}] "
                     f"waited: clear the run from its first task."
                 )
@@ -268,36 +262,13 @@ class CurrentFile:
         Raises LostRace when the attempt was approved meanwhile, or when another run took over its lease.
         """
 
-        def take(intent: Intent) -> Intent:
-            if not intent.waits_for_approval:
-                raise LostRace(f"Attempt [{intent.attempt}] was approved just now: this task tries again by itself.")
-            return dataclasses.replace(intent, dag_id=dag_id, run_id=run_id, waits_for_approval=False)
+        def take(current: Current) -> Current:
+            if current.intent != waiting:
+                raise LostRace(f"Attempt [{waiting.attempt}] has gone on just now: this task tries again by itself.")
+            taken = dataclasses.replace(waiting, dag_id=dag_id, run_id=run_id, waits_for_approval=False)
+            return dataclasses.replace(current, intent=taken)
 
-        self._change_intent(waiting.attempt, take)
-
-    def move_feed(self, former: str, environment: str, *, former_is_gone: bool = False) -> None:
-        """Let `environment` publish the feed instead of environment `former`. A repeated call changes nothing.
-
-        Raises ConfigurationError if `former` does not publish the feed, and LeaseHeld while one of its runs works on
-        the feed. If `former_is_gone`, the lease does not matter: the next run recovers it like that of a dead run.
-        """
-
-        def move(current: Current) -> Current:
-            if current.environment not in (former, environment):
-                publisher = f"environment [{current.environment}]" if current.environment else "no environment yet"
-                raise ConfigurationError(
-                    f"Feed [{self._feed}] is published by {publisher}, not by [{former}]: nothing was changed."
-                )
-            if current.intent is not None and current.environment == former and not former_is_gone:
-                raise LeaseHeld(
-                    f"Run [{current.intent.run_id}] of [{current.intent.dag_id}] in environment [{former}] works on "
-                    f"feed [{self._feed}]: nothing was changed. Pause the feed's DAGs there, wait until the run has "
-                    f"ended, then run the command again. If that environment is gone for good, add --from-is-gone: "
-                    f"the next run commits or discards what the run had begun."
-                )
-            return dataclasses.replace(current, environment=environment)
-
-        self._change(move)
+        self.change(take)
 
     def commit(self, attempt: str, manifest_digest: str) -> None:
         """Make the intent's generation the committed one, and release the lease. A repeated call changes nothing."""
@@ -310,16 +281,13 @@ class CurrentFile:
                 current, generation=intent.generation, manifest_digest=manifest_digest, intent=None
             )
 
-        self._change(commit)
+        self.change(commit)
 
     def retire(self, attempt: str, retirement: Retirement) -> None:
         """Record that the feed is retired. `attempt` keeps the lease until `end_retirement`, for the export."""
-
-        def retire(current: Current) -> Current:
-            self._require(current, attempt)
-            return dataclasses.replace(current, retired=retirement)
-
-        self._change(retire)
+        self.change(
+            lambda current: dataclasses.replace(current, intent=self._require(current, attempt), retired=retirement)
+        )
 
     def end_retirement(self) -> None:
         """Release the lease of the retirement. From then on no generation is live. A repeated call changes nothing."""
@@ -329,7 +297,7 @@ class CurrentFile:
                 return current
             return dataclasses.replace(current, generation=None, manifest_digest=None, intent=None)
 
-        self._change(end)
+        self.change(end)
 
     def release(self, attempt: str) -> None:
         """Release the lease without a commit. Changes nothing when `attempt` does not hold it."""
@@ -339,13 +307,13 @@ class CurrentFile:
                 return current
             return dataclasses.replace(current, intent=None)
 
-        self._change(release)
+        self.change(release)
 
     def _require(self, current: Current, attempt: str) -> Intent:
-        """The intent of `attempt`. Raises LostRace if the attempt does not hold the lease in `current`."""
+        """The intent of `attempt`. Raises LeaseLost if the attempt does not hold the lease in `current`."""
         if current.intent is None or current.intent.attempt != attempt:
             holder = "nobody" if current.intent is None else f"attempt [{current.intent.attempt}]"
-            raise LostRace(
+            raise LeaseLost(
                 f"The lease of [{self._feed}] is held by {holder}, expected attempt [{attempt}]: this attempt has "
                 f"ended. Clear the run from its first task: it then builds on the live generation."
             )
