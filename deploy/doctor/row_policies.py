@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from dedup_clone.warehouse.metadata import READ_PAST
+from dedup_clone.warehouse.bigquery import READ_PAST
 from deploy.doctor.dataset import read_dataset
 from deploy.doctor.finding import Finding, Level, LiveEnvironment, advice_after, grant_to_user, ok
 from deploy.doctor.google_api import ApiError

@@ -3,7 +3,7 @@
 From release 1.0 on, each release reads the records of every other one: keys that a release does not know are ignored,
 and a field that a record lacks gets its default. So a field that a release adds needs a default, which never changes.
 
-Fields may be str, int, float, bool, date, datetime (UTC), StrEnum, nested dataclasses, tuples, frozensets, dicts whose
+Fields may be str, int, float, bool, date, datetime (UTC), StrEnum, nested dataclasses, tuples, dicts whose
 keys are str, int or date, and any of these or None.
 """
 
@@ -39,8 +39,6 @@ def to_plain(value: object, *, with_defaults: bool = True) -> Any:
         return value.isoformat()
     if isinstance(value, (tuple, list)):
         return [to_plain(item, with_defaults=with_defaults) for item in value]
-    if isinstance(value, frozenset):
-        return sorted(to_plain(item, with_defaults=with_defaults) for item in value)
     if isinstance(value, dict):
         return {str(key): to_plain(item, with_defaults=with_defaults) for key, item in value.items()}
     return value
@@ -88,9 +86,9 @@ def _read(kind: Any, plain: Any, where: str) -> Any:
     if origin in (types.UnionType, typing.Union):
         (inner,) = [argument for argument in arguments if argument is not types.NoneType]
         return None if plain is None else _read(inner, plain, where)
-    if origin in (tuple, frozenset):
+    if origin is tuple:
         _expect(isinstance(plain, list), where, "a list", plain)
-        return origin(_read(arguments[0], item, f"{where}[{i}]") for i, item in enumerate(plain))
+        return tuple(_read(arguments[0], item, f"{where}[{i}]") for i, item in enumerate(plain))
     if origin is dict:
         _expect(isinstance(plain, dict), where, "an object", plain)
         return {_read_key(arguments[0], k, where): _read(arguments[1], v, f"{where}.{k}") for k, v in plain.items()}

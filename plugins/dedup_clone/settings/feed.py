@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Annotated, ClassVar, Literal, Self
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
-from pydantic import Field, PrivateAttr, field_validator, model_validator
+from pydantic import Field, PrivateAttr, model_validator
 
 from dedup_clone.contract.attempt import DEFAULT_FILE_BYTES, Plan
 from dedup_clone.contract.costs import GIB, MIB, MIN_BYTES_BILLED, TIB
@@ -90,16 +90,6 @@ class DedupSettings(StrictModel):
     """Whether plan `adopt` reads values, too, to count changed rows."""
     file_megabytes: Annotated[int, Field(ge=16, le=4096)] = Field(default=DEFAULT_FILE_BYTES // MIB, examples=[512])
     """Target size of written files; they are larger if one load job could not take so many."""
-
-    @field_validator("plan", mode="before")
-    @classmethod
-    def _refuse_removed_plan(cls, plan: object) -> object:
-        if plan == "antijoin":
-            raise ValueError(
-                "plan [antijoin] is gone: plan [window] writes the same table. Use [auto], which takes [window] for "
-                "dates that it can neither adopt nor rewrite, or [window] for all dates."
-            )
-        return plan
 
 
 class CdcSettings(StrictModel):

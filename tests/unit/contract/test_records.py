@@ -58,13 +58,11 @@ def test_nested_columns_are_read_back() -> None:
 class Keyed:
     by_day: dict[date, int]
     by_number: dict[int, str]
-    names: frozenset[str]
 
 
-def test_keys_of_objects_and_sets_are_read_back() -> None:
-    keyed = Keyed({date(2026, 3, 1): 2}, {7: "a"}, frozenset({"y", "x"}))
+def test_keys_of_objects_are_read_back() -> None:
+    keyed = Keyed({date(2026, 3, 1): 2}, {7: "a"})
     assert from_json(Keyed, to_json(keyed), where="keyed") == keyed
-    assert json.loads(to_json(keyed))["names"] == ["x", "y"]
     with pytest.raises(ContractViolation, match="a number as key"):
         from_json(Keyed, to_json(keyed).replace('"7"', '"seven"'), where="keyed")
 

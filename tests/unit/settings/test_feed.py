@@ -275,8 +275,10 @@ def test_a_feed_file_with_a_removed_setting_is_refused(tmp_path: Path, lines: st
         read_feed(write(tmp_path, f"{REFERENCE}{lines}\n"))
 
 
-def test_the_removed_plan_is_refused_with_those_to_use_instead(tmp_path: Path) -> None:
-    with pytest.raises(ConfigurationError, match=r"yaml:[0-9]+: \[dedup.plan\].*Use \[auto\].*or \[window\]"):
+def test_a_plan_that_does_not_exist_is_refused_with_those_to_use_instead(tmp_path: Path) -> None:
+    with pytest.raises(
+        ConfigurationError, match=r"yaml:[0-9]+: \[dedup.plan\].*'auto', 'adopt', 'rewrite' or 'window'"
+    ):
         read_feed(write(tmp_path, f"{REFERENCE}dedup:\n  plan: antijoin\n"))
 
 
