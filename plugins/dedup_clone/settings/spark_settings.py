@@ -34,18 +34,15 @@ _FORBIDDEN = {
     "spark.app.name": "the job names itself",
     "spark.jars": _REASON_FOR_NO_JARS,
     "spark.jars.": _REASON_FOR_NO_JARS,
-}
-# Properties that are computed from a feed's section `spark`, and the key of the section to set instead.
-_SET_BY_KEY = {
-    "spark.executor.instances": "executors",
-    "spark.executor.cores": "executor_cores",
-    "spark.executor.memory": "memory_gb_per_core",
-    "spark.executor.memoryOverhead": "memory_gb_per_core",
-    "spark.driver.cores": "driver_cores",
-    "spark.driver.memory": "memory_gb_per_core",
-    "spark.driver.memoryOverhead": "memory_gb_per_core",
-    "spark.dynamicAllocation.": "max_executors",
-    "spark.default.parallelism": "max_executors",
+    "spark.executor.instances": "set [executors] instead",
+    "spark.executor.cores": "set [executor_cores] instead",
+    "spark.executor.memory": "set [memory_gb_per_core] instead",
+    "spark.executor.memoryOverhead": "set [memory_gb_per_core] instead",
+    "spark.driver.cores": "set [driver_cores] instead",
+    "spark.driver.memory": "set [memory_gb_per_core] instead",
+    "spark.driver.memoryOverhead": "set [memory_gb_per_core] instead",
+    "spark.dynamicAllocation.": "set [max_executors] instead",
+    "spark.default.parallelism": "set [max_executors] instead",
 }
 
 
@@ -143,14 +140,6 @@ def forbidden_property(properties: Mapping[str, str]) -> str | None:
         if not name.startswith("spark."):
             return f"property [{name}] is none of Spark's, expected a name that starts with [spark.]"
         for prefix, reason in _FORBIDDEN.items():
-            if _matches(name, prefix):
+            if name == prefix or (prefix.endswith(".") and name.startswith(prefix)):
                 return f"property [{name}] cannot be set: {reason}"
-        for prefix, key in _SET_BY_KEY.items():
-            if _matches(name, prefix):
-                return f"property [{name}] follows from the size: set [{key}] instead"
     return None
-
-
-def _matches(name: str, prefix: str) -> bool:
-    """Whether `name` is `prefix`, or begins with a `prefix` that ends in a dot."""
-    return name == prefix or (prefix.endswith(".") and name.startswith(prefix))

@@ -57,19 +57,6 @@ class MarkerListing:
     invalid: list[InvalidMarker]
 
 
-@dataclass(frozen=True)
-class _Folder:
-    """A folder directly below the landing prefix, or the prefix itself.
-
-    A snapshot's folder has a `snapshot_id`. Any other folder has a `reason` why a marker there is invalid. A hidden
-    folder has neither, and a marker there is ignored.
-    """
-
-    path: str
-    snapshot_id: int | None
-    reason: str = ""
-
-
 class Landing:
     """The landing prefix of one feed. `marker`: the name that a marker has in its folder, such as `_SUCCESS`."""
 
@@ -92,20 +79,21 @@ class Landing:
         Takes one listing, one request for each folder that may have a marker, and one listing for each snapshot's
         folder without a marker.
         """
-        folders = [_classify_folder(path, path.removeprefix(self._prefix)) for path in self.store.folders(self._prefix)]
-        folders.append(_Folder(self._prefix, None, "it lies in no snapshot's folder"))
-        folders_by_marker = {f"{f.path}{self._marker}": f for f in folders if f.snapshot_id is not None or f.reason}
-        folders_by_marker = {name: folder for name, folder in folders_by_marker.items() if name not in skip}
-        existing = {info.name: info for info in self.store.stat(list(folders_by_marker))}
+        below = [path.removeprefix(self._prefix) for path in self.store.folders(self._prefix)]
+        folders = [*(name for name in below if not name.startswith(("_", "."))), ""]  # hidden folders are ignored
+        folder_by_marker = {f"{self._prefix}{folder}{self._marker}": folder for folder in folders}
+        folder_by_marker = {name: folder for name, folder in folder_by_marker.items() if name not in skip}
+        existing = {info.name: info for info in self.store.stat(list(folder_by_marker))}
         listing, absent_markers = MarkerListing([], []), list[str]()
-        for name, folder in folders_by_marker.items():
-            info = existing.get(name)
-            if info is not None and folder.snapshot_id is not None:
-                delivery = Delivery(folder.snapshot_id, info.object_generation)
-                listing.markers.append(Marker(delivery, folder.path, name, info.created_at))
+        for name, folder in folder_by_marker.items():
+            info, snapshot_id = existing.get(name), _snapshot_id(folder)
+            if info is not None and snapshot_id is not None:
+                delivery = Delivery(snapshot_id, info.object_generation)
+                listing.markers.append(Marker(delivery, f"{self._prefix}{folder}", name, info.created_at))
             elif info is not None:
-                listing.invalid.append(self._invalid(info, folder.reason))
-            elif folder.snapshot_id is not None:
+                reason = f"folder [{folder}] names no snapshot id" if folder else "it lies in no snapshot's folder"
+                listing.invalid.append(self._invalid(info, reason))
+            elif snapshot_id is not None:
                 absent_markers.append(name)
         listing.markers.sort(key=lambda marker: marker.delivery)
         listing.invalid.extend(self._folders_as_markers(absent_markers))
@@ -137,12 +125,10 @@ class Landing:
         return InvalidMarker(info.name, self.store.uri(info.name), info.object_generation, info.created_at, reason)
 
 
-def _classify_folder(path: str, name: str) -> _Folder:
-    """The folder with this `path`. `name`: the path below the landing prefix."""
-    match = _SNAPSHOT_FOLDER.fullmatch(name)
-    if match and int(match[1]) <= INT64_MAX:
-        return _Folder(path, int(match[1]))
-    return _Folder(path, None, "" if name.startswith(("_", ".")) else f"folder [{name}] names no snapshot id")
+def _snapshot_id(folder: str) -> int | None:
+    """The snapshot id of a folder directly below the landing prefix; None if it names none."""
+    match = _SNAPSHOT_FOLDER.fullmatch(folder)
+    return int(match[1]) if match and int(match[1]) <= INT64_MAX else None
 
 
 @dataclass(frozen=True)

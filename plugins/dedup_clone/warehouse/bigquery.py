@@ -16,7 +16,6 @@ from dedup_clone.settings.table_settings import NO_OPTIONS, OptionSettings
 from dedup_clone.warehouse.change_data_capture import ChangeDataCapture
 from dedup_clone.warehouse.jobs import Jobs, poll_intervals, result_retry
 from dedup_clone.warehouse.materialized_views import (
-    MaterializedView,
     read_materialized_views,
     reads_table,
 )
@@ -52,7 +51,7 @@ class Warehouse:
         self._location = location
         self._sql_folder = sql_folder
         self.render = partial(render, sql_folder)
-        self._cached_views: list[MaterializedView] | None = None
+        self._cached_views: dict[str, str] | None = None
         self.jobs = Jobs(client, project=project, location=location)
         self.alterations = TableAlterations(client, project=project, dataset=dataset)
         self.cdc = ChangeDataCapture(client, project=project, dataset=dataset, sql_folder=sql_folder, run=self._run)
@@ -178,15 +177,15 @@ class Warehouse:
 
     def _call(self, method: str, table: TableReference, path: str = "", **request: Any) -> Any:
         """Call the REST API for row access policies, for which the client library has no methods. Free of charge."""
-        path = f"{table.path}/rowAccessPolicies{path}"
-        return self._client._connection.api_request(method=method, path=path, **request)
+        connection: Any = self._client._connection
+        return connection.api_request(method=method, path=f"{table.path}/rowAccessPolicies{path}", **request)
 
     def materialized_views_of(self, table_name: str) -> list[str]:
         """The names of the materialized views that read the table. They break when the table is replaced."""
         views = self._cached_views
         if views is None:
             views = read_materialized_views(self._client, self._project, self._location)
-        return [view.name for view in views if reads_table(view, self._project, self._dataset, table_name)]
+        return [name for name, sql in views.items() if reads_table(sql, self._project, self._dataset, table_name)]
 
     def cache_materialized_views(self) -> None:
         """Read all materialized views once, before a check of many feeds: later calls of this object use the result."""

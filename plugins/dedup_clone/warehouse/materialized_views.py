@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import re
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from google.cloud.bigquery import Client
@@ -17,29 +17,22 @@ if TYPE_CHECKING:
 _FIRST_ANSWER_S = 60.0
 
 
-class MaterializedView(NamedTuple):
-    """A materialized view of the project. `name` is what users are shown; `query` is its SQL."""
-
-    name: str
-    query: str
-
-
-def reads_table(view: MaterializedView, project: str, dataset: str, table: str) -> bool:
-    """Whether the view's query names the table. A name without a project means the view's own project."""
+def reads_table(query: str, project: str, dataset: str, table: str) -> bool:
+    """Whether a view's query names the table. A name without a project means the view's own project."""
     name = rf"(?:{re.escape(project)}\.)?{re.escape(dataset)}\.{re.escape(table)}"
-    unquoted_query = re.sub(r"\s*\.\s*", ".", view.query.replace("`", ""))
+    unquoted_query = re.sub(r"\s*\.\s*", ".", query.replace("`", ""))
     return re.search(rf"(?<![\w.:-]){name}(?![\w-])", unquoted_query) is not None
 
 
-def read_materialized_views(client: Client, project: str, location: str) -> list[MaterializedView]:
-    """The project's materialized views in this location, named `dataset.view`.
+def read_materialized_views(client: Client, project: str, location: str) -> dict[str, str]:
+    """The SQL of each materialized view of the project in this location, by its name `dataset.view`.
 
     Views in datasets that this account may not read are left out.
     """
     from google.api_core.exceptions import Forbidden, NotFound
     from google.cloud.bigquery.retry import DEFAULT_RETRY
 
-    views = []
+    views = {}
     for item in client.list_datasets(project, retry=DEFAULT_RETRY.with_timeout(_FIRST_ANSWER_S)):
         # A DatasetListItem has no attribute for the location.
         if item._properties.get("location", location).lower() != location.lower():
@@ -48,5 +41,5 @@ def read_materialized_views(client: Client, project: str, location: str) -> list
             for listed in client.list_tables(item.reference):
                 if listed.table_type == "MATERIALIZED_VIEW":
                     query = client.get_table(listed.reference).mview_query
-                    views.append(MaterializedView(f"{listed.dataset_id}.{listed.table_id}", query or ""))
+                    views[f"{listed.dataset_id}.{listed.table_id}"] = query or ""
     return views

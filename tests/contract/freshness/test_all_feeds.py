@@ -26,7 +26,6 @@ from dedup_clone.state.current import CurrentFile, Retirement, TargetAction
 from dedup_clone.state.layout import FeedLayout
 from dedup_clone.state.store import ObjectStore
 from dedup_clone.warehouse.bigquery import Warehouse
-from dedup_clone.warehouse.materialized_views import MaterializedView
 from testkit.airflow import TaskApi
 from testkit.feed_on_stand_in import REPOSITORY, SQL
 
@@ -68,9 +67,9 @@ class Deployed:
         )
         return Clients(ObjectStore(self.storage, "state"), ObjectStore(self.storage, "landing"), warehouse)
 
-    def read_views(self, client: Any, project: str, location: str) -> list[MaterializedView]:
+    def read_views(self, client: Any, project: str, location: str) -> dict[str, str]:
         self.views_read += 1
-        return []
+        return {}
 
     def verdict(self, feed: str) -> FreshnessVerdict:
         verdict = ObjectStore(self.storage, "state").read_record(FreshnessVerdict, FeedLayout(feed).freshness)
