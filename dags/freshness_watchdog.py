@@ -26,7 +26,6 @@ from dedup_clone.orchestration.watchdog.feed_check import check_interval
 from dedup_clone.orchestration.watchdog.reporting import load_waiting_rows
 
 folders = find_folders(Path(__file__).resolve().parent)
-setup = first_valid_setup(folders)  # the second task serves all feeds, but opens its clients with the setup of one
 
 with DAG(
     "freshness_watchdog",
@@ -39,19 +38,24 @@ with DAG(
     is_paused_upon_creation=False,
     doc_md=__doc__,
     tags=[TAG, "watchdog"],
-    default_args={"retries": 1, "retry_delay": timedelta(seconds=20), "execution_timeout": timedelta(minutes=10)},
+    default_args={
+        "owner": TAG,
+        "retries": 1,
+        "retry_delay": timedelta(seconds=20),
+        "execution_timeout": timedelta(minutes=10),
+    },
 ) as dag:
     # -- 1 check ----- in: state, landing, targets' metadata, Airflow   runs: worker   out: verdicts, alerts
-    @task(owner=setup.feed.owner if setup else "airflow")
+    @task
     def check_feeds() -> dict[str, list[str]]:
         return check_all_feeds(folders)
 
-    check_feeds()
-
-    if setup:
-        # -- 2 report -- in: rows that runs left in state   runs: worker   out: ledger and changes tables
-        @task(owner=setup.feed.owner)
-        def write_reporting_tables() -> None:
+    # -- 2 report ---- in: rows that runs left in state   runs: worker   out: ledger and changes tables
+    @task
+    def write_reporting_tables() -> None:
+        setup = first_valid_setup(folders)  # the task serves all feeds, but opens its clients with the setup of one
+        if setup:
             load_waiting_rows(setup)
 
-        write_reporting_tables()
+    check_feeds()
+    write_reporting_tables()

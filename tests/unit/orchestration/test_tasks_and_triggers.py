@@ -110,7 +110,7 @@ def test_triggers_list_side_by_side(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(DeliveryTrigger, "_open", lambda trigger: landing)
 
     async def first_event(number: int) -> str:
-        return str((await anext(trigger_of(f"feed_{number}").run())).payload["message"])
+        return str((await anext(trigger_of(f"feed_{number}").run())).payload)
 
     async def first_events() -> list[str]:
         return await asyncio.gather(*map(first_event, range(16)))

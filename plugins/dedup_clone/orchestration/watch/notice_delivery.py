@@ -61,8 +61,8 @@ def notice_delivery(run: FeedRun) -> list[dict[str, Any]]:
     if current.retired or refusal:
         return _not_in_use(run, refusal)
     if run.event:
-        services.log(run.event["message"])
-    runs_to_start = _register(run)
+        services.log(f"has waited: {run.event}")
+    runs_to_start, has_backlog = _register(run)
     if runs_to_start or run.event:
         return runs_to_start
     deployment, landing = setup.deployment, setup.feed.landing
@@ -74,7 +74,7 @@ def notice_delivery(run: FeedRun) -> list[dict[str, Any]]:
         prefix=landing.prefix,
         marker=landing.marker,
         interval_s=deployment.notice_interval_s,
-        limit_s=BACKLOG_LIMIT_S if _backlog(services) else IDLE_LIMIT_S,
+        limit_s=BACKLOG_LIMIT_S if has_backlog else IDLE_LIMIT_S,
     )
     raise NotYet("for a marker", trigger)
 
@@ -92,10 +92,10 @@ def _not_in_use(run: FeedRun, refusal: str | None) -> list[dict[str, Any]]:
     return []
 
 
-def _register(run: FeedRun) -> list[dict[str, Any]]:
-    """Registers the deliveries of all new markers, and returns the arguments of the publish runs to start.
+def _register(run: FeedRun) -> tuple[list[dict[str, Any]], bool]:
+    """Registers the deliveries of all new markers; new invalid markers are recorded and logged.
 
-    New invalid markers are recorded and logged.
+    Returns the arguments of the publish runs to start, and whether deliveries wait to be published.
     """
     services, publish_dag = run.services, run.setup.dag_id("publish")
     listing = services.landing.list_markers()
@@ -108,10 +108,13 @@ def _register(run: FeedRun) -> list[dict[str, Any]]:
             f"registered delivery [{marker.delivery.name}], arrived {marker.created_at:%Y-%m-%d %H:%M:%S} UTC",
             snapshot_id=marker.delivery.snapshot_id,
         )
-    waiting = _backlog(services)
+    # Registered, and not live, excluded, refused or superseded; by snapshot id.
+    generation = services.current.read().generation
+    live = None if generation is None else services.manifests.read(generation)
+    waiting = services.arrivals.backlog(live).apply
     newest = sorted({*(m.delivery for m in new_markers), *waiting})[-MAX_RUNS_STARTED:]
     runs = {publish_run_id(delivery): delivery for delivery in deliveries_without_run(publish_dag, newest)}
-    return [
+    arguments = [
         {
             "trigger_run_id": run_id,
             "conf": {
@@ -122,6 +125,7 @@ def _register(run: FeedRun) -> list[dict[str, Any]]:
         }
         for run_id, delivery in (runs or _due_repeat(services, publish_dag, waiting)).items()
     ]
+    return arguments, bool(waiting)
 
 
 def _due_repeat(services: Services, publish_dag: str, waiting: tuple[Delivery, ...]) -> dict[str, Delivery]:
@@ -137,43 +141,16 @@ def _due_repeat(services: Services, publish_dag: str, waiting: tuple[Delivery, .
     return {publish_run_id(failed.delivery, failed.number + 1): failed.delivery}
 
 
-def _backlog(services: Services) -> tuple[Delivery, ...]:
-    """The deliveries to publish, by snapshot id: registered, and not live, excluded, refused or superseded."""
-    generation = services.current.read().generation
-    backlog = services.arrivals.backlog(None if generation is None else services.manifests.read(generation))
-    return backlog.apply
-
-
 class DeliveryTrigger(BaseTrigger):
     """Lists landing every `interval_s` seconds until there is a marker whose delivery is not registered.
 
     Fires without one after about `limit_s` seconds (and the time that the listings take). A failed listing is logged
-    and tried again.
+    and tried again. Further arguments: `connection`, `landing_bucket`, `state_bucket`, `feed`, `prefix`, `marker`.
     """
 
-    def __init__(
-        self,
-        *,
-        connection: str,
-        landing_bucket: str,
-        state_bucket: str,
-        feed: str,
-        prefix: str,
-        marker: str,
-        interval_s: float,
-        limit_s: float,
-    ) -> None:
+    def __init__(self, **arguments: Any) -> None:
         super().__init__()  # type: ignore[no-untyped-call]  # Airflow leaves it untyped
-        self.arguments: dict[str, Any] = {
-            "connection": connection,
-            "landing_bucket": landing_bucket,
-            "state_bucket": state_bucket,
-            "feed": feed,
-            "prefix": prefix,
-            "marker": marker,
-            "interval_s": interval_s,
-            "limit_s": limit_s,
-        }
+        self.arguments = arguments
 
     def serialize(self) -> tuple[str, dict[str, Any]]:
         return f"{type(self).__module__}.{type(self).__qualname__}", self.arguments
@@ -193,10 +170,10 @@ class DeliveryTrigger(BaseTrigger):
                 new = []
             if new:
                 names = ", ".join(m.delivery.name for m in new)
-                yield _event(f"found markers of deliveries [{names}]")
+                yield TriggerEvent(f"found markers of deliveries [{names}]")  # type: ignore[no-untyped-call]
                 return
             await asyncio.sleep(interval_s)
-        yield _event("no delivery within the time limit: checks whether a failed run is to be repeated")
+        yield TriggerEvent("no delivery within the time limit")  # type: ignore[no-untyped-call]
 
     def _open(self) -> LandingWatch:
         arguments = self.arguments
@@ -213,7 +190,3 @@ class DeliveryTrigger(BaseTrigger):
 def _shared_bucket(connection: str, gcs_bucket: str) -> ObjectStore:
     """A client that the triggers of all feeds in this triggerer share, to share its connections and credentials."""
     return open_gcs_bucket(connection, gcs_bucket)
-
-
-def _event(message: str) -> TriggerEvent:
-    return TriggerEvent({"message": message})  # type: ignore[no-untyped-call]  # Airflow leaves it untyped
