@@ -1,4 +1,4 @@
-"""`python -m testkit.pictures`: takes the pictures of the documentation from the stack that `make demo` left running."""
+"""`python -m testkit.pictures`: takes the pictures of the documentation, while the stack of `make demo` runs."""
 
 from __future__ import annotations
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import replace
 from datetime import datetime, timedelta
+from functools import cache
 
 from dedup_clone.checks.check_result import accepted_failures, stopped_by
 from dedup_clone.checks.row_checks import shares
@@ -62,29 +63,33 @@ def published_record(
         cluster_overlap=manifest.cluster_overlap,
     )
 
-    def with_parent() -> LedgerRecord:
-        parent = None if manifest.parent is None else services.manifests.read(manifest.parent)
-        return replace(
-            record,
-            arrived_at=_arrival_of_newest(services, manifest) or attempt.taken_at,
-            lag_s=_lag_s(services, attempt, manifest, parent, target.table.created_at),
-            shares=shares(manifest, parent),
-        )
+    jobs = cache(lambda: _jobs(services, intent))
 
-    def with_jobs() -> LedgerRecord:
-        jobs = _jobs(services, intent)
-        cost = _cost(services, intent, candidate, jobs, swap.bytes_billed + target.bytes_billed)
+    def with_arrival() -> LedgerRecord:
+        return replace(record, arrived_at=_arrival_of_newest(services, manifest) or attempt.taken_at)
+
+    def with_cost() -> LedgerRecord:
+        cost = _cost(services, intent, candidate, jobs(), swap.bytes_billed + target.bytes_billed)
+        return replace(record, cost=cost)
+
+    def with_parent() -> LedgerRecord:
         parent = None if manifest.parent is None else services.manifests.read(manifest.parent)
         merge_usd, qualify_usd = merge_and_qualify_usd(manifest, parent, swap.staging_bytes)
         return replace(
             record,
-            phases=_phases(services, intent, candidate, jobs, record),
-            cost=replace(cost, merge_usd=merge_usd, qualify_usd=qualify_usd),
+            lag_s=_lag_s(services, attempt, manifest, parent, target.table.created_at),
+            shares=shares(manifest, parent),
+            cost=record.cost and replace(record.cost, merge_usd=merge_usd, qualify_usd=qualify_usd),
         )
 
+    def with_phases() -> LedgerRecord:
+        return replace(record, phases=_phases(services, intent, candidate, jobs(), record))
+
     lacks = f"the ledger record of attempt [{attempt.id}] lacks"
-    record = try_read(services, f"{lacks} arrival, lag and shares", with_parent) or record
-    return try_read(services, f"{lacks} phases and cost", with_jobs) or record
+    record = try_read(services, f"{lacks} its arrival", with_arrival) or record
+    record = try_read(services, f"{lacks} its cost", with_cost) or record
+    record = try_read(services, f"{lacks} its lag and shares", with_parent) or record
+    return try_read(services, f"{lacks} its phases", with_phases) or record
 
 
 def ended_record(services: Services, intent: Intent, attempt: Attempt, candidate: Candidate | None) -> LedgerRecord:
