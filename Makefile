@@ -114,7 +114,7 @@ deploy: setup ## Show what a release to Google Cloud would change, ask, and do i
 doctor: setup ## Check the live environment, change nothing, and name the command that fixes each problem
 	@$(PY) -m deploy doctor
 
-plan: setup ## Compare feed files with the published tables: changes, costs, problems (FEED=; APPLY=1 approves a shorter retention)
+plan: setup ## Compare feed files with the published tables: changes, problems (FEED=; APPLY=1 approves a shorter retention)
 	@# Its status 2 says that something changes. make itself has one status for all failures.
 	@$(PY) -m deploy plan $(if $(FEED),--feed $(FEED)) $(if $(APPLY),--apply) \
 		|| test $$? -eq 2
