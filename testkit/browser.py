@@ -185,9 +185,9 @@ class Page:
                 return
         raise BrowserError(f"not reached by keyboard: [{condition}]")
 
-    def picture(self, file: Path) -> None:
-        """Write a PNG of the whole page, however high it is, to `file`."""
-        height = self.send("Page.getLayoutMetrics")["cssContentSize"]["height"]
+    def picture(self, file: Path, height: int | None = None) -> None:
+        """Write a PNG to `file`: of the whole page, or of its uppermost `height` pixels."""
+        height = height or self.send("Page.getLayoutMetrics")["cssContentSize"]["height"]
         clip = {"x": 0, "y": 0, "width": self.width, "height": height, "scale": 1}
         screenshot = self.send("Page.captureScreenshot", format="png", captureBeyondViewport=True, clip=clip)
         file.parent.mkdir(parents=True, exist_ok=True)

@@ -11,11 +11,11 @@ from devstack.http_calls import call
 from testkit.browser import open_browser
 
 FOLDER = Path(__file__).resolve().parents[1] / "docs" / "images"
-FEED = "worked_example"
+FEED = "product_attributes"
 # The name of each picture: its address, what the browser shows when the page is complete, and its height in pixels.
 PICTURES = {
-    "page": (f"dedup-clone/?feed={FEED}", "document.body.innerText.includes('Publishes')", 1000),
-    "run": (f"dags/{FEED}_publish", "document.body.innerText.includes('commit_generation')", 700),
+    "page": (f"dedup-clone/#{FEED}", "document.body.innerText.includes('Publishes')", 960),
+    "run": (f"dags/{FEED}_publish", "document.body.innerText.includes('Last 3 Dag Runs')", 600),
 }
 
 
@@ -31,7 +31,7 @@ def main(folder: Path) -> int:
             page.send("Network.setCookie", name="_token", value=token, url=stack.airflow_url)
             page.go(f"{stack.airflow_url}/{path}")
             page.wait_until(is_complete)
-            page.picture(folder / f"{name}.png")
+            page.picture(folder / f"{name}.png", height)
     return 0
 
 
