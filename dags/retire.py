@@ -1,7 +1,7 @@
 """
 ### Retire: takes a feed out of use.
 
-Trigger it by hand with the feed, and choose what becomes of target: keep, export, or drop. `show_retirement` shows what
+Trigger it by hand with the feed, and choose what becomes of target: keep or drop. `show_retirement` shows what
 would be done; `approve_retirement` waits for your approval (Required Actions in Airflow). Then nothing watches or
 publishes the feed any more, its staging table and the files and records of its generations are deleted, and it leaves
 the page, the watchdog and the status view. Afterwards delete the feed's file and deploy. If `retire_feed` fails, clear

@@ -1,4 +1,4 @@
-"""docs/feed-file.md and the JSON schema of feed files equal what the models say."""
+"""docs/feed-file.md and the JSON schema of feed files equal what the models say, docs/dags.md what the DAGs say."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from pydantic import BaseModel, create_model
 
 from dedup_clone.settings.feed import Feed, read_feed
 from dedup_clone.settings.strict_yaml import StrictModel, section_model
+from tests.docs.dag_reference import render_dags
 from tests.docs.feed_file_reference import HEAD, render_reference, render_schema
 
 ROOT = Path(__file__).parents[2]
@@ -23,13 +24,17 @@ FEEDS = ROOT / "dags" / "feeds"
 
 @pytest.mark.parametrize(
     ("path", "text"),
-    [(ROOT / "docs" / "feed-file.md", render_reference()), (ROOT / "docs" / "feed.schema.json", render_schema())],
-    ids=["reference", "schema"],
+    [
+        (ROOT / "docs" / "feed-file.md", render_reference()),
+        (ROOT / "docs" / "feed.schema.json", render_schema()),
+        (ROOT / "docs" / "dags.md", render_dags()),
+    ],
+    ids=["reference", "schema", "dags"],
 )
-def test_the_reference_is_what_the_models_say(path: Path, text: str) -> None:
+def test_the_reference_is_what_the_code_says(path: Path, text: str) -> None:
     if os.environ.get("UPDATE_GOLDEN"):
         path.write_text(text)
-    assert path.read_text() == text, f"[{path.name}] differs from the models: UPDATE_GOLDEN=1 writes it"
+    assert path.read_text() == text, f"[{path.name}] differs from the code: UPDATE_GOLDEN=1 writes it"
 
 
 def test_the_smallest_feed_file_of_the_reference_is_valid(tmp_path: Path) -> None:
