@@ -68,7 +68,7 @@ def test_each_dag_file_is_parsed_in_time(own_stack: Stack) -> None:
     dags = own_stack.airflow.get(f"dags?limit=100&dag_id_pattern={FEEDS[-1]}_")["dags"]
     seconds = {dag["dag_id"]: dag["last_parse_duration"] for dag in dags}
     print(seconds)
-    assert len(seconds) == 9
+    assert len(seconds) == 3
     assert max(seconds.values()) < 120
 
 
