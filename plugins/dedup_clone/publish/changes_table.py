@@ -28,7 +28,6 @@ from dedup_clone.contract.table import (
 )
 from dedup_clone.publish.attempt_jobs import (
     URI_LIST,
-    StepJob,
     find_job,
     find_step_job,
     load_configuration,
@@ -103,13 +102,12 @@ def load_changes(services: Services) -> None:
         )
         return
     for changes in pending:
-        job = find_job(services, changes.feed, changes.attempt, STEP)
         problem = _problem(services, changes)
         if problem:
             generation = _generation(changes)
             services.log(f"deletes changes that were not loaded: {problem}", generation=generation)
             forget_change_rows(services, changes.attempt, last=generation)
-        elif not _load(services, changes, job):
+        elif not _load(services, changes):
             return
         backlog.remove(changes.feed, changes.attempt)
         services.store.delete_prefix(services.layout.changes_folder(changes.attempt))
@@ -149,12 +147,13 @@ def _problem(services: Services, changes: WaitingRows) -> str:
     return "" if services.manifests.find(_generation(changes)) else "the manifest of their generation is lost"
 
 
-def _load(services: Services, changes: WaitingRows, job: StepJob) -> bool:
+def _load(services: Services, changes: WaitingRows) -> bool:
     """Load the changes of one generation; return whether the table has them. Raises TimeoutError.
 
     The table gets the columns of the changes' generation, which the files have. The feed file may declare other columns
     by now.
     """
+    job = find_job(services, changes.feed, changes.attempt, STEP)
     if not is_due(services, job):
         return False
     if job.metadata is None:
