@@ -11,14 +11,13 @@ from google.cloud import bigquery
 from google.cloud.bigquery.table import PrimaryKey, TableConstraints
 from pydantic import ValidationError
 
+from bigquery_standin.client import STAND_IN_USER, Control
 from dedup_clone.contract.errors import CheckFailed, ConfigurationError, ContractViolation
 from testkit import runs, step_faults
 from testkit.feed_on_stand_in import TODAY, FeedOnStandIn, row
 from tests.shared.stand_in_client import (
     FINE_GRAINED_READ,
     OVERRIDE_TIME_TRAVEL,
-    STAND_IN_USER,
-    Control,
 )
 
 KMS_KEY = "projects/p/locations/us/keyRings/r/cryptoKeys/k"
@@ -188,9 +187,8 @@ def governed(world: FeedOnStandIn) -> FeedOnStandIn:
 
 @pytest.fixture
 def control(world: FeedOnStandIn) -> Iterator[Control]:
-    switches = Control(world.bigquery._connection.API_BASE_URL.removeprefix("http://"))
-    yield switches
-    switches.clear_grants()
+    yield world.control
+    world.control.clear_grants()
 
 
 def let_publish(world: FeedOnStandIn, control: Control) -> None:
