@@ -16,6 +16,7 @@ from dedup_clone.checks import partition_checks, row_checks, table_checks
 from dedup_clone.checks.check_result import (
     CheckResult,
     CheckResults,
+    Level,
     accept,
     accepted_failures,
     make_result,
@@ -78,6 +79,8 @@ def check_before_swap(services: Services, attempt: Attempt) -> SwapSpec:
     items = [result for check in CHECKS[attempt.kind] for result in check(facts)]
     results = CheckResults("before", accept(items, attempt.accepted_checks, attempt.reason))
     save_check_results(services, attempt, results)
+    if any(result.level is Level.FAIL and result.check in _ROWS_OF_STAGING for result in items):
+        services.staging.forget_rows()
     require_no_failure(results, "Target keeps its old content.")
     if find_step_job(services, attempt.id, SWAP_STEP).metadata is not None:
         begun = find_swap(services, attempt.id)
@@ -237,6 +240,8 @@ def check_own_sql(facts: Facts) -> list[CheckResult]:
     return results
 
 
+# If one of these fails, a later load must not rely on rows that staging holds already.
+_ROWS_OF_STAGING = ("staging_rows", "staging_unchanged")
 _TABLES = (check_surroundings, check_rows)
 
 # Which checks run before the swap; docs/runbook.md says what each kind skips. Checks before the dedup are called where

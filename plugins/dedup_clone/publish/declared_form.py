@@ -137,6 +137,7 @@ def prepare_staging(services: Services) -> None:
     table, name = services.feed.table, services.feed.staging
     staging = services.warehouse.table(name)
     if staging is None:
+        services.staging.forget_rows()  # somebody dropped the table that held them
         services.warehouse.create_staging(services.names, table.to_contract(), table.options)
     else:
         columns = table.to_contract().columns

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from enum import StrEnum
 
@@ -122,9 +122,9 @@ class StagingState(StrEnum):
 class Staging:
     """The content of the staging table.
 
-    LOADING: `attempt` is loading, and the content is unknown. LOADED: staging has exactly the rows of the manifest with
-    `manifest_digest`. `is_streamed`: the attempt streams changes over its parent's rows, and in state LOADING BigQuery
-    may still be applying them.
+    LOADING: the content is unknown, because `attempt` is loading, or because somebody else changed staging. LOADED:
+    staging has exactly the rows of the manifest with `manifest_digest`. `is_streamed`: the attempt streams changes over
+    its parent's rows, and in state LOADING BigQuery may still be applying them.
     """
 
     state: StagingState
@@ -151,6 +151,12 @@ class StagingFile:
         if stored is None or stored.text != text:
             expected = 0 if stored is None else stored.object_generation
             self._store.replace(self._name, text, expected_object_generation=expected)
+
+    def forget_rows(self) -> None:
+        """Record that nobody knows what staging holds, so that the next load fills all of it."""
+        staging = self.read()
+        if staging is not None and staging.state is StagingState.LOADED:
+            self.write(replace(staging, state=StagingState.LOADING, is_streamed=False))
 
 
 @dataclass(frozen=True)
