@@ -62,7 +62,7 @@ def test_a_job_id_is_used_once(sandbox: Sandbox) -> None:
 @rule(
     "Reliability guide",
     f"{LOAD} plugins/dedup_clone/state/manifests.py",
-    "Nothing: STAGING says `loading` until the load succeeded, and the next load replaces all rows.",
+    "Nothing: CURRENT says what staging holds only after the load succeeded, and the next load replaces all rows.",
 )
 def test_a_failed_load_changes_nothing(sandbox: Sandbox) -> None:
     """A load job with a file that is not Parquet fails, and leaves the table as it was."""

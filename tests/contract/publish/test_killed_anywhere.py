@@ -276,7 +276,7 @@ def test_a_backfill(killed: Worlds, tmp_path: Path) -> None:
 def test_a_recovery_of_lost_records(killed: Worlds) -> None:
     def prepare(world: FeedOnStandIn) -> None:
         publish_first(world)
-        world.state.lose("CURRENT", "manifests/", "STAGING", "ledger/")
+        world.state.lose("CURRENT", "manifests/", "ledger/")
 
     for world, _ in killed(prepare, operations.recover_records):
         operations.recover_records(world)
