@@ -58,6 +58,9 @@ def finish_staging(services: Services, attempt: Attempt, candidate: Candidate, m
     of staging. Raises what `run_step_job` raises, and CheckFailed if that query would read more than the feed's
     `max_bytes_billed`.
     """
+    if candidate.load_uris_uri is not None:
+        finish_load(services, attempt, manifest)
+        return
     # This task drops the incoming table last. So if it is gone, an earlier try has replaced the rows where necessary.
     has_incoming_table = services.warehouse.table(services.names.incoming_table) is not None
     if manifest.engine is Engine.MERGE and has_incoming_table and _waited_for_others(services, attempt):
@@ -65,8 +68,7 @@ def finish_staging(services: Services, attempt: Attempt, candidate: Candidate, m
         configuration = _deduplicate_configuration(services, attempt, manifest, REPLACE_STEP)
         run_step_job(services, attempt.id, REPLACE_STEP, configuration)
     finish_load(services, attempt, manifest)
-    if candidate.load_uris_uri is None:
-        services.warehouse.alterations.drop(services.names.incoming_table)
+    services.warehouse.alterations.drop(services.names.incoming_table)
 
 
 def _deduplicate_configuration(

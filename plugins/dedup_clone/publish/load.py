@@ -72,10 +72,10 @@ def dates_to_load(services: Services, candidate: Candidate, manifest: Manifest) 
     the new generation lacks a date that staging has within the retention, when a date has too many files for the
     configuration of one load job, and in update id mode `last_seen`.
     """
-    loaded = _manifest_in_staging(services)
-    if manifest.update_id_mode is not UpdateIdMode.LAST_CHANGED or candidate.file_list_uri is None or loaded is None:
+    if manifest.update_id_mode is not UpdateIdMode.LAST_CHANGED or candidate.file_list_uri is None:
         return None
-    if loaded.table.columns != manifest.table.columns:
+    loaded = _manifest_in_staging(services)
+    if loaded is None or loaded.table.columns != manifest.table.columns:
         return None
     digests = {entry.date: entry.files_digest for entry in loaded.dates}
     changed = tuple(e.date for e in manifest.dates if not e.files_digest or digests.get(e.date) != e.files_digest)
