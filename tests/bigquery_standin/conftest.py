@@ -6,16 +6,12 @@ import os
 from collections.abc import Iterator
 
 import pytest
-from google.api_core.future.polling import DEFAULT_POLLING
 
 from devstack.zetasql.evaluate import ReferenceEvaluator
 from devstack.zetasql.grammar import Grammar
 from devstack.zetasql.install import ZetaSqlUnavailable
 from devstack.zetasql.zetasql_service import Service, running_service
 from tests.bigquery_standin.warehouse import Warehouse
-
-# In seconds. By default Google's clients wait up to a second before they first poll a job.
-DEFAULT_POLLING._initial = DEFAULT_POLLING._maximum = 0.02
 
 
 @pytest.fixture
