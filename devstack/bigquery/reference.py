@@ -61,7 +61,8 @@ def render() -> str:
     parts = [
         "## REST methods and functions\n",
         "Methods with their parameters and request fields: `METHODS` in `devstack/bigquery/rest/supported_methods.py`; "
-        "functions: `supported_functions` in `devstack/bigquery/sql/transpile.py`. Only these values of fields: "
+        "functions: `SUPPORTED_FUNCTIONS` in `devstack/bigquery/sql/function_generator.py`. "
+        "Only these values of fields: "
         + "; ".join(f"`{path}`: {_codes(sorted(map(str, values)))}" for path, values in ONLY_VALUES.items())
         + ".",
         "\n## Load jobs\n",

@@ -10,7 +10,7 @@ from devstack.bigquery.jobs import ddl_statements
 from devstack.bigquery.jobs.dml_changes import check_names_and_types
 from devstack.bigquery.jobs.dml_runner import maximum_scanned_bytes, mutable_version
 from devstack.bigquery.jobs.procedure_statements import create_procedure
-from devstack.bigquery.jobs.script_state import ScriptState, SqlEvaluator
+from devstack.bigquery.jobs.script_state import ScriptState, SqlEvaluator, check_result_names
 from devstack.bigquery.jobs.statement_outcome import Outcome, script_statistics
 from devstack.bigquery.jobs.statement_runner import insert_target
 from devstack.bigquery.sql import statements
@@ -91,6 +91,8 @@ def _reading_statistics(
 ) -> dict[str, Any]:
     scanned = evaluator.scanned_bytes(tree)
     columns = evaluator.state.session.schema(evaluator.duckdb_sql(tree))
+    if kind != "INSERT":
+        check_result_names(columns)
     outcome = Outcome(
         kind, scanned.processed, scanned.billed, tables=tuple(evaluator.reader.tables), ddl_operation=operation
     )

@@ -13,8 +13,8 @@ from devstack.bigquery.bigquery_errors import InvalidQuery, StandInError, Stoppe
 from devstack.bigquery.clock import DAY_MS
 from devstack.bigquery.sql import farm_fingerprint
 from devstack.bigquery.sql.field_types import TableField, field_from_duckdb
-from devstack.bigquery.sql.functions import MACROS
-from devstack.bigquery.sql.transpile import translate_duckdb_error
+from devstack.bigquery.sql.function_generator import MACROS
+from devstack.bigquery.sql.runtime_errors import translate_duckdb_error
 from devstack.bigquery.storage.arrow_schema import conform
 
 # BigQuery's first and last DATE, in days since 1970.
