@@ -61,7 +61,8 @@ def render() -> str:
     parts = [
         "## REST methods and functions\n",
         "Methods with their parameters and request fields: `METHODS` in `bigquery_standin/rest/supported_methods.py`; "
-        "functions: `supported_functions` in `bigquery_standin/sql/transpile.py`. Only these values of fields: "
+        "functions: `SUPPORTED_FUNCTIONS` in `bigquery_standin/sql/function_generator.py`. "
+        "Only these values of fields: "
         + "; ".join(f"`{path}`: {_codes(sorted(map(str, values)))}" for path, values in ONLY_VALUES.items())
         + ".",
         "\n## Load jobs\n",

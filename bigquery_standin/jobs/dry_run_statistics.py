@@ -10,7 +10,7 @@ from bigquery_standin.jobs import ddl_statements
 from bigquery_standin.jobs.dml_changes import check_names_and_types
 from bigquery_standin.jobs.dml_runner import maximum_scanned_bytes, mutable_version
 from bigquery_standin.jobs.procedure_statements import create_procedure
-from bigquery_standin.jobs.script_state import ScriptState, SqlEvaluator
+from bigquery_standin.jobs.script_state import ScriptState, SqlEvaluator, check_result_names
 from bigquery_standin.jobs.statement_outcome import Outcome, script_statistics
 from bigquery_standin.jobs.statement_runner import insert_target
 from bigquery_standin.sql import statements
@@ -91,6 +91,8 @@ def _reading_statistics(
 ) -> dict[str, Any]:
     scanned = evaluator.scanned_bytes(tree)
     columns = evaluator.state.session.schema(evaluator.duckdb_sql(tree))
+    if kind != "INSERT":
+        check_result_names(columns)
     outcome = Outcome(
         kind, scanned.processed, scanned.billed, tables=tuple(evaluator.reader.tables), ddl_operation=operation
     )

@@ -106,18 +106,13 @@ class ExternalTables:
         definitions: Mapping[str, ExternalDefinition],
         objects: ObjectStore,
         batch: SegmentBatch,
-        sql_mentions_file_name: bool,
+        has_file_names: bool,
     ) -> None:
         self._definitions = definitions
         self._objects = objects
         self._batch = batch
-        self.sql_mentions_file_name = sql_mentions_file_name
+        self.has_file_names = has_file_names
         self._opened: dict[str, ExternalTable] = {}
-
-    @property
-    def names_with_file_name(self) -> frozenset[str]:
-        """The lower-case names of the tables that have the column _FILE_NAME: all if the SQL mentions it, else none."""
-        return frozenset(self._definitions) if self.sql_mentions_file_name else frozenset()
 
     def open(self, name: str) -> ExternalTable | None:
         """The table, or None if the job defines none of this name."""

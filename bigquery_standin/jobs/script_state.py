@@ -20,11 +20,11 @@ from bigquery_standin.jobs.query_parameters import Parameters
 from bigquery_standin.jobs.scanned_bytes import NAME_COLUMN, ScannedBytes, count_scanned_bytes
 from bigquery_standin.jobs.table_reader import TableReader, check_location, is_information_schema_view
 from bigquery_standin.sql.field_types import QueryValue, TableField, quote_identifier, to_duckdb_type
+from bigquery_standin.sql.query_generator import system_time
 from bigquery_standin.sql.script_parser import parse_script
 from bigquery_standin.sql.statements import Query, TableName
 from bigquery_standin.sql.table_names import table_name_of
 from bigquery_standin.sql.transpile import to_duckdb
-from bigquery_standin.sql.writer.from_clause import system_time
 from bigquery_standin.storage.arrow_schema import arrow_type
 from bigquery_standin.storage.callers import Caller
 from bigquery_standin.storage.catalog import Catalog
@@ -125,7 +125,7 @@ class SqlEvaluator:
             self.state.variables,
             now=self.now,
             shadowing_columns={*columns, *self.columns_read(tree)} if self.state.variables else (),
-            external_tables=self.state.externals.names_with_file_name if self.state.externals else (),
+            has_file_names=self.state.externals is not None and self.state.externals.has_file_names,
         )
 
     def columns_read(self, tree: exp.Expr) -> set[str]:

@@ -123,7 +123,7 @@ class TableReader:
         if system_time is not None:
             raise InvalidQuery(f"FOR SYSTEM_TIME AS OF cannot be used with external table {external.table.table}")
         assert self._externals is not None  # it has opened the table
-        if not self._externals.sql_mentions_file_name:
+        if not self._externals.has_file_names:
             return relation_sql(external.table, external.version, self.catalog.segments)
         names = self._session.register(self._externals.file_names(external))
         relation = relation_sql(external.table, external.version, self.catalog.segments, with_row_id=True)

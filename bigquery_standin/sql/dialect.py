@@ -1,8 +1,8 @@
 """Changes SQLGlot's BigQuery dialect so that it does not interpret function calls.
 
 SQLGlot parses known calls into nodes of its own, and changes their meaning for other dialects. Here a call without a
-syntax of its own stays a name with arguments (`exp.Anonymous`), so that `functions.py` and the handlers in `writer/`
-decide which functions are supported, and how.
+syntax of its own stays a name with arguments (`exp.Anonymous`), so that `function_generator.py` decides which functions
+are supported, and how.
 """
 
 from __future__ import annotations

@@ -1,5 +1,6 @@
 -- Functions of GoogleSQL as macros of DuckDB: a call F(x) is written as bq_f(x). A scalar function that has no macro
--- here, or none with so many arguments, is refused, unless a module in writer/ writes it. The macros own_… are helpers.
+-- here, or none with so many arguments, is refused, unless SQLGlot's generator has a method for it. The macros own_… are
+-- helpers.
 
 -- Evaluated, these fail with BigQuery's error or as not supported. They can stand for a value of any type. The reason
 -- for list_resize: a COALESCE leaves out an argument that DuckDB knows to be always NULL. DuckDB's own error() is not
@@ -178,6 +179,25 @@ CREATE MACRO bq_error(message) AS own_fail(message);
 CREATE MACRO bq_ifnull(x, y) AS coalesce(x, y);
 CREATE MACRO bq_nullif(x, y) AS nullif(x, y);
 
--- Dates and times.
+-- Dates and times, in UTC. DuckDB converts from more types than BigQuery does, so values of those are refused.
+CREATE MACRO own_in_utc(x, zone) AS
+    CASE WHEN upper(zone) IN ('UTC', 'ETC/UTC', '+00:00', '') THEN x ELSE own_refuse('time zone ' || zone) END;
+CREATE MACRO own_date(x) AS
+    CASE WHEN typeof(x) LIKE 'TIMESTAMP%' THEN own_refuse('DATE function of a TIMESTAMP or DATETIME')
+    ELSE CAST(x AS DATE) END;
+CREATE MACRO own_timestamp(x) AS
+    CASE WHEN typeof(x) = 'TIMESTAMP' THEN own_refuse('TIMESTAMP function of a DATETIME')
+    ELSE CAST(x AS TIMESTAMPTZ) END;
+CREATE MACRO bq_date
+    (x) AS CAST(x AS DATE),
+    (x, zone) AS own_in_utc(CAST(x AS DATE), zone),
+    (year, month, day) AS own_refuse('DATE of 3 arguments');
+CREATE MACRO bq_datetime
+    (x) AS CAST(x AS TIMESTAMP),
+    (x, zone) AS own_refuse('DATETIME of 2 arguments'),
+    (year, month, day, hour, minute, second) AS own_refuse('DATETIME of 6 arguments');
+CREATE MACRO bq_timestamp
+    (x) AS CAST(x AS TIMESTAMPTZ),
+    (x, zone) AS own_in_utc(CAST(x AS TIMESTAMPTZ), zone);
 CREATE MACRO bq_unix_date(x) AS date_diff('day', DATE '1970-01-01', CAST(x AS DATE));
 CREATE MACRO bq_unix_micros(x) AS epoch_us(CAST(x AS TIMESTAMPTZ));

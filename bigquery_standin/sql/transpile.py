@@ -9,30 +9,17 @@ the cast as `STRUCT(…)` or `(a, b)`; and some type errors are not found.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from datetime import UTC, datetime
+from itertools import count
 
 from sqlglot import exp
 
-from bigquery_standin.bigquery_errors import InvalidQuery
 from bigquery_standin.sql.field_types import QueryValue
-from bigquery_standin.sql.functions import AGGREGATES, SCALAR, VARIADIC, WINDOW
-from bigquery_standin.sql.runtime_errors import translate_duckdb_error
-from bigquery_standin.sql.writer import (  # noqa: F401  (importing them registers their handlers)
-    casts,
-    columns_and_structs,
-    date_functions,
-    from_clause,
-    operators,
-    select_queries,
-    value_functions,
-)
-from bigquery_standin.sql.writer.columns_and_structs import struct_field_name
-from bigquery_standin.sql.writer.function_calls import SPECIAL_HANDLERS
-from bigquery_standin.sql.writer.node_writer import ResolveTable, Writer
-from bigquery_standin.sql.writer.select_queries import first_select
+from bigquery_standin.sql.query_generator import QueryGenerator
+from bigquery_standin.sql.syntax import first_select, refuse_unsupported
+from bigquery_standin.sql.value_generator import Context, ResolveTable
 
-__all__ = ["check", "name_columns", "supported_functions", "to_duckdb", "translate_duckdb_error"]
 _NO_VALUES: Mapping[str, QueryValue] = {}
 _ANONYMOUS_COLUMN = "f{}_"
 
@@ -45,7 +32,7 @@ def to_duckdb(
     *,
     now: datetime | None = None,
     shadowing_columns: Collection[str] = (),
-    external_tables: Collection[str] = (),
+    has_file_names: bool = False,
 ) -> str:
     """DuckDB SQL of a query or an expression. A query's columns without a name are named f0_, f1_, … as in BigQuery.
 
@@ -53,65 +40,43 @@ def to_duckdb(
     `resolve_table` returns the SQL of the relation for a table and its FOR SYSTEM_TIME expression. `parameters` have
     lower-case names; positional ones are named "1", "2", …. Names of `variables` are case-insensitive; a name in
     `shadowing_columns` (columns of the tables that are read) refers to the column instead. `now` is the time of
-    CURRENT_TIMESTAMP, None for this machine's. `external_tables` are the lower-case names of the tables with the pseudo
-    column _FILE_NAME.
+    CURRENT_TIMESTAMP, None for this machine's. `has_file_names`: whether external tables have their pseudo column.
     """
-    named = name_columns(tree) if isinstance(tree, exp.Query) else tree
     lowered = {name.lower(): value for name, value in variables.items()}
     shadowing = {name.lower() for name in shadowing_columns}
-    writer = Writer(
-        resolve_table,
-        parameters,
-        lowered,
-        now or datetime.now(UTC),
-        shadowing_columns=shadowing,
-        external_tables=external_tables,
-    )
-    return writer.write(named)
+    context = Context(resolve_table, parameters, lowered, now or datetime.now(UTC), shadowing, has_file_names)
+    return _written(tree, context)
 
 
 def check(tree: exp.Expr) -> None:
     """Raises the errors of `to_duckdb` that depend neither on the tables nor on values of parameters and variables."""
-    writer = Writer(lambda name, time: _checked_relation(time), {}, {}, datetime.now(UTC), check_only=True)
-    writer.write(name_columns(tree) if isinstance(tree, exp.Query) else tree)
+
+    def checked_relation(_: object, time: exp.Expression | None) -> str:
+        if time is not None:
+            check(time)
+        return "(SELECT 1)"
+
+    _written(tree, Context(checked_relation, None, {}, datetime.now(UTC)))
 
 
-def _checked_relation(time: exp.Expression | None) -> str:
-    """A relation in place of a table. Checks the table's FOR SYSTEM_TIME expression `time`; None without one."""
-    if time is not None:
-        check(time)
-    return "(SELECT 1)"
+def _written(tree: exp.Expr, context: Context) -> str:
+    refuse_unsupported(tree)
+    copied = name_columns(tree) if isinstance(tree, exp.Query) else tree.copy()
+    return QueryGenerator(context).generate(copied, copy=False)
 
 
 def name_columns(tree: exp.Query) -> exp.Query:
-    """A copy in which all result columns but those of `*` have a name. Raises InvalidQuery if two names are equal."""
+    """A copy in which all result columns but those of `*` have a name."""
     copy = tree.copy()
     select = first_select(copy)
     if select is not None:
-        _name_projections(select)
+        nameless = count()
+        select.set("expressions", [_named(item, nameless) for item in select.expressions])
     return copy
 
 
-def _name_projections(select: exp.Select) -> None:
-    named, nameless, seen = [], 0, set()
-    for item in select.expressions:
-        if (not item.is_star and not item.alias_or_name) or isinstance(
-            item, exp.Literal | exp.Func | exp.Cast | exp.Null
-        ):
-            item = exp.alias_(item.copy(), _ANONYMOUS_COLUMN.format(nameless), quoted=True)
-            nameless += 1
-        name = "" if item.is_star else struct_field_name(item).lower()
-        if name in seen and name:
-            raise InvalidQuery(
-                "Duplicate column names in the result are not supported when a destination table is present. "
-                f"Found duplicate(s): {name}"
-            )
-        seen.add(name)
-        named.append(item)
-    select.set("expressions", named)
-
-
-def supported_functions() -> tuple[str, ...]:
-    """BigQuery names of all supported functions."""
-    own_syntax = ("IF", "CAST", "SAFE_CAST", "EXTRACT", "ARRAY")
-    return tuple(sorted({*SCALAR, *VARIADIC, *AGGREGATES, *WINDOW, *SPECIAL_HANDLERS, *own_syntax}))
+def _named(item: exp.Expr, nameless: Iterator[int]) -> exp.Expr:
+    has_name = item.is_star or item.alias_or_name
+    if has_name and not isinstance(item, exp.Literal | exp.Func | exp.Cast | exp.Null):
+        return item
+    return exp.alias_(item.copy(), _ANONYMOUS_COLUMN.format(next(nameless)), quoted=True)

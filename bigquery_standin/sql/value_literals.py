@@ -1,4 +1,4 @@
-"""Writes literals, and the values of parameters and script variables."""
+"""Writes the values of literals, query parameters and script variables as DuckDB SQL."""
 
 from __future__ import annotations
 
@@ -7,12 +7,9 @@ from datetime import UTC, date, datetime, time
 from decimal import Decimal
 from typing import Any
 
-from sqlglot import exp
-
-from bigquery_standin.bigquery_errors import InvalidQuery, NotImplementedConstruct
+from bigquery_standin.bigquery_errors import InvalidQuery
 from bigquery_standin.sql.field_types import QueryValue, TableField, quote_identifier, to_duckdb_type
 from bigquery_standin.sql.runtime_errors import string_literal
-from bigquery_standin.sql.writer.node_writer import Writer, handles
 
 _INT64_MAX = 2**63 - 1
 
@@ -76,55 +73,3 @@ def int64_literal(value: int) -> str:
     if not -_INT64_MAX - 1 <= value <= _INT64_MAX:
         raise InvalidQuery(f"Invalid integer literal: {value}")
     return f"CAST({value} AS BIGINT)"
-
-
-@handles(exp.Literal, supported_args="this is_string")
-def _literal(writer: Writer, node: exp.Literal) -> str:
-    if node.is_string:
-        return string_literal(node.name)
-    if node.name.isdigit():
-        return int64_literal(int(node.name))
-    return f"CAST('{node.name}' AS DOUBLE)"
-
-
-@handles(exp.RawString, supported_args="this")
-def _raw_string(writer: Writer, node: exp.RawString) -> str:
-    return string_literal(node.name)
-
-
-@handles(exp.ByteString, supported_args="this is_bytes")
-def _byte_string(writer: Writer, node: exp.ByteString) -> str:
-    if "\\" in node.name or not node.name.isascii():
-        raise NotImplementedConstruct("bytes literal with escapes: use FROM_HEX")
-    return bytes_literal(node.name.encode("ascii"))
-
-
-@handles(exp.HexString, supported_args="this is_integer")
-def _hex_number(writer: Writer, node: exp.HexString) -> str:
-    return int64_literal(int(node.name, 16))
-
-
-@handles(exp.Boolean, supported_args="this")
-def _boolean(writer: Writer, node: exp.Boolean) -> str:
-    return "TRUE" if node.this else "FALSE"
-
-
-@handles(exp.Null, supported_args="")
-def _null(writer: Writer, node: exp.Null) -> str:
-    return "NULL"
-
-
-@handles(exp.Parameter, exp.Placeholder, supported_args="this")
-def _parameter(writer: Writer, node: exp.Parameter | exp.Placeholder) -> str:
-    if isinstance(node.this, exp.Parameter):
-        raise NotImplementedConstruct("system variable @@")
-    return "NULL" if writer.check_only else value_literal(parameter_value(writer, node.name))
-
-
-def parameter_value(writer: Writer, name: str) -> QueryValue:
-    """The value of a query parameter. Raises InvalidQuery if the job has no such parameter."""
-    for parameter, value in writer.parameters.items():
-        if parameter.lower() == name.lower():
-            return value
-    kind = "Positional" if name.isdigit() else "Named"
-    raise InvalidQuery(f"Query parameter '{name}' not found: {kind} parameters given are {sorted(writer.parameters)}")
