@@ -4,23 +4,25 @@
 The watch DAG starts a run for each delivery. The run publishes every delivery that waits; a later run whose delivery is
 published already is skipped. A delivery that a check on its data stops is held: later ones are published without it,
 and a person replays or discards it. **Trigger it by hand to replay**: give a snapshot id and a reason; a dry run only
-shows what would happen. A replay that accepts a failed check waits for your approval before the swap
-(`approve_accepted`, Required Actions). If a delivery arrives before you approve, that delivery is published instead.
+shows what would happen. A replay that accepts a failed check first shows what the check found, and waits for your
+approval (`approve_accepted`, Required Actions), which blocks no other run. If another run publishes meanwhile, trigger
+the replay again.
 
 Readers of the target table see the old generation until `swap_target`, and the new one from then on. A failure before
 that leaves target as it is. `FEED_watch` repeats a failed run, unless a check ended it. You may also clear the run from
 its first task, or wait for the next delivery, whose run publishes this one too.
 
-Two tasks of a good run are skipped: `reconcile_failure`, which runs after a failure only, and `approve_accepted`,
-unless a check failed whose failure the run accepts.
+Three tasks of a good run are skipped: `reconcile_failure`, which runs after a failure only, and `approve_accepted` and
+`resolve_accepted`, unless the run accepts a failed check.
 """
 
 from __future__ import annotations
 
-from airflow.sdk import DAG
+from airflow.sdk import DAG, TriggerRule
 
 from dedup_clone.orchestration import publish as operation
 from dedup_clone.orchestration.dag_factory import build_dags, feed_dag
+from dedup_clone.orchestration.forms import AskOnceOperator
 from dedup_clone.orchestration.load_to_commit import load_to_commit, prune_state
 from dedup_clone.orchestration.runners.dedup import dedup_step
 from dedup_clone.orchestration.setup import FeedSetup
@@ -36,21 +38,33 @@ def publish(setup: FeedSetup) -> DAG:
         max_active_runs=operation.MAX_ACTIVE_RUNS,
         params=operation.params(setup.feed),
     ) as dag:
-        # -- 1 resolve --- in: parameters, state   runs: worker    out: the attempt (lease acquired)
+        # -- 1 resolve --- in: parameters, state   runs: worker    out: the attempt (lease acquired), or what to approve
         resolve = Step(task_id="resolve_publish", setup=setup, run=operation.resolve_publish)
 
-        # -- 2 dedup ----- in: the attempt         runs: Spark     out: data folder, candidate manifest
-        dedup = dedup_step(setup, "dedup_snapshot")
+        # -- 2 approve --- in: what checks found   runs: a person  out: approved; skipped if no failed check is accepted
+        approve = AskOnceOperator(
+            task_id="approve_accepted",
+            setup=setup,
+            question="publish although checks failed?",
+            shown_by="resolve_publish",
+        )
 
-        # -- 3 load, 4 check, 5 approve, 6 swap, 7 commit, and reconcile_failure: see load_to_commit
-        steps = load_to_commit(setup, with_approval=True)
+        # -- 3 resolve --- in: what was approved   runs: worker    out: the attempt (lease acquired); skipped like 2
+        resolve_accepted = Step(task_id="resolve_accepted", setup=setup, run=operation.resolve_accepted)
 
-        # -- 8 prune ----- in: data folders        runs: worker    out: the deleted folders; two generations stay
+        # -- 4 dedup ----- in: the attempt         runs: Spark     out: data folder, candidate manifest
+        dedup = dedup_step(setup, "dedup_snapshot", trigger_rule=TriggerRule.NONE_FAILED_MIN_ONE_SUCCESS)
+
+        # -- 5 load, 6 check, 7 swap, 8 commit, and reconcile_failure: see load_to_commit
+        steps = load_to_commit(setup)
+
+        # -- 9 prune ----- in: data folders        runs: worker    out: the deleted folders; two generations stay
         prune = Step(task_id="prune_state", setup=setup, run=prune_state)
 
-        resolve >> dedup >> steps.load
+        resolve >> approve >> resolve_accepted >> dedup >> steps.load
+        resolve >> dedup
         steps.commit >> prune
-        [resolve, dedup] >> steps.on_failure
+        [resolve, resolve_accepted, dedup] >> steps.on_failure
     return dag
 
 

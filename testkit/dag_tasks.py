@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import importlib.util
 import logging
+from collections.abc import Iterator
+from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from functools import cache
 from types import SimpleNamespace
@@ -17,6 +19,7 @@ from unittest.mock import patch
 import pytest
 from airflow.providers.google.cloud.hooks import gcs
 from airflow.sdk import DAG
+from airflow.sdk.exceptions import DownstreamTasksSkipped
 from airflow.sdk.execution_time.context import OutletEventAccessors
 from airflow.sdk.observability import stats
 from airflow.triggers.base import BaseTrigger
@@ -117,6 +120,7 @@ class DagTasks:
         self.results: dict[tuple[str, str], Any] = {}
         self.user: str | None = None
         self.events = OutletEventAccessors()
+        self.skipped: list[Any] = []
         airflow.add_run(self.dag.dag_id, run_id)
         let_tasks_use(world, monkeypatch)
         monkeypatch.setattr(dedup, "run_local_spark", lambda run: world.dedup.run(run.attempt.uri))
@@ -142,20 +146,29 @@ class DagTasks:
         return context
 
     def execute(self, task_id: str, **form: Any) -> Any:
-        """Execute the task, and keep its result for later tasks."""
+        """Execute the task, and keep its result for later tasks. `skipped` then has the tasks that it skipped."""
         self.form |= form
         context = self.context(task_id)
-        with judged(context["task"]):
+        with judged(context["task"]), self._skipping():
             result = context["task"].execute(context)
             if context["task"].multiple_outputs and not isinstance(result, dict):
                 raise TypeError(f"[{task_id}] returned {result!r}; Airflow expects an object, as its function declares")
-            return self._keep(task_id, result)
+            self._keep(task_id, result)
+        return self.results[task_id, "return_value"]
 
     def resume(self, task_id: str, event: Any, method: str = "execute") -> Any:
         """Let the task, which was deferred, go on after its trigger has fired with this event."""
         context = self.context(task_id)
-        with judged(context["task"]):
-            return self._keep(task_id, getattr(context["task"], method)(context, event))
+        with judged(context["task"]), self._skipping():
+            self._keep(task_id, getattr(context["task"], method)(context, event))
+        return self.results[task_id, "return_value"]
+
+    @contextmanager
+    def _skipping(self) -> Iterator[None]:
+        try:
+            yield
+        except DownstreamTasksSkipped as skip:
+            self.skipped = list(skip.tasks)
 
     def _keep(self, task_id: str, result: Any) -> Any:
         self.results[task_id, "return_value"] = result
@@ -168,8 +181,9 @@ class DagTasks:
     @property
     def plan(self) -> Attempt:
         """The attempt whose id the resolve task returned."""
-        (task_id,) = [task.task_id for task in self.dag.tasks if task.task_id.startswith("resolve_")]
-        return self.world.services.manifests.attempt(self.results[task_id, "return_value"])
+        found = [result for (task_id, _), result in self.results.items() if task_id.startswith("resolve_")]
+        (attempt,) = [result for result in found if isinstance(result, str)]
+        return self.world.services.manifests.attempt(attempt)
 
 
 class _Later:

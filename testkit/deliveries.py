@@ -15,7 +15,7 @@ from testkit.feed_on_stand_in import FeedOnStandIn
 
 def dry_run_of(world: FeedOnStandIn, name: str, **changes: Any) -> str:
     """What the publish DAG shows for a dry run of the delivery."""
-    return preview_publish(world.services, world.publish_request(name, **changes))
+    return preview_publish(world.services, world.publish_request(name, **changes))[1]
 
 
 def discard_delivery(world: FeedOnStandIn, name: str, *, reason: str = "garbage") -> None:

@@ -26,6 +26,7 @@ from dedup_clone.publish.check import check_before_swap
 from dedup_clone.publish.commit import commit_attempt
 from dedup_clone.publish.held_deliveries import is_reused
 from dedup_clone.publish.load import begin_load, dates_to_load, load_dates, read_candidate
+from dedup_clone.publish.preview_publish import preview_publish
 from dedup_clone.publish.recovery import end_if_all_refused
 from dedup_clone.publish.reporting import LONGEST_PAUSE, load_ledger_rows
 from dedup_clone.publish.resolve import PublishRequest, resolve
@@ -175,9 +176,15 @@ class FeedOnStandIn(ControlledStandIn):
         values["engine"] = values["engine"] and Engine(values["engine"])
         return PublishRequest(dag_id=DAG, delivery=delivery, **values)
 
-    def resolve(self, name: str, **changes: Any) -> Attempt:
-        """Run the resolve step for the delivery `name`. `changes`: other values of the fields of PublishRequest."""
-        attempt = resolve(self.services, self.publish_request(name, **changes))
+    def resolve(self, name: str, *, shown: Any = None, **changes: Any) -> Attempt:
+        """Run the resolve step for the delivery `name`. `changes`: other values of the fields of PublishRequest.
+
+        `shown`: what was approved, if the publish accepts failed checks; by default what the preview says now.
+        """
+        request = self.publish_request(name, **changes)
+        if request.accepted_checks and shown is None:
+            shown, _ = preview_publish(self.services, request)
+        attempt = resolve(self.services, request, shown)
         assert isinstance(attempt, Attempt), attempt
         return attempt
 

@@ -146,9 +146,9 @@ def executors_for(world: FeedOnStandIn, attempt: Attempt) -> int:
     return size_run(read_workload(world.services, attempt.id), SparkSize(), Runner.SERVERLESS).executors
 
 
-def recover_lease(world: FeedOnStandIn, *, run_id: str = "other", is_replay: bool = False) -> None:
+def recover_lease(world: FeedOnStandIn, *, run_id: str = "other") -> None:
     """Do what another run does first: commit or discard what a dead run began."""
-    recover(world.services, dag_id="other", run_id=run_id, is_replay=is_replay)
+    recover(world.services, dag_id="other", run_id=run_id)
 
 
 def recover_records(world: FeedOnStandIn, *, table_is_gone: bool = False) -> RecoveryPlan:

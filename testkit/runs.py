@@ -18,9 +18,9 @@ from dedup_clone.operations import rebuild as rebuilds
 from dedup_clone.operations import rollback as rollbacks
 from dedup_clone.operations.takeover import drop_export, export_existing
 from dedup_clone.publish.attempts import SwapSpec, save_swap
-from dedup_clone.publish.check import approval_text, end_approval_wait
 from dedup_clone.publish.existing_table import read_bootstrap_record, require_unchanged
 from dedup_clone.publish.load import begin_load, finish_load, read_candidate, table_load_configuration
+from dedup_clone.publish.preview_publish import preview_publish
 from dedup_clone.publish.recovery import commit_or_discard
 from dedup_clone.state.ledger import LedgerRecord
 from testkit.feed_on_stand_in import ERASE_DAG, KEYS_FILE, ROLLBACK_DAG, FeedOnStandIn, job_id
@@ -108,20 +108,6 @@ class Run:
         """Record BigQuery jobs in the lease. `steps`: the ends of their ids, such as `load-2`."""
         self.world.services.current.record_jobs(self.attempt, [job_id(self.plan, *_numbered(step)) for step in steps])
 
-    def wait_for_approval(self) -> str | None:
-        """Yield the lease to any other run until somebody approves. Returns the text for that person."""
-        self.world.running.add(self.world.services.current.require_intent(self.attempt).run_id)
-        self.world.services.current.begin_approval_wait(self.attempt)
-        return self.approval_text
-
-    @property
-    def approval_text(self) -> str | None:
-        """What whoever approves reads; None if no accepted check failed, so that nobody needs to."""
-        return approval_text(self.world.services, self.plan)
-
-    def approve(self) -> None:
-        end_approval_wait(self.world.services, self.plan)
-
     def pretend_checked(self, checked: SwapSpec) -> None:
         """Go on as if the checks had allowed this swap."""
         self._checked = checked
@@ -164,11 +150,18 @@ class Run:
 
 
 def publish(world: FeedOnStandIn, name: str, **changes: Any) -> Run:
-    """Publish the delivery `name`: resolve, dedup, load, check, swap, commit.
+    """Publish the delivery `name`: resolve, dedup, load, check, swap, commit; before them preview if it accepts checks.
 
     `changes`: fields of the form: run_id, replay, engine, plan, accepted_checks, reason, dates.
     """
-    return Run(world).add_steps(lambda: world.resolve(name, **changes))
+    run, shown = Run(world), {}
+
+    def preview() -> None:
+        shown["shown"], run.text = preview_publish(world.services, world.publish_request(name, **changes))
+
+    if changes.get("accepted_checks"):
+        run.steps["preview"] = preview
+    return run.add_steps(lambda: world.resolve(name, **changes, **shown))
 
 
 def rollback(world: FeedOnStandIn, generation: int, *, run_id: str = "rollback", reason: str = "bad snapshot") -> Run:

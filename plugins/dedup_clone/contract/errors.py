@@ -50,10 +50,6 @@ class CheckFailed(DedupCloneError):
     """
 
 
-class ApprovalTooLate(DedupCloneError):
-    """A publish was approved after another run had taken its lease over, so that the attempt has ended."""
-
-
 class OutcomeUnknown(DedupCloneError):
     """It is unknown whether a job took effect, or too many jobs of a step failed. The operator must find out why."""
 

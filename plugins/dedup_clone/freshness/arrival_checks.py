@@ -94,16 +94,15 @@ PUBLISHES_NEEDED = 3
 def check_sla(now: datetime, state: FeedState) -> Iterator[Incident]:
     """The oldest waiting delivery must become live within the SLA: a warning while that is at risk, then an alert.
 
-    The SLA is at risk when the last attempt failed, or waits for an approval. It is also at risk when, at the next
-    check, less time would be left than the rest of the publish usually takes: a warning by that check would come too
-    late.
+    The SLA is at risk when the last attempt failed. It is also at risk when, at the next check, less time would be left
+    than the rest of the publish usually takes: a warning by that check would come too late.
     """
     oldest, due = state.oldest_waiting, state.due_at
     if oldest is None or due is None:
         return
     remaining, failure = remaining_time(now, state), _failure_reason(state)
-    is_missed, is_blocked = now > due, bool(failure) or _waits_for_approval(state)
-    if not is_missed and not is_blocked and now + remaining + state.check_interval <= due:
+    is_missed = now > due
+    if not is_missed and not failure and now + remaining + state.check_interval <= due:
         return
     outlook = f"and is not live; the freshness SLA is {state.sla // timedelta(minutes=1)} min"
     if not is_missed:
@@ -142,13 +141,7 @@ def check_age(now: datetime, state: FeedState) -> Iterator[Incident]:
     )
 
 
-def _waits_for_approval(state: FeedState) -> bool:
-    return state.current.intent is not None and state.current.intent.waits_for_approval
-
-
 def _next_step(state: FeedState, failure: str) -> str:
-    if _waits_for_approval(state):
-        return "approve or reject the accepted checks (Airflow: Required Actions; page Snapshots)."
     if state.current.intent is None and state.stopped is not None:
         return next_step_after_checks(state.stopped.failed)
     if state.current.intent is None and failure:
@@ -184,8 +177,6 @@ def _describe_progress(now: datetime, state: FeedState, failure: str) -> str:
         text += f"The next run starts at {format_time(state.failed_run.repeat_at)}. "
     if intent is None:
         return f"{text}No run holds the lease."
-    if intent.waits_for_approval:
-        return f"{text}Run [{intent.run_id}] waits for an approval."
     step = intent.jobs[-1] if intent.jobs else "no BigQuery job yet"
     held = format_duration(now - intent.taken_at)
     return f"{text}Run [{intent.run_id}] has held the lease for {held}; last step: {step}."

@@ -110,12 +110,12 @@ def check_lease(now: datetime, state: FeedState) -> Iterator[Incident]:
     """A lease may be held for as long as the SLA, and for twice as long if the run that holds it is still running.
 
     A run that ended with the lease is reported at once if no delivery waits, as then no run comes to recover its
-    attempt. A run that waits for approval is not reported: any other run may take over its lease.
+    attempt.
     """
     intent, allowed = state.current.intent, state.sla * 2
     if not state.lease_holder_running:
         allowed = state.sla if any(w.is_registered for w in state.waiting) else timedelta(0)
-    if intent is None or intent.waits_for_approval or now - intent.taken_at <= allowed:
+    if intent is None or now - intent.taken_at <= allowed:
         return
     holder = f"run [{intent.run_id}] of [{intent.dag_id}] ({intent.kind}, generation {intent.generation})"
     consequence = "is running: nothing else can be published"

@@ -11,6 +11,7 @@ from dedup_clone.publish.attempt_jobs import query_configuration
 from dedup_clone.publish.attempts import Form
 from dedup_clone.publish.date_ranges import MAX_RANGE_DAYS
 from dedup_clone.publish.recovery import recover
+from dedup_clone.publish.resolve import require_live_as_shown
 from dedup_clone.publish.services import Services
 
 
@@ -26,11 +27,8 @@ def live_manifest(services: Services, operation: str, *, shown: int | None = Non
             f"Feed [{services.feed.feed}] has no live generation, so there is nothing to {operation}: publish a "
             f"snapshot first."
         )
-    if shown not in (None, generation):
-        raise ConfigurationError(
-            f"Generation [{generation}] of [{services.feed.feed}] is live by now, expected [{shown}], which the "
-            f"preview showed. Nothing was changed: trigger the DAG again to see what it would change now."
-        )
+    if shown is not None:
+        require_live_as_shown(services, generation, shown)
     return services.manifests.read(generation)
 
 

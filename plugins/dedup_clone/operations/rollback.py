@@ -23,9 +23,9 @@ from dedup_clone.publish.attempts import begin_attempt, find_swap
 from dedup_clone.publish.date_ranges import format_dates
 from dedup_clone.publish.early_checks import check_before_dedup
 from dedup_clone.publish.erasure_records import last_erasure_generation
+from dedup_clone.publish.recovery import require_no_other_run
 from dedup_clone.publish.resolve import excluded_after, waiting_names
 from dedup_clone.publish.services import Services
-from dedup_clone.state.current import lease_held_error
 
 # The clone must still be possible when the swap runs, after the checks.
 TIME_TRAVEL_MARGIN = timedelta(hours=1)
@@ -62,7 +62,7 @@ def preview(services: Services, request: RollbackRequest) -> tuple[int, str]:
     Raises LeaseHeld while another run is at work, because what that run publishes would change the preview, and
     CheckFailed if a check of the tables, which run again before the swap, fails.
     """
-    _require_no_other_run(services, request)  # first: a feed's first publish may be at work
+    require_no_other_run(services, dag_id=request.dag_id, run_id=request.run_id)  # it may be the first publish
     live = live_manifest(services, "roll back")
     restorable = _find_restorable(services, request.generation, live)
     check_before_dedup(services, live.generation, with_sql=False)
@@ -109,14 +109,6 @@ def prepare(services: Services, request: RollbackRequest, live_shown: int) -> At
         generation=attempt.generation,
     )
     return attempt
-
-
-def _require_no_other_run(services: Services, request: RollbackRequest) -> None:
-    intent = services.current.read().intent
-    if intent is None or intent.waits_for_approval or intent.is_of(dag_id=request.dag_id, run_id=request.run_id):
-        return
-    if services.is_running(intent.dag_id, intent.run_id):
-        raise lease_held_error(services.feed.feed, intent)
 
 
 def _names(deliveries: Iterable[Delivery]) -> str:

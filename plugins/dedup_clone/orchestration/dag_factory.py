@@ -19,7 +19,6 @@ from typing import Any
 from airflow.sdk import DAG, Context, Param, RetryDecision, RetryPolicy, get_parsing_context, task
 
 from dedup_clone.contract.errors import (
-    ApprovalTooLate,
     BootstrapRefused,
     CheckFailed,
     ConfigurationError,
@@ -36,7 +35,6 @@ from dedup_clone.orchestration.setup import FeedOfForm, FeedSetup, find_folders,
 FIRST_DELAY = timedelta(seconds=10)
 MOST_SPARK_TRIES = 4  # a Spark run may fail because machines were lost; after so many tries that is not the reason
 _PERMANENT_ERRORS = (
-    ApprovalTooLate,
     BootstrapRefused,
     CheckFailed,
     ConfigurationError,

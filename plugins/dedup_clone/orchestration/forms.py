@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from datetime import timedelta
 from typing import Any
 
@@ -12,7 +13,6 @@ from airflow.sdk.exceptions import AirflowFailException
 from dedup_clone.contract.costs import GIB
 from dedup_clone.orchestration.setup import FeedOfForm, FeedSetup
 from dedup_clone.orchestration.step import FeedRun
-from dedup_clone.publish.check import reason_as_typed
 
 
 def required_reason(description: str) -> Param:
@@ -26,9 +26,12 @@ def given_reason(run: FeedRun) -> str:
     return f"{reason} (asked by {user})" if user else reason
 
 
+_MARKUP = re.compile(r"([\\`*_\[\]<>|])")
+
+
 def with_reason(run: FeedRun, text: str) -> str:
-    """Returns `text`, which the approver will read, with the reason added."""
-    return f"{text}\n\n{reason_as_typed(given_reason(run))}"
+    """Returns `text`, which the approver will read, with the reason added as Markdown that shows it as it was typed."""
+    return f"{text}\n\nReason given: " + _MARKUP.sub(r"\\\1", " ".join(given_reason(run).split()))
 
 
 def count_limit_bytes(run: FeedRun) -> int:
@@ -37,7 +40,9 @@ def count_limit_bytes(run: FeedRun) -> int:
 
 
 class AskOnceOperator(ApprovalOperator):
-    """Waits until a person approves or rejects. If nobody does in time, fails without a retry.
+    """Waits until a person approves, or rejects: then every later task is skipped.
+
+    If nobody answers in time, fails without a retry.
 
     `shown_by`: the task whose result has the `text` that the person reads. The title of the question begins with the
     feed's name, by which the page finds the open questions of a feed.
@@ -59,6 +64,7 @@ class AskOnceOperator(ApprovalOperator):
             subject=f"{setup.title}: {question}",
             body="{{ ti.xcom_pull(task_ids='" + shown_by + "')['text'] }}",
             response_timeout=response_timeout,
+            ignore_downstream_trigger_rules=True,  # else the tasks behind the next one follow their own rules
             **kwargs,
         )
 

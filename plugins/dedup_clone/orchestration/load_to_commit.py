@@ -9,13 +9,10 @@ from functools import partial
 from typing import Any
 
 from airflow.providers.google.cloud.links.bigquery import BigQueryJobDetailLink
-from airflow.providers.standard.exceptions import HITLRejectException
-from airflow.sdk import Context, TriggerRule
-from airflow.sdk.exceptions import AirflowFailException
+from airflow.sdk import TriggerRule
 
 from dedup_clone.checks.check_result import require_no_failure
 from dedup_clone.contract.records import to_plain
-from dedup_clone.orchestration.forms import AskOnceOperator
 from dedup_clone.orchestration.jobs import load_staging, swap_target
 from dedup_clone.orchestration.runners.dedup import stop_spark_runs
 from dedup_clone.orchestration.setup import FeedOfForm, FeedSetup
@@ -23,11 +20,10 @@ from dedup_clone.orchestration.step import FeedRun, NotYet, Step
 from dedup_clone.orchestration.target_asset import emit_event, event_extra, target_outlet
 from dedup_clone.orchestration.watchdog.feed_check import refresh_verdict
 from dedup_clone.publish.attempts import best_effort, find_check_results, try_read
-from dedup_clone.publish.check import approval_text, check_before_swap, end_approval_wait, reason_to_wait
+from dedup_clone.publish.check import check_before_swap, reason_to_wait
 from dedup_clone.publish.commit import commit_attempt, prune
 from dedup_clone.publish.recovery import commit_or_discard
 
-CHECK_TASK, APPROVE_TASK = "check_staging", "approve_accepted"
 STREAMED_ROWS_INTERVAL = timedelta(seconds=30)  # how often the streaming buffers are looked at
 
 
@@ -48,41 +44,23 @@ def load_to_commit(
     setup: FeedSetup | FeedOfForm,
     *,
     before_swap: Callable[[FeedRun], None] = lambda run: None,
-    with_approval: bool = False,
 ) -> PublishSteps:
-    """Makes the tasks from load to commit, which are numbered here as in the publish DAG.
-
-    `before_swap`: raises if target must not be swapped. `with_approval`: whether the run waits for a person if an
-    accepted check failed.
-    """
-    # -- 3 load ------ in: manifest's files     runs: BigQuery  out: staging rows; deferred; safe to retry
+    """Makes the tasks from load to commit. `before_swap`: raises if target must not be swapped."""
+    # -- load -------- in: manifest's files     runs: BigQuery  out: staging rows; deferred; safe to retry
     load = Step(task_id="load_staging", setup=setup, run=load_staging, links=[BigQueryJobDetailLink])
 
-    # -- 4 check ----- in: staging, manifest    runs: worker    out: parameters of the swap and check results, in state
-    check = Step(task_id=CHECK_TASK, setup=setup, run=check_and_ask if with_approval else check_staging)
+    # -- check ------- in: staging, manifest    runs: worker    out: parameters of the swap and check results, in state
+    check = Step(task_id="check_staging", setup=setup, run=check_staging)
 
-    # -- 5 approve --- in: accepted failures    runs: a person  out: approved; skipped when no accepted check failed
-    if with_approval:
-        approve = ApproveAcceptedOperator(
-            task_id=APPROVE_TASK,
-            setup=setup,
-            question="publish although checks failed?",
-            shown_by=CHECK_TASK,
-            response_timeout=timedelta(hours=1),
-            retry_delay=timedelta(seconds=1),
-        )
-
-    # -- 6 swap ------ in: staging as checked   runs: BigQuery  out: target, in one statement; deferred; safe to retry
+    # -- swap -------- in: staging as checked   runs: BigQuery  out: target, in one statement; deferred; safe to retry
     swap = Step(
         task_id="swap_target",
         setup=setup,
         run=partial(swap_target, before=before_swap),
         links=[BigQueryJobDetailLink],
-        # The approval is often skipped, so the swap requires one upstream success and no upstream failure.
-        trigger_rule=TriggerRule.NONE_FAILED_MIN_ONE_SUCCESS if with_approval else TriggerRule.ALL_SUCCESS,
     )
 
-    # -- 7 commit ---- in: target               runs: worker    out: ledger record, CURRENT, Asset event
+    # -- commit ------ in: target               runs: worker    out: ledger record, CURRENT, Asset event
     commit = Step(task_id="commit_generation", setup=setup, run=commit_generation, outlets=[target_outlet(setup)])
 
     # -- on failure -- in: lease, target        runs: worker    out: committed when the swap happened, else discarded
@@ -92,8 +70,6 @@ def load_to_commit(
 
     load >> check >> swap >> commit
     [load, check, swap, commit] >> on_failure
-    if with_approval:
-        check >> approve >> [swap, on_failure]
     return PublishSteps(load, commit, on_failure)
 
 
@@ -105,18 +81,6 @@ def check_staging(run: FeedRun) -> None:
     if reason := reason_to_wait(run.services, run.attempt):
         raise NotYet(f"BigQuery has not flushed the streaming buffer: {reason}", STREAMED_ROWS_INTERVAL)
     check_before_swap(run.services, run.attempt)
-
-
-def check_and_ask(run: FeedRun) -> dict[str, str | None]:
-    """As `check_staging`. Returns a text that shows the accepted checks that failed to the person who approves.
-
-    If none failed, skips the approval, so that Airflow starts no worker for it.
-    """
-    check_staging(run)
-    evidence = approval_text(run.services, run.attempt)
-    if evidence is None:
-        run.skip([APPROVE_TASK])
-    return {"text": evidence}
 
 
 def commit_generation(run: FeedRun) -> dict[str, Any]:
@@ -154,32 +118,3 @@ def prune_state(run: FeedRun) -> list[str]:
     """Prunes the feed's state; returns the deleted folders. A failure is only logged: a later run prunes the rest."""
     services = run.services
     return try_read(services, "nothing is pruned until the next publish", lambda: prune(services)) or []
-
-
-class ApproveAcceptedOperator(AskOnceOperator):
-    """Waits until a person approves the swap in spite of the accepted checks that failed.
-
-    While the task waits, another run may take over the lease. After that an approval is too late, and the task fails.
-    After a rejection, too, the task fails without a retry.
-    """
-
-    def __init__(self, *, setup: FeedSetup | FeedOfForm, **kwargs: Any) -> None:
-        super().__init__(setup=setup, fail_on_reject=True, **kwargs)
-        self.setup = setup
-
-    def execute(self, context: Context) -> Any:
-        run = FeedRun(self.setup.of(context), context)
-        # If an earlier try asked already, another run may have taken the lease over: no further retry helps then.
-        run.services.current.require_intent(run.attempt_id)
-        run.services.current.begin_approval_wait(run.attempt_id)
-        refresh_verdict(run.setup)  # which says that the run waits
-        return super().execute(context)
-
-    def execute_complete(self, context: Context, event: dict[str, Any]) -> Any:
-        try:
-            answer = super().execute_complete(context, event)
-        except HITLRejectException as error:
-            raise AirflowFailException(str(error)) from error
-        run = FeedRun(self.setup.of(context), context)
-        end_approval_wait(run.services, run.attempt)
-        return answer

@@ -1,4 +1,4 @@
-"""The form of the publish DAG, and its first step, which acquires the lease and returns the attempt's id."""
+"""The form of the publish DAG, and its first steps, of which one acquires the lease and returns the attempt's id."""
 
 from __future__ import annotations
 
@@ -15,20 +15,22 @@ from dedup_clone.contract.attempt import REPLAY_PLANS
 from dedup_clone.contract.delivery import Delivery
 from dedup_clone.contract.engine import Engine
 from dedup_clone.contract.errors import ConfigurationError, LeaseHeld
-from dedup_clone.orchestration.forms import given_reason, required_reason
+from dedup_clone.orchestration.forms import given_reason, required_reason, with_reason
 from dedup_clone.orchestration.step import FeedRun, NotYet
 from dedup_clone.orchestration.watch.publish_runs import is_automatic_run
 from dedup_clone.orchestration.watchdog.feed_check import refresh_verdict
 from dedup_clone.publish.date_ranges import parse_dates
 from dedup_clone.publish.held_deliveries import discard_held
 from dedup_clone.publish.preview_publish import preview_publish
+from dedup_clone.publish.recovery import require_no_other_run
 from dedup_clone.publish.resolve import PublishRequest, resolve
 from dedup_clone.publish.services import Services
 from dedup_clone.settings.feed import Feed
 
-# `max_active_runs` of the publish DAG. Only one run holds the lease; the others wait for approval or for the lease.
+# `max_active_runs` of the publish DAG. Only one run holds the lease; the others wait for an approval or for the lease.
 MAX_ACTIVE_RUNS = 8
 LEASE_RETRY_INTERVAL = timedelta(seconds=10)
+RESOLVE_TASK, APPROVE_TASK, ACCEPTED_TASK = "resolve_publish", "approve_accepted", "resolve_accepted"
 _DATE = "[0-9]{4}-[0-9]{2}-[0-9]{2}"
 
 
@@ -68,7 +70,8 @@ def params(feed: Feed) -> dict[str, Param]:
             items={"type": "string", "enum": acceptable_checks},
             examples=acceptable_checks,
             title="Accepted checks",
-            description="Checks before the swap that may fail this time. If one does, the run waits for an approval.",
+            description="Checks that have failed for this delivery and may fail again. The run first shows what they "
+            "found, and waits for an approval.",
         ),
         "dry_run": Param(
             False,
@@ -159,30 +162,50 @@ def require_free_slot(dag_id: str) -> None:
 def resolve_publish(run: FeedRun) -> Any:
     """Acquires the lease and returns the attempt's id. Waits while another run holds the lease.
 
+    If the run accepts failed checks, it shows to a person what they found, and `resolve_accepted` acquires the lease.
     The later tasks are skipped after a dry run, and when there is nothing to publish.
     """
     services, request = run.services, read_publish_request(run)
     if run.form["dry_run"]:
-        return _dry_run(run, request)
+        _, text = preview_publish(services, request)
+        services.log(f"a publish would do this:\n{text}", snapshot_id=request.delivery.snapshot_id)
+        run.skip(run.context["task"].get_flat_relative_ids(upstream=False), {"text": text})
     if run.form["discard"]:
         text = discard_held(services, request.delivery, run_id=request.run_id, reason=request.reason)
         refresh_verdict(run.setup)
         raise AirflowSkipException(text)
     if request.accepted_checks:
-        require_free_slot(request.dag_id)
+        return _show_evidence(run, request)
+    run.skip([APPROVE_TASK, ACCEPTED_TASK], _acquire(run, request))
+
+
+def _show_evidence(run: FeedRun, request: PublishRequest) -> dict[str, Any]:
+    """Returns what the publish would do in spite of failed checks, with a text for the approver. Acquires no lease.
+
+    Waits while another run is at work, because what that run publishes would change this.
+    """
+    services = run.services
+    require_free_slot(request.dag_id)
     try:
-        attempt_or_reason = resolve(services, request)
+        require_no_other_run(services, dag_id=request.dag_id, run_id=request.run_id)
+    except LeaseHeld as error:
+        raise NotYet(f"for the end of the other run: {error}", LEASE_RETRY_INTERVAL) from error
+    shown, text = preview_publish(services, request)
+    services.log(f"a publish would do this:\n{text}", snapshot_id=request.delivery.snapshot_id)
+    return {"shown": shown, "text": with_reason(run, text)}
+
+
+def resolve_accepted(run: FeedRun) -> str:
+    """As `resolve_publish`, after the approval. Fails if another generation than was shown is live by now."""
+    return _acquire(run, read_publish_request(run), run.result_of(RESOLVE_TASK)["shown"])
+
+
+def _acquire(run: FeedRun, request: PublishRequest, shown: dict[str, Any] | None = None) -> str:
+    try:
+        attempt_or_reason = resolve(run.services, request, shown)
     except LeaseHeld as error:
         raise NotYet(f"for the lease: {error}", LEASE_RETRY_INTERVAL) from error
     if isinstance(attempt_or_reason, str):
         raise AirflowSkipException(attempt_or_reason)
     refresh_verdict(run.setup, reads_bigquery=False)  # the page counts the deliveries that wait
     return attempt_or_reason.id
-
-
-def _dry_run(run: FeedRun, request: PublishRequest) -> dict[str, Any]:
-    """Returns what the publish would do, as Markdown, and skips every later task."""
-    text = preview_publish(run.services, request)
-    run.services.log(f"a publish would do this:\n{text}", snapshot_id=request.delivery.snapshot_id)
-    run.skip(run.context["task"].get_flat_relative_ids(upstream=False), {"text": text})
-    return {"text": text}

@@ -256,11 +256,8 @@ def pull_attempt_id(context: Context) -> str:
 
 
 def find_attempt_id(context: Context) -> str | None:
-    """The id of the attempt that the run's resolve task returned; None if it returned none."""
-    found = context["ti"].xcom_pull(task_ids=_resolve_task_id(context))
-    return found if isinstance(found, str) else None
-
-
-def _resolve_task_id(context: Context) -> str:
-    # The task that begins the attempt is called resolve_… in every DAG.
-    return next(task_id for task_id in context["dag"].task_ids if task_id.startswith("resolve_"))
+    """The id of the attempt that a resolve task of the run returned; None if none has."""
+    # The tasks that begin the attempt are called resolve_… in every DAG.
+    tasks = [task_id for task_id in context["dag"].task_ids if task_id.startswith("resolve_")]
+    found = [context["ti"].xcom_pull(task_ids=task_id) for task_id in tasks]
+    return next((result for result in found if isinstance(result, str)), None)

@@ -2,7 +2,7 @@
 
 resolve     decide what the publish includes, acquire the lease, write the attempt
 load        load the new generation's files into the staging table (the dedup job wrote them)
-check       check staging and the manifest, wait for an approval; the DAG then swaps by one SQL statement
+check       check staging and the manifest; the DAG then swaps by one SQL statement
 commit      check target after the swap, commit the generation, write its ledger record, delete folders nobody needs
 recovery    after a failed task, a refusal or a dead run: commit if the swap happened, else discard
 
@@ -13,7 +13,7 @@ early_refusals                 refusals of deliveries before the dedup job
 early_checks, sql_checks       checks before the dedup, the feed's own queries; checks that call nothing: `checks/`
 parent_generation              the generation on which the publish builds, and its export if its files are not enough
 declared_form                  what the feed declares and target does not have yet: columns, options, staging
-preview_publish                what a publish would do (dry run)
+preview_publish                what a publish would do: a dry run, and what a person approves
 partition_comparison           a partition of target compared with its files: content audit, bootstrap, rebuild
 existing_table                 the table whose rows a bootstrap or rebuild takes over, and the checks of it
 held_deliveries                deliveries that wait for a person, and why

@@ -1,13 +1,10 @@
-"""Check task: waits for streaming buffers, runs the checks before the swap, and has accepted failures approved.
+"""Check task: waits for streaming buffers, and runs the checks before the swap.
 
 CHECKS says which checks run for which kind of attempt. The checks after the swap (commit.py) are the same for all.
-
-While it waits for an approval, any other run of the feed except a replay may take the lease over.
 """
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -18,19 +15,16 @@ from dedup_clone.checks.check_result import (
     CheckResults,
     Level,
     accept,
-    accepted_failures,
     make_result,
     require_no_failure,
 )
 from dedup_clone.checks.table_checks import describe_buffer
 from dedup_clone.contract.attempt import Attempt, Kind
-from dedup_clone.contract.errors import ApprovalTooLate, LostRace
 from dedup_clone.contract.manifest import Candidate, Manifest
 from dedup_clone.publish.attempt_jobs import LOAD_STEP, REPLACE_STEP, SWAP_STEP, find_step_job
 from dedup_clone.publish.attempts import (
     SwapSpec,
     arrived_at,
-    find_check_results,
     find_swap,
     save_check_results,
     save_swap,
@@ -268,50 +262,3 @@ def reason_to_wait(services: Services, attempt: Attempt) -> str | None:
     begin = attempt.taken_at if attempt.is_replay else arrived_at(services, attempt)
     time_left = begin + timedelta(minutes=services.feed.freshness.sla_minutes) * (1 - SHARE_AFTER_WAIT) - services.now()
     return "; ".join(buffered) if buffered and time_left > timedelta(0) else None
-
-
-_MARKUP = re.compile(r"([\\`*_\[\]<>|])")
-
-
-def reason_as_typed(reason: str) -> str:
-    """Why the approval is asked for, as Markdown that shows the reason as it was typed."""
-    return "Reason given: " + _MARKUP.sub(r"\\\1", " ".join(reason.split()))
-
-
-def approval_text(services: Services, attempt: Attempt) -> str | None:
-    """Markdown with the evidence of each accepted failure; None when the run needs no approval."""
-    results = find_check_results(services, attempt.id, "before")
-    assert results is not None  # `check_before_swap` has just written them
-    accepted = accepted_failures(results.items)
-    if not accepted:
-        return None
-    table = "\n".join(f"| {r.check} | {_cell(r.found)} | {_cell(r.expected)} |" for r in accepted)
-    deliveries = ", ".join(delivery.name for delivery in attempt.deliveries)
-    return (
-        f"**{services.feed.feed}: generation {attempt.generation}, from delivery {deliveries}, fails "
-        f"{len(accepted)} check(s) that its run accepts**\n\n"
-        f"{reason_as_typed(attempt.reason)}\n\n"
-        f"| check | found | expected |\n| --- | --- | --- |\n{table}\n\n"
-        f"Readers see generation {'none' if attempt.parent is None else attempt.parent} until you approve. If you "
-        f"reject it, nothing changes. If a delivery arrives while this run waits, that delivery is published instead, "
-        f"and this run publishes nothing, even if you approve."
-    )
-
-
-def end_approval_wait(services: Services, attempt: Attempt) -> None:
-    """End the wait after the approval: no run may take over the lease any more.
-
-    Raises ApprovalTooLate when another run has already taken it over.
-    """
-    try:
-        services.current.end_approval_wait(attempt.id)
-    except LostRace as error:
-        raise ApprovalTooLate(
-            f"Another run of [{services.feed.feed}] took the lease while this one waited: nothing of generation "
-            f"[{attempt.generation}] was published. Clear the run from its first task: it then builds on the live "
-            f"generation. ({error})"
-        ) from error
-
-
-def _cell(text: str) -> str:
-    return text.replace("|", "\\|").replace("\n", " ")

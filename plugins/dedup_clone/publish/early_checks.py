@@ -28,8 +28,8 @@ def check_before_dedup(
     reason: str = "",
     with_sql: bool = True,
     note: Callable[[CheckResults], None] | None = None,
-) -> None:
-    """Run the checks that do not depend on the new generation.
+) -> CheckResults:
+    """Run the checks that do not depend on the new generation, and return their results.
 
     Raises CheckFailed if one fails. `parent`: the live generation. `accepted`: the checks whose failure the operator
     accepts; `reason`: why. `with_sql`: dry-run the feed's own queries, too. `note` is called with the results, whether
@@ -40,6 +40,7 @@ def check_before_dedup(
     if note is not None:
         note(results)
     require_no_failure(results, "Nothing was deduplicated, target keeps its old content.")
+    return results
 
 
 def results_before_dedup(services: Services, parent: int | None, *, with_sql: bool = True) -> list[CheckResult]:

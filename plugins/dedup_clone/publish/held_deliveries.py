@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, fields, replace
-from datetime import datetime
+from datetime import date, datetime
 
 from dedup_clone.checks.check_result import CheckResult, CheckResults, failures, without_examples
 from dedup_clone.contract.attempt import Attempt, Kind
@@ -25,14 +25,14 @@ from dedup_clone.contract.records import to_json
 from dedup_clone.publish.attempts import best_effort, find_check_results, try_read
 from dedup_clone.publish.services import Services
 from dedup_clone.state.arrivals import Refusal
-from dedup_clone.state.ledger import LedgerRecord, Stage
+from dedup_clone.state.ledger import LAST_ATTEMPTS, LedgerRecord, Stage
 
 
 @dataclass(frozen=True)
 class StoppedPublish:
     """A run that was to publish `deliveries`, and the checks before the swap that `failed`, accepted ones included.
 
-    `is_before_dedup`: whether these are checks that run before any row is read.
+    `is_before_dedup`: whether these are checks that run before any row is read. `parent`: the generation that was live.
     """
 
     deliveries: tuple[Delivery, ...]
@@ -40,6 +40,7 @@ class StoppedPublish:
     run_id: str
     failed: tuple[CheckResult, ...]
     is_before_dedup: bool = False
+    parent: int | None = None
 
 
 def note_checks_before_dedup(
@@ -66,7 +67,7 @@ def find_stopped_publish(
     `before_dedup`: the run that checks stopped before dedup, if any. `failed_attempts`: the ledger records of attempts
     that committed no generation, newest last. Those that ended before their checks, or had other deliveries, do not
     count. `results_before`: returns the results of an attempt's checks before the swap. Checks that a person accepted
-    count as failed: such an attempt ended because nobody approved it, or later.
+    count as failed: the replay must be repeated.
     """
     if not waiting:
         return None
@@ -89,6 +90,20 @@ def find_stopped_before_dedup(services: Services) -> StoppedPublish | None:
     """The run that checks stopped before dedup, until a publish passes them; None if there is none."""
     name = services.layout.checks_before_dedup
     return try_read(services, f"[{name}] is ignored", lambda: services.store.read_record(StoppedPublish, name))
+
+
+def find_evidence(services: Services, delivery: Delivery, dates: tuple[date, ...] | None) -> StoppedPublish | None:
+    """The last attempt to publish the delivery, or only these `dates` of it, that failed a check; None without one."""
+    for record in reversed(services.ledger.recent(services.current.read().last_generation, LAST_ATTEMPTS)):
+        attempt = services.manifests.find_attempt(record.attempt) if delivery in record.deliveries else None
+        if attempt is not None and attempt.dates == dates:
+            failed = failures(find_check_results(services, attempt.id, "before"), with_accepted=True)
+            if failed:
+                return StoppedPublish(record.deliveries, record.dag_id, record.run_id, failed, parent=record.parent)
+    held = services.store.read_record(HeldDelivery, services.layout.held_delivery(delivery))
+    if held is None or dates is not None:
+        return None
+    return StoppedPublish(held.stopped_with, held.dag_id, held.run_id, held.failed, parent=held.parent)
 
 
 @dataclass(frozen=True)
@@ -114,7 +129,7 @@ def hold_stopped(services: Services, attempt: Attempt, candidate: Candidate | No
 
     Of several deliveries all but the newest are held: the next run tries the newest alone. Deliveries that the parent
     includes, and those of a replay of some dates, are not held. A failure that a person accepted counts, because the
-    attempt ended without a swap: nobody approved it, or the replay must be repeated.
+    attempt ended without a swap: the replay must be repeated.
     """
     if attempt.kind is not Kind.PUBLISH or candidate is None or attempt.dates is not None:
         return

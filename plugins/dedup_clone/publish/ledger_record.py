@@ -10,14 +10,14 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 from functools import cache
 
-from dedup_clone.checks.check_result import accepted_failures, stopped_by
+from dedup_clone.checks.check_result import stopped_by
 from dedup_clone.checks.row_checks import shares
 from dedup_clone.contract.attempt import Attempt
 from dedup_clone.contract.costs import SparkUsage
 from dedup_clone.contract.delivery import newly_live
 from dedup_clone.contract.manifest import Candidate, Manifest
 from dedup_clone.publish.attempt_jobs import LOAD_STEP, REPLACE_STEP, SWAP_STEP
-from dedup_clone.publish.attempts import SwapSpec, arrived_at, failed_checks, find_check_results, find_swap, try_read
+from dedup_clone.publish.attempts import SwapSpec, arrived_at, failed_checks, find_swap, try_read
 from dedup_clone.publish.publish_costs import cost_of, merge_and_qualify_usd
 from dedup_clone.publish.services import Services
 from dedup_clone.state.current import Intent
@@ -134,11 +134,6 @@ def _record(services: Services, intent: Intent, attempt: Attempt) -> LedgerRecor
 
 def _how_it_ended(services: Services, intent: Intent, candidate: Candidate | None) -> tuple[Stage, str]:
     """The stage that the attempt had reached, and why it ended."""
-    if intent.waits_for_approval:
-        return Stage.CHECK, (
-            "ended while its accepted checks waited for approval: it was rejected, nobody answered in time, or another "
-            "run took the lease"
-        )
     if candidate is None:
         return Stage.DEDUP, "ended before its dedup had a result"
     if candidate.manifest is None:
@@ -223,7 +218,6 @@ def _phases(
     if streamed is not None and streamed.applied_at is not None:
         loads.append((streamed.began_at, streamed.applied_at))
     swap_began_at = min((begin for begin, _ in _times_of(jobs, SWAP_STEP)), default=None)
-    approval_asked_at = _approval_asked_at(services, intent.attempt)
     ends = {
         "until_lease": None if record.lag_s is None else intent.taken_at,
         "task_start": written_at.get(dedup_name),
@@ -231,23 +225,13 @@ def _phases(
         "dedup": candidate_at,
         "load_start": min((begin for begin, _ in loads), default=None),
         "load": max((end for _, end in loads), default=None),
-        "checks": approval_asked_at or swap_began_at,
-        "approval": swap_began_at if approval_asked_at else None,
+        "checks": swap_began_at,
         "swap": record.swapped_at,
     }
     arrived = None if record.lag_s is None else record.swapped_at - timedelta(seconds=record.lag_s)
     jobs = jobs + [child for job in jobs if job.child_jobs for child in services.warehouse.child_jobs(job.job_id)]
     pending = [(job.created_at, job.started_at) for job in jobs if job.created_at and job.started_at]
     return divide_into_phases(arrived or intent.taken_at, ends, pending, until=record.swapped_at)
-
-
-def _approval_asked_at(services: Services, attempt: str) -> datetime | None:
-    """When the checks ended and a person was asked to approve failures; None if nobody was asked."""
-    results = find_check_results(services, attempt, "before")
-    if results is None or not accepted_failures(results.items):
-        return None
-    name = services.layout.check_results(attempt, "before")
-    return next((info.created_at for info in services.store.stat([name])), None)
 
 
 def divide_into_phases(

@@ -1,7 +1,7 @@
 """Describes what a publish that starts now would read, drop and cost. Changes nothing and acquires no lease.
 
-This dry run uses state, frozen inventories, listings and a few Parquet footers. It reads no landed row, so it does not
-know which rows would change.
+It is a dry run, and what a person approves if the publish accepts failed checks. It uses state, frozen inventories,
+listings and a few Parquet footers. It reads no landed row, so it does not know which rows would change.
 """
 
 from __future__ import annotations
@@ -9,14 +9,19 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import date
+from typing import Any
 
+from dedup_clone.checks.check_result import CheckResult, accepted_failures, listed
 from dedup_clone.contract.attempt import Plan
 from dedup_clone.contract.delivery import Arrival, Delivery, LandedObject
 from dedup_clone.contract.engine import Engine
+from dedup_clone.contract.errors import ConfigurationError
 from dedup_clone.contract.landed_objects import SUFFIX, is_ignored, objects_by_date
+from dedup_clone.contract.records import to_plain
 from dedup_clone.publish.date_ranges import format_dates
 from dedup_clone.publish.early_checks import check_before_dedup
 from dedup_clone.publish.early_refusals import changes_since_arrival, read_sample
+from dedup_clone.publish.held_deliveries import find_evidence
 from dedup_clone.publish.parent_generation import require_readable_parent
 from dedup_clone.publish.publish_costs import size_text
 from dedup_clone.publish.resolve import Decision, PublishRequest, decide, engine_of
@@ -25,20 +30,20 @@ from dedup_clone.publish.services import Services
 PROBLEMS_NAMED = 5
 
 
-def preview_publish(services: Services, publish_request: PublishRequest) -> str:
-    """What the publish would do, as Markdown.
+def preview_publish(services: Services, publish_request: PublishRequest) -> tuple[dict[str, Any], str]:
+    """The delivery and the live generation, and as Markdown what the publish would do.
 
-    Raises what the publish itself would raise before its dedup.
+    Raises what the publish itself would raise before its dedup. Raises ConfigurationError if the publish is to accept
+    failed checks, and nothing would be published, or one of them has not failed for this delivery yet, so that nobody
+    could see what it found.
     """
     services.current.read_for(services.environment)
     decision, engine = decide(services, publish_request), engine_of(services, publish_request)
-    if not decision.skip_reason:
-        accepted, reason = publish_request.accepted_checks, publish_request.reason
-        check_before_dedup(services, decision.parent_generation, accepted=accepted, reason=reason)
-        require_readable_parent(services, decision.parent, engine)
+    if publish_request.accepted_checks and decision.skip_reason:
+        raise ConfigurationError(decision.skip_reason)
     only = "" if publish_request.dates is None else f", only {format_dates(publish_request.dates)}"
     lines = [
-        f"**{services.feed.feed}: dry run of delivery {publish_request.delivery.name}{only}**",
+        f"**{services.feed.feed}: what a publish of delivery {publish_request.delivery.name}{only} would do**",
         "",
         f"{_effect(publish_request, decision)}. Nothing was written.",
     ]
@@ -46,8 +51,44 @@ def preview_publish(services: Services, publish_request: PublishRequest) -> str:
     if intent is not None:
         lines.append(f"At work now: run [{intent.run_id}] of [{intent.dag_id}]; what it publishes may change this.")
     if not decision.skip_reason:
+        accepted, reason = publish_request.accepted_checks, publish_request.reason
+        early = check_before_dedup(services, decision.parent_generation, accepted=accepted, reason=reason)
+        require_readable_parent(services, decision.parent, engine)
+        if accepted:
+            lines += _evidence(services, publish_request, decision, accepted_failures(early.items))
         lines += _details(services, publish_request, decision, engine)
-    return "\n".join(lines)
+    shown = {**to_plain(publish_request.delivery), "live_generation": decision.parent_generation}
+    return shown, "\n".join(lines)
+
+
+def _evidence(
+    services: Services, request: PublishRequest, decision: Decision, failing_now: tuple[CheckResult, ...]
+) -> list[str]:
+    """What the checks found that the publish accepts, and those that failed with them."""
+    stopped, live = find_evidence(services, request.delivery, request.dates), decision.parent_generation
+    failed = {result.check: result for result in (*(stopped.failed if stopped else ()), *failing_now)}
+    if unseen := [f"[{check}]" for check in request.accepted_checks if check not in failed]:
+        raise ConfigurationError(
+            f"Delivery [{request.delivery.name}] has not failed {listed(unseen)}, so nobody can see what would be "
+            f"accepted: replay it without accepting that. If the check fails then, accept it in one more replay."
+        )
+    lines = ["", f"Readers see generation {live or 'none'} until the swap. If you reject this, nothing changes."]
+    if stopped is not None:
+        together = f" with {_names(stopped.deliveries)}" if stopped.deliveries != (request.delivery,) else ""
+        moved = stopped.parent != live
+        lines.append(
+            f"The checks stopped run [{stopped.run_id}]{together}, on top of generation {stopped.parent or 'none'}"
+            + (f"; on top of generation {live or 'none'} they may find something else." if moved else ".")
+        )
+    rows = (
+        f"| {check} | {_cell(r.found)} | {_cell(r.expected)} | {'yes' if check in request.accepted_checks else 'no'} |"
+        for check, r in failed.items()
+    )
+    return [*lines, "", "| failed check | found | expected | accepted |", "| --- | --- | --- | --- |", *rows]
+
+
+def _cell(text: str) -> str:
+    return text.replace("|", "\\|").replace("\n", " ")
 
 
 def _effect(publish_request: PublishRequest, decision: Decision) -> str:

@@ -29,30 +29,29 @@ from dedup_clone.publish.services import Services
 from dedup_clone.state.current import Intent, lease_held_error
 
 
-def recover(services: Services, *, dag_id: str, run_id: str, is_replay: bool = False) -> None:
-    """Free the lease for this run, if it is held by a dead run, by a run that waits for approval, or by this run.
+def recover(services: Services, *, dag_id: str, run_id: str) -> None:
+    """Free the lease for this run, if it is held by a dead run, or by this run.
 
-    Raises LeaseHeld while another run is at work, FeedHeldElsewhere when another environment publishes the feed,
-    LostRace when the swap of the waiting run was just approved, and what `commit_or_discard` raises. A replay ends no
-    run that waits for approval, because nothing is urgent about it: ConfigurationError is raised instead.
+    Raises what `require_no_other_run` and `commit_or_discard` raise.
+    """
+    intent = require_no_other_run(services, dag_id=dag_id, run_id=run_id)
+    if intent is not None:
+        commit_or_discard(services, intent)
+
+
+def require_no_other_run(services: Services, *, dag_id: str, run_id: str) -> Intent | None:
+    """The intent of a dead run, or of this run; None if the lease is free.
+
+    Raises LeaseHeld while another run is at work, FeedHeldElsewhere when another environment publishes the feed.
     """
     current = services.current.read()
     if refusal := current.refusal(services.environment):
         raise FeedHeldElsewhere(refusal)
     intent = current.intent
-    if intent is None:
-        return
-    if not intent.is_of(dag_id=dag_id, run_id=run_id) and services.is_running(intent.dag_id, intent.run_id):
-        if not intent.waits_for_approval:
-            raise lease_held_error(services.feed.feed, intent)
-        if is_replay:
-            raise ConfigurationError(
-                f"Run [{intent.run_id}] of [{intent.dag_id}] waits for an approval, which this replay would end: "
-                f"nothing was done. Answer it first (Required Actions), then clear this run from its first task."
-            )
-        services.current.take_over_lease(intent, dag_id=dag_id, run_id=run_id)
-        services.log(f"run [{intent.run_id}] waits for approval and yields the lease", generation=intent.generation)
-    commit_or_discard(services, intent)
+    is_other = intent is not None and not intent.is_of(dag_id=dag_id, run_id=run_id)
+    if intent is not None and is_other and services.is_running(intent.dag_id, intent.run_id):
+        raise lease_held_error(services.feed.feed, intent)
+    return intent
 
 
 def commit_or_discard(services: Services, intent: Intent) -> bool:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import date
+from typing import Any
 
 from dedup_clone.checks.check_result import CheckResults
 from dedup_clone.contract.attempt import Attempt, Kind, Plan
@@ -201,20 +203,39 @@ def excluded_after(services: Services, live: Manifest, restored: Manifest) -> tu
     return tuple(sorted({*restored.excluded, *removed.apply, *later}))
 
 
-def resolve(services: Services, publish_request: PublishRequest) -> Attempt | str:
+def require_live_as_shown(services: Services, live: int | None, shown: int | None) -> None:
+    """Raise ConfigurationError if another generation is `live` than was `shown` to the person who approved.
+
+    None: no generation was live.
+    """
+    if live != shown:
+        raise ConfigurationError(
+            f"Generation [{live or 'none'}] of [{services.feed.feed}] is live by now, expected [{shown or 'none'}], "
+            f"which the preview showed. Nothing was changed: trigger the DAG again to see what it would change now."
+        )
+
+
+def resolve(
+    services: Services, publish_request: PublishRequest, shown: Mapping[str, Any] | None = None
+) -> Attempt | str:
     """Return the attempt for the following tasks, or the reason why there is nothing to publish.
+
+    `shown`: what `preview_publish` returned, if a person has approved it. The attempt then includes no other delivery.
 
     Raises LeaseHeld while another run works on the feed, LostRace, CheckFailed, ConfigurationError, and DeliveryRefused
     if every delivery is refused by the names, sizes or footers of its files.
     """
     dag_id, run_id = publish_request.dag_id, publish_request.run_id
     services.current.read_for(services.environment)
-    if publish_request.replay:
-        decide(services, publish_request)  # a replay that is refused must end no attempt
-    recover(services, dag_id=dag_id, run_id=run_id, is_replay=publish_request.replay)
+    recover(services, dag_id=dag_id, run_id=run_id)
+    if shown is not None:
+        delivery = Delivery(shown["snapshot_id"], shown["marker_generation"])
+        publish_request = replace(publish_request, delivery=delivery)
     decision = decide(services, publish_request)
     if decision.skip_reason:
         return decision.skip_reason
+    if shown is not None:
+        require_live_as_shown(services, decision.parent_generation, shown["live_generation"])
     accepted, reason = publish_request.accepted_checks, publish_request.reason
 
     def note(results: CheckResults) -> None:

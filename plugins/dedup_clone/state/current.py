@@ -1,4 +1,4 @@
-"""CURRENT: the committed generation, the lease of the run that works on the next one, what staging holds, and more.
+"""CURRENT: what is live, the lease of the run that works on the next generation, and what the table staging holds.
 
 A run holds the lease while its intent is in CURRENT.
 """
@@ -30,9 +30,8 @@ from dedup_clone.state.store import ObjectStore
 class Intent:
     """The run that holds the lease. It works on `generation`, which builds on `parent`.
 
-    `parent` is None before the first publish. `jobs` are the ids of the run's BigQuery jobs. While the run waits for
-    approval (`waits_for_approval`), any other run except a replay may take over the lease. `taken_at` is when the lease
-    was acquired.
+    `parent` is None before the first publish. `jobs` are the ids of the run's BigQuery jobs. `taken_at` is when the
+    lease was acquired.
     """
 
     kind: Kind
@@ -43,10 +42,9 @@ class Intent:
     generation: int
     taken_at: datetime
     jobs: tuple[str, ...]
-    waits_for_approval: bool = False
 
     def is_of(self, *, dag_id: str, run_id: str) -> bool:
-        """Whether this run made the intent, or took over its lease."""
+        """Whether this run made the intent."""
         return (self.dag_id, self.run_id) == (dag_id, run_id)
 
 
@@ -241,10 +239,6 @@ class CurrentFile:
         """The intent of `attempt`. Raises LeaseLost if the attempt does not hold the lease."""
         return self._require(self.read(), attempt)
 
-    def _change_intent(self, attempt: str, change: Callable[[Intent], Intent]) -> None:
-        """Replace the intent of `attempt` by the result of `change`."""
-        self.change(lambda current: dataclasses.replace(current, intent=change(self._require(current, attempt))))
-
     def record_jobs(self, attempt: str, job_ids: Iterable[str], staging: Staging | None = None) -> None:
         """Record BigQuery jobs before they are created, so that a recovery knows which jobs may still run.
 
@@ -274,37 +268,6 @@ class CurrentFile:
             return dataclasses.replace(current, staging=Staging(staging.attempt))
 
         self.change(forget)
-
-    def begin_approval_wait(self, attempt: str) -> None:
-        """Let other runs take the lease over until `end_approval_wait` is called."""
-        self._change_intent(attempt, lambda intent: dataclasses.replace(intent, waits_for_approval=True))
-
-    def end_approval_wait(self, attempt: str) -> None:
-        """Make the lease exclusive again, after the approval. Raises LeaseLost when another run took it over."""
-
-        def end(intent: Intent) -> Intent:
-            if not intent.waits_for_approval:
-                raise LeaseLost(
-                    f"The lease of [{self._feed}] passed to run [{intent.run_id}] while attempt [{attempt}] "
-                    f"waited: clear the run from its first task."
-                )
-            return dataclasses.replace(intent, waits_for_approval=False)
-
-        self._change_intent(attempt, end)
-
-    def take_over_lease(self, waiting: Intent, *, dag_id: str, run_id: str) -> None:
-        """Transfer the lease of `waiting`, which waits for approval, to run `run_id`, which must then end the attempt.
-
-        Raises LostRace when the attempt was approved meanwhile, or when another run took over its lease.
-        """
-
-        def take(current: Current) -> Current:
-            if current.intent != waiting:
-                raise LostRace(f"Attempt [{waiting.attempt}] has gone on just now: this task tries again by itself.")
-            taken = dataclasses.replace(waiting, dag_id=dag_id, run_id=run_id, waits_for_approval=False)
-            return dataclasses.replace(current, intent=taken)
-
-        self.change(take)
 
     def commit(self, attempt: str, manifest_digest: str) -> None:
         """Make the intent's generation the committed one, and release the lease. A repeated call changes nothing."""

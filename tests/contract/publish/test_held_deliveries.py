@@ -1,6 +1,6 @@
 """A delivery that a check on the data stopped is held: later ones are published without it, and a person decides.
 
-A replay that accepts the failed check waits for approval; whoever wants the lease meanwhile goes first.
+A replay that accepts the failed check shows what it found, and acquires the lease after the approval.
 """
 
 from __future__ import annotations
@@ -10,13 +10,12 @@ from typing import Any
 
 import pytest
 
-from dedup_clone.contract.errors import ApprovalTooLate, CheckFailed, ConfigurationError, LeaseHeld, LostRace
+from dedup_clone.contract.errors import CheckFailed, ConfigurationError, LeaseHeld
 from testkit import deliveries, operations, runs
 from testkit.airflow import TaskApi
 from testkit.dag_tasks import Watchdog
 from testkit.fake_dedup_job import FakeDedupJob
-from testkit.feed_on_stand_in import FeedOnStandIn, Row, expected, row
-from testkit.killed_writes import failing_writes
+from testkit.feed_on_stand_in import TODAY, FeedOnStandIn, Row, expected, row
 
 ACCEPTS: dict[str, Any] = {"replay": True, "accepted_checks": ("new_share",), "reason": "a new region"}
 CLEAN = range(10)
@@ -66,7 +65,7 @@ def test_a_clean_snapshot_is_published_without_the_stopped_one_which_only_its_re
     assert [d["snapshot_id"] for d in feed.state.manifest()["excluded"]] == [5]
     waits = feed.land(6, rows(6, CLEAN, range(10, 12)))
     with pytest.raises(CheckFailed, match="new_share"):
-        feed.publish(garbage, **{**ACCEPTS, "accepted_checks": ("changed_share",), "run_id": "another-check"})
+        feed.publish(garbage, replay=True, reason="nothing is accepted", run_id="accepts-nothing")
     record = feed.publish(garbage, run_id="by-hand", **ACCEPTS)
     assert feed.rows() == expected(*rows(4, CLEAN, GARBAGE))
     assert (record.reason, deliveries.held_deliveries(feed), feed.state.deliveries("held")) == ("a new region", [], [])
@@ -115,10 +114,8 @@ def test_accepting_runs_no_second_dedup_job(feed: FeedOnStandIn) -> None:
     garbage = feed.land(4, rows(4, CLEAN, GARBAGE))
     stop(feed, garbage)
     feed.dedup = NoJob()
-    runs.publish(feed, garbage, run_id="not-approved", **ACCEPTS).until("check").end()
-    run = runs.publish(feed, garbage, run_id="approved", **ACCEPTS).until("check")
-    assert f"from delivery {garbage}" in (run.approval_text or "")
-    record = run.finish()
+    runs.publish(feed, garbage, run_id="died", **ACCEPTS).until("check").end()
+    record = runs.publish(feed, garbage, run_id="approved", **ACCEPTS).finish()
     assert [delivery.name for delivery in record.deliveries] == [garbage]
     assert record.new_rows == 40
     assert record.cost
@@ -179,103 +176,82 @@ def test_page_and_alert_say_what_is_held_until_a_person_discards_it(
     assert [found for found in feed.state.read("incidents.json")["records"] if found["ended_at"] is None] == []
 
 
-# -- Approval --
-
-
-class Waiting:
-    """A replay of snapshot 4 that waits for approval. `text`: what whoever approves reads."""
-
-    def __init__(self, world: FeedOnStandIn) -> None:
-        self.world = world
-        self.name = world.land(4, rows(4, CLEAN, GARBAGE))
-        self.run = runs.publish(world, self.name, run_id="by-hand", **ACCEPTS).until("check")
-        self.text = self.run.wait_for_approval() or ""
+# -- Approval: before the lease, with the evidence of the attempt that a check stopped --
 
 
 @pytest.fixture
-def waiting(feed: FeedOnStandIn) -> Waiting:
-    return Waiting(feed)
+def garbage(feed: FeedOnStandIn) -> str:
+    """A delivery that a check stopped."""
+    name = feed.land(4, rows(4, CLEAN, GARBAGE))
+    stop(feed, name, run_id="stopped")
+    return name
 
 
-def test_whoever_approves_reads_evidence_reason_and_consequence_and_it_is_published(waiting: Waiting) -> None:
-    world, run = waiting.world, waiting.run
-    assert "Reason given: a new region" in waiting.text
-    assert "| new_share | 40 of 50 rows new (80.0000%)" in waiting.text
-    assert "Readers see generation 1 until you approve" in waiting.text
-    assert world.rows() == expected(*rows(3, CLEAN))
-    run.approve()
-    arrived = world.land(5, rows(5, CLEAN))
-    with pytest.raises(LeaseHeld):
-        world.resolve(arrived, run_id="automatic")
+def test_whoever_approves_reads_the_evidence_and_what_the_publish_would_do(feed: FeedOnStandIn, garbage: str) -> None:
+    run = runs.publish(feed, garbage, run_id="by-hand", **ACCEPTS).until("preview")
+    assert f"what a publish of delivery {garbage} would do" in run.text
+    assert "| new_share | 40 of 50 rows new (80.0000%" in run.text
+    assert "Readers see generation 1 until the swap. If you reject this, nothing changes." in run.text
+    assert "The checks stopped run [stopped], on top of generation 1." in run.text
+    assert f"| included | {garbage} |" in run.text
+    assert (feed.state.lease, feed.rows()) == (None, expected(*rows(3, CLEAN)))
     record = run.finish()
     assert record.lag_s
-    assert {"checks", "approval", "swap"} <= set(record.phases)
     assert sum(record.phases.values()) == pytest.approx(record.lag_s, abs=0.001)
-    assert world.rows() == expected(*rows(4, CLEAN, GARBAGE))
+    assert feed.rows() == expected(*rows(4, CLEAN, GARBAGE))
 
 
-def test_a_rejected_one_changes_nothing_and_frees_the_lease(waiting: Waiting) -> None:
-    assert not waiting.run.end()
-    assert (waiting.world.state.lease, waiting.world.rows()) == (None, expected(*rows(3, CLEAN)))
-    ended = waiting.world.state.ledger()[-1]
-    assert (ended["kind"], ended["outcome"], ended["stage"]) == ("publish", "failed", "check")
-    assert "waited for approval" in ended["reason"]
+@pytest.mark.parametrize("accepted", [("changed_share",), ("new_share", "changed_share")])
+def test_only_a_failure_that_can_be_shown_is_accepted(
+    feed: FeedOnStandIn, garbage: str, accepted: tuple[str, ...]
+) -> None:
+    with pytest.raises(ConfigurationError, match=rf"\[{garbage}\] has not failed \[changed_share\]"):
+        runs.publish(feed, garbage, run_id="by-hand", **{**ACCEPTS, "accepted_checks": accepted}).until("preview")
+
+
+def test_the_failure_of_a_whole_delivery_is_not_accepted_for_some_of_its_dates_nor_the_reverse(
+    feed: FeedOnStandIn, garbage: str
+) -> None:
+    some = {**ACCEPTS, "dates": (TODAY,)}
+    with pytest.raises(ConfigurationError, match="has not failed"):
+        runs.publish(feed, garbage, run_id="some", **some).until("preview")
+    stop(feed, garbage, replay=True, dates=(TODAY,), reason="this date is right", run_id="dates")
+    run = runs.publish(feed, garbage, run_id="some", **some).until("preview")
+    assert "The checks stopped run [dates]" in run.text
+    whole = runs.publish(feed, garbage, run_id="whole", **ACCEPTS).until("preview")
+    assert "The checks stopped run [stopped]" in whole.text
+    run.finish()
+    assert feed.rows() == expected(*rows(4, CLEAN, GARBAGE))
 
 
 @pytest.mark.parametrize("first", ["an arrival", "a rollback"])
-def test_who_wants_the_lease_goes_first_and_the_approval_then_comes_too_late(waiting: Waiting, first: str) -> None:
-    world = waiting.world
-    newer = rows(5, CLEAN)
+def test_what_goes_live_before_the_lease_makes_an_approval_void(feed: FeedOnStandIn, garbage: str, first: str) -> None:
+    run = runs.publish(feed, garbage, run_id="by-hand", **ACCEPTS).until("preview")
     if first == "an arrival":
-        record = world.publish(world.land(5, newer), run_id="automatic")
-        assert [d.snapshot_id for d in record.deliveries] == [5]
+        feed.publish(feed.land(5, rows(5, CLEAN)), run_id="automatic")
+        seen = rows(5, CLEAN)
     else:
-        world.roll_back(1)
-        newer = rows(3, CLEAN)
-    assert world.rows() == expected(*newer)
-    with pytest.raises(ApprovalTooLate, match="Clear the run from its first task"):
-        waiting.run.approve()
-    ended = world.state.ledger()[1]
-    assert (ended["run_id"], ended["outcome"]) == ("by-hand", "failed")
-    world.publish(waiting.name, run_id="by-hand", **ACCEPTS)
-    assert len(world.rows()) == 50
+        feed.roll_back(1)
+        seen = rows(3, CLEAN)
+    with pytest.raises(ConfigurationError, match=r"\[3\] of .* is live by now, expected \[1\], which the preview"):
+        run.until("resolve")
+    assert (feed.state.lease, feed.rows()) == (None, expected(*seen))
+    again = runs.publish(feed, garbage, run_id="again", **ACCEPTS).until("preview")
+    assert "on top of generation 1; on top of generation 3 they may find something else." in again.text
+    again.finish()
+    assert len(feed.rows()) == 50
 
 
-def test_an_approval_and_an_arrival_at_one_time_never_both_have_the_lease(waiting: Waiting) -> None:
-    world, run = waiting.world, waiting.run
-    with failing_writes("CURRENT", before=run.approve), pytest.raises(LostRace):
-        operations.recover_lease(world)
-    run.wait_for_approval()
-    with failing_writes("CURRENT", before=lambda: operations.recover_lease(world)), pytest.raises(ApprovalTooLate):
-        run.approve()
-
-
-def test_of_two_replays_in_one_second_the_first_is_approved_and_the_second_names_it(waiting: Waiting) -> None:
-    """Whoever approves the first must not be told "approved" while the second has ended it."""
-    world, second = waiting.world, {**ACCEPTS, "run_id": "second"}
-    with pytest.raises(ConfigurationError, match=r"\[by-hand\].*waits for an approval.*Answer it first"):
-        world.resolve(waiting.name, **second)
-    with pytest.raises(ConfigurationError, match="cannot be replayed"):  # it makes nobody give way
-        world.resolve(waiting.name, **{**second, "dates": ()})
-    waiting.run.approve()
-    with pytest.raises(LeaseHeld):
-        world.resolve(waiting.name, **second)
-    waiting.run.finish()
-    world.publish(waiting.name, **second)
-    assert world.rows() == expected(*rows(4, CLEAN, GARBAGE))
-
-
-def test_a_replay_goes_on_when_the_run_that_waited_is_dead_and_nobody_is_asked_if_no_check_failed(
-    waiting: Waiting,
+def test_an_approved_replay_waits_for_the_lease_and_one_whose_run_died_is_repeated(
+    feed: FeedOnStandIn, garbage: str
 ) -> None:
-    world = waiting.world
-    world.running.clear()
-    run = runs.publish(world, waiting.name, run_id="second", **{**ACCEPTS, "accepted_checks": ("survivor_share",)})
-    with pytest.raises(CheckFailed):
-        run.finish()
-    run.end()
-    world.configure(checks={"max_new_share": 1.0})
-    run = runs.publish(world, waiting.name, run_id="third", **ACCEPTS).until("check")
-    assert run.approval_text is None
-    run.finish()
-    assert world.rows() == expected(*rows(4, CLEAN, GARBAGE))
+    first = runs.publish(feed, garbage, run_id="first", **ACCEPTS).until("preview")
+    second = runs.publish(feed, garbage, run_id="second", **ACCEPTS).until("preview")
+    first.until("load")
+    feed.running.add("first")
+    with pytest.raises(LeaseHeld):
+        second.step("resolve")
+    feed.running.clear()
+    second.finish()
+    assert feed.rows() == expected(*rows(4, CLEAN, GARBAGE))
+    assert feed.state.outcomes() == [(1, "published"), (2, "failed"), (3, "failed"), (4, "published")]

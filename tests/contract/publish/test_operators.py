@@ -12,7 +12,6 @@ from airflow.sdk.definitions.param import ParamsDict
 from airflow.sdk.exceptions import (
     AirflowFailException,
     AirflowSkipException,
-    DownstreamTasksSkipped,
     ParamValidationError,
     TaskDeferred,
 )
@@ -25,7 +24,8 @@ from testkit.feed_on_stand_in import TODAY, FeedOnStandIn, expected, job_id, row
 from testkit.lost_answers import losing_answers
 
 AGAIN = {"snapshot_id": "7", "reason": "once more"}
-RESOLVE, CHECK, APPROVE, SWAP = "resolve_publish", "check_staging", "approve_accepted", "swap_target"
+RESOLVE, APPROVE, ACCEPTED = "resolve_publish", "approve_accepted", "resolve_accepted"
+CHECK, SWAP = "check_staging", "swap_target"
 
 
 @pytest.fixture
@@ -41,18 +41,14 @@ def by_hand(world: FeedOnStandIn, airflow: TaskApi, monkeypatch: pytest.MonkeyPa
 def test_a_whole_run_publishes_and_tells_airflow_of_the_table(by_hand: DagTasks) -> None:
     world = by_hand.world
     name = world.land(7, [row(7, 1), row(7, 2)])
-    by_hand.execute(RESOLVE, **AGAIN, accepted_checks=["new_share"], dates=[])
+    by_hand.execute(RESOLVE, **AGAIN, dates=[])
+    assert by_hand.skipped == [APPROVE, ACCEPTED]  # no failed check is accepted: nobody is asked
     verdict = world.state_of("_freshness").read(f"{world.feed.feed}.json")
     assert (verdict["waiting"], verdict["readers_see"]) == (
         1,
         "no table yet: nothing was published",
     )
-    for task_id in ("dedup_snapshot", "load_staging"):
-        by_hand.execute(task_id)
-    with pytest.raises(DownstreamTasksSkipped) as skipped:  # no accepted check failed: nobody is asked
-        by_hand.execute(CHECK)
-    assert skipped.value.tasks == [APPROVE]
-    for task_id in (SWAP, "commit_generation", "prune_state"):
+    for task_id in ("dedup_snapshot", "load_staging", CHECK, SWAP, "commit_generation", "prune_state"):
         by_hand.execute(task_id)
     assert world.rows() == expected(row(7, 1), row(7, 2))
 
@@ -78,12 +74,10 @@ def test_a_whole_run_publishes_and_tells_airflow_of_the_table(by_hand: DagTasks)
 
 def test_a_dry_run_returns_the_preview_and_skips_every_later_task(by_hand: DagTasks) -> None:
     name = by_hand.world.land(7, [row(7, 1)])
-    with pytest.raises(DownstreamTasksSkipped) as skipped:
-        by_hand.execute(RESOLVE, snapshot_id="7", dry_run=True)
-    assert {"dedup_snapshot", "load_staging", CHECK, APPROVE, SWAP, "commit_generation"} <= set(skipped.value.tasks)
-    preview = by_hand.results[RESOLVE, "return_value"]
+    preview = by_hand.execute(RESOLVE, snapshot_id="7", dry_run=True)
+    assert {APPROVE, ACCEPTED, "dedup_snapshot", "load_staging", CHECK, SWAP, "commit_generation"} <= {*by_hand.skipped}
     assert "Target would change" in preview["text"]
-    assert f"dry run of delivery {name}" in preview["text"]
+    assert f"what a publish of delivery {name} would do" in preview["text"]
     assert by_hand.world.state.current == {}
 
 
@@ -157,7 +151,8 @@ def test_replays_that_could_wait_for_approval_leave_half_of_the_slots_to_arrival
         by_hand.execute(RESOLVE, **accepts)
     by_hand.execute(RESOLVE, accepted_checks=[])
     by_hand.airflow.add_run(by_hand.dag.dag_id, others[0], "success")
-    by_hand.execute(RESOLVE, **accepts)
+    with pytest.raises(AirflowFailException, match=r"has not failed \[new_share\]"):
+        by_hand.execute(RESOLVE, **accepts)
 
 
 def test_a_person_discards_a_held_delivery_in_the_form(by_hand: DagTasks) -> None:
@@ -200,8 +195,7 @@ def test_a_job_is_made_once_and_waited_for_although_the_answer_to_its_insertion_
     world = loading.world
     with losing_answers(world.bigquery) as world.bigquery:
         assert loading.execute("load_staging") == job_id(loading.plan, "load", 1)
-        with pytest.raises(DownstreamTasksSkipped):
-            loading.execute(CHECK)
+        loading.execute(CHECK)
         assert loading.execute(SWAP) == job_id(loading.plan, "swap", 1)
     assert world.rows() == expected(row(7, 1))
 
@@ -217,8 +211,7 @@ def test_a_step_that_has_waited_for_something_else_starts_the_next_job(loading: 
 def test_a_job_that_failed_is_followed_by_the_next_id_and_is_retried_only_if_that_may_help(loading: DagTasks) -> None:
     world = loading.world
     loading.execute("load_staging")
-    with pytest.raises(DownstreamTasksSkipped):
-        loading.execute(CHECK)
+    loading.execute(CHECK)
     name = job_id(loading.plan, "swap", 1)
     fault = {"match": {"job_id": name}, "effect": "error", "reason": "backendError", "message": "try again"}
     world.add_fault(fault)
@@ -249,15 +242,17 @@ def test_without_the_lease_no_job_is_made_and_no_retry_tries_to(loading: DagTask
 
 @pytest.fixture
 def awaiting_approval(by_hand: DagTasks, monkeypatch: pytest.MonkeyPatch) -> DagTasks:
-    """A replay whose accepted check failed and that waits for approval."""
+    """A replay that accepts the check by which snapshot 8 was stopped, and waits for approval."""
     world = by_hand.world
     world.publish(world.land(7, [row(7, n) for n in range(10)]))
     world.configure(checks={"max_changed_share": 0.5})
-    world.land(8, [row(8, n, 99) for n in range(10)])
-    by_hand.execute(RESOLVE, snapshot_id="8", accepted_checks=["changed_share"], reason="prices were reset")
-    by_hand.execute("dedup_snapshot")
-    by_hand.execute("load_staging")
-    by_hand.execute(CHECK)
+    stopped = runs.publish(world, world.land(8, [row(8, n, 99) for n in range(10)])).until("load")
+    with pytest.raises(CheckFailed):
+        stopped.step("check")
+    stopped.end()
+    by_hand.execute(
+        RESOLVE, snapshot_id="8", accepted_checks=["changed_share"], reason="prices\n| `were` **[reset]** <b>"
+    )
     monkeypatch.setattr(HITLOperator, "execute", lambda self, context: None)
     by_hand.execute(APPROVE)
     return by_hand
@@ -268,31 +263,58 @@ def answer(run: DagTasks, option: str) -> None:
     run.resume(APPROVE, event, "execute_complete")
 
 
-def test_a_rejection_and_a_timeout_fail_the_task_without_retry_and_an_approval_has_the_lease_again(
+def test_whoever_approves_reads_evidence_and_reason_and_the_run_acquires_the_lease_then(
     awaiting_approval: DagTasks,
 ) -> None:
-    run, state = awaiting_approval, awaiting_approval.world.state
-    assert [key for (task, key), text in run.results.items() if task == CHECK and "changed_share" in str(text)]
-    assert (state.lease or {})["waits_for_approval"]
-    with pytest.raises(AirflowFailException, match="Reject"):
-        answer(run, "Reject")
+    run, world = awaiting_approval, awaiting_approval.world
+    text = run.results[RESOLVE, "return_value"]["text"]
+    assert "| changed_share | 10 of 10 rows changed (100.0000%" in text
+    assert text.endswith(r"Reason given: prices \| \`were\` \*\*\[reset\]\*\* \<b\>")
+    assert world.state.lease is None
     with pytest.raises(AirflowFailException, match="Nobody answered in time"):
         run.resume(APPROVE, {"error": "no answer within an hour", "error_type": "timeout"}, "execute_complete")
     answer(run, "Approve")
-    assert not (state.lease or {})["waits_for_approval"]
-    for task_id in (SWAP, "commit_generation"):
+    for task_id in (ACCEPTED, "dedup_snapshot", "load_staging", CHECK, SWAP, "commit_generation"):
         run.execute(task_id)
-    assert run.world.live() == "2"
+    assert world.rows() == expected(*(row(8, n, 99) for n in range(10)))
 
 
-def test_a_late_approval_fails_without_retry_and_names_the_next_step(awaiting_approval: DagTasks) -> None:
-    world = awaiting_approval.world
-    world.running.add("by-hand")
+def test_a_rejection_skips_every_later_task(awaiting_approval: DagTasks) -> None:
+    answer(awaiting_approval, "Reject")
+    behind = awaiting_approval.dag.get_task(APPROVE).get_flat_relative_ids(upstream=False)
+    assert {ACCEPTED, "dedup_snapshot", SWAP, "reconcile_failure"} <= behind == {*awaiting_approval.skipped}
+    assert awaiting_approval.world.state.lease is None
+
+
+def test_an_approval_covers_only_the_delivery_and_the_live_generation_that_were_shown(
+    awaiting_approval: DagTasks,
+) -> None:
+    run, world = awaiting_approval, awaiting_approval.world
+    answer(run, "Approve")
+    before = len(world.state.ledger())
     world.publish(world.land(9, [row(9, n) for n in range(10)]), run_id="automatic")
-    with pytest.raises(AirflowFailException, match="Clear the run from its first task"):
-        answer(awaiting_approval, "Approve")
-    with pytest.raises(AirflowFailException, match="this attempt has ended"):  # a retry that would ask again
-        awaiting_approval.execute(APPROVE)
+    with pytest.raises(AirflowFailException, match=r"\[3\] .* is live by now, expected \[1\].*trigger the DAG again"):
+        run.execute(ACCEPTED)
+    run.execute(RESOLVE)
+    corrected = world.land(8, [row(8, n, 99) for n in range(10)])
+    with pytest.raises(AirflowSkipException, match="is superseded by a later delivery of snapshot 8"):
+        run.execute(ACCEPTED)
+    assert corrected in world.state.deliveries("arrivals")
+    assert (world.state.lease, len(world.state.ledger())) == (None, before + 1)
+
+
+def test_a_person_is_asked_once_no_other_run_is_at_work(awaiting_approval: DagTasks) -> None:
+    run, world = awaiting_approval, awaiting_approval.world
+    other = runs.publish(world, world.land(9, [row(9, 1)]), run_id="other").until("resolve")
+    world.running.add("other")
+    with pytest.raises(TaskDeferred):
+        run.execute(RESOLVE)
+    with pytest.raises(TaskDeferred):  # it came after the question
+        run.execute(ACCEPTED)
+    other.end()
+    run.resume(RESOLVE, "a time")
+    run.resume(ACCEPTED, "a time")
+    assert (world.state.lease or {})["run_id"] == "by-hand"
 
 
 # -- The other DAGs that a person starts --

@@ -59,10 +59,11 @@ def test_rows_that_a_query_returns_stop_the_publish_and_are_named_unless_allowed
     assert result(run)["found"] == "2 rows"
     assert result(run)["examples"] == ["(product_id 1, attr_value -3)", "(product_id 2, attr_value -4)"]
     run.end()
+    stopped = run.plan.deliveries[0].name
     declare(POSITIVE, max_rows=2)
-    loaded(world, 5, -3, -4).step("check")
+    runs.publish(world, stopped, replay=True, reason="once more").until("check").end()
     declare(POSITIVE)
-    accepted = loaded(world, 5, -3, -4, **ACCEPTS).finish()
+    accepted = runs.publish(world, stopped, **ACCEPTS).finish()
     assert world.rows() == expected(row(7, 0, 5), row(7, 1, -3), row(7, 2, -4))
     world.publish(world.land(8, [row(8, 1, 3), row(8, 2, 3)]))
     world.roll_back(accepted.generation)  # runs no query

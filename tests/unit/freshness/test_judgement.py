@@ -84,10 +84,6 @@ CASES: dict[str, tuple[FeedState, list[str]]] = {
         feed_state(waiting=(waits(minutes(1)),), failed_run=FAILED, current=current(intent(minutes(0)))),
         [],
     ),
-    "its run waits for an approval": (
-        feed_state(waiting=(waits(minutes(1)),), current=current(replace(intent(minutes(0)), waits_for_approval=True))),
-        ["late warning"],
-    ),
     "its run failed before it acquired the lease, and is repeated": (
         feed_state(waiting=(waits(minutes(1)),), failed_run=REPEATED),
         ["late warning"],
@@ -178,10 +174,6 @@ CASES: dict[str, tuple[FeedState, list[str]]] = {
         ["late warning", "stopped-lease_held"],
     ),
     "a running run may take longer": (feed_state(current=current(intent(minutes(119))), lease_holder_running=True), []),
-    "a run that waits for approval yields the lease": (
-        feed_state(current=current(replace(intent(minutes(121)), waits_for_approval=True)), lease_holder_running=True),
-        [],
-    ),
     "a running run holds the lease too long": (
         feed_state(current=current(intent(minutes(121))), lease_holder_running=True),
         ["stopped-lease_held"],
@@ -295,11 +287,6 @@ SAID: list[tuple[FeedState, str, list[str]]] = [
         ["The last attempt failed: the log of run [publish__8__1] says why.", "clear that run from its first task"],
     ),
     (STOPPED, "late", ["stopped by check [new_share]", "replay it and accept [new_share] with a reason"]),
-    (
-        replace(STOPPED, current=current(replace(intent(minutes(1)), waits_for_approval=True))),
-        "late",
-        ["Run [run-8] waits for an approval.", "approve or reject"],
-    ),
     (replace(STOPPED, stopped=stopped(MANY_NEW, GONE)), "late", ["[target_is_parent]: restore target."]),
     (DEAD, "stopped-lease_held", ["is not running any more"]),
     (replace(DEAD, lease_holder_running=True), "stopped-lease_held", ["is running: nothing else can be published."]),
@@ -367,7 +354,6 @@ def test_an_incident_of_a_dag_names_it() -> None:
 
 
 LIVE = (Delivery(6, 1), Delivery(7, 1))
-ASKED = replace(intent(minutes(1)), waits_for_approval=True)
 NOTHING = {"live": None, "history": (), "arrivals": (), "current": current(generation=None), "target": None}
 
 

@@ -57,11 +57,8 @@ def test_refused_stopped_and_excluded_deliveries_are_shown_with_their_reasons() 
 
 def test_a_snapshot_that_a_check_stopped_asks_for_nobody_while_another_run_has_the_lease() -> None:
     intent = Intent(Kind.PUBLISH, "store_visits_publish", "manual__1", "00000123-a", 120, 123, NOW, ())
-    shown = [
-        page_view(replace(late(), intent=found), NOW)["stopped"] is not None
-        for found in (None, intent, replace(intent, waits_for_approval=True))
-    ]
-    assert shown == [True, False, False]
+    shown = [page_view(replace(late(), intent=found), NOW)["stopped"] is not None for found in (None, intent)]
+    assert shown == [True, False]
 
 
 def test_the_progress_of_the_job_is_shown() -> None:

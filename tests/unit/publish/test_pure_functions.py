@@ -9,7 +9,6 @@ import pytest
 
 from dedup_clone.contract.errors import ConfigurationError
 from dedup_clone.contract.table import Column, TableContract
-from dedup_clone.publish.check import reason_as_typed
 from dedup_clone.publish.date_ranges import format_dates, parse_dates
 from dedup_clone.publish.ledger_record import divide_into_phases
 from dedup_clone.publish.publish_costs import cost_of, merge_and_qualify_bytes
@@ -20,11 +19,6 @@ from testkit.table_contracts import PRODUCTS
 from tests.shared.freshness_states import record
 
 TIB, GIB, USD_PER_TIB, LEAST_BILLED = 1 << 40, 1 << 30, 6.25, 10 << 20
-
-
-def test_a_reason_is_shown_as_it_was_typed_and_is_no_markup() -> None:
-    text = reason_as_typed("see [the plan](https://example.org)\n| `x_1` **now** <b>")
-    assert text == (r"Reason given: see \[the plan\](https://example.org) \| \`x\_1\` \*\*now\*\* \<b\>")
 
 
 # -- Dates --

@@ -43,8 +43,8 @@ _LINKS = {
 }
 
 
-def dedup_step(setup: FeedSetup | FeedOfForm, task_id: str) -> Step:
-    return Step(task_id=task_id, setup=setup, run=dedup, links=_LINKS.values())
+def dedup_step(setup: FeedSetup | FeedOfForm, task_id: str, **arguments: Any) -> Step:
+    return Step(task_id=task_id, setup=setup, run=dedup, links=_LINKS.values(), **arguments)
 
 
 def dedup(run: FeedRun) -> str:

@@ -113,12 +113,13 @@ export function renderReplay(container, { feed, deliveries, acceptable, mayStart
     dagId: publishDag, mayStart, task: "resolve_publish",
     label: () => (discard.checked ? `Discard snapshot ${selected().snapshot_id}` : dryRun.checked ? `Show what a replay of ${selected().snapshot_id} would do` : `Replay snapshot ${selected().snapshot_id}`),
     hint: "Publishes one delivery again, on top of what readers see now. Publishing what is live already changes nothing.",
-    after: (parameters, runId) => (parameters.dry_run ? ["Nothing was changed: ", runLink(publishDag, runId, runId)] : null),
+    after: (parameters, runId) => (parameters.dry_run ? ["Nothing was changed: ", runLink(publishDag, runId, runId)]
+      : parameters.accepted_checks ? ["Nothing has changed yet. ", answerLink(publishDag, runId, "approve_accepted", "Approve or reject it"), "."] : null),
     ends: (parameters) => parameters.dry_run,
     fields: [
       labelled("Snapshot", withTitle(delivery)),
       labelled("Only these dates (2026-01-01..2026-01-31, 2026-02-03)", dates),
-      h("fieldset", {}, h("legend", {}, "Checks that may fail this time; the run then waits for an approval"),
+      h("fieldset", {}, h("legend", {}, "Failed checks to accept; the run first shows what they found, and waits for an approval"),
         h("div", {}, checks.map((box) => h("label", { class: "option" }, box, box.value)))),
       labelled("Reason", reason, mark),
       h("label", { class: "option" }, dryRun, "Dry run: only show what it would do"),

@@ -11,7 +11,6 @@ const PHASES = {
   load_start: "the load task started",
   load: "load into staging",
   checks: "checks, and the start of the swap",
-  approval: "a person was asked to approve",
   swap: "swap",
   queued: "jobs waited in BigQuery (PENDING); no other phase includes this time",
 };
