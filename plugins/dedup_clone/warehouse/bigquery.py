@@ -54,7 +54,9 @@ class Warehouse:
         self._cached_views: dict[str, str] | None = None
         self.jobs = Jobs(client, project=project, location=location)
         self.alterations = TableAlterations(client, project=project, dataset=dataset)
-        self.cdc = ChangeDataCapture(client, project=project, dataset=dataset, sql_folder=sql_folder, run=self._run)
+        self.cdc = ChangeDataCapture(
+            client, project=project, dataset=dataset, sql_folder=sql_folder, select=self._select
+        )
 
     def table_names(self, staging: str, target: str) -> TableNames:
         """The identifiers of a feed's tables in statements, from the names of staging and target in the dataset."""
@@ -112,17 +114,14 @@ class Warehouse:
                 f"Table [{self._project}.{self._dataset}.{table_name}] does not exist: restore it "
                 "(docs/runbook.md, the dataset or a table is deleted), then clear the run from its first task."
             )
-        job = self._run(
-            self.render("checks/partitions.sql", names=names),
-            [ScalarQueryParameter("table_name", "STRING", table_name)],
-        )
-        rows = list(job.result())
+        sql = self.render("checks/partitions.sql", names=names)
+        rows, bytes_billed = self._select(sql, [ScalarQueryParameter("table_name", "STRING", table_name)])
         partitions = tuple(
             PartitionMetadata(row["partition_id"], row["total_rows"], row["last_modified_time"])
             for row in rows
             if row["partition_id"] is not None
         )
-        return Observation(table, partitions, to_milliseconds(rows[0]["observed_at"]), job.total_bytes_billed or 0)
+        return Observation(table, partitions, to_milliseconds(rows[0]["observed_at"]), bytes_billed)
 
     def time_travel_window(self) -> timedelta:
         """How far back the dataset's tables can be read."""
@@ -280,26 +279,28 @@ class Warehouse:
 
         return TableReference.from_string(f"{self._project}.{self._dataset}.{table_name}")
 
+    def _select(self, sql: str, parameters: list[Any]) -> tuple[list[Any], int]:
+        """The rows of a query, and the bytes billed for it."""
+        rows = self._run(sql, parameters)
+        job: Any = self._client.get_job(rows.job_id, project=self._project, location=self._location)
+        return list(rows), job.total_bytes_billed or 0
+
     def _run(self, sql: str, parameters: list[Any], *, repeated_for_s: float = 1200.0) -> Any:
         """Run a statement, and repeat it for `repeated_for_s` while BigQuery refuses it for a passing reason.
 
-        One request starts it and returns the result, because the statements are short.
+        Returns its rows. Usually one request does it, because the statements are short.
         """
         from google.cloud.bigquery import QueryJobConfig
-        from google.cloud.bigquery.enums import QueryApiMethod
         from google.cloud.bigquery.retry import DEFAULT_JOB_RETRY
 
-        job_retry = DEFAULT_JOB_RETRY.with_timeout(repeated_for_s)
-        job = self._client.query(
+        return self._client.query_and_wait(
             sql,
             job_config=QueryJobConfig(query_parameters=parameters, use_query_cache=False),
             location=self._location,
             project=self._project,
-            job_retry=job_retry,
-            api_method=QueryApiMethod.QUERY,
+            retry=result_retry(),
+            job_retry=DEFAULT_JOB_RETRY.with_timeout(repeated_for_s),
         )
-        job.result(retry=result_retry(), job_retry=job_retry)
-        return job
 
 
 def _id(policy: dict[str, Any]) -> str:

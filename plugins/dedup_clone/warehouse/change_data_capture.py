@@ -35,17 +35,21 @@ def staleness_text(minutes: int) -> str:
     return f"0-0 0 {minutes // 60}:{minutes % 60}:0"
 
 
-class ChangeDataCapture:
-    """Change data capture into the tables of one dataset. `run`: runs a statement with parameters, returns its job."""
+_Select = Callable[[str, list[Any]], tuple[list[Any], int]]
 
-    def __init__(
-        self, client: Client, *, project: str, dataset: str, sql_folder: Path, run: Callable[[str, list[Any]], Any]
-    ) -> None:
+
+class ChangeDataCapture:
+    """Change data capture into the tables of one dataset.
+
+    `select`: runs a query with parameters, returns its rows and the bytes billed.
+    """
+
+    def __init__(self, client: Client, *, project: str, dataset: str, sql_folder: Path, select: _Select) -> None:
         self._client = client
         self._project = project
         self._dataset = dataset
         self._sql_folder = sql_folder
-        self._run = run
+        self._select = select
 
     def prepare(self, table_name: str, keys: Sequence[str], max_staleness_minutes: int) -> None:
         """Give a table the primary key and the option `max_staleness` that streamed changes need."""
@@ -75,6 +79,5 @@ class ChangeDataCapture:
         from google.cloud.bigquery import ScalarQueryParameter
 
         sql = render(self._sql_folder, "engines/cdc/apply_watermark.sql", names=names)
-        job = self._run(sql, [ScalarQueryParameter("table_name", "STRING", table_name)])
-        row = next(iter(job.result()))
-        return Watermark(row["observed_at"], row["applied_until"], job.total_bytes_billed or 0)
+        (row,), bytes_billed = self._select(sql, [ScalarQueryParameter("table_name", "STRING", table_name)])
+        return Watermark(row["observed_at"], row["applied_until"], bytes_billed)
