@@ -17,8 +17,8 @@ from dedup_clone.contract.manifest import DataFile, Difference
 from dedup_clone.contract.table import UpdateIdMode
 from dedup_spark import plan_selection, storage
 from dedup_spark.comparison import key_reader
-from dedup_spark.fingerprints import stored
 from dedup_spark.output import sorted_files
+from dedup_spark.sketch import stored
 from testkit.spark_job_feed import SparkJobFeed
 from testkit.table_contracts import PRODUCTS
 from tests.spark.product_rows import FIRST, SCHEMA, SECOND, files_of, found, path, row, rows
@@ -88,7 +88,7 @@ def test_a_file_that_is_not_as_the_job_writes_is_brought_into_that_form_alone(ar
     assert found(area) == [(1, 10, 1), (2, 10, 1), (3, 2**40, 1)]
     assert_nothing_else_is_left(area)
     area.publish(area.land(2, rows(2, 1, 3)))
-    assert "fingerprints of the parent stored" in area.entry(FIRST).plan_reason
+    assert "sketch of the parent stored" in area.entry(FIRST).plan_reason
 
 
 def test_survivors_of_a_delivery_of_narrower_types_have_the_declared_ones(area: SparkJobFeed) -> None:
@@ -146,7 +146,7 @@ def test_rewrite_makes_one_sorted_file_of_a_small_date(area: SparkJobFeed) -> No
     assert (file.rows, file.min_update_id, file.max_update_id) == (1000, 1, 3)
     area.plan = Plan.AUTO  # the next snapshot uses the fingerprints that this one left
     area.publish(area.land(4, rows(4, *range(0, 1000, 2))))
-    assert "fingerprints of the parent stored" in area.entry(FIRST).plan_reason
+    assert "sketch of the parent stored" in area.entry(FIRST).plan_reason
 
 
 def test_rewrite_makes_files_of_about_the_requested_size_of_a_large_date(
@@ -233,7 +233,7 @@ def test_a_carried_date_is_copied_with_its_fingerprints_into_the_new_folder(area
     assert area.data_uri() != folder
     assert_nothing_else_is_left(area)
     area.publish(area.land(3, rows(3, 1, 2) + rows(3, 2, day=SECOND)))
-    assert "fingerprints of the parent stored" in area.entry(SECOND).plan_reason
+    assert "sketch of the parent stored" in area.entry(SECOND).plan_reason
 
 
 @pytest.mark.parametrize("plan", [Plan.ADOPT, Plan.REWRITE])
