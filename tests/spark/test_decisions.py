@@ -65,6 +65,18 @@ ADOPTED = [
     Decision("keys_that_come_and_go", [[many(1, range(300))], [many(2, range(3, 303))]], "adopt", STORED),
     Decision("the_same_rows_again", [[many(1, range(500))], [many(2, range(500))]], "adopt", SAME),
     Decision("one_changed_value", [[many(1, range(300))], [many(2, range(300), {7: None})]], "adopt", STORED),
+    Decision(
+        "a_number_outside_the_ranges_of_the_parents",
+        [[many(1, range(300))], [many(2, range(300), {7: 10**12})]],
+        "adopt",
+        "[2] differing rows decoded; sketch of the parent computed",
+    ),
+    Decision(
+        "the_snapshot_after_it",
+        [[many(1, range(300))], [many(2, range(300), {7: 10**12})], [many(3, range(300), {7: 10**12 + 1})]],
+        "adopt",
+        "[2] differing rows decoded; sketch of the parent stored",
+    ),
     Decision("most_rows_differ", [[many(1, range(500))], [many(2, HALF, {n: -n for n in HALF})]], "adopt", STORED),
     Decision("a_date_that_grows_thirtyfold", [[many(1, range(31))], [many(2, range(1, 930), {2: 9})]], "adopt"),
     Decision("a_survivor_that_returns", [[many(1, [1, 2, 3])], [many(2, [3])], [many(3, [1, 3])]], "adopt", STORED),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import random
+import struct
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -14,7 +15,7 @@ import pytest
 
 from dedup_clone.contract.attempt import Plan
 from dedup_clone.contract.manifest import DataFile, Difference
-from dedup_clone.contract.table import UpdateIdMode
+from dedup_clone.contract.table import Column, UpdateIdMode
 from dedup_spark import plan_selection, storage
 from dedup_spark.comparison import key_reader
 from dedup_spark.output import sorted_files
@@ -42,6 +43,27 @@ def survivors_of(area: SparkJobFeed) -> list[DataFile]:
 def assert_nothing_else_is_left(area: SparkJobFeed) -> None:
     listed = {name for name in storage.list_objects(area.data_uri()) if name.endswith(".parquet")}
     assert listed == {file.path for file in area.files().files}
+
+
+def float_bits(values: list[Any]) -> list[bytes | None]:
+    return [None if value is None else struct.pack("<d", value) for value in values]
+
+
+def test_decoded_survivors_have_every_bit_that_was_delivered_and_equal_values_are_no_change(tmp_path: Path) -> None:
+    columns = tuple(Column("attr_value", "FLOAT64") if c.name == "attr_value" else c for c in PRODUCTS.columns)
+    with_floats = replace(PRODUCTS, columns=columns)
+    area = SparkJobFeed(None, str(tmp_path / "landing"), str(tmp_path / "state"), with_floats)
+    odd_nan = struct.unpack("<d", struct.pack("<Q", 0x7FF8000000000007))[0]
+    values = [-0.0, odd_nan, None, 1e300, 0.0, odd_nan]
+    area.publish(area.land(1, [row(1, n, value) for n, value in enumerate(values)]))
+    # The values of the last two products change to equal ones, which are written otherwise.
+    area.publish(area.land(2, [row(2, 4, -0.0), row(2, 5, float("nan"))]))
+    assert "decoded" in area.entry(FIRST).plan_reason
+    assert (area.entry(FIRST).changed, area.entry(FIRST).survivors) == (0, 4)
+    (survivors,) = survivors_of(area)
+    written = pq.read_table(path(area, survivors))
+    assert written["product_id"].to_pylist() == [0, 1, 2, 3]
+    assert float_bits(written["attr_value"].to_pylist()) == float_bits(values[:4])
 
 
 def test_newest_files_become_the_dates_and_only_missing_rows_are_written(area: SparkJobFeed) -> None:

@@ -52,7 +52,8 @@ _WHOLE_SPANS = {
     "NUMERIC": Span(0, 64),  # of each of its two words
     "TIMESTAMP": Span(0, 64),
 }
-_LEAST_SIZE = 127
+# Small ranges get this much room at least, because later values are seldom as near to each other.
+_LEAST_SIZE = (1 << 16) - 1
 _NARROWED = {"DATETIME", "INT64", "TIMESTAMP"}
 
 
@@ -91,7 +92,7 @@ class RowEncoder:
     @cached_property
     def _packing(self) -> tuple[int, tuple[_Field, ...]] | None:
         """The number of words of a packed row, and its fields; None if rows are hashed."""
-        if any(column.mode is ColumnMode.REPEATED or column.type not in _WHOLE_SPANS for column in self._columns):
+        if not self.has_packable_types:
             return None
         parts: list[tuple[int, int, int | None]] = []
         for number, column in enumerate(self._columns):
@@ -102,6 +103,11 @@ class RowEncoder:
         parts.sort(key=lambda part: -part[0])
         layouts = ((count, _layout(parts, count)) for count in range(2, MAX_WORDS + 1))
         return next(((count, fields) for count, fields in layouts if fields is not None), None)
+
+    @property
+    def has_packable_types(self) -> bool:
+        """Whether rows can be packed if their numbers are within narrow enough spans."""
+        return all(column.mode is not ColumnMode.REPEATED and column.type in _WHOLE_SPANS for column in self._columns)
 
     @cached_property
     def _columns(self) -> tuple[Column, ...]:

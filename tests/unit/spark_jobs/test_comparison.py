@@ -27,6 +27,7 @@ from dedup_spark.comparison.key_reader import KeyReader
 from dedup_spark.comparison.key_source import KeySource
 from dedup_spark.comparison.packed_keys import pack_keys
 from dedup_spark.comparison.ranged_rows import RangedRows
+from dedup_spark.comparison.row_encoders import encoders
 from dedup_spark.comparison.selected_rows import SelectedRows, every_row
 from dedup_spark.fingerprints.key_columns import key_columns
 from dedup_spark.fingerprints.seed import Seed
@@ -204,3 +205,22 @@ def test_file_too_large_for_the_cache_of_key_codes_leaves_it_to_other_files(
     assert (len(repeated), len(once)) == (100, 50)
     assert [source.has_repeated(codes) for codes in (once, repeated)] == [False, True]
     assert np.concatenate(list(source.repeated_codes(3))).tolist() == repeated.tolist()
+
+
+def encoders_of(tmp_path: Path, *tables: pa.Table) -> list[int]:
+    """The number of words of each encoder to try."""
+    uris = [str(tmp_path / f"{number}.parquet") for number in range(len(tables))]
+    for uri, table in zip(uris, tables, strict=True):
+        pq.write_table(table, uri)
+    return [encoder.word_count for encoder in encoders(KeyReader(PRODUCTS), Seed(b"a secret"), None, uris)]
+
+
+def test_ranges_of_footers_make_rows_short(tmp_path: Path) -> None:
+    values = {"date": [date(2026, 3, 1)] * 3, "attribute_id": [1, 2, 3], "update_id": [1] * 3}
+    near = pa.table(values | {"product_id": [5, 6, 900_000], "store_id": [1, 2, 3], "attr_value": [None, 1, 2]})
+    far = pa.table(values | {"product_id": [2**60, 0, 1], "store_id": [-(2**60), 0, 1], "attr_value": [1, 2, 3]})
+    assert encoders_of(tmp_path, near, near) == [2, 5]
+    assert encoders_of(tmp_path, near, far) == [4, 5]
+    absent = near.set_column(near.schema.get_field_index("attr_value"), "attr_value", pa.nulls(3, pa.int64()))
+    assert encoders_of(tmp_path, near, absent) == [3, 5]
+    assert encoders_of(tmp_path) == [5, 5]

@@ -16,11 +16,10 @@ from dedup_spark.comparison.key_reader import KeyReader
 from dedup_spark.comparison.selected_rows import Columns
 from dedup_spark.comparison.validating_reader import ValidatingReader
 from dedup_spark.execution.part_tasks import PartTasks
-from dedup_spark.fingerprints.key_columns import key_columns
 from dedup_spark.fingerprints.seed import Seed
 from dedup_spark.plans.adopt.adopt_task import AdoptTask
 from dedup_spark.plans.adopt.adopted_files import copy_adopted
-from dedup_spark.plans.adopt.comparison_inputs import ComparisonInputs, DeliveredSketches, open_inputs
+from dedup_spark.plans.adopt.comparison_inputs import ComparisonInputs, DeliveredSketches, InputOpener
 from dedup_spark.plans.adopt.diff_result import DiffResult
 from dedup_spark.plans.adopt.differences import DEFAULT_LIMITS, Limits, find_differences
 from dedup_spark.plans.adopt.normalized_files import NormalizedFiles, write_normalized
@@ -28,7 +27,6 @@ from dedup_spark.plans.adopt.survivor_files import write_survivors
 from dedup_spark.plans.delivered_date import expected_rows
 from dedup_spark.plans.written_date import DeclinedDate, Outcome, WrittenDate
 from dedup_spark.sketch import stored
-from dedup_spark.sketch.row_words import RowEncoder
 from dedup_spark.sketch.stored import StoredSketch
 
 
@@ -67,10 +65,9 @@ class AdoptDate:
         `reader` validates the files that have not been read yet. Raises UnsuitableFile or pyarrow's errors if a file
         cannot be used, and DeliveryRefused if a landed object has changed since the inventory was frozen.
         """
-        encoder = RowEncoder(key_columns(self.table), self.table.value_columns, self.seed)
         rows = expected_rows(task.newest, task.parent)
-        inputs = open_inputs(encoder, task, reader, self.key_cache_bytes, rows, self.parts, exact=self.exact)
-        delivered = inputs.sketches()
+        opener = InputOpener(task, reader, self.seed, self.key_cache_bytes, rows, self.parts, self.exact)
+        inputs, delivered = opener.open()
         newest, *older = (dated.with_validations(task.day, reader.validations) for dated in task.deliveries)
         counted = replace(task, newest=newest, older=tuple(older))
         newest, *older = (delivery.without_empty_files() for delivery in counted.deliveries)

@@ -5,16 +5,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from dedup_clone.contract.manifest import DataFile
 from dedup_clone.contract.table import Column
 from dedup_spark.comparison.key_reader import KeyReader
 from dedup_spark.comparison.key_source import KeySource
+from dedup_spark.comparison.row_encoders import encoders, wide_encoder
 from dedup_spark.comparison.split_source import SplitKeySource
 from dedup_spark.execution.part_tasks import PartTasks
+from dedup_spark.fingerprints.seed import Seed
 from dedup_spark.parent import PARENT_SOURCE, ParentDate
 from dedup_spark.plans.adopt.adopt_task import AdoptTask
 from dedup_spark.plans.delivered_date import DeliveredDate
-from dedup_spark.sketch.row_words import RowEncoder
+from dedup_spark.sketch.row_words import OutOfSpan, RowEncoder
 from dedup_spark.sketch.sketch import Sketch, bits_for
 
 
@@ -60,11 +61,6 @@ class ComparisonInputs:
             readers[PARENT_SOURCE] = self.parent
         return readers[source]
 
-    def sketches(self) -> DeliveredSketches:
-        """Read the deliveries' files and return their sketches. Raises what the reader of a damaged file raises."""
-        newest = self.newest.sketch(self.bits)
-        return DeliveredSketches(newest, tuple(source.sketch(self.bits) for _, _, source in self.older))
-
 
 @dataclass(frozen=True)
 class DeliveredSketches:
@@ -79,79 +75,90 @@ class DeliveredSketches:
         return self.newest.rows + sum(sketch.rows for sketch in self.older)
 
 
-def open_inputs(
-    encoder: RowEncoder,
-    task: AdoptTask,
-    reader: KeyReader,
-    key_cache_bytes: int,
-    rows: int,
-    parts: PartTasks | None,
-    *,
-    exact: bool,
-) -> ComparisonInputs:
-    """Return the inputs. If no stored sketch of the base can be used, this reads its rows, unless `exact`.
+@dataclass(frozen=True)
+class InputOpener:
+    """Opens the inputs of one date.
 
     `key_cache_bytes`: how many bytes of key codes may stay in memory between the two passes. `rows`: about how many
     rows the newest delivery has, by which the number of cells is chosen. `parts`: reads the files in Spark tasks; None
-    to read them in this process.
+    to read them in this process. `exact`: sketches are not compared.
     """
 
-    def open_source(files: Sequence[tuple[str, int]], ids: Sequence[int | None], cache_bytes: int = 0) -> KeySource:
-        # `ids`: for each file the update_id of all its rows, None if they have several.
-        uris, sizes = [uri for uri, _ in files], [size for _, size in files]
-        if parts:
-            return SplitKeySource(reader, encoder, uris, ids, sizes, parts)
-        return KeySource(reader, encoder, uris, ids, task.threads, cache_bytes)
+    task: AdoptTask
+    reader: KeyReader
+    seed: Seed
+    key_cache_bytes: int
+    rows: int
+    parts: PartTasks | None
+    exact: bool
 
-    def open_delivered(delivered: DeliveredDate) -> KeySource:
+    def open(self) -> tuple[ComparisonInputs, DeliveredSketches]:
+        """Read the deliveries' files, and return the inputs and the deliveries' sketches.
+
+        If no stored sketch of the parent's base can be used, this reads its rows, unless `exact`. Raises what the
+        reader of a damaged file raises.
+        """
+        parent, deliveries = self.task.parent, self.task.deliveries
+        wide = wide_encoder(self.reader, self.seed)
+        stored = None if self.exact or parent is None else _stored_base(parent, wide)
+        uris = [file.uri for delivered in deliveries for file in delivered.files]
+        uris += [parent.uri(file) for file in parent.files] if parent else []
+        for encoder in [wide] if self.exact else encoders(self.reader, self.seed, stored, uris):
+            try:
+                inputs = self._open(encoder, stored if stored and stored.encoder == encoder else None)
+                newest, older = inputs.newest.sketch(inputs.bits), [s.sketch(inputs.bits) for _, _, s in inputs.older]
+                return inputs, DeliveredSketches(newest, tuple(older))
+            except OutOfSpan:
+                continue
+        raise AssertionError("no encoder took all rows")
+
+    def _open(self, encoder: RowEncoder, stored: Sketch | None) -> ComparisonInputs:
+        parent, older = self.task.parent, self.task.older
+        bits = bits_for(self.rows, parent.differing_rows if parent else 0, encoder.word_count, len(older))
+        base_id = parent.entry.max_update_id if parent else None
+        parent_source, base = None, stored
+        if parent:
+            files = [(parent.uri(file), file.size) for file in parent.files]
+            parent_source = self._source(encoder, files, parent.constant_ids)
+            if base is None and not self.exact:
+                numbers = [number for number, file in enumerate(parent.files) if file.max_update_id == base_id]
+                base = parent_source.sketch(bits, file_numbers=numbers, only_id=base_id)
+        sources = [(delivered.delivery.snapshot_id, self._delivered(encoder, delivered)) for delivered in older]
+        return ComparisonInputs(
+            encoder=encoder,
+            bits=bits,
+            newest=self._delivered(encoder, self.task.newest),
+            older=tuple((number, *source) for number, source in enumerate(sources, start=PARENT_SOURCE + 1)),
+            parent=parent_source,
+            parent_rows=parent.entry.rows if parent else 0,
+            base=base,
+            base_id=base_id,
+            newest_id=self.task.newest.delivery.snapshot_id,
+            survivor_files=tuple(n for n, f in enumerate(parent.files if parent else ()) if f.min_update_id != base_id),
+            base_was_stored=stored is not None,
+            parts=self.parts,
+        )
+
+    def _delivered(self, encoder: RowEncoder, delivered: DeliveredDate) -> KeySource:
         files = [(file.uri, file.size) for file in delivered.files]
         ids = [delivered.delivery.snapshot_id] * len(files)
-        return open_source(files, ids, key_cache_bytes // len(task.deliveries))
+        return self._source(encoder, files, ids, self.key_cache_bytes // len(self.task.deliveries))
 
-    parent = task.parent
-    bits = bits_for(rows, parent.differing_rows if parent else 0, encoder.word_count, len(task.older))
-    parent_files = [(parent.uri(file), file.size) for file in parent.files] if parent else []
-    parent_source = open_source(parent_files, parent.constant_ids) if parent else None
-    base, base_was_stored = (None, False) if exact else _base_sketch(parent, encoder, parent_source, bits)
-    base_id = parent.entry.max_update_id if parent else None
-    return ComparisonInputs(
-        encoder=encoder,
-        bits=bits,
-        newest=open_delivered(task.newest),
-        older=tuple(
-            (number, delivered.delivery.snapshot_id, open_delivered(delivered))
-            for number, delivered in enumerate(task.older, start=PARENT_SOURCE + 1)
-        ),
-        parent=parent_source,
-        parent_rows=parent.entry.rows if parent else 0,
-        base=base,
-        base_id=base_id,
-        newest_id=task.newest.delivery.snapshot_id,
-        survivor_files=tuple(
-            n for n, file in enumerate(parent.files if parent else ()) if file.min_update_id != base_id
-        ),
-        base_was_stored=base_was_stored,
-        parts=parts,
-    )
+    def _source(
+        self, encoder: RowEncoder, files: Sequence[tuple[str, int]], ids: Sequence[int | None], cache_bytes: int = 0
+    ) -> KeySource:
+        """A reader of files, given with their sizes. `ids`: for each file the update_id of all its rows, or None."""
+        uris, sizes = [uri for uri, _ in files], [size for _, size in files]
+        if self.parts:
+            return SplitKeySource(self.reader, encoder, uris, ids, sizes, self.parts)
+        return KeySource(self.reader, encoder, uris, ids, self.task.threads, cache_bytes)
 
 
-def _base_sketch(
-    parent: ParentDate | None, encoder: RowEncoder, source: KeySource | None, bits: int
-) -> tuple[Sketch | None, bool]:
-    """Return the base's sketch (None without a parent), and whether it was stored."""
-    if parent is None or source is None:
-        return None, False
-    base_id = parent.entry.max_update_id
-    found = parent.stored_sketch(encoder)
-    least, most = _base_row_bounds(parent.files, base_id)
-    if found and found.update_id == base_id and least <= found.sketch.rows <= most:
-        return found.sketch, True
-    base_files = [number for number, file in enumerate(parent.files) if file.max_update_id == base_id]
-    return source.sketch(bits, file_numbers=base_files, only_id=base_id), False
-
-
-def _base_row_bounds(files: tuple[DataFile, ...], base_id: int) -> tuple[int, int]:
-    """Return how many rows the base has at least and at most; the same number if no file has several update_ids."""
-    whole = sum(file.rows for file in files if file.min_update_id == base_id)
-    mixed = sum(file.rows for file in files if file.min_update_id < base_id == file.max_update_id)
-    return whole, whole + mixed
+def _stored_base(parent: ParentDate, encoder: RowEncoder) -> Sketch | None:
+    """Return the stored sketch of the parent's base; None if there is none, or if it cannot be that of the base."""
+    found, base_id = parent.stored_sketch(encoder), parent.entry.max_update_id
+    if found is None or found.update_id != base_id:
+        return None
+    whole = sum(file.rows for file in parent.files if file.min_update_id == base_id)
+    mixed = sum(file.rows for file in parent.files if file.min_update_id < base_id == file.max_update_id)
+    return found.sketch if whole <= found.sketch.rows <= whole + mixed else None

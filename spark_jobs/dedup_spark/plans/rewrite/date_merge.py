@@ -25,11 +25,10 @@ from dedup_spark.comparison.packed_keys import pack_keys
 from dedup_spark.comparison.ranged_rows import RangedRows
 from dedup_spark.comparison.selected_rows import RowSelector, SelectedRows, every_row, take_rows
 from dedup_spark.fingerprints.key_columns import key_columns
-from dedup_spark.parent import ParentDate
 from dedup_spark.plans.rewrite.rewrite_task import MergePolicy, RewriteTask
 from dedup_spark.plans.rewrite.row_pairs import RowPairs, pair_rows
 from dedup_spark.sketch.row_words import RowEncoder
-from dedup_spark.sketch.sketch import Sketch, bits_for
+from dedup_spark.sketch.sketch import Sketch
 
 # About this many rows are compared at a time.
 ROWS_PER_RANGE = 4 << 20
@@ -73,25 +72,28 @@ class DateMerge:
 
 
 def merge_date(
-    table: TableContract, task: RewriteTask, newest: KeySource, parent: KeySource | None, rows: int, *, exact: bool
+    table: TableContract,
+    task: RewriteTask,
+    newest: KeySource,
+    parent: KeySource | None,
+    sketch: Sketch,
+    stored: Sketch | None,
 ) -> DateMerge:
     """Compare the delivery `newest` with the parent's rows of the date. `task` must have a delivery.
 
-    `rows`: about how many rows the delivery has, by which the number of cells is chosen. `exact`: compare all rows,
-    whatever the sketches say. Raises TooManyDuplicates.
+    `sketch`: of all rows of the delivery; it becomes that of the result. `stored`: see `stored_sketch`; None to compare
+    all rows. Raises TooManyDuplicates.
     """
     assert task.delivered
-    columns, encoder = key_columns(table), newest.encoder
-    merge = DateMerge(newest.sketch(bits_for(rows, _differing_rows(task), encoder.word_count)))
+    columns, merge = key_columns(table), DateMerge(sketch)
     if task.parent is None or parent is None:
         return _all_new(columns, newest, merge)
     snapshot_id = task.delivered.delivery.snapshot_id
-    stored = None if exact else _stored_sketch(task.policy, snapshot_id, task.parent, encoder)
-    step = merge.sketch.minus(stored).peel() if stored else None
+    step = sketch.minus(stored).peel() if stored else None
     selector: RowSelector = every_row
-    expected_rows = merge.sketch.rows + task.parent.entry.rows
+    expected_rows = sketch.rows + task.parent.entry.rows
     if step is not None:
-        codes = np.unique(encoder.codes_of(step.words))
+        codes = np.unique(newest.encoder.codes_of(step.words))
         merge.differing, selector, expected_rows = len(step), with_codes(codes), 2 * len(codes)
     inserted: _UnsortedRowNumbers = defaultdict(list)
     removed: _UnsortedRowNumbers = defaultdict(list)
@@ -114,10 +116,6 @@ def merge_date(
     merge.inserted, merge.removed = _sorted(inserted), _sorted(removed)
     merge.remove_surplus(duplicates)
     return merge
-
-
-def _differing_rows(task: RewriteTask) -> int:
-    return task.parent.differing_rows if task.parent else 0
 
 
 def _rows_by_range(
@@ -153,15 +151,18 @@ def _all_new(columns: tuple[Column, ...], newest: KeySource, merge: DateMerge) -
     return merge
 
 
-def _stored_sketch(policy: MergePolicy, snapshot_id: int, parent: ParentDate, encoder: RowEncoder) -> Sketch | None:
+def stored_sketch(task: RewriteTask, encoder: RowEncoder) -> Sketch | None:
     """Return the parent's stored sketch if rows that it shares with the delivery need no comparison, otherwise None."""
+    parent, delivered = task.parent, task.delivered
+    if parent is None or delivered is None or task.policy is MergePolicy.IN_ORDER:
+        return None
     entry = parent.entry
-    if policy is MergePolicy.LATE and snapshot_id < entry.max_update_id:
+    if task.policy is MergePolicy.LATE:
         # The sketch is of the parent's rows with the highest update_id, which win whatever their values are.
+        if delivered.delivery.snapshot_id == entry.max_update_id:
+            return None
         found = parent.stored_sketch(encoder)
         return found.sketch if found and found.update_id == entry.max_update_id else None
-    if policy is not MergePolicy.BY_VALUE:
-        return None
     # The sketch is of the date's previous delivery. It serves only if the parent has all rows of that delivery, with
     # the same values, and otherwise only survivors.
     found = parent.stored_sketch(encoder)

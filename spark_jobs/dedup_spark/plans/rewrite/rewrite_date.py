@@ -14,18 +14,19 @@ from dedup_spark.arrays import EMPTY_I64
 from dedup_spark.comparison.duplicate_keys import TooManyDuplicates
 from dedup_spark.comparison.key_reader import KeyReader
 from dedup_spark.comparison.key_source import KeySource
+from dedup_spark.comparison.row_encoders import encoders, wide_encoder
 from dedup_spark.comparison.row_reader import RowSource, read_rows
 from dedup_spark.comparison.validating_reader import ValidatingReader
-from dedup_spark.fingerprints.key_columns import key_columns
 from dedup_spark.fingerprints.seed import Seed
 from dedup_spark.output.file_sizes import are_fragmented
 from dedup_spark.output.sorted_files import SortedFilesWriter
 from dedup_spark.plans.delivered_date import DeliveredDate, expected_rows
-from dedup_spark.plans.rewrite.date_merge import DateMerge, merge_date
+from dedup_spark.plans.rewrite.date_merge import DateMerge, merge_date, stored_sketch
 from dedup_spark.plans.rewrite.rewrite_task import MergePolicy, RewriteTask
 from dedup_spark.plans.written_date import DeclinedDate, Outcome, WrittenDate
 from dedup_spark.sketch import stored
-from dedup_spark.sketch.row_words import RowEncoder
+from dedup_spark.sketch.row_words import OutOfSpan
+from dedup_spark.sketch.sketch import Sketch, bits_for
 
 
 @dataclass(frozen=True)
@@ -67,10 +68,13 @@ class RewriteDate:
 
     def _merge(self, task: RewriteTask, delivered: DeliveredDate, reader: KeyReader) -> Outcome | None:
         """Compare the delivery with the parent, and write or decline the date; None if the delivery has no row."""
-        rows = expected_rows(delivered, task.parent)
-        newest, parent = self._key_sources(task, delivered, reader)
+        newest, sketch, former_sketch = self._sketched(task, delivered, reader)
+        parent = None
+        if task.parent:
+            uris = [task.parent.uri(file) for file in task.parent.files]
+            parent = KeySource(reader, newest.encoder, uris, task.parent.constant_ids)
         try:
-            merge = merge_date(self.table, task, newest, parent, rows, exact=self.exact)
+            merge = merge_date(self.table, task, newest, parent, sketch, former_sketch)
         except TooManyDuplicates as error:
             return DeclinedDate(task.day, str(error))
         if not merge.sketch.rows:
@@ -97,18 +101,23 @@ class RewriteDate:
             cluster_overlap=overlap,
         )
 
-    def _key_sources(
+    def _sketched(
         self, task: RewriteTask, delivered: DeliveredDate, reader: KeyReader
-    ) -> tuple[KeySource, KeySource | None]:
-        """Readers of the delivery's rows and of the parent's; the latter is None without a parent."""
-        encoder = RowEncoder(key_columns(self.table), self.table.value_columns, self.seed)
+    ) -> tuple[KeySource, Sketch, Sketch | None]:
+        """Read the delivery. Return its reader, the sketch of its rows, and the parent's sketch to compare it with."""
+        former = None if self.exact else stored_sketch(task, wide_encoder(reader, self.seed))
         uris = [file.uri for file in delivered.files]
-        constant_id = None if task.has_own_ids else delivered.delivery.snapshot_id
-        newest = KeySource(reader, encoder, uris, [constant_id] * len(uris), cache_bytes=self.key_cache_bytes)
-        if task.parent is None:
-            return newest, None
-        uris = [task.parent.uri(file) for file in task.parent.files]
-        return newest, KeySource(reader, encoder, uris, task.parent.constant_ids)
+        ids = [None if task.has_own_ids else delivered.delivery.snapshot_id] * len(uris)
+        rows, differing_rows = expected_rows(delivered, task.parent), task.parent.differing_rows if task.parent else 0
+        parent_uris = [task.parent.uri(file) for file in task.parent.files] if task.parent else []
+        for encoder in encoders(reader, self.seed, former, [*uris, *parent_uris]):
+            newest = KeySource(reader, encoder, uris, ids, cache_bytes=self.key_cache_bytes)
+            try:
+                sketch = newest.sketch(bits_for(rows, differing_rows, encoder.word_count))
+            except OutOfSpan:
+                continue
+            return newest, sketch, former if former and former.encoder == encoder else None
+        raise AssertionError("no encoder took all rows")
 
     def _is_unchanged(self, task: RewriteTask, merge: DateMerge) -> bool:
         """Whether the parent's files are kept: no key or value changed, and the files are not far more than needed."""
