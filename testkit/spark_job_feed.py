@@ -66,7 +66,6 @@ class SparkJobFeed:
     plan: Plan = Plan.AUTO
     date_folders: bool = True
     exact: bool = False
-    compare_values: bool = True
     file_bytes: int = DEFAULT_FILE_BYTES
     engine: Engine = Engine.SPARK
     with_changes: bool = False
@@ -170,7 +169,6 @@ class SparkJobFeed:
             folder_uri=storage.join(self.state, f"attempts/{name}/"),
             seed_uri=storage.join(self.state, "fingerprint_seed"),
             exact=self.exact,
-            compare_values=self.compare_values,
             file_bytes=self.file_bytes,
             changes_uri=self._changes_folder(name) if self.with_changes else "",
         )

@@ -24,7 +24,6 @@ from dedup_spark.execution.fan_out import FanOut
 from dedup_spark.execution.job_log import JobLog
 from dedup_spark.execution.part_tasks import PartTasks
 from dedup_spark.execution.session import SessionSource
-from dedup_spark.fingerprints import stored
 from dedup_spark.fingerprints.seed import Seed
 from dedup_spark.landing.delivery_validation import ValidatedDelivery, expected_deliveries, validate_files
 from dedup_spark.landing.file_validation import FileValidation, FileValidator, LandedFile
@@ -37,6 +36,7 @@ from dedup_spark.plans.date_tasks import Task, run_tasks_of_dates
 from dedup_spark.plans.rewrite.rewrite_date import RewriteDate
 from dedup_spark.plans.window.window_plan import run_window_plan
 from dedup_spark.plans.written_date import Outcome, WrittenDate, WrittenDates
+from dedup_spark.sketch import stored
 
 _logger = logging.getLogger("dedup_spark")
 

@@ -24,7 +24,7 @@ from dedup_spark.plans.written_date import WrittenDate, WrittenDates
 class NewGeneration:
     """Dates and files of the new generation. `copied`: the dates whose files are copied from the parent.
 
-    `same_fingerprints`: the dates whose stored fingerprints are copied from the parent.
+    `same_fingerprints`: the dates whose stored sketches are copied from the parent.
     """
 
     dates: tuple[DateEntry, ...]
@@ -87,7 +87,7 @@ def assemble_generation(
         files += files_of_date
         fingerprint = parent_entry.key_fingerprint if parent_entry else None
         is_same = fingerprint is not None and fingerprint == entry.key_fingerprint
-        if is_same and not (written and written.wrote_fingerprints):
+        if is_same and not (written and written.wrote_sketch):
             same_fingerprints.add(day)
     return NewGeneration(tuple(entries), tuple(files), frozenset(copied), frozenset(same_fingerprints))
 
@@ -126,7 +126,6 @@ def _written_entry(written: WrittenDate, plan: DatePlan, parent_entry: DateEntry
         max_update_id=max(ids),
         adopted_delivery=written.adopted_delivery,
         key_fingerprint=written.key_fingerprint,
-        content_fingerprint=written.content_fingerprint,
         files_digest="",
         cluster_overlap=cluster_overlap,
     )

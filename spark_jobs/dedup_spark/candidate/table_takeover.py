@@ -43,16 +43,16 @@ def as_taken_over(attempt: Attempt, generation: NewGeneration) -> NewGeneration:
     """Return the generation with what its rows' own update ids mean for the dates.
 
     A date of a rebuild keeps its newest snapshot. In mode last_seen, a date whose rows have several update ids loses
-    its fingerprints. They cover all its rows. In mode last_changed this is what the next publish needs: the
-    fingerprints of the date's last delivery, and the table counts as that delivery. In mode last_seen the next publish
-    needs the fingerprints of only those rows that have the date's highest update id.
+    its sketch, which covers all its rows. In mode last_changed this is what the next publish needs: the sketch of
+    the date's last delivery, and the table counts as that delivery. In mode last_seen the next publish needs the
+    sketch of only those rows that have the date's highest update id.
     """
     dates = tuple(replace(e, newest_snapshot=attempt.newest_snapshots.get(e.date)) for e in generation.dates)
     if attempt.update_id_mode is not UpdateIdMode.LAST_CHANGED:
-        dates = tuple(map(_without_mixed_fingerprints, dates))
+        dates = tuple(map(_without_mixed_fingerprint, dates))
     return replace(generation, dates=dates)
 
 
-def _without_mixed_fingerprints(entry: DateEntry) -> DateEntry:
+def _without_mixed_fingerprint(entry: DateEntry) -> DateEntry:
     has_one_id = entry.min_update_id == entry.max_update_id
-    return entry if has_one_id else replace(entry, key_fingerprint=None, content_fingerprint=None)
+    return entry if has_one_id else replace(entry, key_fingerprint=None)

@@ -28,7 +28,6 @@ from dedup_clone.contract.table import (
 from dedup_spark.arrays import Indices
 from dedup_spark.changes.row_comparison import ROWS_PER_RANGE, TYPES, RowChanges, RowComparison, RowsOfDate
 from dedup_spark.column_types import arrow_schema
-from dedup_spark.comparison.hashed_files import RowHashers
 from dedup_spark.comparison.key_reader import KeyReader
 from dedup_spark.comparison.key_source import KeySource
 from dedup_spark.comparison.row_reader import RowSource, read_rows
@@ -36,6 +35,7 @@ from dedup_spark.comparison.selected_rows import SelectedRows
 from dedup_spark.fingerprints.key_columns import key_columns
 from dedup_spark.fingerprints.seed import Seed
 from dedup_spark.output.data_file import DataFileWriter, row_groups
+from dedup_spark.sketch.row_words import RowEncoder
 
 # Whole new rows of about this many bytes are in memory at a time, and as many bytes of old rows. A row in memory is
 # taken to be eight times as large as in its file.
@@ -113,8 +113,8 @@ class WriteChanges:
             for table in row_groups(table for source in sources for table in read_rows(reader, source)):
                 yield self._change_rows(table, None, np.full(table.num_rows, TYPES.index(ChangeType.NEW), np.intp))
             return
-        hashers = RowHashers.for_table(self.table, self.seed, compare_values=True)
-        comparison = RowComparison(key_columns(self.table), reader, hashers, self.mode)
+        encoder = RowEncoder(key_columns(self.table), self.table.value_columns, self.seed)
+        comparison = RowComparison(reader, encoder, self.mode)
         new_source, old_source = comparison.source(new), comparison.source(old)
         for changes in comparison.changes(new, old, self.rows_per_range):
             for batch in _in_batches(changes, task.rows_at_a_time):

@@ -84,6 +84,11 @@ class KeyReader:
                         yield self.key_batch(first_row, batch, with_ids=with_ids, with_values=with_values)
                     first_row += batch.num_rows
 
+    def metadata(self, uri: str) -> pq.FileMetaData:
+        """The footer of a file."""
+        with storage.open_input(uri) as source, open_parquet(source) as file:
+            return file.metadata
+
     def key_batch(self, first_row: int, batch: pa.RecordBatch, *, with_ids: bool, with_values: bool) -> KeyBatch:
         """The requested columns of a decoded batch, with the declared types. A value column that it lacks is NULL."""
         batch = complete_batch(batch, self.table.value_columns) if with_values else batch

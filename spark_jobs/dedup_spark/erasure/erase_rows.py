@@ -25,8 +25,8 @@ from dedup_spark.comparison.key_reader import KeyReader
 from dedup_spark.comparison.row_reader import RowSource, read_rows
 from dedup_spark.erasure.key_sets import ErasedKeySet
 from dedup_spark.execution.fan_out import FanOut
-from dedup_spark.fingerprints import stored
 from dedup_spark.output.data_file import DataFileWriter, row_groups
+from dedup_spark.sketch import stored
 
 
 @dataclass(frozen=True)
@@ -97,7 +97,7 @@ class RowEraser:
     def erase(
         self, generation: NewGeneration, newest: Delivery | None, fan_out: FanOut
     ) -> tuple[NewGeneration, ErasedRows, frozenset[tuple[date, str]]]:
-        """Write the files that have erased rows anew, and delete the former files and the fingerprints of their dates.
+        """Write the files that have erased rows anew, and delete the former files and the sketches of their dates.
 
         Return the generation without erased rows, the record of these rows, and their dates and keys as text. `newest`:
         the newest applied delivery; None for an erasure.
@@ -156,8 +156,8 @@ def _entry(
 ) -> DateEntry:
     """The date's entry after `rows` were left out; `files`: its remaining files.
 
-    In a publish all of `rows` have new keys, because the parent has no erased row. The entry has no fingerprints,
-    so the next publish computes them. `survivors` is corrected by update_ids: in mode last_seen the update_ids of
+    In a publish all of `rows` have new keys, because the parent has no erased row. The entry has no fingerprint,
+    so the next publish computes the sketch. `survivors` is corrected by update_ids: in mode last_seen the update_ids of
     survivors are below the id of the date's newest snapshot, or below that of a late delivery; in mode last_changed
     they do not tell for certain which of `rows` are survivors.
     """
@@ -174,7 +174,6 @@ def _entry(
         min_update_id=min(ids, default=0),
         max_update_id=max(ids, default=0),
         key_fingerprint=None,
-        content_fingerprint=None,
         files_digest=files_digest(files),
     )
 

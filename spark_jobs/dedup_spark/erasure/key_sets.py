@@ -20,8 +20,7 @@ from dedup_spark import storage
 from dedup_spark.arrays import Indices, U64Array
 from dedup_spark.column_types import arrow_type
 from dedup_spark.comparison.key_reader import KeyBatch
-from dedup_spark.fingerprints import stored
-from dedup_spark.fingerprints.hashing import KeyHasher
+from dedup_spark.fingerprints.hashing import VERSION, KeyHasher
 from dedup_spark.fingerprints.key_columns import key_columns
 from dedup_spark.fingerprints.seed import Seed
 
@@ -89,7 +88,7 @@ def read_key_sets(attempt: Attempt, seed: Seed) -> tuple[list[ErasedKeySet], Tom
 
 def _read_record(attempt: Attempt, uri: str, seed: Seed) -> Tombstones:
     found = from_json(Erasure, storage.read_text(uri), where=uri).tombstones
-    if (found.seed_id, found.hash_version) != (seed.public_id, stored.VERSION):
+    if (found.seed_id, found.hash_version) != (seed.public_id, VERSION):
         raise ContractViolation(
             f"Erasure [{uri}] was made with another fingerprint seed or by another release, so its keys cannot be "
             f"recognized any more. Restore [{attempt.seed_uri}] from its versions; or move the record away "
@@ -106,7 +105,7 @@ def _tombstones(keys: KeysToErase, seed: Seed) -> Tombstones:
     ]
     first, second = KeyHasher(keys.columns, seed).both(values)
     digests = [_digest(*pair) for pair in zip(first.tolist(), second.tolist(), strict=True)]
-    return Tombstones(names, seed.public_id, stored.VERSION, tuple(Tombstone(digest) for digest in digests))
+    return Tombstones(names, seed.public_id, VERSION, tuple(Tombstone(digest) for digest in digests))
 
 
 def _key_set(attempt: Attempt, names: tuple[str, ...], tombstones: Sequence[Tombstones], seed: Seed) -> ErasedKeySet:

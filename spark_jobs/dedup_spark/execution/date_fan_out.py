@@ -23,7 +23,7 @@ class DateTask(Protocol):
 AnyDateTask = TypeVar("AnyDateTask", bound=DateTask)
 Result = TypeVar("Result")
 
-# The most bytes of decoded keys that a Spark task caches between two passes over a date's files.
+# The most bytes of key codes that a Spark task caches between two passes over a date's files.
 KEY_CACHE_BYTES = 128 << 20
 # Starting a Spark task takes a twentieth of a second, so there are few: TASKS_PER_CORE for each core, or one for each
 # _BYTES_PER_TASK if that gives more.

@@ -14,9 +14,9 @@ from dedup_spark import storage
 from dedup_spark.comparison.key_reader import KeyReader
 from dedup_spark.comparison.row_reader import RowSource, read_rows
 from dedup_spark.execution.fan_out import FanOut
-from dedup_spark.fingerprints import stored
 from dedup_spark.output.data_file import DataFileWriter, row_groups
 from dedup_spark.parent import Parent
+from dedup_spark.sketch import stored
 
 
 @dataclass(frozen=True)
@@ -31,17 +31,17 @@ class _Copier:
 
 
 def copy_forward(
-    parent: Parent, dates: frozenset[date], fingerprint_dates: frozenset[date], data_uri: str, fan_out: FanOut
+    parent: Parent, dates: frozenset[date], sketch_dates: frozenset[date], data_uri: str, fan_out: FanOut
 ) -> None:
-    """Copy the files of `dates`, and those stored fingerprints of `fingerprint_dates` that the parent has.
+    """Copy the files of `dates`, and those stored sketches of `sketch_dates` that the parent has.
 
     The files keep their paths below the data folder, so the `files_digest` of a date does not change.
     """
     paths = [file.path for file in parent.files if file.date in dates]
-    if fingerprint_dates:
+    if sketch_dates:
         stored_names = storage.list_objects(storage.join(parent.data_uri, stored.FOLDER))
-        fingerprint_paths = [stored.path_of(day) for day in sorted(fingerprint_dates)]
-        paths += [path for path in fingerprint_paths if path.removeprefix(f"{stored.FOLDER}/") in stored_names]
+        sketch_paths = [stored.path_of(day) for day in sorted(sketch_dates)]
+        paths += [path for path in sketch_paths if path.removeprefix(f"{stored.FOLDER}/") in stored_names]
     fan_out.map(_Copier(parent.data_uri, data_uri), paths, total_bytes=0, description="copy files of the parent")
 
 

@@ -76,7 +76,7 @@ def expected_rows(delivered: DeliveredDate, parent: ParentDate | None) -> int:
     """Return the rows of the delivery. If not all files have been read, the number is estimated.
 
     The estimate is the parent's number of rows if both have similar sizes; otherwise it is made from footers. By this
-    number the number of buckets is chosen. With too few buckets, nearly all of them would differ in the next snapshot.
+    number the number of cells of a sketch is chosen. With too few cells, the next snapshot could not be told apart.
     Raises pyarrow's errors if a footer cannot be read.
     """
     if all(file.is_read for file in delivered.files):

@@ -58,7 +58,6 @@ def _written_date(day: date, records: list[FileRecord], applied: tuple[Validated
         survivors=differing[Difference.SURVIVOR],
         surplus_rows={v.delivery.snapshot_id: surplus[n] for n, v in enumerate(applied, start=PARENT_SOURCE + 1)},
         key_fingerprint=None,
-        content_fingerprint=None,
         examples=tuple(example for record in records for example in record.examples),
     )
 
