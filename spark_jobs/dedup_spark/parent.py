@@ -105,13 +105,6 @@ class Parent:
             found[file.date].append(file)
         return {day: tuple(files) for day, files in found.items()}
 
-    def bytes_by_date(self) -> dict[date, int]:
-        """The stored bytes of each date's files."""
-        sizes = dict.fromkeys(self.dates, 0)
-        for file in self.files:
-            sizes[file.date] += file.size
-        return sizes
-
 
 def no_parent() -> Parent:
     """Return an empty parent, for a feed's first generation."""

@@ -1,9 +1,8 @@
-"""Reads the attempt and the inventories that it names, and refuses an attempt that the job cannot carry out."""
+"""Reads the attempt, and refuses one that the job cannot carry out."""
 
 from __future__ import annotations
 
 from dedup_clone.contract.attempt import Attempt
-from dedup_clone.contract.delivery import Arrival
 from dedup_clone.contract.errors import ContractViolation
 from dedup_clone.contract.records import from_json
 from dedup_spark import storage
@@ -27,12 +26,3 @@ def read_attempt(uri: str) -> Attempt:
         )
     require_supported(attempt.table)
     return attempt
-
-
-def read_arrivals(attempt: Attempt) -> tuple[Arrival, ...]:
-    """Return the arrivals of the attempt's deliveries, in its order; each has the frozen inventory.
-
-    Raises ContractViolation if a record is malformed, and FileNotFoundError if there is none.
-    """
-    uris = [attempt.arrival_uri(delivery) for delivery in attempt.deliveries]
-    return tuple(from_json(Arrival, storage.read_text(uri), where=uri) for uri in uris)

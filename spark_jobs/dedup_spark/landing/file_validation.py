@@ -36,12 +36,18 @@ _READ_WHOLE_BYTES = 4 << 20
 
 @dataclass(frozen=True)
 class LandedFile:
-    """A data file of a delivery. `size`: in bytes. `folder_date`: the date of its folder; None without date folders."""
+    """A data file of a delivery. `size`: in bytes. `folder_date`: the date of its folder; None without date folders.
+
+    `generation`, `crc32c`: its object generation and its checksum in base64, as the inventory recorded them. The file
+    is copied only as long as it has these; to validate it they are not needed.
+    """
 
     uri: str
     size: int
     snapshot_id: int
     folder_date: date | None
+    generation: int = 0
+    crc32c: str = ""
 
 
 @dataclass(frozen=True)
@@ -49,15 +55,13 @@ class FileValidation:
     """The result for one file, which is valid if it has no `problems`. `rows_by_date`: the number of its rows by date.
 
     `has_written_schema`: the file's columns, types and modes are exactly those that the job writes, so that BigQuery
-    can load the file together with written files. `is_expected`: the file has not been read; it is taken to be valid,
-    and to have a row of its folder's date.
+    can load the file together with written files.
     """
 
     file: LandedFile
     rows_by_date: dict[date, int]
     problems: tuple[str, ...]
     has_written_schema: bool = False
-    is_expected: bool = False
 
 
 @dataclass(frozen=True)

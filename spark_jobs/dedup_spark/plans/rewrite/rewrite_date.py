@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Self
 
 from dedup_clone.contract.attempt import Attempt
@@ -47,23 +47,18 @@ class RewriteDate:
     def from_attempt(cls, attempt: Attempt, seed: Seed, file_bytes: int, key_cache_bytes: int) -> Self:
         return cls(attempt.table, seed, attempt.data_uri, attempt.exact, file_bytes, key_cache_bytes)
 
-    def __call__(self, task: RewriteTask, reader: ValidatingReader) -> tuple[RewriteTask, Outcome] | None:
+    def __call__(self, task: RewriteTask, reader: ValidatingReader) -> Outcome | None:
         """Write the date's files and fingerprints below the data folder, or decline the date.
 
         No files are written if those of the parent are kept (see `_is_unchanged`). No fingerprints are written if those
         of the parent remain valid, or if the next publish has to compute them.
 
-        Return the task with the counted rows of each file, and the outcome; None if the delivery has no row. `reader`
-        validates the files that have not been read yet. Raises UnsuitableFile or pyarrow's errors if a file cannot be
-        used.
+        Return None if the delivery has no row. `reader` validates the files that have not been read yet. Raises
+        UnsuitableFile or pyarrow's errors if a file cannot be used.
         """
         if task.delivered is None:
-            return task, self._rewrite_parent(task, reader)
-        outcome = self._merge(task, task.delivered, reader)
-        if outcome is None:
-            return None
-        delivered = task.delivered.with_validations(task.day, reader.validations).without_empty_files()
-        return replace(task, delivered=delivered), outcome
+            return self._rewrite_parent(task, reader)
+        return self._merge(task, task.delivered, reader)
 
     def _merge(self, task: RewriteTask, delivered: DeliveredDate, reader: KeyReader) -> Outcome | None:
         """Compare the delivery with the parent, and write or decline the date; None if the delivery has no row."""
