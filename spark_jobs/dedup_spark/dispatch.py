@@ -17,16 +17,15 @@ from dedup_clone.contract.manifest import DateOutcome
 from dedup_clone.contract.table import UpdateIdMode
 from dedup_spark import storage
 from dedup_spark.comparison.validating_reader import ValidatingReader
-from dedup_spark.execution.date_fan_out import KEY_CACHE_BYTES, largest_first
-from dedup_spark.execution.fan_out import FanOut
-from dedup_spark.execution.job_log import JobLog
+from dedup_spark.data_files import target_file_bytes
+from dedup_spark.execution.fan_out import KEY_CACHE_BYTES, largest_first, map_objects
 from dedup_spark.execution.part_tasks import PartTasks
+from dedup_spark.execution.progress import JobLog
 from dedup_spark.execution.session import SessionSource
 from dedup_spark.fingerprints import stored
 from dedup_spark.fingerprints.seed import Seed
 from dedup_spark.landing.deliveries import Deliveries
 from dedup_spark.landing.file_validation import FileValidation, FileValidator, LandedFile
-from dedup_spark.output.file_sizes import target_file_bytes
 from dedup_spark.parent import Parent
 from dedup_spark.plan_selection import DatePlan, select_plans
 from dedup_spark.plans.adopt.adopt_date import AdoptDate
@@ -130,7 +129,7 @@ class DateRuns:
     def _validate(self, files: Sequence[LandedFile]) -> None:
         """Validate files that no date reads, or not yet."""
         validator, size = FileValidator.from_attempt(self.attempt), sum(file.size for file in files)
-        self.deliveries.add(FanOut(self.session).map(validator, files, size, "validate landed files"))
+        self.deliveries.add(map_objects(self.session, validator, files, size, "validate landed files"))
 
     def _run_tasks(self, plans: Mapping[date, DatePlan], step: str) -> None:
         """Run the tasks of these plans that have no outcome yet. What other tasks wrote before is deleted."""
@@ -139,7 +138,7 @@ class DateRuns:
             self._delete(task, self._outcomes.pop(task))
         work = RunDate(
             AdoptDate.from_attempt(self.attempt, self.seed, KEY_CACHE_BYTES),
-            RewriteDate.from_attempt(self.attempt, self.seed, self._file_bytes, KEY_CACHE_BYTES),
+            RewriteDate(self.attempt, self.seed, self._file_bytes, KEY_CACHE_BYTES),
             FileValidator.from_attempt(self.attempt),
         )
         remaining = [task for task in tasks if task not in self._outcomes]

@@ -14,7 +14,7 @@ from dedup_spark.parent import Parent
 from dedup_spark.plans.adopt.adopt_task import AdoptTask
 from dedup_spark.plans.adopt.survivor_files import MAX_SURVIVOR_FILES
 from dedup_spark.plans.delivered_date import DeliveredDate, DeliveriesByDate
-from dedup_spark.plans.rewrite.rewrite_task import MergePolicy, RewriteTask
+from dedup_spark.plans.rewrite.date_merge import MergePolicy, RewriteTask
 from dedup_spark.plans.written_date import Outcome, WrittenDate
 
 
@@ -82,13 +82,15 @@ def _with_task(
     return replace(plan, task=RewriteTask(day, policy, only, has_own_ids, parent.on_date(day), keeps_files))
 
 
-def unchanged_plans(attempt: Attempt, parent: Parent) -> dict[date, DatePlan] | None:
-    """Return the plans of an attempt that changes nothing; None if the attempt may change dates.
+def copying_plans(attempt: Attempt, parent: Parent) -> dict[date, DatePlan] | None:
+    """Return the plans of an attempt that reads no landed file; None if the attempt may change dates by deliveries.
 
-    An attempt changes nothing if the parent contains every requested delivery. Yet it may change dates if it asks for a
-    plan that always writes, retains days that the parent has dropped, or has a delivery that validation refuses as
-    late. No file is read.
+    An erasure copies all files, and erased rows are removed afterwards. An attempt changes nothing if the parent
+    contains every requested delivery, unless it asks for a plan that always writes, retains days that the parent has
+    dropped, or has a delivery that validation refuses as late.
     """
+    if attempt.erases:
+        return dict.fromkeys(sorted(parent.dates), _COPIED_FOR_ERASURE)
     if attempt.plan not in (Plan.AUTO, Plan.ADOPT) or attempt.retention_day < parent.complete_since:
         return None
     requested = attempt.deliveries
@@ -97,11 +99,6 @@ def unchanged_plans(attempt: Attempt, parent: Parent) -> dict[date, DatePlan] | 
     if is_late and attempt.update_id_mode is UpdateIdMode.LAST_CHANGED:
         return None
     return dict.fromkeys(sorted(parent.dates), _UNCHANGED) if parent.deliveries.issuperset(requested) else None
-
-
-def erasure_plans(attempt: Attempt, parent: Parent) -> dict[date, DatePlan] | None:
-    """Return the plans of an erasure: all files are copied, and erased rows removed afterwards. None for a publish."""
-    return dict.fromkeys(sorted(parent.dates), _COPIED_FOR_ERASURE) if attempt.erases else None
 
 
 def _select(

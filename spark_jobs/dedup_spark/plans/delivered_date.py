@@ -12,7 +12,7 @@ from dedup_spark import storage
 from dedup_spark.landing.deliveries import Deliveries
 from dedup_spark.landing.file_validation import FileValidation, LandedFile
 from dedup_spark.parent import ParentDate
-from dedup_spark.storage.parquet_files import open_parquet
+from dedup_spark.storage import open_parquet
 
 # If the larger of delivery and parent has at most this many times the bytes of the other, both are taken to have the
 # same number of rows.

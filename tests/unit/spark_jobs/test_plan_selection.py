@@ -15,10 +15,10 @@ from dedup_clone.contract.attempt import Plan
 from dedup_clone.contract.delivery import Delivery
 from dedup_clone.contract.manifest import DateEntry, DateOutcome
 from dedup_clone.contract.table import UpdateIdMode
-from dedup_spark.candidate.new_manifest import assemble_generation
+from dedup_spark.generation import assemble_generation
 from dedup_spark.landing.file_validation import FileValidation, LandedFile
 from dedup_spark.parent import Parent
-from dedup_spark.plan_selection import DatePlan, select_plans, unchanged_plans
+from dedup_spark.plan_selection import DatePlan, copying_plans, select_plans
 from dedup_spark.plans.delivered_date import DeliveredDate, DeliveredFile
 from dedup_spark.plans.written_date import DeclinedDate
 
@@ -118,14 +118,14 @@ def test_a_date_that_the_parent_copied_forward_is_unchanged_in_a_replay_of_what_
     """It would be missing otherwise. The parent is as after a replay of one date alone."""
     replayed = Delivery(7, 1)
     request: Any = SimpleNamespace(
-        plan=Plan.AUTO, retention_day=BOTH, deliveries=(replayed,), update_id_mode=UpdateIdMode.LAST_SEEN
+        erases="", plan=Plan.AUTO, retention_day=BOTH, deliveries=(replayed,), update_id_mode=UpdateIdMode.LAST_SEEN
     )
     entries = {
         BOTH: replace(entry(BOTH), plan=DateOutcome.COPIED_FORWARD),
         NEW: replace(entry(NEW), plan=DateOutcome.REWRITE),
     }
     parent = Parent("", entries, (), 7, 0, deliveries=frozenset([replayed]), complete_since=BOTH)
-    plans = unchanged_plans(request, parent)
+    plans = copying_plans(request, parent)
     assert plans is not None
     generation = assemble_generation(UpdateIdMode.LAST_SEEN, plans, {}, {}, parent)
     assert [e.plan for e in generation.dates] == [DateOutcome.UNCHANGED, DateOutcome.REWRITE]

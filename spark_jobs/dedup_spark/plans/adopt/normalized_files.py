@@ -15,8 +15,8 @@ from dedup_clone.contract.manifest import DataFile
 from dedup_spark.arrays import I64Array
 from dedup_spark.comparison.key_reader import FilesRead, KeyReader
 from dedup_spark.comparison.row_reader import RowSource, read_rows
+from dedup_spark.data_files import DataFileWriter, row_groups
 from dedup_spark.execution.part_tasks import PartTasks
-from dedup_spark.output.data_file import DataFileWriter, row_groups
 from dedup_spark.plans.adopt.adopt_task import AdoptTask
 from dedup_spark.plans.adopt.diff_result import DiffResult
 from dedup_spark.plans.delivered_date import DeliveredFile

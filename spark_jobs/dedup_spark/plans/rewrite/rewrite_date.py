@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Self
 
 from dedup_clone.contract.attempt import Attempt
 from dedup_clone.contract.manifest import DataFile, KeyExample
-from dedup_clone.contract.table import TableContract
 from dedup_spark import storage
 from dedup_spark.arrays import EMPTY_I64
 from dedup_spark.comparison.duplicate_keys import TooManyDuplicates
@@ -18,34 +16,25 @@ from dedup_spark.comparison.key_source import KeySource
 from dedup_spark.comparison.memory_budget import MemoryBudget
 from dedup_spark.comparison.row_reader import RowSource, read_rows
 from dedup_spark.comparison.validating_reader import ValidatingReader
+from dedup_spark.data_files import SortedFilesWriter, are_fragmented
 from dedup_spark.fingerprints import stored
 from dedup_spark.fingerprints.seed import Seed
-from dedup_spark.output.file_sizes import are_fragmented
-from dedup_spark.output.sorted_files import SortedFilesWriter
 from dedup_spark.plans.delivered_date import DeliveredDate, expected_rows
-from dedup_spark.plans.rewrite.date_merge import DateMerge, merge_date
-from dedup_spark.plans.rewrite.rewrite_task import MergePolicy, RewriteTask
+from dedup_spark.plans.rewrite.date_merge import DateMerge, MergePolicy, RewriteTask, merge_date
 from dedup_spark.plans.written_date import DeclinedDate, Outcome, WrittenDate
 
 
 @dataclass(frozen=True)
 class RewriteDate:
-    """Rewrites one date.
+    """Rewrites one date. `file_bytes`: the target size of a file.
 
-    `exact`: compare all keys, whatever the fingerprints say. `file_bytes`: the target size of a file.
     `key_cache_bytes`: how many bytes of decoded keys may stay in memory between two passes over the files.
     """
 
-    table: TableContract
+    attempt: Attempt
     seed: Seed
-    data_uri: str
-    exact: bool
     file_bytes: int
     key_cache_bytes: int
-
-    @classmethod
-    def from_attempt(cls, attempt: Attempt, seed: Seed, file_bytes: int, key_cache_bytes: int) -> Self:
-        return cls(attempt.table, seed, attempt.data_uri, attempt.exact, file_bytes, key_cache_bytes)
 
     def __call__(self, task: RewriteTask, reader: ValidatingReader) -> Outcome | None:
         """Write the date's files and fingerprints below the data folder, or decline the date.
@@ -65,7 +54,7 @@ class RewriteDate:
         rows = expected_rows(delivered, task.parent)
         newest, parent = self._key_sources(task, delivered, reader)
         try:
-            merge = merge_date(self.table, task, newest, parent, rows, exact=self.exact)
+            merge = merge_date(self.attempt.table, task, newest, parent, rows, exact=self.attempt.exact)
         except TooManyDuplicates as error:
             return DeclinedDate(task.day, str(error))
         if not merge.fingerprints.rows:
@@ -76,7 +65,7 @@ class RewriteDate:
         files = None if is_unchanged else (*copied, *new_files)
         next_fingerprints = _fingerprints_for_next(task, delivered, merge, files or ())
         if next_fingerprints.to_write:
-            uri = storage.join(self.data_uri, stored.path_of(task.day))
+            uri = storage.join(self.attempt.data_uri, stored.path_of(task.day))
             stored.write(uri, next_fingerprints.to_write, newest.key_hasher)
         rows_of_date = task.parent.entry.rows if is_unchanged and task.parent else sum(f.rows for f in files or ())
         return WrittenDate(
@@ -98,7 +87,7 @@ class RewriteDate:
         self, task: RewriteTask, delivered: DeliveredDate, reader: KeyReader
     ) -> tuple[KeySource, KeySource | None]:
         """Readers of the delivery's rows and of the parent's; the latter is None without a parent."""
-        hashers = RowHashers.for_table(self.table, self.seed, compare_values=True)
+        hashers = RowHashers.for_table(self.attempt.table, self.seed, compare_values=True)
         budget = MemoryBudget(self.key_cache_bytes)
         uris = [file.uri for file in delivered.files]
         constant_id = None if task.has_own_ids else delivered.delivery.snapshot_id
@@ -139,7 +128,7 @@ class RewriteDate:
             return []
         copied = [file for number, file in enumerate(task.parent.files) if number not in merge.removed]
         for file in copied:
-            storage.copy(task.parent.uri(file), storage.join(self.data_uri, file.path))
+            storage.copy(task.parent.uri(file), storage.join(self.attempt.data_uri, file.path))
         return copied
 
     def _write(
@@ -150,7 +139,7 @@ class RewriteDate:
         `merge`: None to write all rows of the parent. The overlap is None if files were copied, because these were not
         read. Delivered rows are written first: usually they are few, and one sorted run has all of them.
         """
-        files = SortedFilesWriter(self.table, self.data_uri, task.day, "rewritten", self.file_bytes)
+        files = SortedFilesWriter(self.attempt.table, self.attempt.data_uri, task.day, "rewritten", self.file_bytes)
         sources, copied_files = [], set(copied)
         if merge and task.delivered:
             snapshot_id = task.delivered.delivery.snapshot_id

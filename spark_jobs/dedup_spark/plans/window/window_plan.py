@@ -22,8 +22,7 @@ from dedup_clone.contract.delivery import Delivery
 from dedup_clone.contract.manifest import Difference
 from dedup_clone.contract.table import TableContract
 from dedup_spark import storage
-from dedup_spark.absent_columns import complete_batch
-from dedup_spark.arrow_cast import cast_table, nullable_type
+from dedup_spark.arrow_cast import cast_table, complete_batch, nullable_type
 from dedup_spark.column_types import arrow_type, spark_schema
 from dedup_spark.comparison.key_reader import group_rows_per_batch
 from dedup_spark.execution.fan_out import TASKS_PER_CORE
@@ -32,7 +31,7 @@ from dedup_spark.plans.delivered_date import DeliveriesByDate
 from dedup_spark.plans.window.ranking import DESTINATION_FILE, SOURCE, in_written_order, rank
 from dedup_spark.plans.window.writing import RECORD_SCHEMA, FileRecord, RowWriter
 from dedup_spark.plans.written_date import WrittenDate
-from dedup_spark.storage.parquet_files import open_parquet
+from dedup_spark.storage import open_parquet
 
 
 def run_window_plan(
