@@ -25,6 +25,8 @@ _MAX_ROW_GROUP_ROWS = 1 << 20
 # `row_groups` yields the rows collected so far once they have reached one of these limits.
 _MAX_PENDING_ROWS = 1 << 20
 _MAX_PENDING_BYTES = 64 << 20
+_MAX_RUN_ROWS = 2 << 20
+_MAX_RUN_BYTES = 64 << 20
 
 
 class DataFileWriter:
@@ -59,6 +61,17 @@ class DataFileWriter:
         size = self.size
         self._stream.close()
         return DataFile(self._path, self._day, self._rows, size, min(self._id_bounds), max(self._id_bounds))
+
+
+def write_file(
+    table: TableContract, data_uri: str, day: date, name_prefix: str, rows: Iterable[pa.Table]
+) -> DataFile | None:
+    """Write the rows into one file, in their order. Return None, and write no file, if there are no rows."""
+    writer = None
+    for group in row_groups(rows):
+        writer = writer or DataFileWriter(table, data_uri, day, name_prefix)
+        writer.write(group)
+    return writer.close() if writer else None
 
 
 def row_groups(tables: Iterable[pa.Table]) -> Iterator[pa.Table]:
@@ -101,13 +114,13 @@ class TableBuffer:
         return table
 
 
-_MAX_RUN_ROWS = 2 << 20
-_MAX_RUN_BYTES = 64 << 20
-
-
 @dataclass
 class SortedFilesWriter:
-    """Writes sorted files, whose names begin with `name_prefix`. `file_bytes`: their target size; None for one file."""
+    """Writes sorted files, whose names begin with `name_prefix`. `file_bytes`: their target size; None for one file.
+
+    Rows are sorted in memory, by the clustering columns and the keys, in runs of _MAX_RUN_ROWS or _MAX_RUN_BYTES. A
+    small date is one run. A file of a large date contains several runs, one after another.
+    """
 
     table: TableContract
     data_uri: str

@@ -32,7 +32,7 @@ from dedup_spark.column_types import arrow_type
 from dedup_spark.comparison.key_examples import key_texts
 from dedup_spark.comparison.key_reader import KeyBatch, KeyReader
 from dedup_spark.comparison.row_reader import RowSource, read_rows
-from dedup_spark.data_files import DataFileWriter, row_groups
+from dedup_spark.data_files import write_file
 from dedup_spark.execution.fan_out import map_objects
 from dedup_spark.execution.session import SessionSource
 from dedup_spark.fingerprints import stored
@@ -118,11 +118,8 @@ def _erase_in_file(
     if not erased:
         return None
     source = RowSource.all_rows(uri, file.rows, file.max_update_id, excluded=np.array(sorted(erased), np.int64))
-    writer = None
-    for rows in row_groups(read_rows(reader, source)):
-        writer = writer or DataFileWriter(table, data_uri, file.date, "retained")
-        writer.write(rows)
-    return _ErasedFile(tuple(erased.values()), writer.close() if writer else None)
+    retained = write_file(table, data_uri, file.date, "retained", read_rows(reader, source))
+    return _ErasedFile(tuple(erased.values()), retained)
 
 
 def _record(rows: Iterable[ErasedRow], newest: Delivery | None, tombstones: Tombstones | None) -> ErasedRows:

@@ -21,7 +21,7 @@ from dedup_clone.contract.table import TableContract, UpdateIdMode
 from dedup_spark import storage
 from dedup_spark.comparison.key_reader import KeyReader
 from dedup_spark.comparison.row_reader import RowSource, read_rows
-from dedup_spark.data_files import DataFileWriter, row_groups
+from dedup_spark.data_files import write_file
 from dedup_spark.execution.fan_out import map_objects
 from dedup_spark.execution.session import SessionSource
 from dedup_spark.fingerprints import stored
@@ -184,10 +184,9 @@ def _copy(source_folder_uri: str, target_folder_uri: str, path: str) -> None:
 
 def _complete(table: TableContract, parent_data_uri: str, data_uri: str, file: DataFile) -> DataFile:
     source = RowSource.all_rows(storage.join(parent_data_uri, file.path), file.rows, file.max_update_id)
-    writer = DataFileWriter(table, data_uri, file.date, "completed")
-    for rows in row_groups(read_rows(KeyReader(table), source)):
-        writer.write(rows)
-    return writer.close()
+    written = write_file(table, data_uri, file.date, "completed", read_rows(KeyReader(table), source))
+    assert written, f"[{source.uri}] has no rows"
+    return written
 
 
 def refuse_duplicates(attempt: Attempt, delivery: Delivery, generation: NewGeneration) -> RefusedDelivery | None:
