@@ -1,23 +1,36 @@
-"""Composes the new generation's dates, files and manifest, from the dates that plans wrote and the copied dates."""
+"""Composes the new generation from the dates that plans wrote and the files that it keeps of the parent.
+
+The data folder of each generation has all its files, so folders of older generations can be deleted. A generation may
+also take over the rows of an existing table (bootstrap) or of a copy of the live one (rebuild), exported to files. They
+are handled like a delivery, but keep their update ids.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import date
+from functools import partial
 
+from dedup_clone.contract.attempt import Attempt, Duplicates
+from dedup_clone.contract.delivery import Delivery
 from dedup_clone.contract.errors import ContractViolation
-from dedup_clone.contract.manifest import (
-    DataFile,
-    DateEntry,
-    DateOutcome,
-    newest_snapshot,
-)
+from dedup_clone.contract.manifest import DataFile, DateEntry, DateOutcome, RefusedDelivery, newest_snapshot
 from dedup_clone.contract.records import digest
-from dedup_clone.contract.table import UpdateIdMode
-from dedup_spark.parent import Parent
+from dedup_clone.contract.table import TableContract, UpdateIdMode
+from dedup_spark import storage
+from dedup_spark.comparison.key_reader import KeyReader
+from dedup_spark.comparison.row_reader import RowSource, read_rows
+from dedup_spark.data_files import write_file
+from dedup_spark.execution.fan_out import map_objects
+from dedup_spark.execution.session import SessionSource
+from dedup_spark.parent import Parent, files_by_date
 from dedup_spark.plan_selection import DatePlan
 from dedup_spark.plans.written_date import WrittenDate, WrittenDates
+from dedup_spark.sketch import stored
+
+# So many dates of duplicate keys are named in a refusal.
+_MAX_NAMED_DATES = 5
 
 
 @dataclass(frozen=True)
@@ -31,15 +44,6 @@ class NewGeneration:
     files: tuple[DataFile, ...]
     copied: frozenset[date]
     same_fingerprints: frozenset[date]
-
-    def with_files(self, written: Mapping[DataFile, DataFile]) -> NewGeneration:
-        """The generation with each file that is a key of `written` replaced by its value."""
-        files = tuple(written.get(file, file) for file in self.files)
-        by_date: dict[date, list[DataFile]] = {entry.date: [] for entry in self.dates}
-        for file in files:
-            by_date[file.date].append(file)
-        dates = tuple(replace(entry, files_digest=files_digest(by_date[entry.date])) for entry in self.dates)
-        return replace(self, dates=dates, files=files)
 
 
 def assemble_generation(
@@ -144,3 +148,82 @@ def files_digest(files: Iterable[DataFile]) -> str:
     """Return a digest of the files' paths, row counts and sizes, which does not depend on the order of `files`."""
     lines = sorted(f"{file.path} {file.rows} {file.size}" for file in files)
     return digest("\n".join(lines))
+
+
+def copy_forward(attempt: Attempt, generation: NewGeneration, parent: Parent, session: SessionSource) -> NewGeneration:
+    """Copy the parent's files of dates without new files, and the stored sketches that remain valid.
+
+    The files keep their paths below the data folder, so the `files_digest` of a date does not change. If columns were
+    added or changed after the parent was made, the files are rewritten: a load job takes the schema of one file for all
+    its files. Return the generation with the files that it then has.
+    """
+    files = [file for file in parent.files if file.date in generation.copied]
+    if parent.has_other_columns:
+        complete = partial(_complete, attempt.table, parent.data_uri, attempt.data_uri)
+        size = sum(file.size for file in files)
+        written = map_objects(session, complete, files, size, "add columns to copied files")
+        completed = dict(zip(files, written, strict=True))
+        all_files = tuple(completed.get(file, file) for file in generation.files)
+        by_date = files_by_date(all_files)
+        dates = tuple(replace(entry, files_digest=files_digest(by_date[entry.date])) for entry in generation.dates)
+        return replace(generation, dates=dates, files=all_files)
+    paths = [file.path for file in files]
+    if generation.same_fingerprints:
+        stored_names = storage.list_objects(storage.join(parent.data_uri, stored.FOLDER))
+        sketch_paths = [stored.path_of(day) for day in sorted(generation.same_fingerprints)]
+        paths += [path for path in sketch_paths if path.removeprefix(f"{stored.FOLDER}/") in stored_names]
+    copy = partial(_copy, parent.data_uri, attempt.data_uri)
+    map_objects(session, copy, paths, 0, "copy files of the parent")
+    return generation
+
+
+def _copy(source_folder_uri: str, target_folder_uri: str, path: str) -> None:
+    storage.copy(storage.join(source_folder_uri, path), storage.join(target_folder_uri, path))
+
+
+def _complete(table: TableContract, parent_data_uri: str, data_uri: str, file: DataFile) -> DataFile:
+    source = RowSource.all_rows(storage.join(parent_data_uri, file.path), file.rows, file.max_update_id)
+    written = write_file(table, data_uri, file.date, "completed", read_rows(KeyReader(table), source))
+    assert written, f"[{source.uri}] has no rows"
+    return written
+
+
+def refuse_duplicates(attempt: Attempt, delivery: Delivery, generation: NewGeneration) -> RefusedDelivery | None:
+    """Return the refusal of a table that has duplicate keys; None if the table can be taken over.
+
+    The attempt's `takes_over` says what to do about duplicate keys. No key is named, because the reason stays in logs
+    even after the key is erased.
+    """
+    duplicated = sorted((e for e in generation.dates if e.ties), key=lambda e: (-e.ties, e.date))
+    if not duplicated or attempt.takes_over is not Duplicates.REFUSE:
+        return None
+    named = ", ".join(f"{e.date}: {e.ties}" for e in duplicated[:_MAX_NAMED_DATES])
+    more = f", and {len(duplicated) - _MAX_NAMED_DATES} more dates" if len(duplicated) > _MAX_NAMED_DATES else ""
+    reason = (
+        f"The existing table cannot become feed [{attempt.feed}]: it has [{sum(e.ties for e in duplicated)}] surplus "
+        f"rows of keys ({', '.join(attempt.table.keys)}) that occur more than once, on [{len(duplicated)}] dates "
+        f"({named}{more}). "
+        f"Nothing was changed. Next: list them with the query in docs/feeds.md and delete the surplus rows, or "
+        f"trigger the DAG again with duplicates [{Duplicates.KEEP_LATEST}]: of each key it keeps the row with the "
+        f"highest {attempt.table.snapshot_id_column}; if several rows have it, the one with the greatest values."
+    )
+    return RefusedDelivery(delivery, reason)
+
+
+def as_taken_over(attempt: Attempt, generation: NewGeneration) -> NewGeneration:
+    """Return the generation with what its rows' own update ids mean for the dates.
+
+    A date of a rebuild keeps its newest snapshot. In mode last_seen, a date whose rows have several update ids loses
+    its sketch, which covers all its rows. In mode last_changed this is what the next publish needs: the sketch of the
+    date's last delivery, and the table counts as that delivery. In mode last_seen the next publish needs the sketch of
+    only those rows that have the date's highest update id.
+    """
+    dates = tuple(replace(e, newest_snapshot=attempt.newest_snapshots.get(e.date)) for e in generation.dates)
+    if attempt.update_id_mode is not UpdateIdMode.LAST_CHANGED:
+        dates = tuple(map(_without_mixed_fingerprint, dates))
+    return replace(generation, dates=dates)
+
+
+def _without_mixed_fingerprint(entry: DateEntry) -> DateEntry:
+    has_one_id = entry.min_update_id == entry.max_update_id
+    return entry if has_one_id else replace(entry, key_fingerprint=None)
