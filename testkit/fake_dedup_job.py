@@ -245,7 +245,6 @@ def _entry(attempt: Attempt, file: DataFile, after: OracleState) -> DateEntry:
         max_update_id=file.max_update_id,
         adopted_delivery=None,
         key_fingerprint=None,
-        content_fingerprint=None,
         files_digest=digest(f"{file.path} {file.rows} {file.size}"),
         newest_snapshot=after.newest.get(file.date),
     )

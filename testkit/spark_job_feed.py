@@ -31,12 +31,12 @@ from dedup_clone.contract.table import TableContract, UpdateIdMode, changes_tabl
 from dedup_spark import storage
 from dedup_spark.arrow_cast import cast_table
 from dedup_spark.column_types import arrow_schema
-from dedup_spark.execution.job_log import JobLog
+from dedup_spark.command import read_attempt
+from dedup_spark.execution.progress import JobLog
 from dedup_spark.execution.session import SessionSource
 from dedup_spark.job import DedupJob
-from dedup_spark.landing.written_schema import has_written_schema
-from dedup_spark.read_attempt import read_attempt
-from dedup_spark.storage.parquet_files import open_parquet
+from dedup_spark.landing.footers import has_written_schema
+from dedup_spark.storage import open_parquet
 from testkit.driver_session import DriverSession
 
 FEED = "feed"
@@ -66,7 +66,6 @@ class SparkJobFeed:
     plan: Plan = Plan.AUTO
     date_folders: bool = True
     exact: bool = False
-    compare_values: bool = True
     file_bytes: int = DEFAULT_FILE_BYTES
     engine: Engine = Engine.SPARK
     with_changes: bool = False
@@ -170,7 +169,6 @@ class SparkJobFeed:
             folder_uri=storage.join(self.state, f"attempts/{name}/"),
             seed_uri=storage.join(self.state, "fingerprint_seed"),
             exact=self.exact,
-            compare_values=self.compare_values,
             file_bytes=self.file_bytes,
             changes_uri=self._changes_folder(name) if self.with_changes else "",
         )

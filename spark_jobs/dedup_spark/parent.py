@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from datetime import date
 from functools import cached_property
@@ -15,8 +16,8 @@ from dedup_clone.contract.records import digest, from_json
 from dedup_clone.contract.schema_change import refused_table_changes
 from dedup_clone.contract.table import Column
 from dedup_spark import storage
-from dedup_spark.fingerprints import stored
-from dedup_spark.fingerprints.hashing import KeyHasher
+from dedup_spark.sketch import stored
+from dedup_spark.sketch.row_words import RowEncoder
 
 # The source number of rows of the parent. The deliveries are the sources 1, 2 and so on, the oldest first.
 PARENT_SOURCE = 0
@@ -41,14 +42,14 @@ class ParentDate:
         return sum(file.size for file in self.files)
 
     @property
-    def differing_share(self) -> float | None:
-        """An estimate of the share of rows (0 to 1) that this publish will add, change or find missing.
+    def differing_rows(self) -> int:
+        """An estimate of how many rows this publish will add or find missing; a changed row counts as both.
 
-        It is the share of the publish that made the parent, assuming that as many keys went missing as were new. None
-        if the estimate is 0, or not below 1.
+        It is the number of the publish that made the parent, assuming that as many keys went missing as were new. 0 if
+        that publish was the date's first.
         """
-        differing = 2 * self.entry.new_keys + (self.entry.changed or 0)
-        return differing / self.entry.rows if 0 < differing < self.entry.rows else None
+        differing = 2 * (self.entry.new_keys + (self.entry.changed or 0))
+        return differing if self.entry.new_keys < self.entry.rows else 0
 
     @property
     def constant_ids(self) -> list[int | None]:
@@ -58,10 +59,10 @@ class ParentDate:
     def uri(self, file: DataFile) -> str:
         return storage.join(self.data_uri, file.path)
 
-    def stored_fingerprints(self, hasher: KeyHasher) -> stored.StoredFingerprints | None:
-        """The date's stored fingerprints; None if absent, damaged, of another hasher, or not those of the manifest."""
+    def stored_sketch(self, encoder: RowEncoder) -> stored.StoredSketch | None:
+        """The date's stored sketch; None if absent, damaged, of other columns or seed, or not that of the manifest."""
         uri, expected = storage.join(self.data_uri, stored.path_of(self.entry.date)), self.entry.key_fingerprint
-        return stored.read(uri, hasher, expected) if expected else None
+        return stored.read(uri, encoder, expected) if expected else None
 
 
 @dataclass(frozen=True)
@@ -96,21 +97,18 @@ class Parent:
         return ParentDate(self.data_uri, self.files_of(day), self.dates[day], self.has_other_columns)
 
     def files_of(self, day: date) -> tuple[DataFile, ...]:
-        return self._by_date.get(day, ())
+        return tuple(self._by_date.get(day, ()))
 
     @cached_property
-    def _by_date(self) -> dict[date, tuple[DataFile, ...]]:
-        found: defaultdict[date, list[DataFile]] = defaultdict(list)
-        for file in self.files:
-            found[file.date].append(file)
-        return {day: tuple(files) for day, files in found.items()}
+    def _by_date(self) -> dict[date, list[DataFile]]:
+        return files_by_date(self.files)
 
-    def bytes_by_date(self) -> dict[date, int]:
-        """The stored bytes of each date's files."""
-        sizes = dict.fromkeys(self.dates, 0)
-        for file in self.files:
-            sizes[file.date] += file.size
-        return sizes
+
+def files_by_date(files: Iterable[DataFile]) -> defaultdict[date, list[DataFile]]:
+    found: defaultdict[date, list[DataFile]] = defaultdict(list)
+    for file in files:
+        found[file.date].append(file)
+    return found
 
 
 def no_parent() -> Parent:
@@ -160,7 +158,7 @@ def _has_comparable_rows(attempt: Attempt, manifest: Manifest) -> bool:
 
 
 def _without_fingerprints(entry: DateEntry) -> DateEntry:
-    return replace(entry, key_fingerprint=None, content_fingerprint=None)
+    return replace(entry, key_fingerprint=None)
 
 
 def _require_same_table(attempt: Attempt, manifest: Manifest, reference: ParentFiles) -> None:

@@ -289,7 +289,7 @@ def test_a_query_compares_a_table_with_files(sandbox: Sandbox) -> None:
 
 @rule(
     "Introduction to partitioned tables",
-    "plugins/dedup_clone/checks/partition_checks.py spark_jobs/dedup_spark/landing/delivery_validation.py",
+    "plugins/dedup_clone/checks/partition_checks.py spark_jobs/dedup_spark/landing/deliveries.py",
     "Nothing: such dates are refused before the load.",
 )
 def test_distant_days_have_no_partition(sandbox: Sandbox) -> None:

@@ -20,7 +20,7 @@ from dedup_clone.contract.manifest import Candidate, DateOutcome
 from dedup_clone.contract.table import Column, TableContract, UpdateIdMode
 from dedup_spark import storage
 from dedup_spark.column_types import arrow_schema
-from dedup_spark.fingerprints import stored
+from dedup_spark.sketch import stored
 from testkit.generated_tables import GeneratedHistory, random_table
 from testkit.oracle import OracleState
 from testkit.spark_job_feed import SparkJobFeed
@@ -90,12 +90,11 @@ def random_history(random: Random, folder: Path, session: SparkSession | None, p
         mode,
         date_folders=not has_dataframes or random.random() < 0.6,
         exact=(has_dataframes or mode is UpdateIdMode.LAST_SEEN) and random.random() < 0.2,
-        compare_values=random.random() < 0.8,
         # Spark has a task for each file, so with a session files are not as small as can be.
         file_bytes=random.choice([1 << 20, 1 << 11, *[1] * (not has_dataframes)]),
         with_changes=random.random() < 0.6,
     )
-    if feed.exact or not feed.compare_values:
+    if feed.exact:
         feed.with_changes = False
     repeat, sizes = random.choice([0.0, 0.05, 0.5]), random.choice([(1, 20), (7,), (30, 120)])
     snapshots = GeneratedHistory(table, random, FIRST, repeat=repeat, sizes=sizes)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import random
+import struct
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -14,11 +15,10 @@ import pytest
 
 from dedup_clone.contract.attempt import Plan
 from dedup_clone.contract.manifest import DataFile, Difference
-from dedup_clone.contract.table import UpdateIdMode
-from dedup_spark import plan_selection, storage
+from dedup_clone.contract.table import Column, UpdateIdMode
+from dedup_spark import data_files, plan_selection, storage
 from dedup_spark.comparison import key_reader
-from dedup_spark.fingerprints import stored
-from dedup_spark.output import sorted_files
+from dedup_spark.sketch import stored
 from testkit.spark_job_feed import SparkJobFeed
 from testkit.table_contracts import PRODUCTS
 from tests.spark.product_rows import FIRST, SCHEMA, SECOND, files_of, found, path, row, rows
@@ -42,6 +42,27 @@ def survivors_of(area: SparkJobFeed) -> list[DataFile]:
 def assert_nothing_else_is_left(area: SparkJobFeed) -> None:
     listed = {name for name in storage.list_objects(area.data_uri()) if name.endswith(".parquet")}
     assert listed == {file.path for file in area.files().files}
+
+
+def float_bits(values: list[Any]) -> list[bytes | None]:
+    return [None if value is None else struct.pack("<d", value) for value in values]
+
+
+def test_decoded_survivors_have_every_bit_that_was_delivered_and_equal_values_are_no_change(tmp_path: Path) -> None:
+    columns = tuple(Column("attr_value", "FLOAT64") if c.name == "attr_value" else c for c in PRODUCTS.columns)
+    with_floats = replace(PRODUCTS, columns=columns)
+    area = SparkJobFeed(None, str(tmp_path / "landing"), str(tmp_path / "state"), with_floats)
+    odd_nan = struct.unpack("<d", struct.pack("<Q", 0x7FF8000000000007))[0]
+    values = [-0.0, odd_nan, None, 1e300, 0.0, odd_nan]
+    area.publish(area.land(1, [row(1, n, value) for n, value in enumerate(values)]))
+    # The values of the last two products change to equal ones, which are written otherwise.
+    area.publish(area.land(2, [row(2, 4, -0.0), row(2, 5, float("nan"))]))
+    assert "decoded" in area.entry(FIRST).plan_reason
+    assert (area.entry(FIRST).changed, area.entry(FIRST).survivors) == (0, 4)
+    (survivors,) = survivors_of(area)
+    written = pq.read_table(path(area, survivors))
+    assert written["product_id"].to_pylist() == [0, 1, 2, 3]
+    assert float_bits(written["attr_value"].to_pylist()) == float_bits(values[:4])
 
 
 def test_newest_files_become_the_dates_and_only_missing_rows_are_written(area: SparkJobFeed) -> None:
@@ -88,7 +109,7 @@ def test_a_file_that_is_not_as_the_job_writes_is_brought_into_that_form_alone(ar
     assert found(area) == [(1, 10, 1), (2, 10, 1), (3, 2**40, 1)]
     assert_nothing_else_is_left(area)
     area.publish(area.land(2, rows(2, 1, 3)))
-    assert "fingerprints of the parent stored" in area.entry(FIRST).plan_reason
+    assert "sketch of the parent stored" in area.entry(FIRST).plan_reason
 
 
 def test_survivors_of_a_delivery_of_narrower_types_have_the_declared_ones(area: SparkJobFeed) -> None:
@@ -124,7 +145,7 @@ def test_a_file_of_survivors_that_loses_no_row_is_copied(area: SparkJobFeed) -> 
 def test_more_files_than_that_become_one_although_no_survivor_came_or_went(area: SparkJobFeed) -> None:
     area.plan, area.file_bytes = Plan.REWRITE, 1
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(sorted_files, "_MAX_RUN_ROWS", 10)
+        patch.setattr(data_files, "_MAX_RUN_ROWS", 10)
         patch.setattr(key_reader, "_BATCH_ROWS", 10)
         area.publish(area.land(1, rows(1, *range(300))))
         area.publish(area.land(2, rows(2, 7)))
@@ -146,14 +167,14 @@ def test_rewrite_makes_one_sorted_file_of_a_small_date(area: SparkJobFeed) -> No
     assert (file.rows, file.min_update_id, file.max_update_id) == (1000, 1, 3)
     area.plan = Plan.AUTO  # the next snapshot uses the fingerprints that this one left
     area.publish(area.land(4, rows(4, *range(0, 1000, 2))))
-    assert "fingerprints of the parent stored" in area.entry(FIRST).plan_reason
+    assert "sketch of the parent stored" in area.entry(FIRST).plan_reason
 
 
 def test_rewrite_makes_files_of_about_the_requested_size_of_a_large_date(
     area: SparkJobFeed, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(key_reader, "_BATCH_ROWS", 1000)
-    monkeypatch.setattr(sorted_files, "_MAX_RUN_ROWS", 1000)
+    monkeypatch.setattr(data_files, "_MAX_RUN_ROWS", 1000)
     area.plan, area.file_bytes = Plan.REWRITE, 20_000
     area.publish(area.land(1, [row(1, n, n * 7919 % 100003) for n in range(20_000)]))
     *full, last = files_of(area, FIRST)
@@ -233,7 +254,7 @@ def test_a_carried_date_is_copied_with_its_fingerprints_into_the_new_folder(area
     assert area.data_uri() != folder
     assert_nothing_else_is_left(area)
     area.publish(area.land(3, rows(3, 1, 2) + rows(3, 2, day=SECOND)))
-    assert "fingerprints of the parent stored" in area.entry(SECOND).plan_reason
+    assert "sketch of the parent stored" in area.entry(SECOND).plan_reason
 
 
 @pytest.mark.parametrize("plan", [Plan.ADOPT, Plan.REWRITE])

@@ -14,6 +14,8 @@ import pytest
 from pyspark.sql import SparkSession
 
 from dedup_clone.contract.attempt import Plan
+from dedup_spark.sketch import row_words
+from dedup_spark.sketch.sketch import Difference, Sketch
 from testkit.spark_job_feed import SparkJobFeed
 from testkit.table_contracts import PRODUCTS
 from tests.permutations import steps
@@ -41,6 +43,20 @@ def test_what_is_done_for_large_dates_changes_nothing(
     if seed % 2:
         split_every_date(monkeypatch, 2)
     random_history(Random(1000 + seed), tmp_path, None, STREAMED_PLANS).play(steps=8)
+
+
+@pytest.mark.parametrize("seed", seeds(25))
+def test_what_the_sketches_do_not_tell_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seed: int) -> None:
+    """A third of the differences is not told, and rows that could be packed are hashes in every second history."""
+    random, peel = Random(seed), Sketch.peel
+
+    def sometimes(self: Sketch) -> Difference | None:
+        return peel(self) if random.random() < 2 / 3 else None
+
+    monkeypatch.setattr(Sketch, "peel", sometimes)
+    if seed % 2:
+        monkeypatch.setattr(row_words, "MAX_WORDS", 0)
+    random_history(Random(3000 + seed), tmp_path, None, STREAMED_PLANS).play(steps=8)
 
 
 @pytest.mark.spark

@@ -15,7 +15,7 @@ from dedup_clone.contract.errors import ConfigurationError, ContractViolation
 from dedup_clone.contract.manifest import Candidate
 from dedup_clone.contract.table import UpdateIdMode
 from dedup_spark import storage
-from dedup_spark.fingerprints import stored
+from dedup_spark.sketch import stored
 from testkit.spark_job_feed import SparkJobFeed
 from testkit.value_search import contains
 from tests.spark.erased_keys import erase, record, run_erasure

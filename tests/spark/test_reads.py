@@ -16,11 +16,11 @@ from dedup_clone.contract.delivery import Arrival
 from dedup_clone.contract.table import UpdateIdMode
 from dedup_spark import storage
 from dedup_spark.comparison.key_reader import KeyReader
-from dedup_spark.fingerprints import stored
 from dedup_spark.landing.file_validation import FileValidator
+from dedup_spark.sketch import stored
 from testkit.spark_job_feed import SparkJobFeed
 from testkit.table_contracts import PRODUCTS
-from tests.spark.product_rows import FIRST, SECOND, found, path, row, rows
+from tests.spark.product_rows import FIRST, SCHEMA, SECOND, found, path, row, rows
 
 MODES = list(UpdateIdMode)
 
@@ -34,14 +34,12 @@ def destroy_data_files(area: SparkJobFeed) -> None:
         path(area, file).write_bytes(b"nobody reads this")
 
 
-@pytest.mark.parametrize("compare_values", [True, False])
-def test_the_same_rows_again_need_no_look_at_the_parents(area: SparkJobFeed, compare_values: bool) -> None:
-    area.compare_values = compare_values
+def test_the_same_rows_again_need_no_look_at_the_parents(area: SparkJobFeed) -> None:
     area.publish(area.land(1, unchanged(1, 500)))
     destroy_data_files(area)
     area.publish(area.land(2, unchanged(2, 500)))
     assert found(area) == [(n, n, 2) for n in range(500)]
-    assert area.entry(FIRST).changed == (0 if compare_values else None)
+    assert area.entry(FIRST).changed == 0
 
 
 def test_a_snapshot_without_change_reads_and_writes_nothing_in_mode_last_changed(area: SparkJobFeed) -> None:
@@ -78,18 +76,19 @@ def test_landed_files_of_an_unchanged_date_are_opened_once(area: SparkJobFeed, o
     assert [opened[area.uri(landed.name)] for landed in arrival.objects] == [1]
 
 
-@pytest.mark.parametrize("compare_values", [True, False])
-def test_the_parents_rows_are_read_once_when_some_survive(
-    area: SparkJobFeed, opened: Counter[str], compare_values: bool
-) -> None:
-    """One read of the parent's file gives both, the keys that differ and the rows that stay."""
-    area.compare_values = compare_values
-    area.publish(area.land(1, rows(1, *range(300))))
-    (parent,) = (storage.join(area.data_uri(), file.path) for file in area.files().files)
-    opened.clear()
-    area.publish(area.land(2, rows(2, *range(5, 300))))
-    assert area.entry(FIRST).survivors == 5
-    assert opened[parent] == 1
+def test_the_parents_base_is_not_read_and_its_survivors_only_if_keys_come(area: SparkJobFeed) -> None:
+    """Survivors and changed rows are decoded from the sketches."""
+    area.publish(area.land(1, unchanged(1, 300)))
+    destroy_data_files(area)
+    area.publish(area.land(2, unchanged(2, 300)[5:]))
+    (survivors,) = (file for file in area.files().files if file.max_update_id == 1)
+    content = path(area, survivors).read_bytes()
+    destroy_data_files(area)
+    path(area, survivors).write_bytes(content)
+    area.publish(area.land(3, unchanged(3, 301)[2:]))
+    entry = area.entry(FIRST)
+    assert (entry.new_keys, entry.changed, entry.survivors) == (1, 0, 2)
+    assert "differing rows decoded; sketch of the parent stored" in entry.plan_reason
 
 
 @pytest.fixture
@@ -116,19 +115,31 @@ def landed_uris(area: SparkJobFeed, arrival: Arrival) -> set[str]:
 
 
 def test_landed_files_are_decoded_once(area: SparkJobFeed, second_reads: list[str]) -> None:
-    """In order, late on one of two dates, and late on both."""
+    """In order, late on one of two dates, and late on both, without a row to insert there."""
     snapshots = [
-        (1, rows(1, *range(300)) + rows(1, 1, day=SECOND), ["adopt", "adopt"]),
-        (9, rows(9, *range(5, 310)), ["adopt", "carried"]),
-        (5, rows(5, *range(7, 312)) + rows(5, 2, day=SECOND), ["rewrite", "adopt"]),
-        (3, rows(3, *range(320)) + rows(3, 3, day=SECOND), ["rewrite", "rewrite"]),
+        (1, unchanged(1, 300) + rows(1, 1, day=SECOND), ["adopt", "adopt"]),
+        (9, unchanged(9, 310)[5:], ["adopt", "carried"]),
+        (5, unchanged(5, 309)[7:] + rows(5, 2, day=SECOND), ["rewrite", "adopt"]),
+        (3, [*unchanged(3, 310)[8:], row(3, 2, 50, SECOND)], ["rewrite", "rewrite"]),
     ]
     for snapshot_id, snapshot, plans in snapshots:
         arrival = area.land(snapshot_id, snapshot)
         area.publish(arrival)
         assert not landed_uris(area, arrival) & set(second_reads)
         assert [area.entry(day).plan for day in (FIRST, SECOND)] == plans
-    assert len(found(area)) == 323
+    assert len(found(area)) == 312
+
+
+def test_only_the_dates_of_a_refused_delivery_run_again(area: SparkJobFeed, second_reads: list[str]) -> None:
+    """A file without rows is no reason to run its date again."""
+    area.land(2, rows(2, 1, 2) + rows(2, 3, day=SECOND))
+    area.put(2, f"date={FIRST}/empty.parquet", SCHEMA.empty_table())
+    good, bad = area.arrive(2), area.land(3, rows(9, 4, day=SECOND))
+    candidate = area.publish(good, bad)
+    assert [refused.delivery for refused in candidate.refused] == [bad.delivery]
+    read_again = {uri for uri in landed_uris(area, good) & set(second_reads) if not uri.endswith("empty.parquet")}
+    assert {uri.split("/")[-2] for uri in read_again} == {f"date={SECOND}"}
+    assert found(area) == [(1, 20, 2), (2, 20, 2), (3, 20, 2)]
 
 
 def test_files_without_date_folders_are_validated_first_and_adopted_then(
@@ -187,7 +198,7 @@ def _of_another_date(target: Path) -> None:
 
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("spoil", [_delete, _damage, _of_another_date])
-def test_fingerprints_that_are_gone_or_wrong_are_computed_again(
+def test_sketches_that_are_gone_or_wrong_are_computed_again(
     area: SparkJobFeed, mode: UpdateIdMode, spoil: Callable[[Path], None]
 ) -> None:
     area.mode = mode
@@ -195,21 +206,22 @@ def test_fingerprints_that_are_gone_or_wrong_are_computed_again(
     spoil(Path(storage.join(area.data_uri(), stored.path_of(FIRST))))
     area.publish(area.land(2, rows(2, 2, 3) + rows(2, 7, 8, day=SECOND)))
     assert found(area) == [(1, 10, 1), (2, 20, 2), (3, 20, 2), (7, 20, 2), (8, 20, 2)]
-    computed, used = "fingerprints of the parent computed", "fingerprints of the parent stored"
+    computed, used = "sketch of the parent computed", "sketch of the parent stored"
     if mode is UpdateIdMode.LAST_CHANGED:
-        computed, used = "all keys compared", "buckets"
+        computed, used = "all rows compared", "differing rows compared"
     assert computed in area.entry(FIRST).plan_reason
     assert used in area.entry(SECOND).plan_reason
     area.publish(area.land(3, rows(3, 1, 2, 3, 4)))
     assert used in area.entry(FIRST).plan_reason
 
 
-def test_fingerprints_follow_the_growth_of_a_date(area: SparkJobFeed) -> None:
-    """Coarser ones would have been computed again, from all of the parent's rows."""
+def test_cells_follow_the_growth_of_a_date(area: SparkJobFeed) -> None:
+    """After one publish with more differences than cells, the next decodes its own."""
     for snapshot_id, products in enumerate((range(100), range(20_000), range(1, 20_001)), start=1):
-        area.publish(area.land(snapshot_id, rows(snapshot_id, *products)))
+        area.publish(area.land(snapshot_id, [row(snapshot_id, product, product) for product in products]))
+        compared = "all rows compared" in area.entry(FIRST).plan_reason
+        assert compared == (snapshot_id == 2)
     assert (area.entry(FIRST).new_keys, area.entry(FIRST).survivors) == (1, 1)
-    assert area.entry(FIRST).plan_reason.endswith("of 256 buckets, as 64-bit words; fingerprints of the parent stored")
 
 
 @pytest.mark.parametrize("plan", [Plan.AUTO, Plan.REWRITE])

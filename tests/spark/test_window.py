@@ -15,9 +15,10 @@ from pyspark.sql import functions as f
 from dedup_clone.contract.attempt import Plan
 from dedup_clone.contract.table import UpdateIdMode
 from dedup_spark.column_types import spark_schema
-from dedup_spark.comparison import duplicate_keys
-from dedup_spark.plans.window.output_partitions import OutputPartitions, repartition
+from dedup_spark.comparison import duplicate_keys, key_source
 from dedup_spark.plans.window.ranking import SOURCE, in_written_order, rank
+from dedup_spark.plans.window.window_plan import OutputPartitions, repartition
+from dedup_spark.sketch import row_words
 from testkit.spark_job_feed import SparkJobFeed
 from testkit.table_contracts import PRODUCTS
 from tests.spark.against_oracle import JobAgainstOracle
@@ -33,6 +34,9 @@ def test_more_repeated_keys_than_are_looked_at_are_left_to_plan_window(
     area: SparkJobFeed, monkeypatch: pytest.MonkeyPatch, limit: str, most: int
 ) -> None:
     monkeypatch.setattr(duplicate_keys, limit, most)
+    # Values that are too large to keep in memory are read once more, but not too many of them.
+    monkeypatch.setattr(row_words, "MAX_WORDS", 0)
+    monkeypatch.setattr(key_source, "_VALUE_BYTES", 0)
     with pytest.raises(AssertionError, match="this session has no DataFrames"):
         area.publish(area.land(1, with_two_duplicates(1)))
 

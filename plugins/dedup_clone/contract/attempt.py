@@ -94,8 +94,7 @@ class Attempt:
     - excluded: the deliveries that a rollback took out.
     - parent_files: the parent's rows, for the dedup; None without a parent, and in a rollback, bootstrap or rebuild.
     - seed_uri: the secret seed of the feed's fingerprints. The job creates the seed if it is absent.
-    - exact: compare the keys themselves (in mode last_changed also the values) instead of fingerprints and hashes.
-    - compare_values: let plan ADOPT also count changed rows.
+    - exact: compare the keys themselves (in mode last_changed also the values) instead of sketches and hashes.
     - file_bytes: the target size of the files that the job writes. A small date has one smaller file.
     - dates: apply only these dates of the one delivery, which must have date folders; None applies all dates.
     - since: by column path (`store.city` for a nested column), the first snapshot id whose files must have the column.
@@ -150,7 +149,6 @@ class Attempt:
     excluded: tuple[Delivery, ...] = ()
     parent_files: ParentFiles | None = None
     exact: bool = False
-    compare_values: bool = True
     file_bytes: int = DEFAULT_FILE_BYTES
     dates: tuple[date, ...] | None = None
     since: dict[str, int] = field(default_factory=dict)

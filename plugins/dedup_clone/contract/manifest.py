@@ -74,10 +74,9 @@ class DateEntry:
     - min_update_id, max_update_id: the range of update ids among the rows.
     - adopted_delivery: the delivery whose files make up the date, either as landed or rewritten (to the table's
       physical form, or without surplus rows); None if another plan wrote the files.
-    - key_fingerprint: fingerprint of the keys whose rows have `max_update_id` (in mode last_changed: of the keys in
-      the date's newest delivery). The file `fingerprints/<date>.bin` in the data folder caches the fingerprint of each
-      bucket of keys. If the file is absent, or its fingerprints do not add up to this one, they are computed again.
-    - content_fingerprint: fingerprint of the values of the same rows.
+    - key_fingerprint: fingerprint of the rows that have `max_update_id` (in mode last_changed: of the rows of the
+      date's newest delivery), keys and values. The file `sketches/<date>.bin` in the data folder has a sketch of these
+      rows. If the file is absent, or has another fingerprint, the sketch is computed again.
     - files_digest: digest of path, rows and size of the date's files.
     - cluster_overlap: the share of the date's row groups whose range of values in the first clustering column overlaps
       with the range of another row group. In files that the job wrote, sorted runs of rows count, not row groups.
@@ -87,7 +86,7 @@ class DateEntry:
       this update id; an erasure may have removed all of them. None if update ids do not tell which keys it contains: in
       mode last_changed, and after a bootstrap.
 
-    Fingerprints are hexadecimal; None when the plan computes none.
+    A fingerprint is hexadecimal; None when the plan computes none.
     """
 
     date: date
@@ -102,7 +101,6 @@ class DateEntry:
     max_update_id: int
     adopted_delivery: Delivery | None
     key_fingerprint: str | None
-    content_fingerprint: str | None
     files_digest: str
     cluster_overlap: float | None = None
     newest_snapshot: int | None = None

@@ -135,7 +135,6 @@ def _entry(attempt: Attempt, row: Mapping[str, Any], parent_entry: DateEntry | N
         max_update_id=row["max_update_id"],
         adopted_delivery=None,
         key_fingerprint=None,
-        content_fingerprint=None,
         files_digest="",
         newest_snapshot=newest_snapshot(attempt.update_id_mode, snapshot_ids, parent_entry),
     )

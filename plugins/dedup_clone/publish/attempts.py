@@ -95,7 +95,6 @@ def begin_attempt(
         data_uri=store.uri(layout.data_folder(intent.attempt)),
         seed_uri=store.uri(layout.fingerprint_seed),
         exact=feed.dedup.exact,
-        compare_values=feed.dedup.compare_values,
         file_bytes=feed.dedup.file_megabytes << 20,
         since=feed.table.since(),
         form=feed.form,

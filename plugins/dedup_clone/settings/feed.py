@@ -85,9 +85,7 @@ class DedupSettings(StrictModel):
     plan: Plan = Field(default=Plan.AUTO, examples=["rewrite"])
     """How each date is written (docs/how-it-works.md, the Spark job)."""
     exact: bool = Field(default=False, examples=[True])
-    """Compare keys (in mode `last_changed` also values) themselves, not by hashes (docs/adr/0005-adopt.md)."""
-    compare_values: bool = Field(default=True, examples=[False])
-    """Whether plan `adopt` reads values, too, to count changed rows."""
+    """Compare keys (in mode `last_changed` also values) themselves, not by sketches (docs/adr/0005-adopt.md)."""
     file_megabytes: Annotated[int, Field(ge=16, le=4096)] = Field(default=DEFAULT_FILE_BYTES // MIB, examples=[512])
     """Target size of written files; they are larger if one load job could not take so many."""
 

@@ -12,24 +12,20 @@ from typing import NamedTuple
 
 import numpy as np
 
-from dedup_clone.contract.table import ChangeType, Column, UpdateIdMode
+from dedup_clone.contract.table import ChangeType, UpdateIdMode
 from dedup_spark.arrays import BoolArray, I64Array, Indices, U64Array
-from dedup_spark.comparison.bucket_ranges import split_buckets
-from dedup_spark.comparison.bucket_selection import in_buckets
-from dedup_spark.comparison.hashed_files import RowHashers
 from dedup_spark.comparison.key_reader import KeyReader
 from dedup_spark.comparison.key_source import KeySource
-from dedup_spark.comparison.memory_budget import MemoryBudget
 from dedup_spark.comparison.packed_keys import pack_keys
 from dedup_spark.comparison.ranged_rows import RangedRows
 from dedup_spark.comparison.selected_rows import SelectedRows
-from dedup_spark.fingerprints.buckets import MAX_BITS, bits_for, bucket_of
+from dedup_spark.sketch.row_words import RowEncoder
 
 # The number of rows, new and old together, that are compared at a time; each takes about 100 bytes in memory.
 ROWS_PER_RANGE = 2 << 20
-# Bucket numbers have this many bits more than `bits_for` returns: buckets have about 16 rows instead of 128, so few
-# unchanged rows are compared. The sums and counts take at most 48 MB.
-_EXTRA_BITS = 3
+# Buckets have about 16 rows, so few unchanged rows are compared. Their sums and counts take at most 48 MB.
+_ROWS_PER_BUCKET = 16
+_MAX_BITS = 22
 # `_mixed` multiplies by this odd number (2^64 divided by the golden ratio), and shifts by half a word.
 _ODD, _SHIFT = np.uint64(0x9E3779B97F4A7C15), np.uint64(32)
 # `RowChanges.types` has positions in this tuple.
@@ -62,56 +58,53 @@ class RowChanges(NamedTuple):
 
 @dataclass(frozen=True)
 class RowComparison:
-    """Compares the rows of a date. `columns`: the key columns."""
+    """Compares the rows of a date."""
 
-    columns: tuple[Column, ...]
     reader: KeyReader
-    hashers: RowHashers
+    encoder: RowEncoder
     mode: UpdateIdMode
 
     def source(self, rows: RowsOfDate) -> KeySource:
         """A reader of these rows."""
-        return KeySource(self.reader, self.hashers, rows.uris, [None] * len(rows.uris), MemoryBudget(0), threads=1)
+        return KeySource(self.reader, self.encoder, rows.uris, [None] * len(rows.uris))
 
     def changes(self, new: RowsOfDate, old: RowsOfDate, rows_per_range: int) -> Iterator[RowChanges]:
         """Yield all changes of the date; about `rows_per_range` rows are compared at a time."""
-        bits = min(bits_for(max(new.rows, old.rows), None) + _EXTRA_BITS, MAX_BITS)
+        bits = min(max((max(new.rows, old.rows) // _ROWS_PER_BUCKET).bit_length(), 1), _MAX_BITS)
         sums, counts = np.zeros(1 << bits, np.uint64), np.zeros(1 << bits, np.uint32)
         has_ids = new.newest_id is not None and old.newest_id is not None
         for rows, operation in ((new, np.add), (old, np.subtract)):
-            for first_hashes, hashes in self._row_hashes(rows, has_ids=has_ids):
-                buckets = bucket_of(first_hashes, bits)
+            for codes, hashes in self._row_hashes(rows, has_ids=has_ids):
+                buckets = _bucket_of(codes, bits)
                 operation.at(sums, buckets, hashes)
                 np.add.at(counts, buckets, 1)
         differs = sums != 0
-        ranges = split_buckets(np.where(differs, counts, 0), rows_per_range)
-        if not ranges:
+        if not differs.any():
             return
-        selected = [RangedRows(ranges, bits) for _ in (new, old)]
+        range_count = int(counts[differs].sum(dtype=np.uint64)) // rows_per_range + 1
+        selected = [RangedRows(range_count) for _ in (new, old)]
         for rows, ranged_rows in zip((new, old), selected, strict=True):
-            self.source(rows).select_and_hash(in_buckets(differs, bits), ranged_rows)
-        for number in range(len(ranges)):
+            self.source(rows).select_into(ranged_rows, lambda codes: np.flatnonzero(differs[_bucket_of(codes, bits)]))
+        for number in range(range_count):
             new_rows, old_rows = (rows.of_range(number) for rows in selected)
             yield from self._compare(new_rows, old_rows, new.newest_id, old.newest_id)
 
     def _row_hashes(self, rows: RowsOfDate, *, has_ids: bool) -> Iterator[tuple[U64Array, U64Array]]:
-        """Yield, batch by batch, the first hashes of keys, and hashes of whole rows, which differ if a row changed.
+        """Yield, batch by batch, the codes of keys, and hashes of whole rows, which differ if a row changed.
 
         `has_ids`: in both generations the update id tells whether the newest snapshot contains a row. Then this yes or
         no is hashed, too; in mode last_changed the update id itself.
         """
-        assert self.hashers.values
         for uri in rows.uris:
             for batch in self.reader.batches(uri, with_ids=True, with_values=True):
                 assert batch.update_ids is not None
                 assert batch.value_columns is not None
-                first_hashes = self.hashers.keys.first(batch.key_columns)
-                hashes = self.hashers.values.hash(first_hashes, batch.value_columns)
+                hashes = self.encoder.value_hashes(batch.key_columns, batch.value_columns)
                 if self.mode is UpdateIdMode.LAST_CHANGED:
                     hashes = _mixed(hashes, batch.update_ids)
                 elif has_ids:
                     hashes = _mixed(hashes, batch.update_ids == rows.newest_id)
-                yield first_hashes, hashes
+                yield self.encoder.key_codes(batch.key_columns), hashes
 
     def _compare(
         self, new: SelectedRows, old: SelectedRows, newest_id: int | None, old_newest_id: int | None
@@ -120,7 +113,7 @@ class RowComparison:
 
         `newest_id`, `old_newest_id`: the `newest_id` of the new rows and of the old ones.
         """
-        keys, old_keys = pack_keys(self.columns, [new.key_columns, old.key_columns]).lists
+        keys, old_keys = pack_keys(self.encoder.keys, [new.key_columns, old.key_columns])
         positions = _positions(old_keys, keys)
         added, common = np.flatnonzero(positions < 0), np.flatnonzero(positions >= 0)
         if len(added):
@@ -138,6 +131,11 @@ class RowComparison:
         rows = np.flatnonzero(types >= 0)
         if len(rows):
             yield RowChanges(new.take(rows), old.take(rows), types[rows])
+
+
+def _bucket_of(codes: U64Array, bits: int) -> Indices:
+    """The bucket number of each key: the highest bits of its code."""
+    return (codes >> np.uint64(64 - bits)).view(np.intp)
 
 
 def _mixed(hashes: U64Array, numbers: I64Array | BoolArray) -> U64Array:

@@ -11,11 +11,6 @@ from dedup_spark.comparison.selected_rows import SelectedRows
 _ONE = np.uint64(1)
 # The most rows that are examined for examples of changed rows.
 _MAX_EXAMINED_ROWS = 1000
-# The bitmap of `_may_be_in` has at least sixteen slots for each of up to 2^20 hashes, and then takes at most about one
-# in sixteen other hashes for one of its own. It does not grow beyond 2^24 slots: more hashes have fewer slots each.
-_SLOTS_PER_HASH, _MIN_BITS, _MAX_BITS = 16, 10, 24
-# `count_missing` checks the bitmap in 2^12 partitions of the hashes.
-_PARTITION_BITS = 12
 
 
 def find_changed_rows(
@@ -53,38 +48,3 @@ def count_overruled_rows(order: Indices, is_last: BoolArray, is_parent: BoolArra
     overruled = np.flatnonzero(is_parent[order] & ~is_last)
     winning = winners[np.searchsorted(winners, overruled)]
     return int((value_hashes[order[overruled]] != value_hashes[order[winning]]).sum())
-
-
-def count_missing(searched: U64Array, present: U64Array) -> int:
-    """How many of the distinct hashes `searched` are not among the distinct hashes `present`.
-
-    A bitmap finds nearly all missing hashes. Sums over many small partitions show in which of these it overlooked
-    some. Only such partitions are sorted and compared exactly, because sorting is the slowest step.
-    """
-    gone, new = searched[~_may_be_in(present, searched)], present[~_may_be_in(searched, present)]
-    differs = _partition_sums(searched) - _partition_sums(gone) != _partition_sums(present) - _partition_sums(new)
-    exact = diff_keys(present[differs[_partition(present)]] >> _ONE, searched[differs[_partition(searched)]] >> _ONE, 0)
-    return int((~differs[_partition(gone)]).sum()) + len(exact.missing)
-
-
-def _may_be_in(hashes: U64Array, searched: U64Array) -> BoolArray:
-    """For each `searched` hash whether one of `hashes` has the same highest bits; if not, it is not among `hashes`."""
-    bits = min(max((len(hashes) * _SLOTS_PER_HASH).bit_length(), _MIN_BITS), _MAX_BITS)
-    shift = np.uint64(64 - bits)
-    bitmap = np.zeros(1 << bits, dtype=bool)
-    bitmap[(hashes >> shift).astype(np.intp)] = True
-    return bitmap[(searched >> shift).astype(np.intp)]
-
-
-def _partition_sums(hashes: U64Array) -> U64Array:
-    sums = np.zeros(1 << _PARTITION_BITS, dtype=np.uint64)
-    np.add.at(sums, _partition(hashes), hashes)
-    return sums
-
-
-def _partition(hashes: U64Array) -> Indices:
-    """Return the partition number of each hash: low bits, which the bitmap does not use.
-
-    The lowest bit is not part of it, because `count_missing` drops this bit.
-    """
-    return ((hashes >> _ONE) & np.uint64((1 << _PARTITION_BITS) - 1)).astype(np.intp)

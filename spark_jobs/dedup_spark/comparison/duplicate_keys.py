@@ -11,15 +11,15 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
 from dedup_clone.contract.table import Column
-from dedup_spark.arrays import NO_INDICES, I64Array, Indices, U64Array
+from dedup_spark.arrays import I64Array, Indices, U64Array
+from dedup_spark.column_types import arrow_type
 from dedup_spark.comparison.key_comparison import KeySet, indices_of, repeated_in
 from dedup_spark.comparison.key_source import KeySource
 from dedup_spark.comparison.packed_keys import pack_keys
-from dedup_spark.comparison.selected_rows import Columns, RowSelection, RowSelector, SelectedRows, take_rows
+from dedup_spark.comparison.selected_rows import Columns, RowSelector, SelectedRows, combine_chunks, take_rows
 from dedup_spark.value_order import comparable
 
 # The most rows of repeated keys whose values are compared at a time, and the most bytes that are read for this. Python
@@ -44,12 +44,14 @@ class ResolvedDuplicates:
     """Rows divided into `retained` and `surplus`.
 
     `retained`: one row of each key that was resolved, and all rows of the other keys. `keys`: the packed keys of
-    `retained`. `surplus`: the other rows of the resolved keys, without value columns.
+    `retained`. `surplus`: the other rows of the resolved keys, without value columns. `surplus_words`: these rows as a
+    sketch takes them.
     """
 
     retained: SelectedRows
     keys: U64Array
     surplus: SelectedRows
+    surplus_words: U64Array
 
 
 def require_few_surplus_rows(count: int) -> None:
@@ -59,20 +61,19 @@ def require_few_surplus_rows(count: int) -> None:
 
 
 def find_duplicates(
-    source: KeySource, columns: tuple[Column, ...], counts: npt.NDArray[Any], bits: int, limit: int
+    source: KeySource, columns: tuple[Column, ...], rows: int, limit: int
 ) -> Iterator[ResolvedDuplicates]:
-    """Resolve the duplicate keys of a delivery. Yield the results in batches that fit into memory.
+    """Resolve the duplicate keys of a delivery of about `rows` rows. Yield the results in batches that fit into memory.
 
-    Equal keys have equal hashes, so only rows whose first hash repeats are compared, and `retained` has only such rows.
-    `columns`: the key columns. `counts`: the number of rows in each of `2**bits` buckets. `limit`: about how many
-    hashes are sorted at a time. Raises TooManyDuplicates.
+    Equal keys have equal codes, so only rows whose code repeats are compared, and `retained` has only such rows.
+    `columns`: the key columns. `limit`: about how many codes are sorted at a time. Raises TooManyDuplicates.
     """
-    for repeated in source.repeated_hashes(counts, bits, limit):
-        if len(repeated) > _MAX_ROWS:  # each of these hashes has several rows
+    for repeated in source.repeated_codes(rows // limit + 1):
+        if len(repeated) > _MAX_ROWS:  # each of these codes has several rows
             raise TooManyDuplicates
         if len(repeated):
-            selected = source.select(with_hashes(repeated), with_values=True)
-            (keys,) = pack_keys(columns, [selected.key_columns]).lists
+            selected = source.select(with_codes(repeated))
+            (keys,) = pack_keys(columns, [selected.key_columns])
             yield resolve_duplicates(source, selected, keys, repeated_in(np.sort(keys)))
 
 
@@ -83,23 +84,22 @@ def resolve_duplicates(source: KeySource, rows: SelectedRows, keys: U64Array, re
     TooManyDuplicates if the rows to resolve are too many, or too large for the memory.
     """
     indices = indices_of(keys, repeated)
-    if not len(indices):
-        return ResolvedDuplicates(rows, keys, rows.take(NO_INDICES))
     if len(indices) > _MAX_ROWS:
         raise TooManyDuplicates
     duplicates = rows.take(indices)
-    lower = lower_ranked(keys[indices], duplicates.update_ids, _value_columns(source, duplicates))
+    values = value_columns(source, duplicates)
+    lower = np.sort(lower_ranked(keys[indices], duplicates.update_ids, values))
     is_retained = np.ones(len(keys), dtype=bool)
     is_retained[indices[lower]] = False
     retained = np.flatnonzero(is_retained)
-    surplus = replace(rows, value_columns=None).take(np.sort(indices[lower]))
-    return ResolvedDuplicates(rows.take(retained), keys[retained], surplus)
+    surplus = replace(duplicates, value_columns=None).take(lower)
+    words = source.words(surplus.key_columns, take_rows(values, lower))
+    return ResolvedDuplicates(rows.take(retained), keys[retained], surplus, words)
 
 
-def with_hashes(sorted_hashes: U64Array) -> RowSelector:
-    """Return a selector of the rows whose first hash is one of `sorted_hashes`."""
-    hashes = KeySet.from_sorted(sorted_hashes)
-    return lambda first_hashes: RowSelection(hashes.indices_in(first_hashes), NO_INDICES)
+def with_codes(codes: U64Array) -> RowSelector:
+    """Return a selector of the rows whose key has one of these codes, which are sorted."""
+    return KeySet.from_sorted(codes).indices_in
 
 
 def lower_ranked(keys: U64Array, update_ids: I64Array, values: Columns) -> Indices:
@@ -126,10 +126,12 @@ def lower_ranked(keys: U64Array, update_ids: I64Array, values: Columns) -> Indic
     return np.array(lower, dtype=np.intp)
 
 
-def _value_columns(source: KeySource, rows: SelectedRows) -> Columns:
+def value_columns(source: KeySource, rows: SelectedRows) -> Columns:
     """The value columns of the rows. Raises TooManyDuplicates if they are too large for the memory."""
     if rows.value_columns is not None:
         return rows.value_columns
+    if not len(rows):
+        return combine_chunks(pa.chunked_array([], arrow_type(column)) for column in source.encoder.values)
     tables, size = [], 0
     for file in np.unique(rows.file_numbers):
         row_numbers = np.sort(rows.row_numbers[rows.file_numbers == file])
@@ -138,8 +140,15 @@ def _value_columns(source: KeySource, rows: SelectedRows) -> Columns:
             size += table.nbytes
             if size > _MAX_BYTES:
                 raise TooManyDuplicates
-    read = pa.concat_tables(tables).select(list(source.value_columns))
+    read = pa.concat_tables(tables).select([column.name for column in source.encoder.values])
     read_order = np.lexsort((rows.row_numbers, rows.file_numbers))
     own_order = np.empty_like(read_order)
     own_order[read_order] = np.arange(len(read_order))
-    return tuple(read.take(pa.array(own_order)).columns)
+    return combine_chunks(read.take(pa.array(own_order)).columns)
+
+
+def row_words(source: KeySource, rows: SelectedRows) -> list[U64Array]:
+    """The words of the rows, in parts, as a sketch takes them. Values that `rows` lacks are read from the files."""
+    starts = range(0, len(rows), _ROWS_AT_A_TIME)
+    parts = (rows.take(np.arange(start, min(start + _ROWS_AT_A_TIME, len(rows)))) for start in starts)
+    return [source.words(part.key_columns, value_columns(source, part)) for part in parts]

@@ -11,12 +11,12 @@ import pyarrow.parquet as pq
 
 from dedup_clone.contract.table import Column, TableContract
 from dedup_spark import storage
-from dedup_spark.absent_columns import complete_batch
 from dedup_spark.arrays import I64Array
+from dedup_spark.arrow_cast import complete_batch
 from dedup_spark.comparison.cluster_overlap import Range, block_ranges, overlapping_share
 from dedup_spark.fingerprints.key_columns import as_declared, key_columns
 from dedup_spark.landing.file_validation import FileValidation
-from dedup_spark.storage.parquet_files import open_parquet
+from dedup_spark.storage import open_parquet
 
 # The most rows and bytes of a batch: a few of its columns then stay in the processor's cache while they are hashed.
 _BATCH_ROWS = 1 << 16
@@ -83,6 +83,11 @@ class KeyReader:
                     if batch.num_rows:
                         yield self.key_batch(first_row, batch, with_ids=with_ids, with_values=with_values)
                     first_row += batch.num_rows
+
+    def metadata(self, uri: str) -> pq.FileMetaData:
+        """The footer of a file."""
+        with storage.open_input(uri) as source, open_parquet(source) as file:
+            return file.metadata
 
     def key_batch(self, first_row: int, batch: pa.RecordBatch, *, with_ids: bool, with_values: bool) -> KeyBatch:
         """The requested columns of a decoded batch, with the declared types. A value column that it lacks is NULL."""

@@ -1,245 +1,228 @@
-"""One input of a date's comparison: the files of a delivery or of the parent generation, read in several passes.
+"""One input of a date's comparison: the files of a delivery or of the parent generation, read in at most two passes.
 
-The first pass sums up fingerprints, the last returns the keys of the buckets that differ, so memory does not grow with
-the date. Passes between them are needed only to find duplicate keys, or the sub-buckets that differ.
+The first pass sums up the rows in a sketch. The second, if it is needed, returns the rows of some keys or of all.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from threading import Lock
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
-from dedup_spark.arrays import EMPTY_I64, EMPTY_U64, I64Array, Indices, U64Array
-from dedup_spark.column_types import SCALARS
-from dedup_spark.comparison.bucket_ranges import EVERYTHING, split_buckets
-from dedup_spark.comparison.bucket_selection import in_buckets
-from dedup_spark.comparison.hashed_files import HashedBatch, HashedFiles, RowHashers
-from dedup_spark.comparison.key_comparison import repeated_in
-from dedup_spark.comparison.key_reader import KeyReader
-from dedup_spark.comparison.memory_budget import MemoryBudget
-from dedup_spark.comparison.ranged_rows import RangedRows
+from dedup_spark.arrays import EMPTY_I64, EMPTY_U64, I64Array, U64Array
+from dedup_spark.column_types import arrow_type
+from dedup_spark.comparison.key_comparison import KeySet, repeated_in
+from dedup_spark.comparison.key_reader import KeyBatch, KeyReader
+from dedup_spark.comparison.ranged_rows import RangedRows, range_of
 from dedup_spark.comparison.row_reader import RowSource, read_rows
-from dedup_spark.comparison.selected_rows import RowSelector, SelectedRows, combine_chunks, concat_columns
-from dedup_spark.comparison.spilled_hashes import PARTITIONS, PartitionedHashes, SpillableHashes
+from dedup_spark.comparison.selected_rows import NO_FILE, Columns, RowSelector, SelectedRows, concat_rows, take_rows
 from dedup_spark.execution.fan_out import assign_round_robin
-from dedup_spark.fingerprints.buckets import BucketFingerprints
-from dedup_spark.fingerprints.hashing import KeyHasher
-from dedup_spark.fingerprints.sub_buckets import SubBucketSums
+from dedup_spark.sketch.row_words import RowEncoder
+from dedup_spark.sketch.sketch import Sketch
 
 Result = TypeVar("Result")
+FileNumbers = Sequence[int]
 # At most this many bytes of value columns of selected rows are kept for each range, so that survivors among these rows
-# need not be read again.
+# need not be read again. Rows that can be packed have small values, which are always kept.
 _VALUE_BYTES = 64 << 20
 # A thread collects about this many selected rows before it adds them to the rows of all threads.
 _ROWS_AT_A_TIME = 1 << 18
-_NO_FILE_NUMBERS: npt.NDArray[np.int32] = np.zeros(0, dtype=np.int32)
-
-# Selected rows of one batch: the number of the file, their row numbers in it, the rows.
-_SelectedBatch = tuple[int, Indices, HashedBatch]
 
 
 class KeySource:
     """The rows of the files `uris`, which are numbered from 0.
 
-    `constant_ids`: for each file the update_id of all its rows; None if the rows' own ids have to be read. `budget`:
-    the memory in which keys may be cached between the passes. `threads`: how many files are read at a time.
-    `caches_values`: values are cached with the keys, and hashed only where rows are selected.
+    `constant_ids`: for each file the update_id of all its rows; None if the rows' own ids have to be read.
+    `threads`: how many files are read at a time. `cache_bytes`: how many bytes of key codes the first pass may keep.
     """
 
     def __init__(
         self,
         reader: KeyReader,
-        hashers: RowHashers,
+        encoder: RowEncoder,
         uris: Sequence[str],
         constant_ids: Sequence[int | None],
-        budget: MemoryBudget,
-        threads: int,
-        *,
-        caches_values: bool = False,
+        threads: int = 1,
+        cache_bytes: int = 0,
     ) -> None:
-        self._files = HashedFiles(reader, hashers, uris, constant_ids, budget, caches_values)
+        self.reader, self.encoder, self.uris = reader, encoder, uris
+        self._constant_ids = constant_ids
         self._threads = threads
+        self._free_bytes = cache_bytes
+        self._cached_codes: dict[int, list[U64Array]] = {}
 
-    def fingerprints(
-        self, bits: int, *, file_numbers: Sequence[int] | None = None, only_id: int | None = None
-    ) -> BucketFingerprints:
-        """Return fingerprints, in `2**bits` buckets, of all rows or of some.
+    def sketch(self, bits: int, *, file_numbers: FileNumbers | None = None, only_id: int | None = None) -> Sketch:
+        """Return a sketch, with `2**bits` cells in each table, of all rows or of some.
 
         `file_numbers`: only of rows in these files. `only_id`: only of rows with this update_id; no file may have
-        another constant id. The fingerprints have no value sums if values are not compared, or if values are
-        cached instead of hashed.
+        another constant id. Raises OutOfSpan, and what the reader of a damaged file raises.
         """
-        with_values = self._files.hashers.values is not None and not self._files.caches_values
-        total, lock = BucketFingerprints.empty(bits, with_values=with_values), Lock()
+        total, lock = Sketch.empty(self.encoder, bits), Lock()
 
-        def add_files(numbers: Sequence[int]) -> None:
+        def add_files(numbers: FileNumbers) -> None:
             for number in numbers:
-                for hashed, second in self._files.first_pass(number):
-                    first, values = hashed.first_hashes, hashed.value_hashes
-                    if only_id is not None and hashed.batch.update_ids is not None:
-                        has_id = hashed.batch.update_ids == only_id
-                        first, second = first[has_id], second[has_id]
-                        values = None if values is None else values[has_id]
+                codes: list[U64Array] = []
+                for batch in self._batches(number, with_values=True):
+                    assert batch.value_columns is not None
+                    words = self.encoder.words(batch.key_columns, batch.value_columns)
+                    if self._free_bytes > 0:
+                        codes.append(words[0] if not self.encoder.is_packed else self._codes_of(batch))
+                    if only_id is not None and batch.update_ids is not None:
+                        words = words[:, batch.update_ids == only_id]
                     with lock:
-                        total.add(first, second, values)
+                        total.add(words)
+                self._cache(number, codes)
 
         self._in_threads(add_files, file_numbers)
         return total
 
-    @property
-    def key_hasher(self) -> KeyHasher:
-        return self._files.hashers.keys
+    def _cache(self, number: int, codes: list[U64Array]) -> None:
+        """Keep the key codes of a file, if there is room for all of them."""
+        size = sum(array.nbytes for array in codes)
+        if 0 < size <= self._free_bytes:
+            self._free_bytes -= size
+            self._cached_codes[number] = codes
 
-    @property
-    def value_columns(self) -> tuple[str, ...]:
-        """The names of the value columns."""
-        return tuple(column.name for column in self._files.reader.table.value_columns)
+    def words(self, keys: Columns, values: Columns) -> U64Array:
+        """The words of rows that are given by their key columns and value columns."""
+        columns = ([column.combine_chunks() for column in some] for some in (keys, values))
+        return self.encoder.words(*columns)
 
     def whole_rows(self, file_number: int, row_numbers: I64Array) -> Iterator[pa.Table]:
         """Yield the rows with these numbers, which ascend, of one file, with all columns."""
-        source = RowSource.selected_rows(self._files.uris[file_number], len(row_numbers), row_numbers)
-        return read_rows(self._files.reader, source)
+        return read_rows(self.reader, RowSource.selected_rows(self.uris[file_number], len(row_numbers), row_numbers))
 
-    def key_hashes(self, rows: SelectedRows) -> tuple[U64Array, U64Array]:
-        """First and second hashes of the keys of selected rows."""
-        return self._files.hashers.keys.both([column.combine_chunks() for column in rows.key_columns])
+    def has_repeated(self, codes: U64Array) -> bool:
+        """Whether several rows have one of these key codes, which are sorted. Keys with equal codes may differ."""
+        if not len(codes):
+            return False
+        found = self.codes(KeySet.from_sorted(codes).indices_in)
+        return len(np.unique(found)) < len(found)
 
-    def repeated_hashes(self, counts: npt.NDArray[Any], bits: int, limit: int) -> Iterator[U64Array]:
-        """Yield the first hashes that several rows have, in ascending arrays.
+    def repeated_codes(self, range_count: int) -> Iterator[U64Array]:
+        """Yield the key codes that several rows have, sorted, for each of `range_count` ranges of codes."""
+        return map(self.repeated_in_range, range(range_count), [range_count] * range_count)
 
-        `counts`: the number of rows in each of `2**bits` buckets. `limit`: about how many hashes are sorted at a time.
-        """
-        for bucket_range in split_buckets(counts, limit):
-            hashes = self._first_hashes(in_buckets(bucket_range.mask(bits), bits))
-            hashes.sort()  # in place: they may take a quarter of a worker's memory
-            yield repeated_in(hashes)
+    def repeated_in_range(self, number: int, range_count: int) -> U64Array:
+        """The codes of the range with this number that several rows have."""
+        codes = self.codes(lambda found: np.flatnonzero(range_of(found, range_count) == number))
+        codes.sort()  # in place: they may take a quarter of a worker's memory
+        return repeated_in(codes)
 
-    def _first_hashes(self, selector: RowSelector) -> U64Array:
-        """The first hashes of the rows that `selector` selects."""
+    def codes(self, selector: RowSelector, file_numbers: FileNumbers | None = None) -> U64Array:
+        """The key codes of the rows that `selector` selects, in all files or in these."""
 
-        def hashes(numbers: Sequence[int]) -> list[U64Array]:
-            batches = (hashed for number in numbers for hashed in self._files.second_pass(number, with_values=False))
-            return [hashed.first_hashes[selector(hashed.first_hashes).selected] for hashed in batches]
+        def codes(numbers: FileNumbers) -> list[U64Array]:
+            return [found[selector(found)] for number in numbers for found in self._codes_in(number)]
 
-        return np.concatenate([EMPTY_U64, *(found for of_thread in self._in_threads(hashes) for found in of_thread)])
+        found_by_thread = self._in_threads(codes, file_numbers)
+        return np.concatenate([EMPTY_U64, *(found for of_thread in found_by_thread for found in of_thread)])
 
-    def sum_sub_buckets(
-        self,
-        sums: SubBucketSums,
-        only_id: int | None = None,
-        *,
-        remove: bool = False,
-        file_numbers: Sequence[int] | None = None,
-    ) -> None:
-        """Add to `sums` the first hashes of all rows, or of some (see `fingerprints`); with `remove`, subtract them."""
-        self.visit_first_hashes(sums.remove if remove else sums.add, only_id, file_numbers)
+    def _codes_in(self, number: int) -> Iterator[U64Array]:
+        if number in self._cached_codes:
+            yield from self._cached_codes[number]
+        else:
+            yield from map(self._codes_of, self._batches(number, with_values=False))
 
-    def visit_first_hashes(
-        self, visit: Callable[[U64Array], None], only_id: int | None = None, file_numbers: Sequence[int] | None = None
-    ) -> None:
-        """Call `visit` with the first hashes, batch by batch: of all rows, or only of those in `file_numbers`.
+    def _codes_of(self, batch: KeyBatch) -> U64Array:
+        return self.encoder.key_codes(batch.key_columns)
 
-        `only_id`: only of rows with this update_id.
-        """
-        lock = Lock()
-
-        def visit_files(numbers: Sequence[int]) -> None:
-            for number in numbers:
-                if only_id is not None and self._files.constant_ids[number] not in (None, only_id):
-                    continue
-                for hashed in self._files.second_pass(number, with_values=False):
-                    firsts, ids = hashed.first_hashes, hashed.batch.update_ids
-                    if only_id is not None and ids is not None:
-                        firsts = firsts[ids == only_id]
-                    with lock:
-                        visit(firsts)
-
-        self._in_threads(visit_files, file_numbers)
-
-    def select(self, selector: RowSelector, *, with_values: bool = False) -> SelectedRows:
-        """The rows that `selector` selects, in memory. `with_values`: with value columns, if memory allows.
-
-        Without `with_values` the rows have value columns, too, if these are cached or were read to compare values.
-        """
-        rows = RangedRows([EVERYTHING], 0)
-        self.select_and_hash(selector, rows, with_values=with_values)
+    def select(self, selector: RowSelector, *, file_numbers: FileNumbers | None = None) -> SelectedRows:
+        """The rows that `selector` selects, in memory, in all files or in these."""
+        rows = RangedRows(1)
+        self.select_into(rows, selector, file_numbers=file_numbers)
         return rows.of_range(0)
 
-    def select_and_hash(
+    def select_into(
+        self, selected: RangedRows, selector: RowSelector, *, file_numbers: FileNumbers | None = None
+    ) -> None:
+        """Add the rows that `selector` selects to `selected`: in all files, or in these."""
+        value_bytes = selected.range_count * _VALUE_BYTES // self._threads
+
+        def select(numbers: FileNumbers) -> None:
+            free_bytes, row_count, found = value_bytes, 0, [self._no_rows()]
+            for rows in (rows for number in numbers for rows in self._selected(number, selector)):
+                free_bytes -= 0 if self.encoder.is_packed else sum(column.nbytes for column in rows.value_columns or ())
+                found.append(rows if free_bytes > 0 else replace(rows, value_columns=None))
+                row_count += len(rows)
+                if row_count > _ROWS_AT_A_TIME:
+                    selected.add(concat_rows(found))
+                    row_count, found = 0, [self._no_rows()]
+            selected.add(concat_rows(found))
+
+        self._in_threads(select, file_numbers)
+
+    def _selected(self, number: int, selector: RowSelector) -> Iterator[SelectedRows]:
+        """Yield the selected rows of one file, batch by batch."""
+        cached = self._cached_codes.get(number)
+        if cached is not None and not any(len(selector(codes)) for codes in cached):
+            return
+        for batch in self._batches(number, with_values=True):
+            codes = self._codes_of(batch)
+            indices = selector(codes)
+            if len(indices):
+                assert batch.value_columns is not None
+                ids = batch.update_ids
+                yield self.rows(
+                    take_rows(batch.key_columns, indices),
+                    take_rows(batch.value_columns, indices),
+                    np.full(len(indices), self._constant_ids[number], np.int64) if ids is None else ids[indices],
+                    file_number=number,
+                    row_numbers=indices.astype(np.int64) + batch.first_row,
+                )
+
+    def rows(
         self,
-        selector: RowSelector,
-        selected: RangedRows,
-        only_id: int | None = None,
+        keys: Sequence[pa.Array],
+        values: Sequence[pa.Array],
+        update_ids: I64Array,
         *,
-        with_values: bool = False,
-        partitions: int = PARTITIONS,
-        file_numbers: Sequence[int] | None = None,
-    ) -> Sequence[PartitionedHashes]:
-        """Add the rows that `selector` selects to `selected`. Return the hashes of the selector's `hash_only` rows.
+        file_number: int = NO_FILE,
+        row_numbers: I64Array | None = None,
+    ) -> SelectedRows:
+        """Rows that are given by their columns, in the form in which they are compared.
 
-        The hashes are divided into `partitions`, and returned for each thread, or for each part of a split date.
-        `only_id`: hash only rows with this update_id. If values are not compared, no rows are hashed.
-        `with_values`: see `select`. `file_numbers`: read only these files; None reads all.
+        `row_numbers`: their numbers in the file `file_number`; None for rows that were decoded from a sketch.
         """
-        compares_values = self._files.hashers.values is not None
-        value_budget = MemoryBudget(_VALUE_BYTES * len(selected.ranges))
-
-        def select(numbers: Sequence[int]) -> SpillableHashes:
-            found: list[_SelectedBatch] = []
-            hashes, rows_found = SpillableHashes(partitions), 0
-            for number in numbers:
-                for hashed in self._files.second_pass(number, with_values=with_values or compares_values):
-                    rows, hash_only = selector(hashed.first_hashes)
-                    if len(rows):
-                        taken = self._files.take(hashed, rows, value_budget)
-                        found.append((number, rows + hashed.batch.first_row, taken))
-                        rows_found += len(rows)
-                    if rows_found > _ROWS_AT_A_TIME:
-                        selected.add(self._concat(found))
-                        found, rows_found = [], 0
-                    if compares_values and len(hash_only):
-                        hash_only = self._files.with_id(number, hashed.batch, hash_only, only_id)
-                        hashes.add(hashed.first_hashes[hash_only], self._files.value_hashes(hashed, hash_only))
-            selected.add(self._concat(found))
-            return hashes
-
-        return self._in_threads(select, file_numbers)
-
-    def _concat(self, found: Sequence[_SelectedBatch]) -> SelectedRows:
-        batches = [taken.batch for _, _, taken in found]
+        count = len(update_ids)
         return SelectedRows(
-            key_columns=combine_chunks(
-                pa.chunked_array([batch.key_columns[index] for batch in batches], SCALARS[column.type].in_arrow)
-                for index, column in enumerate(self._files.hashers.keys.columns)
-            ),
-            file_numbers=np.concatenate(
-                [_NO_FILE_NUMBERS, *(np.full(len(rows), number, np.int32) for number, rows, _ in found)]
-            ),
-            row_numbers=np.concatenate([EMPTY_I64, *(rows.astype(np.int64) for _, rows, _ in found)]),
-            update_ids=np.concatenate(
-                [EMPTY_I64, *(self._files.update_ids(number, taken.batch) for number, _, taken in found)]
-            ),
-            first_hashes=np.concatenate([EMPTY_U64, *(taken.first_hashes for _, _, taken in found)]),
-            value_hashes=np.concatenate(
-                [EMPTY_U64, *(taken.value_hashes for _, _, taken in found if taken.value_hashes is not None)]
-            ),
-            value_columns=concat_columns([batch.value_columns for batch in batches]),
+            key_columns=tuple(map(_chunked, keys)),
+            file_numbers=np.full(count, file_number, np.int32),
+            row_numbers=np.arange(count) if row_numbers is None else row_numbers,
+            update_ids=update_ids,
+            value_hashes=self.encoder.value_hashes(keys, values),
+            value_columns=tuple(map(_chunked, values)),
+            codes=self.encoder.key_codes(keys),
         )
 
+    def _no_rows(self) -> SelectedRows:
+        keys, values = (
+            [pa.array([], arrow_type(column)) for column in columns]
+            for columns in (self.encoder.keys, self.encoder.values)
+        )
+        return self.rows(keys, values, EMPTY_I64)
+
+    def _batches(self, number: int, *, with_values: bool) -> Iterator[KeyBatch]:
+        with_ids = self._constant_ids[number] is None
+        return self.reader.batches(self.uris[number], with_ids=with_ids, with_values=with_values)
+
     def _in_threads(
-        self, work: Callable[[Sequence[int]], Result], file_numbers: Sequence[int] | None = None
+        self, work: Callable[[FileNumbers], Result], file_numbers: FileNumbers | None = None
     ) -> list[Result]:
         """In each thread, call `work` with the thread's share of the file numbers. Return the results."""
-        numbers = range(len(self._files.uris)) if file_numbers is None else file_numbers
+        numbers = range(len(self.uris)) if file_numbers is None else file_numbers
         threads = max(1, min(self._threads, len(numbers)))
         shares = assign_round_robin(numbers, threads)
         if threads == 1:
             return [work(shares[0])]
         with ThreadPoolExecutor(threads) as pool:
             return list(pool.map(work, shares))
+
+
+def _chunked(array: pa.Array) -> pa.ChunkedArray:
+    return pa.chunked_array([array])

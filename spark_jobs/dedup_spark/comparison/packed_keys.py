@@ -8,7 +8,6 @@ keys that were packed in the same call, and are never stored.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
@@ -21,44 +20,39 @@ from dedup_spark.fingerprints.key_columns import is_number, numbers
 _KEY_BITS = 63
 
 
-@dataclass(frozen=True)
-class PackedKeys:
-    """The packed keys of each list, in the order of its rows. `has_ranks`: whether a column was packed by rank."""
+def pack_keys(columns: tuple[Column, ...], lists: Sequence[Sequence[pa.ChunkedArray]]) -> list[U64Array]:
+    """Pack lists of keys that are to be compared with each other. `lists`: for each list of keys its key columns.
 
-    lists: tuple[U64Array, ...]
-    has_ranks: bool
-
-
-def pack_keys(columns: tuple[Column, ...], lists: Sequence[Sequence[pa.ChunkedArray]]) -> PackedKeys:
-    """Pack lists of keys that are to be compared with each other. `lists`: for each list of keys its key columns."""
+    Return the packed keys of each list, in the order of its rows.
+    """
     row_counts = [len(key_columns[0]) for key_columns in lists]
-    packed, bits, has_ranks = np.zeros(sum(row_counts), dtype=np.uint64), 0, False
+    packed, bits = np.zeros(sum(row_counts), dtype=np.uint64), 0
     for number, column in enumerate(columns):
-        codes, width, by_rank = _codes(column, [key_columns[number] for key_columns in lists])
+        codes, width = _codes(column, [key_columns[number] for key_columns in lists])
         if bits + width > _KEY_BITS:
-            packed, bits, has_ranks = *_ranks(packed), True
+            packed, bits = _ranks(packed)
         if bits + width > _KEY_BITS:
             codes, width = _ranks(codes)
         packed = (packed << np.uint64(width)) | codes
-        bits, has_ranks = bits + width, has_ranks or by_rank
-    return PackedKeys(tuple(np.split(packed, np.cumsum(row_counts)[:-1])), has_ranks)
+        bits += width
+    return list(np.split(packed, np.cumsum(row_counts)[:-1]))
 
 
-def _codes(column: Column, arrays: Sequence[pa.ChunkedArray]) -> tuple[U64Array, int, bool]:
-    """A number from 0 on for each value of the column, the bits that the numbers need, and whether they are ranks."""
+def _codes(column: Column, arrays: Sequence[pa.ChunkedArray]) -> tuple[U64Array, int]:
+    """A number from 0 on for each value of the column, and the bits that the numbers need."""
     chunks = [chunk for array in arrays for chunk in array.chunks]
     if is_number(column):
         values = np.concatenate([numbers(column, chunk) for chunk in chunks] or [EMPTY_I64])
         if not len(values):
-            return values.view(np.uint64), 0, False
+            return values.view(np.uint64), 0
         least, greatest = int(values.min()), int(values.max())
         # The subtraction wraps around in unsigned arithmetic, which is right for the widest range too.
-        return values.view(np.uint64) - np.uint64(least & 0xFFFFFFFFFFFFFFFF), (greatest - least).bit_length(), False
+        return values.view(np.uint64) - np.uint64(least & 0xFFFFFFFFFFFFFFFF), (greatest - least).bit_length()
     if not chunks:
-        return EMPTY_I64.view(np.uint64), 0, True
+        return EMPTY_I64.view(np.uint64), 0
     encoded = pa.chunked_array(chunks).dictionary_encode().unify_dictionaries()
     codes = np.concatenate([chunk.indices.to_numpy() for chunk in encoded.chunks]).astype(np.uint64)
-    return codes, max(len(encoded.chunk(0).dictionary) - 1, 0).bit_length(), True
+    return codes, max(len(encoded.chunk(0).dictionary) - 1, 0).bit_length()
 
 
 def _ranks(values: U64Array) -> tuple[U64Array, int]:

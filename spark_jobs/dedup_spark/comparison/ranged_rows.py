@@ -1,4 +1,4 @@
-"""Keeps selected rows of one input, grouped by ranges of buckets that are compared one after the other.
+"""Keeps selected rows of one input, grouped by ranges of key codes that are compared one after the other.
 
 With one range the rows stay in memory. With several they go to a temporary file. So the input's files are read only
 once, however many rows differ, and only the rows of one range are in memory at a time.
@@ -7,7 +7,6 @@ once, however many rows differ, and only the rows of one range are in memory at 
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Sequence
 from dataclasses import dataclass
 from threading import Lock
 from typing import IO, Any
@@ -17,12 +16,11 @@ import pyarrow as pa
 
 from dedup_spark import storage
 from dedup_spark.arrays import Indices, U64Array
-from dedup_spark.comparison.bucket_ranges import BucketRange
 from dedup_spark.comparison.selected_rows import SelectedRows, concat_rows
-from dedup_spark.fingerprints.buckets import bucket_of
 
 # With several ranges, rows are moved to the temporary file when more than this many are in memory.
 _ROWS_IN_MEMORY = 1 << 18
+_HALF_WORD_BITS = np.uint64(32)
 
 
 @dataclass(frozen=True)
@@ -38,15 +36,13 @@ class StoredRows:
 
 
 class RangedRows:
-    """Rows whose bucket, one of `2**bits`, is in one of `ranges`. Adding rows is thread-safe."""
+    """Rows, grouped by `range_count` ranges of the codes of their keys, of equal length. Adding rows is thread-safe."""
 
-    def __init__(self, ranges: Sequence[BucketRange], bits: int) -> None:
-        self.ranges = ranges
-        self._stops: Indices = np.array([before.stop for before in ranges[:-1]], dtype=np.intp)
-        self._bits = bits
+    def __init__(self, range_count: int) -> None:
+        self.range_count = range_count
         self._in_memory: list[SelectedRows] = []
         self._file: IO[bytes] | None = None
-        self._stored: list[list[StoredRows]] = [[] for _ in ranges]
+        self._stored: list[list[StoredRows]] = [[] for _ in range(range_count)]
         self._lock = Lock()
 
     def __getstate__(self) -> dict[str, Any]:
@@ -56,7 +52,7 @@ class RangedRows:
 
     def without_rows(self) -> RangedRows:
         """Return the same ranges without rows."""
-        return RangedRows(self.ranges, self._bits)
+        return RangedRows(self.range_count)
 
     def save(self, uri: str) -> list[list[StoredRows]]:
         """Write all rows as one object, range after range. Return for each range where its rows are in the object."""
@@ -77,12 +73,12 @@ class RangedRows:
     def add(self, rows: SelectedRows) -> None:
         with self._lock:
             self._in_memory.append(rows)
-            if len(self._stops) and sum(map(len, self._in_memory)) > _ROWS_IN_MEMORY:
+            if self.range_count > 1 and sum(map(len, self._in_memory)) > _ROWS_IN_MEMORY:
                 self._spill()
 
     def of_range(self, number: int) -> SelectedRows:
         """The rows of the range with this number. Call it only after all rows were added."""
-        if len(self._stops) and self._in_memory:
+        if self.range_count > 1 and self._in_memory:
             self._spill()
         return concat_rows([*self._in_memory, *(self._read(stored) for stored in self._stored[number])])
 
@@ -91,7 +87,7 @@ class RangedRows:
         if self._file is None:
             self._file = tempfile.TemporaryFile(prefix="dedup-clone-")  # noqa: SIM115 - deleted with this object
         rows = concat_rows(self._in_memory)
-        numbers = self._range_of(rows.first_hashes)
+        numbers = range_of(rows.codes, self.range_count)
         order = np.argsort(numbers, kind="stable")
         edges = np.searchsorted(numbers[order], np.arange(len(self._stored) + 1))
         for number, stored in enumerate(self._stored):
@@ -101,10 +97,6 @@ class RangedRows:
                 stream.write_table(table)
             stored.append(StoredRows(start, self._file.tell() - start))
         self._in_memory = []
-
-    def _range_of(self, first_hashes: U64Array) -> Indices:
-        """For each key the number of the range that has its bucket."""
-        return np.searchsorted(self._stops, bucket_of(first_hashes, self._bits), side="right")
 
     def _read(self, stored: StoredRows) -> SelectedRows:
         with pa.ipc.open_stream(pa.BufferReader(self._content(stored))) as stream:
@@ -117,3 +109,8 @@ class RangedRows:
         assert self._file
         self._file.seek(stored.start)
         return self._file.read(stored.size)
+
+
+def range_of(codes: U64Array, range_count: int) -> Indices:
+    """For each code the number of its range, of `range_count` ranges of equal length."""
+    return (((codes >> _HALF_WORD_BITS) * np.uint64(range_count)) >> _HALF_WORD_BITS).view(np.intp)

@@ -1,41 +1,36 @@
-"""Defines a selection of rows by the hashes of their keys, and the selected rows with their columns and hashes."""
+"""Defines a selection of rows by the codes of their keys, and the selected rows with their columns and hashes."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from dedup_spark.arrays import EMPTY_U64, I64Array, Indices, U64Array
+from dedup_spark.arrays import I64Array, Indices, U64Array
 
 Columns = tuple[pa.ChunkedArray, ...]
+NO_FILE = -1
 
 
-class RowSelection(NamedTuple):
-    """Indices of rows in one batch.
-
-    `selected`: rows to compare by key. `hash_only`: rows to compare only by value hash.
-    """
-
-    selected: Indices
-    hash_only: Indices
+# Returns the indices of the selected rows of a batch, given the codes of their keys (`RowEncoder.key_codes`).
+RowSelector = Callable[[U64Array], Indices]
 
 
-# Selects rows of a batch by the first hashes of their keys.
-RowSelector = Callable[[U64Array], RowSelection]
+def every_row(codes: U64Array) -> Indices:
+    """Select all rows."""
+    return np.arange(len(codes))
 
 
 @dataclass(frozen=True)
 class SelectedRows:
     """Rows of one input of a comparison.
 
-    `file_numbers`, `row_numbers`: the number of each row's file, and of the row in this file, both from 0.
-    `value_hashes` is empty if values are not compared. `value_columns` is None if the columns were not decoded or are
-    too large to keep in memory. `first_hashes`: the first of each key's two 64-bit hashes, which chooses its bucket.
+    `file_numbers`, `row_numbers`: the number of each row's file, and of the row in this file, both from 0. A row that
+    was decoded from a sketch has the file number NO_FILE. `value_hashes`: equal for rows with equal keys and values.
+    `value_columns` is None if the columns are too large to keep in memory. `codes`: see `RowEncoder.key_codes`.
     """
 
     key_columns: Columns
@@ -44,7 +39,7 @@ class SelectedRows:
     update_ids: I64Array
     value_hashes: U64Array
     value_columns: Columns | None
-    first_hashes: U64Array
+    codes: U64Array
 
     def __len__(self) -> int:
         return len(self.row_numbers)
@@ -56,8 +51,8 @@ class SelectedRows:
             file_numbers=self.file_numbers[indices],
             row_numbers=self.row_numbers[indices],
             update_ids=self.update_ids[indices],
-            first_hashes=self.first_hashes[indices],
-            value_hashes=self.value_hashes[indices] if len(self.value_hashes) else self.value_hashes,
+            codes=self.codes[indices],
+            value_hashes=self.value_hashes[indices],
             value_columns=None if self.value_columns is None else take_rows(self.value_columns, indices),
         )
 
@@ -66,25 +61,21 @@ class SelectedRows:
         columns = {f"{_KEY}{number}": column for number, column in enumerate(self.key_columns)}
         columns |= {f"{_VALUE}{number}": column for number, column in enumerate(self.value_columns or ())}
         columns |= {name: pa.chunked_array([getattr(self, name)]) for name in _NUMBERS}
-        if len(self.value_hashes):
-            columns["value_hashes"] = pa.chunked_array([self.value_hashes])
         return pa.table(columns)
 
     @classmethod
     def from_table(cls, table: pa.Table) -> SelectedRows:
         table = table.combine_chunks()
-        hashes = table["value_hashes"].to_numpy() if "value_hashes" in table.column_names else EMPTY_U64
         return cls(
             key_columns=_columns(table, _KEY),
             value_columns=_columns(table, _VALUE) or None,
-            value_hashes=hashes,
             **{name: table[name].to_numpy() for name in _NUMBERS},
         )
 
 
 # Names in `to_table`: prefixes of the numbered key and value columns, and the columns of numbers.
 _KEY, _VALUE = "key ", "value "
-_NUMBERS = ("file_numbers", "row_numbers", "update_ids", "first_hashes")
+_NUMBERS = ("file_numbers", "row_numbers", "update_ids", "value_hashes", "codes")
 
 
 def _columns(table: pa.Table, prefix: str) -> Columns:
@@ -104,14 +95,6 @@ def take_rows(columns: Sequence[pa.Array | pa.ChunkedArray], indices: Indices) -
     """The rows at these indices, column by column."""
     positions = pa.array(indices)
     return tuple(column.take(positions) for column in columns)
-
-
-def concat_columns(batches: Sequence[tuple[pa.Array, ...] | None]) -> Columns | None:
-    """The batches' columns, one after the other. None if any batch is None, or if there is no batch."""
-    present = [batch for batch in batches if batch is not None]
-    if not present or len(present) < len(batches):
-        return None
-    return combine_chunks(pa.chunked_array(list(column)) for column in zip(*present, strict=True))
 
 
 def combine_chunks(columns: Iterable[pa.ChunkedArray]) -> Columns:

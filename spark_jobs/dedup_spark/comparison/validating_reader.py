@@ -10,6 +10,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+import pyarrow.parquet as pq
+
 from dedup_clone.contract.table import TableContract
 from dedup_spark import storage
 from dedup_spark.comparison.key_reader import FilesRead, KeyBatch, KeyReader, rows_per_batch
@@ -50,6 +52,16 @@ class ValidatingReader(KeyReader):
         if uri in self.landed and uri not in self.validations:
             return self._validated(self.landed[uri], with_ids=with_ids, with_values=with_values)
         return super().batches(uri, with_ids=with_ids, with_values=with_values)
+
+    def metadata(self, uri: str) -> pq.FileMetaData:
+        """The footer of a file. Raises UnsuitableFile if it is that of a landed file and invalid."""
+        if uri not in self.landed or uri in self.validations:
+            return super().metadata(uri)
+        with storage.open_input(uri) as source:
+            validation = self.validator.begin(self.landed[uri], source)
+            if validation.footer.problems:
+                raise UnsuitableFile(uri)
+            return validation.file.metadata
 
     def _validated(self, landed: LandedFile, *, with_ids: bool, with_values: bool) -> Iterator[KeyBatch]:
         with storage.open_input(landed.uri) as source:

@@ -12,7 +12,7 @@ from dedup_spark.execution.session import SessionSource
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 
-# Few, because the driver adds up the bucket sums of all parts, of up to 117 MB each (`SplitKeySource.fingerprints`).
+# Few, because the driver adds up the sketches of all parts, of up to 96 MB each (`SplitKeySource.sketch`).
 _MAX_PARTS = 64
 
 

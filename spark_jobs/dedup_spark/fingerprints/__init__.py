@@ -1,1 +1,1 @@
-"""Hashes keys and values, and computes fingerprints, which show in which buckets two sets of keys differ."""
+"""Hashes keys and values by the feed's secret seed."""

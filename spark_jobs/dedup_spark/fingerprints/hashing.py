@@ -32,6 +32,8 @@ from dedup_spark.arrays import I64Array, Indices, U64Array
 from dedup_spark.fingerprints.key_columns import WORD_BYTES, fixed_words, is_text
 from dedup_spark.fingerprints.seed import Seed
 
+# Increase it when a hash function of this folder changes: erased keys are recorded as hashes.
+VERSION = 3
 # Rows are hashed in blocks, so that the few arrays of a block stay in a core's own cache.
 _BLOCK_ROWS = 22_000
 _HALF_WORD_BITS = np.uint64(32)
@@ -51,7 +53,7 @@ class KeyHasher:
     seed: Seed
 
     def first(self, values: Sequence[pa.Array]) -> U64Array:
-        """The first hash of each row, which chooses its bucket. `values`: the key columns, of the declared types."""
+        """The first hash of each row. `values`: the key columns, of the declared types."""
         first = np.empty(len(values[0]), dtype=np.uint64)
         for rows in blocks(len(first)):
             self._mix((StrongChain(first[rows], self.seed, "first"),), values, rows)

@@ -55,7 +55,7 @@ def _mix(chain: StrongChain, seed: Seed, column: Column, array: pa.Array) -> Non
     elif column.type == "FLOAT64":
         chain.mix(_float_words(array))
     else:
-        for words in fixed_words(column, _without_nulls(array)):
+        for words in fixed_words(column, without_nulls(array)):
             chain.mix(words)
     if array.null_count and column.mode is not ColumnMode.REPEATED:
         chain.mark_null(np.flatnonzero(array.is_null().to_numpy(zero_copy_only=False)))
@@ -87,7 +87,7 @@ def _float_words(array: pa.Array) -> U64Array:
     return np.asarray(numbers, dtype=np.float64).view(np.uint64)
 
 
-def _without_nulls(array: pa.Array) -> pa.Array:
+def without_nulls(array: pa.Array) -> pa.Array:
     """The array with NULL replaced by zero, or by the value that zero stands for in its type."""
     if not array.null_count:
         return array

@@ -23,13 +23,13 @@ class WrittenDate:
 
     `files`: None if the plan wrote none, because no row changed; the parent's files are then copied forward.
     `changed`: the number of rows whose values changed; None if values were not compared. `surplus_rows`: the number of
-    surplus rows by the delivery's snapshot id. `key_fingerprint`, `content_fingerprint`: digests, by which the next
-    publish checks the stored fingerprints; None if there are none that it may use. `cluster_overlap`: the share of
+    surplus rows by the delivery's snapshot id. `key_fingerprint`: the digest by which the next publish checks the
+    stored sketch; None if there is none that it may use. `cluster_overlap`: the share of
     blocks (0 to 1; a block is a row group, or a sorted run of rows) that overlap in the first clustering column; None
     without clustering, or if it is unknown. `how`: what was compared and written, as text for the manifest.
-    `adopted_delivery`: the delivery whose rows the date has, beside survivors. `wrote_fingerprints`: whether the date's
-    fingerprints were written below the data folder. If not, and if the parent's entry has the same digest, the parent's
-    stored fingerprints are copied later.
+    `adopted_delivery`: the delivery whose rows the date has, beside survivors. `wrote_sketch`: whether the date's
+    sketch was written below the data folder. If not, and if the parent's entry has the same digest, the parent's stored
+    sketch is copied later.
     """
 
     day: date
@@ -39,12 +39,11 @@ class WrittenDate:
     survivors: int
     surplus_rows: dict[int, int]
     key_fingerprint: str | None
-    content_fingerprint: str | None
     examples: tuple[KeyExample, ...]
     cluster_overlap: float | None = None
     how: str = ""
     adopted_delivery: Delivery | None = None
-    wrote_fingerprints: bool = False
+    wrote_sketch: bool = False
 
 
 Outcome = WrittenDate | DeclinedDate

@@ -34,7 +34,6 @@ def entry(day: date, rows: int = 10, **changes: object) -> DateEntry:
         "max_update_id": 7,
         "adopted_delivery": None,
         "key_fingerprint": None,
-        "content_fingerprint": None,
         "files_digest": "",
     }
     return DateEntry(**{**values, **changes})  # type: ignore[arg-type]

@@ -1,4 +1,4 @@
-"""Keys packed, compared and paired, and rows sorted into ranges of buckets, against plain Python."""
+"""Keys packed, compared and paired, and rows sorted into ranges of key codes, against plain Python."""
 
 from __future__ import annotations
 
@@ -22,16 +22,16 @@ from dedup_clone.contract.table import Column
 from dedup_spark import storage
 from dedup_spark.column_types import SCALARS, arrow_schema
 from dedup_spark.comparison import duplicate_keys, ranged_rows
-from dedup_spark.comparison.bucket_ranges import BucketRange, split_buckets
-from dedup_spark.comparison.hashed_files import HashedFiles, RowHashers
 from dedup_spark.comparison.key_comparison import diff_keys, indices_of
 from dedup_spark.comparison.key_reader import KeyReader
-from dedup_spark.comparison.memory_budget import MemoryBudget
+from dedup_spark.comparison.key_source import KeySource
 from dedup_spark.comparison.packed_keys import pack_keys
 from dedup_spark.comparison.ranged_rows import RangedRows
-from dedup_spark.comparison.selected_rows import SelectedRows
-from dedup_spark.fingerprints.buckets import bucket_of
+from dedup_spark.comparison.row_encoders import encoders
+from dedup_spark.comparison.selected_rows import SelectedRows, every_row
+from dedup_spark.fingerprints.key_columns import key_columns
 from dedup_spark.fingerprints.seed import Seed
+from dedup_spark.sketch.row_words import RowEncoder
 from testkit.oracle import OracleDelivery, OracleState
 from testkit.table_contracts import NESTED, PRODUCTS, oracle_table
 from tests.shared.random_rows import FIRST_DAY, random_rows
@@ -80,17 +80,16 @@ def test_packed_keys_are_equal_exactly_where_keys_are(types: tuple[str, ...]) ->
     ]
     ordered = [key for start, stop in pairwise(cuts) for half in (0, 1) for key in keys[start:stop][half::2]]
     packed = pack_keys(columns, parts)
-    found = np.concatenate(packed.lists).tolist()
-    assert [len(part) for part in packed.lists] == [150, 0, 250]
+    found = np.concatenate(packed).tolist()
+    assert [len(part) for part in packed] == [150, 0, 250]
     assert len(set(zip(ordered, found, strict=True))) == len(set(ordered)) == len(set(found))
     assert max(found) < 2**63
-    assert packed.has_ranks == (types not in [("narrow",), ("narrow", "BOOL", "narrow")])
 
 
 def test_without_rows_there_are_no_packed_keys() -> None:
     columns = (Column("a", "INT64"), Column("b", "STRING"))
     empty = [pa.chunked_array([], SCALARS[c.type].in_arrow) for c in columns]
-    assert [len(part) for part in pack_keys(columns, [empty, empty]).lists] == [0, 0]
+    assert [len(part) for part in pack_keys(columns, [empty, empty])] == [0, 0]
 
 
 def _keys(values: Sequence[int]) -> np.ndarray[Any, np.dtype[np.uint64]]:
@@ -112,16 +111,7 @@ def test_comparison_equals_plain_set_arithmetic(seed: int) -> None:
     assert indices_of(_keys(old), wanted).tolist() == [n for n, key in enumerate(old) if key in set(wanted.tolist())]
 
 
-def test_ranges_cover_every_bucket_with_rows_once() -> None:
-    for rows in ([0.0, 5, 0, 7, 1], [100.0] * 16, [0.0] * 15 + [1.0], [1000.0, 0, 0, 0]):
-        parts = split_buckets(np.array(rows), limit=6)
-        covered = Counter(bucket for part in parts for bucket in range(part.start, part.stop))
-        assert all(covered[bucket] == 1 for bucket, count in enumerate(rows) if count)
-    assert split_buckets(np.zeros(4), 6) == []
-
-
-BITS = 4
-HASHES = np.random.default_rng(4).integers(0, 2**63, 1000).astype(np.uint64)
+HASHES = np.random.default_rng(4).integers(0, 2**64, 1000, dtype=np.uint64)
 
 
 def ranged(start: int, stop: int, *, with_values: bool) -> SelectedRows:
@@ -134,30 +124,28 @@ def ranged(start: int, stop: int, *, with_values: bool) -> SelectedRows:
         update_ids=numbers + 7,
         value_hashes=HASHES[start:stop],
         value_columns=(pa.chunked_array([pa.array(numbers)]),) if with_values else None,
-        first_hashes=HASHES[start:stop],
+        codes=HASHES[start:stop],
     )
 
 
 @pytest.mark.parametrize("in_memory", [10_000, 150, 1])
 @pytest.mark.parametrize("all_have_values", [True, False])
-@pytest.mark.parametrize("stops", [[16], [1, 9, 16], [4, 5, 6, 16]])
+@pytest.mark.parametrize("range_count", [1, 3, 7])
 def test_each_range_has_its_rows(
-    monkeypatch: pytest.MonkeyPatch, in_memory: int, stops: list[int], *, all_have_values: bool
+    monkeypatch: pytest.MonkeyPatch, in_memory: int, range_count: int, *, all_have_values: bool
 ) -> None:
     monkeypatch.setattr(ranged_rows, "_ROWS_IN_MEMORY", in_memory)
-    ranges = [BucketRange(start, stop) for start, stop in zip([0, *stops], stops, strict=False)]
-    selected = RangedRows(ranges, BITS)
+    selected = RangedRows(range_count)
     edges = [0, 0, 100, 300, 301, 1000]
     for start, stop in itertools.pairwise(edges):
         selected.add(ranged(start, stop, with_values=all_have_values or start > 0))
     found = []
-    for number, part in enumerate(ranges):
+    for number in range(range_count):
         of_range = selected.of_range(number)
-        buckets = bucket_of(of_range.first_hashes, BITS)
-        assert ((part.start <= buckets) & (buckets < part.stop)).all()
+        assert all(int(code) * range_count >> 64 == number for code in of_range.codes)
         assert of_range.key_columns[0].to_pylist() == [f"key {row}" for row in of_range.row_numbers]
-        assert np.array_equal(of_range.first_hashes, HASHES[of_range.row_numbers])
-        assert np.array_equal(of_range.value_hashes, of_range.first_hashes)
+        assert np.array_equal(of_range.codes, HASHES[of_range.row_numbers])
+        assert np.array_equal(of_range.value_hashes, of_range.codes)
         assert np.array_equal(of_range.update_ids, of_range.row_numbers + 7)
         if of_range.value_columns:
             assert of_range.value_columns[0].to_pylist() == of_range.row_numbers.tolist()
@@ -191,10 +179,6 @@ def test_of_rows_with_update_ids_of_their_own_the_highest_counts_before_any_valu
     assert sorted(surplus.tolist()) == [0, 1, 3]
 
 
-# About the bytes of a row in memory: three key columns, and room for two hashes.
-ROW_BYTES = (3 + 2) * 8
-
-
 def write(path: Path, rows: int) -> str:
     """A file with row groups of ten rows, each of which is read as a batch."""
     values = {"date": date(2026, 3, 1), "store_id": 1, "attribute_id": 1, "attr_value": 20, "update_id": 1}
@@ -203,16 +187,40 @@ def write(path: Path, rows: int) -> str:
     return str(path)
 
 
-def test_file_too_large_for_the_cache_leaves_it_to_other_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_file_too_large_for_the_cache_of_key_codes_leaves_it_to_other_files(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     opened, open_input = [], storage.open_input
     monkeypatch.setattr(storage, "open_input", lambda uri: opened.append(uri) or open_input(uri))
     uris = [write(tmp_path / "large.parquet", 150), write(tmp_path / "small.parquet", 100)]
-    hashers = RowHashers.for_table(PRODUCTS, Seed(b"a secret"), compare_values=False)
-    files = HashedFiles(KeyReader(PRODUCTS), hashers, uris, [1, 1], MemoryBudget(120 * ROW_BYTES))
-    for number in (0, 1):
-        assert sum(hashed.batch.rows for hashed, _ in files.first_pass(number)) == (150, 100)[number]
+    encoder = RowEncoder(key_columns(PRODUCTS), PRODUCTS.value_columns, Seed(b"a secret"))
+    source = KeySource(KeyReader(PRODUCTS), encoder, uris, [1, 1], cache_bytes=120 * 8)
+    assert source.sketch(4).rows == 250
     assert opened == uris
-    assert sum(hashed.batch.rows for hashed in files.second_pass(1, with_values=False)) == 100
-    assert opened == uris
-    assert sum(hashed.batch.rows for hashed in files.second_pass(0, with_values=False)) == 150
+    everything = source.codes(every_row)
     assert opened == [*uris, uris[0]]
+    assert len(np.unique(everything)) == 150
+    (repeated,) = source.repeated_codes(1)
+    once = np.setdiff1d(everything, repeated)
+    assert (len(repeated), len(once)) == (100, 50)
+    assert [source.has_repeated(codes) for codes in (once, repeated)] == [False, True]
+    assert np.concatenate(list(source.repeated_codes(3))).tolist() == repeated.tolist()
+
+
+def encoders_of(tmp_path: Path, *tables: pa.Table) -> list[int]:
+    """The number of words of each encoder to try."""
+    uris = [str(tmp_path / f"{number}.parquet") for number in range(len(tables))]
+    for uri, table in zip(uris, tables, strict=True):
+        pq.write_table(table, uri)
+    return [encoder.word_count for encoder in encoders(KeyReader(PRODUCTS), Seed(b"a secret"), None, uris)]
+
+
+def test_ranges_of_footers_make_rows_short(tmp_path: Path) -> None:
+    values = {"date": [date(2026, 3, 1)] * 3, "attribute_id": [1, 2, 3], "update_id": [1] * 3}
+    near = pa.table(values | {"product_id": [5, 6, 900_000], "store_id": [1, 2, 3], "attr_value": [None, 1, 2]})
+    far = pa.table(values | {"product_id": [2**60, 0, 1], "store_id": [-(2**60), 0, 1], "attr_value": [1, 2, 3]})
+    assert encoders_of(tmp_path, near, near) == [2, 5]
+    assert encoders_of(tmp_path, near, far) == [4, 5]
+    absent = near.set_column(near.schema.get_field_index("attr_value"), "attr_value", pa.nulls(3, pa.int64()))
+    assert encoders_of(tmp_path, near, absent) == [3, 5]
+    assert encoders_of(tmp_path) == [5, 5]

@@ -1,4 +1,4 @@
-"""Hashes, seeds and fingerprints: equal for equal keys and rows in any order and any files, different for others."""
+"""Hashes and seeds: equal for equal keys and rows in any order and any files, different for others."""
 
 from __future__ import annotations
 
@@ -16,8 +16,6 @@ import pytest
 from dedup_clone.contract.errors import ContractViolation
 from dedup_clone.contract.table import Column, ColumnMode, TableContract
 from dedup_spark.column_types import SCALARS, arrow_schema
-from dedup_spark.fingerprints import stored
-from dedup_spark.fingerprints.buckets import MAX_BITS, MIN_BITS, BucketFingerprints, bits_for, bucket_of
 from dedup_spark.fingerprints.hashing import KeyHasher
 from dedup_spark.fingerprints.key_columns import as_declared, key_columns
 from dedup_spark.fingerprints.seed import Seed, read_seed
@@ -142,16 +140,6 @@ def arrays(types: Sequence[str], numbers: Sequence[int]) -> list[pa.Array]:
     return [pa.array([MAKERS[kind](n) for n in numbers], SCALARS[kind].in_arrow) for kind in types]
 
 
-def fingerprint(types: Sequence[str], numbers: Sequence[int], bits: int = 6) -> BucketFingerprints:
-    found = BucketFingerprints.empty(bits)
-    found.add(*hasher(*types).both(arrays(types, numbers)))
-    return found
-
-
-def same(one: BucketFingerprints, other: BucketFingerprints) -> bool:
-    return not one.differs(other).any() and one.digest() == other.digest()
-
-
 @pytest.mark.parametrize("kind", [kind for kind, scalar in SCALARS.items() if scalar.may_be_key])
 def test_each_key_type_has_distinct_hashes_for_distinct_values(kind: str) -> None:
     types = ("INT64", "BOOL") if kind == "BOOL" else (kind,)
@@ -159,17 +147,6 @@ def test_each_key_type_has_distinct_hashes_for_distinct_values(kind: str) -> Non
     assert len(np.unique(first)) == len(np.unique(second)) == ROWS
     assert not np.array_equal(first, second)
     assert np.array_equal(first, hasher(*types).first(arrays(types, range(ROWS))))
-
-
-def test_order_and_grouping_into_files_do_not_matter() -> None:
-    types = ("INT64", "STRING", "NUMERIC")
-    whole = fingerprint(types, range(ROWS))
-    shuffled = list(range(ROWS))
-    Random(1).shuffle(shuffled)
-    parts = BucketFingerprints.empty(6)
-    for start, stop in ((0, 1), (1, 700), (700, 700), (700, ROWS)):
-        parts.add(*hasher(*types).both(arrays(types, shuffled[start:stop])))
-    assert same(whole, parts)
 
 
 def test_slices_of_larger_arrays_hash_as_their_own_rows() -> None:
@@ -229,111 +206,20 @@ def test_each_input_bit_flips_each_output_bit_half_of_the_time(bit: int) -> None
             assert np.abs(changed.mean(axis=0) - 0.5).max() < 0.05
 
 
-def test_hashes_stay_those_that_stored_fingerprints_were_made_of() -> None:
-    """With a change of these values the version of stored fingerprints must change too."""
+def test_hashes_stay_those_of_recorded_keys_and_stored_sketches() -> None:
+    """With a change of these values the versions of hashes and of stored sketches must change too."""
     hasher = KeyHasher((Column("number", "INT64"), Column("name", "STRING")), SEED)
     first, second = hasher.both([pa.array([7, -1]), pa.array(["shoe", ""])])
     assert [hex(word) for word in first] == ["0xc72b22a28eebe7f0", "0x5d6544d0d90b72ad"]
     assert [hex(word) for word in second] == ["0x7d73ce275d00c77a", "0x82705511be2e4b2d"]
-    assert bucket_of(first, 16).tolist() == [59031, 44556]
     contents = ValueHasher((Column("value", "INT64"),), SEED).hash(first, [pa.array([1, None])])
     assert [hex(word) for word in contents] == ["0xc16581a7e6fbbbe3", "0xd1101fd6f4004538"]
-
-
-def test_keys_spread_evenly_over_the_buckets() -> None:
-    first = hasher("INT64", "INT64").first([pa.array(np.arange(1 << 16) << 30), pa.array(np.zeros(1 << 16, np.int64))])
-    counts = np.bincount(bucket_of(first, 9), minlength=512)
-    assert 60 < counts.min() <= counts.max() < 220  # 128 in the mean
-
-
-def test_one_key_more_less_or_other_shows_in_its_bucket_alone() -> None:
-    base = fingerprint(("INT64",), range(ROWS))
-    for numbers in (range(1, ROWS), range(ROWS + 1), [*range(1, ROWS), ROWS]):
-        other = fingerprint(("INT64",), numbers)
-        assert 1 <= base.differs(other).sum() <= 2
-        assert other.digest() != base.digest()
-
-
-def test_key_that_comes_twice_shows_again_when_it_was_removed_once() -> None:
-    twice = fingerprint(("INT64",), [*range(ROWS), 7])
-    base = fingerprint(("INT64",), range(ROWS))
-    assert twice.differs(base).sum() == 1
-    twice.remove(*hasher("INT64").both(arrays(("INT64",), [7])))
-    assert same(twice, base)
-
-
-def test_coarsened_fingerprints_equal_those_made_with_fewer_buckets() -> None:
-    fine, coarse = fingerprint(("INT64",), range(ROWS), 9), fingerprint(("INT64",), range(ROWS), 5)
-    assert same(fine.coarsened(5), coarse)
-    assert fine.digest() == coarse.digest()
-    assert fine.rows == ROWS
-
-
-def test_buckets_follow_rows_and_expected_differences() -> None:
-    assert bits_for(0, None) == MIN_BITS
-    assert bits_for(10**12, None) == MAX_BITS
-    assert 64 <= 2_000_000 / 2 ** bits_for(2_000_000, None) <= 128
-    assert bits_for(2_000_000, 0.01) > bits_for(2_000_000, 0.001) > bits_for(2_000_000, 1e-6)
-
-
-def test_the_buckets_of_all_inputs_of_a_backlog_fit_into_the_memory_of_two() -> None:
-    single = 2 << bits_for(10**12, None)
-    for older in range(1, 40):
-        assert (older + 2) << bits_for(10**12, None, older) <= single * 1.5
 
 
 def test_the_date_alone_is_no_part_of_a_dates_keys_unless_it_is_the_only_one() -> None:
     columns = (Column("d", "DATE"), Column("k", "STRING"), Column("u", "INT64"))
     assert [c.name for c in key_columns(TableContract(columns, "d", "u", ("k", "d"), (), 1))] == ["k"]
     assert [c.name for c in key_columns(TableContract(columns, "d", "u", ("d",), (), 1))] == ["d"]
-
-
-OWN = hasher("INT64")
-
-
-def store(folder: Path, found: BucketFingerprints) -> str:
-    uri = str(folder / "fingerprints.bin")
-    stored.write(uri, stored.StoredFingerprints(5, found), OWN)
-    return uri
-
-
-def test_stored_fingerprints_come_back(tmp_path: Path) -> None:
-    found = fingerprint(("INT64",), range(ROWS))
-    back = stored.read(store(tmp_path, found), OWN, found.digest())
-    assert back
-    assert back.update_id == 5
-    assert same(back.buckets, found)
-
-
-def _spoil(content: bytes, how: str) -> bytes:
-    if how == "other magic":
-        return b"X" + content[1:]
-    if how == "cut":
-        return content[:-1]
-    if how == "cut header":
-        return content[:10]
-    if how == "empty":
-        return b""
-    spoilt = bytearray(content)
-    spoilt[len(content) // 2] ^= 4
-    return bytes(spoilt)
-
-
-@pytest.mark.parametrize("how", ["other magic", "cut", "cut header", "empty", "one bit"])
-def test_damaged_fingerprints_count_as_absent(tmp_path: Path, how: str) -> None:
-    found = fingerprint(("INT64",), range(ROWS))
-    uri = store(tmp_path, found)
-    Path(uri).write_bytes(_spoil(Path(uri).read_bytes(), how))
-    assert stored.read(uri, OWN, found.digest()) is None
-
-
-def test_fingerprints_of_other_keys_of_another_seed_or_of_another_date_count_as_absent(tmp_path: Path) -> None:
-    found = fingerprint(("INT64",), range(ROWS))
-    uri = store(tmp_path, found)
-    assert stored.read(uri, hasher("STRING"), found.digest()) is None
-    assert stored.read(uri, hasher("INT64", seed=Seed(b"another")), found.digest()) is None
-    assert stored.read(uri, OWN, fingerprint(("INT64",), range(5)).digest()) is None
-    assert stored.read(str(tmp_path / "none"), OWN, found.digest()) is None
 
 
 # Keys that a stranger built so that both hashes agreed, when these had a public seed and a linear mixing.

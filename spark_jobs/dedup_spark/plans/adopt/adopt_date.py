@@ -11,40 +11,38 @@ from dedup_clone.contract.manifest import EXAMPLES_PER_DATE, Difference, KeyExam
 from dedup_clone.contract.table import TableContract
 from dedup_spark import storage
 from dedup_spark.comparison.duplicate_keys import TooManyDuplicates
-from dedup_spark.comparison.hashed_files import RowHashers
 from dedup_spark.comparison.key_examples import key_texts
 from dedup_spark.comparison.key_reader import KeyReader
 from dedup_spark.comparison.selected_rows import Columns
 from dedup_spark.comparison.validating_reader import ValidatingReader
 from dedup_spark.execution.part_tasks import PartTasks
-from dedup_spark.fingerprints import stored
 from dedup_spark.fingerprints.seed import Seed
 from dedup_spark.plans.adopt.adopt_task import AdoptTask
 from dedup_spark.plans.adopt.adopted_files import copy_adopted
-from dedup_spark.plans.adopt.comparison_inputs import ComparisonInputs, DeliveredFingerprints, open_inputs
+from dedup_spark.plans.adopt.comparison_inputs import ComparisonInputs, DeliveredSketches, InputOpener
 from dedup_spark.plans.adopt.diff_result import DiffResult
 from dedup_spark.plans.adopt.differences import DEFAULT_LIMITS, Limits, find_differences
 from dedup_spark.plans.adopt.normalized_files import NormalizedFiles, write_normalized
 from dedup_spark.plans.adopt.survivor_files import write_survivors
 from dedup_spark.plans.delivered_date import expected_rows
 from dedup_spark.plans.written_date import DeclinedDate, Outcome, WrittenDate
+from dedup_spark.sketch import stored
+from dedup_spark.sketch.stored import StoredSketch
 
 
 @dataclass(frozen=True)
 class AdoptDate:
     """Adopts one date.
 
-    `exact`: compare all keys, whatever the fingerprints say. `compare_values`: read value columns too, and count
-    changed rows. `key_cache_bytes`: how many bytes of decoded keys may stay in memory between two passes over the
-    files. `limits`: how many rows and hashes are compared at a time. `parts`: runs parts of the work as Spark tasks;
-    None if this call does all of it.
+    `exact`: compare all rows, whatever the sketches say. `key_cache_bytes`: how many bytes of key codes may stay in
+    memory between two passes over the files. `limits`: how many rows and codes are compared at a time. `parts`: runs
+    parts of the work as Spark tasks; None if this call does all of it.
     """
 
     table: TableContract
     seed: Seed
     data_uri: str
     exact: bool
-    compare_values: bool
     key_cache_bytes: int
     limits: Limits
     parts: PartTasks | None = None
@@ -56,47 +54,43 @@ class AdoptDate:
             seed,
             attempt.data_uri,
             attempt.exact,
-            attempt.compare_values,
             key_cache_bytes,
             DEFAULT_LIMITS,
         )
 
-    def __call__(self, task: AdoptTask, reader: ValidatingReader) -> tuple[AdoptTask, Outcome] | None:
-        """Write the date's files and fingerprints below the data folder, or write nothing and decline the date.
+    def __call__(self, task: AdoptTask, reader: ValidatingReader) -> Outcome | None:
+        """Write the date's files and sketch below the data folder, or write nothing and decline the date.
 
-        Return the task with the counted rows of each file, and the outcome; None if the newest delivery has no row.
-        `reader` validates the files that have not been read yet. Raises UnsuitableFile or pyarrow's errors if a file
-        cannot be used, and DeliveryRefused if a landed object has changed since the inventory was frozen.
+        Return None if the newest delivery has no row. `reader` validates the files that have not been read yet. Raises
+        UnsuitableFile or pyarrow's errors if a file cannot be used, and DeliveryRefused if a landed object has changed
+        since the inventory was frozen.
         """
-        hashers = RowHashers.for_table(self.table, self.seed, compare_values=self.compare_values)
         rows = expected_rows(task.newest, task.parent)
-        inputs = open_inputs(hashers, task, reader, self.key_cache_bytes, rows, self.parts)
-        delivered = inputs.fingerprints()
-        newest, *older = (dated.with_validations(task.day, reader.validations) for dated in task.deliveries)
-        counted = replace(task, newest=newest, older=tuple(older))
-        newest, *older = (delivery.without_empty_files() for delivery in counted.deliveries)
-        if not newest.files:
+        opener = InputOpener(task, reader, self.seed, self.key_cache_bytes, rows, self.parts, self.exact)
+        inputs, delivered = opener.open()
+        newest, *older = (dated.with_validations(reader.validations) for dated in task.deliveries)
+        if not newest.rows:
             return None
-        not_empty = replace(counted, newest=newest, older=tuple(delivery for delivery in older if delivery.files))
-        # File numbers in `inputs` count empty files, too, so `compare_and_write` needs the task with all files.
-        return not_empty, self.compare_and_write(counted, inputs, delivered, reader)
+        counted = replace(task, newest=newest, older=tuple(older))
+        return self.compare_and_write(counted, inputs, delivered, reader)
 
     def compare_and_write(
         self,
         task: AdoptTask,
         inputs: ComparisonInputs,
-        delivered: DeliveredFingerprints,
+        delivered: DeliveredSketches,
         reader: KeyReader,
     ) -> Outcome:
         """Compare the inputs, and write or decline the date.
 
-        `delivered`: the fingerprints of the deliveries.
+        `delivered`: the sketches of the deliveries.
         """
         try:
             diff = find_differences(inputs, delivered, exact=self.exact, limits=self.limits)
         except TooManyDuplicates as error:
             return DeclinedDate(task.day, str(error))
-        self._write_fingerprints(task, inputs, diff)
+        sketch = StoredSketch(task.newest.delivery.snapshot_id, delivered.newest)
+        stored.write(storage.join(self.data_uri, stored.path_of(task.day)), sketch)
         survivors = write_survivors(task, diff, reader, self.data_uri)
         normalized = write_normalized(task, diff, reader, self.data_uri, self.parts)
         adopted = copy_adopted(task, normalized.uris, self.data_uri, self.table, self.parts)
@@ -104,25 +98,19 @@ class AdoptDate:
             day=task.day,
             files=(*adopted, *survivors.copied, *normalized.files, *survivors.written),
             new_keys=diff.new_keys,
-            changed=diff.changed if task.parent else 0,
+            changed=diff.changed,
             survivors=sum(file.rows for file in (*survivors.copied, *survivors.written)),
             surplus_rows={
                 **{task.older[n - 1].delivery.snapshot_id: count for n, count in diff.older_surplus_rows.items()},
                 task.newest.delivery.snapshot_id: diff.surplus_rows,
             },
             how=_how(task, inputs, diff, self.exact) + _normalized_reason(normalized, diff),
-            key_fingerprint=diff.fingerprints.digest(),
-            content_fingerprint=diff.fingerprints.values_digest(),
+            key_fingerprint=delivered.newest.digest(),
             examples=tuple(self._examples(task, diff)),
             cluster_overlap=reader.cluster_overlap(file.uri for file in task.newest.files),
             adopted_delivery=task.newest.delivery,
-            wrote_fingerprints=True,
+            wrote_sketch=True,
         )
-
-    def _write_fingerprints(self, task: AdoptTask, inputs: ComparisonInputs, diff: DiffResult) -> None:
-        """Write the fingerprints for the next publish, below the data folder."""
-        fingerprints = stored.StoredFingerprints(task.newest.delivery.snapshot_id, diff.fingerprints)
-        stored.write(storage.join(self.data_uri, stored.path_of(task.day)), fingerprints, inputs.hashers.keys)
 
     def _examples(self, task: AdoptTask, diff: DiffResult) -> Iterable[KeyExample]:
         for difference, samples in (
@@ -144,15 +132,14 @@ def _how(task: AdoptTask, inputs: ComparisonInputs, diff: DiffResult, exact: boo
     if task.parent is None:
         return "the parent has no row of this date"
     if exact:
-        how = "all keys compared, as asked for"
-    elif not diff.differing_bucket_count:
-        same = "same keys and values as before" if diff.changed is not None else "same keys as before"
-        return f"{same}: the parent's rows were not compared" if inputs.base_was_stored else same
+        return "all rows compared, as asked for"
+    if diff.differing is None:
+        how = "all rows compared, because more differ than the sketches can tell"
+    elif not diff.differing:
+        how = "same keys and values as before"
     else:
-        what = "keys" if diff.changed is None else "keys and values"
-        how = f"{what} compared in {diff.differing_bucket_count} of {diff.bucket_count} buckets"
-    source = "stored" if inputs.base_was_stored else "computed"
-    return f"{how}, {'by rank' if diff.has_ranks else 'as 64-bit words'}; fingerprints of the parent {source}"
+        how = f"[{diff.differing}] differing rows {'decoded' if diff.is_decoded else 'compared'}"
+    return f"{how}; sketch of the parent {'stored' if inputs.base_was_stored else 'computed'}"
 
 
 def _normalized_reason(normalized: NormalizedFiles, diff: DiffResult) -> str:

@@ -6,15 +6,14 @@ from collections import defaultdict
 from dataclasses import dataclass, field
 
 import numpy as np
-import numpy.typing as npt
 
+from dedup_spark.arrays import I64Array, U64Array
 from dedup_spark.comparison.duplicate_keys import ResolvedDuplicates, require_few_surplus_rows
 from dedup_spark.comparison.selected_rows import Columns, SelectedRows
-from dedup_spark.fingerprints.buckets import BucketFingerprints
 
 # The fields of DiffResult that `add` merges: by file, and as lists.
 _FIELDS_BY_FILE = ("surviving", "decoded", "removed")
-_LIST_FIELDS = ("same_id_survivors", "surplus", "new_examples", "changed_examples", "survivor_examples")
+_LIST_FIELDS = ("same_id_words", "surplus", "surplus_words", "new_examples", "changed_examples", "survivor_examples")
 
 
 @dataclass(frozen=True)
@@ -22,7 +21,7 @@ class DecodedSurvivors:
     """Survivors of one file whose columns have been decoded, so that the file need not be read again."""
 
     key_columns: Columns
-    update_ids: npt.NDArray[np.int64]
+    update_ids: I64Array
     value_columns: Columns
 
 
@@ -30,37 +29,32 @@ class DecodedSurvivors:
 class DiffResult:
     """What the newest delivery of a date changes. Rows are grouped by the numbers of their source and file.
 
-    - fingerprints: of the delivery's distinct keys and, once all rows are compared, of `same_id_survivors`.
-    - bucket_count, differing_bucket_count: how many buckets were compared by fingerprints, and how many differ.
+    - differing: how many rows differ by the sketches, each step from one delivery to the next counted; None if the
+      sketches do not tell, so that all rows were compared.
+    - is_decoded: the differing rows were decoded from the sketches, and not read.
     - new_keys: how many keys of the deliveries the parent lacks.
-    - changed: how many of the parent's rows get other values; None if values are not compared.
-    - has_ranks: whether keys were packed by rank (see `PackedKeys`).
+    - changed: how many of the parent's rows get other values.
     - older_surplus_rows: how many surplus rows each older delivery has, by source number.
     - surviving: the numbers of rows that become survivors.
-    - decoded: the `surviving` rows whose values were read already.
-    - same_id_survivors: the `surviving` rows whose update_id is the newest delivery's snapshot id. There are
+    - decoded: the `surviving` rows whose values were read already. Those with the file number NO_FILE all are.
+    - same_id_words: the words of those survivors whose update_id is the newest delivery's snapshot id. There are
       some only if this delivery lands a snapshot again.
     - removed: the numbers of the parent's rows that were survivors and no longer are.
-    - surplus: the newest delivery's surplus rows.
+    - surplus, surplus_words: the newest delivery's surplus rows, and their words.
     - new_examples, changed_examples, survivor_examples: the key columns of a few such rows.
     """
 
-    fingerprints: BucketFingerprints
-    bucket_count: int
-    differing_bucket_count: int
+    differing: int | None = 0
+    is_decoded: bool = False
     new_keys: int = 0
-    changed: int | None = None
-    has_ranks: bool = False
+    changed: int = 0
     older_surplus_rows: defaultdict[int, int] = field(default_factory=lambda: defaultdict(int))
-    surviving: defaultdict[tuple[int, int], list[npt.NDArray[np.int64]]] = field(
-        default_factory=lambda: defaultdict(list)
-    )
+    surviving: defaultdict[tuple[int, int], list[I64Array]] = field(default_factory=lambda: defaultdict(list))
     decoded: defaultdict[tuple[int, int], list[DecodedSurvivors]] = field(default_factory=lambda: defaultdict(list))
-    same_id_survivors: list[SelectedRows] = field(default_factory=list)
-    removed: defaultdict[tuple[int, int], list[npt.NDArray[np.int64]]] = field(
-        default_factory=lambda: defaultdict(list)
-    )
+    same_id_words: list[U64Array] = field(default_factory=list)
+    removed: defaultdict[tuple[int, int], list[I64Array]] = field(default_factory=lambda: defaultdict(list))
     surplus: list[SelectedRows] = field(default_factory=list)
+    surplus_words: list[U64Array] = field(default_factory=list)
     new_examples: list[Columns] = field(default_factory=list)
     changed_examples: list[Columns] = field(default_factory=list)
     survivor_examples: list[Columns] = field(default_factory=list)
@@ -69,24 +63,15 @@ class DiffResult:
     def surplus_rows(self) -> int:
         return sum(map(len, self.surplus))
 
-    def surplus_in(self, file: int) -> npt.NDArray[np.int64]:
+    def surplus_in(self, file: int) -> I64Array:
         """Return the row numbers, ascending, of the surplus rows in the newest delivery's file of this number."""
         rows = [surplus.row_numbers[surplus.file_numbers == file] for surplus in self.surplus]
         return np.sort(np.concatenate([np.zeros(0, dtype=np.int64), *rows]))
 
-    def without_surplus(self, newest: SelectedRows) -> SelectedRows:
-        """Return `newest`, rows of the newest delivery, without surplus rows."""
-        is_retained = np.ones(len(newest), dtype=bool)
-        for file in np.unique(newest.file_numbers):
-            of_file = np.flatnonzero(newest.file_numbers == file)
-            is_retained[of_file[np.isin(newest.row_numbers[of_file], self.surplus_in(int(file)))]] = False
-        return newest.take(np.flatnonzero(is_retained))
-
     def add(self, other: DiffResult) -> None:
-        """Add the result of other buckets, except its fingerprints and numbers of buckets. Raises TooManyDuplicates."""
+        """Add the result of other keys. Raises TooManyDuplicates."""
         self.new_keys += other.new_keys
-        self.changed = None if self.changed is None or other.changed is None else self.changed + other.changed
-        self.has_ranks |= other.has_ranks
+        self.changed += other.changed
         for source, rows in other.older_surplus_rows.items():
             self.older_surplus_rows[source] += rows
         for name in _FIELDS_BY_FILE:
@@ -100,4 +85,5 @@ class DiffResult:
         """Add surplus rows of the newest delivery. Raises TooManyDuplicates."""
         if len(resolved.surplus):
             self.surplus.append(resolved.surplus)
+            self.surplus_words.append(resolved.surplus_words)
             require_few_surplus_rows(self.surplus_rows)

@@ -1,255 +1,216 @@
 """Finds what a date's newest delivery changes: survivors, new keys, changed values and duplicate keys.
 
 The parent's rows of the date are its base (the rows with the date's highest update_id) and its survivors, whose keys
-the base lacks. If the newest delivery, the base and the older deliveries have the same fingerprint in a bucket, they
-have the same keys in it: then all survivors in the bucket remain survivors, and no row of the base becomes one. In all
-other buckets the keys themselves are compared.
+the base lacks. The sketches of base and deliveries are a chain, whose steps tell the rows that differ. If a row is
+packed in its words, these are the rows themselves, and only survivors and possible duplicates are looked up in files.
+If rows are hashes, or if a delivery has duplicate keys, the rows of the keys that differ are read. If the sketches do
+not tell, or if it is asked for, all rows are read. The rows are then compared in the same way.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from functools import reduce
-from operator import or_
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
 from dedup_clone.contract.manifest import EXAMPLES_PER_DATE
-from dedup_spark.arrays import EMPTY_U64, NO_INDICES, BoolArray, Indices, U64Array
-from dedup_spark.comparison.bucket_ranges import split_buckets
-from dedup_spark.comparison.bucket_selection import (
-    ALL_KEYS,
-    SKIPPED,
-    BucketSelection,
-    select_all_keys,
-    select_differing_keys,
-)
+from dedup_spark.arrays import EMPTY_U64, U64Array
 from dedup_spark.comparison.changed_rows import find_changed_rows
-from dedup_spark.comparison.duplicate_keys import TooManyDuplicates, find_duplicates, resolve_duplicates, with_hashes
+from dedup_spark.comparison.duplicate_keys import TooManyDuplicates, find_duplicates, resolve_duplicates, with_codes
 from dedup_spark.comparison.key_comparison import diff_keys, indices_of
-from dedup_spark.comparison.key_source import KeySource
 from dedup_spark.comparison.packed_keys import pack_keys
-from dedup_spark.comparison.selected_rows import SelectedRows, take_rows
-from dedup_spark.fingerprints.buckets import BucketFingerprints
-from dedup_spark.fingerprints.sub_buckets import SubBuckets, SubBucketSums, sub_bucket_bits
+from dedup_spark.comparison.ranged_rows import RangedRows
+from dedup_spark.comparison.selected_rows import RowSelector, SelectedRows, concat_rows, every_row, take_rows
 from dedup_spark.parent import PARENT_SOURCE
-from dedup_spark.plans.adopt.comparison_inputs import ComparisonInputs, DeliveredFingerprints
+from dedup_spark.plans.adopt.comparison_inputs import ComparisonInputs, DeliveredSketches
 from dedup_spark.plans.adopt.diff_result import DiffResult
-from dedup_spark.plans.adopt.row_selection import SelectedInputs
 from dedup_spark.plans.adopt.surviving_rows import find_survivors
+from dedup_spark.sketch.chain import KeyVersions, peel_chain
+from dedup_spark.sketch.sketch import Difference, Sketch
 
 
 @dataclass(frozen=True)
 class Limits:
-    """Limits the memory of one date: how many rows are compared at a time, and how many hashes are sorted at a time."""
+    """Limits the memory of one date: how many rows are compared at a time, and how many codes are sorted at a time."""
 
     rows: int
-    hashes: int
+    codes: int
 
 
-# A row takes about 100 bytes in memory, a hash 8.
-DEFAULT_LIMITS = Limits(rows=2 << 20, hashes=32 << 20)
-# To compare this share of all rows takes about as long as to read the keys of all rows once more.
-_EXTRA_PASS_SHARE = 0.125
+# A row takes about 100 bytes in memory, a code 8.
+DEFAULT_LIMITS = Limits(rows=2 << 20, codes=32 << 20)
+
+
+class RowsToCompare(NamedTuple):
+    """All rows of some keys. `others`: the parent's rows if there is a parent, then those of older deliveries.
+
+    Each of `others` has its source number.
+    """
+
+    newest: SelectedRows
+    others: list[tuple[int, SelectedRows]]
+
+
+class _Link(NamedTuple):
+    """A set of rows of the date: the parent's base or a delivery."""
+
+    update_id: int
+    source: int
+    sketch: Sketch
 
 
 def find_differences(
-    inputs: ComparisonInputs, delivered: DeliveredFingerprints, *, exact: bool, limits: Limits
+    inputs: ComparisonInputs, delivered: DeliveredSketches, *, exact: bool, limits: Limits
 ) -> DiffResult:
     """Compare the inputs of a date.
 
-    `delivered`: the fingerprints of the deliveries. Those of the newest become the result's and are changed; all others
-    may lose their sums of values. `exact`: compare all keys themselves, whatever the fingerprints say. Raises
+    `delivered`: the sketches of the deliveries. That of the newest becomes the sketch of all rows that will have its
+    snapshot id, each key once. `exact`: compare all rows themselves, whatever the sketches say. Raises
     TooManyDuplicates.
     """
-    newest, older, base = delivered.newest, delivered.older, inputs.base_fingerprints
-    bits = min(inputs.bits, base.bits) if base else inputs.bits
-    coarsened = [fingerprints.coarsened(bits) for fingerprints in (newest, *([base] if base else []), *older)]
-    if exact or len(coarsened) == 1:  # with only the newest delivery there is nothing to compare
-        selection = select_all_keys(np.full(1 << bits, exact and len(coarsened) > 1), bits)
-    else:
-        selection = select_differing_keys(coarsened[0], coarsened[1:], has_base=base is not None)
-    is_compared = np.asarray(selection.kinds != SKIPPED)
-    compares_values = base is not None and coarsened[0].values_differ(coarsened[1]) is not None
-    for fingerprints in coarsened[1:]:
-        fingerprints.value_sums = None  # they have been compared, and of a large date they take 32 MB
-    diff = DiffResult(newest, len(is_compared), int(is_compared.sum()), changed=0 if compares_values else None)
-    if base is None:
-        _find_duplicates(inputs, coarsened[0], limits, diff)
-        diff.new_keys = newest.rows - diff.surplus_rows
-    row_counts = np.full(1 << bits, inputs.survivor_rows / (1 << bits), dtype=np.float32)
-    for fingerprints in coarsened:
-        row_counts += fingerprints.counts
-    if _is_parent_small(inputs, selection, row_counts, limits):
-        _find_duplicates(inputs, coarsened[0], limits, diff)
-        _compare_with_small_parent(inputs, coarsened[0], is_compared, diff)
-    else:
-        selection = _narrowed(inputs, selection, row_counts, limits)
-        unexplained = _compare_ranges(inputs, selection, row_counts, limits, diff)
-        if len(unexplained):
-            is_unexplained = np.zeros_like(is_compared)
-            is_unexplained[unexplained] = True
-            _compare_ranges(inputs, select_all_keys(is_unexplained, bits), row_counts, limits, diff)
-        if base is None:
-            _count_older_surplus(inputs, selection.with_kind(ALL_KEYS, unexplained), diff)
-    for surplus in diff.surplus:
-        newest.remove(*inputs.newest.key_hashes(surplus), surplus.value_hashes)
-    for survivors in diff.same_id_survivors:
-        newest.add(*inputs.newest.key_hashes(survivors), survivors.value_hashes)
+    diff = DiffResult()
+    if inputs.parent is None:
+        for resolved in find_duplicates(inputs.newest, inputs.columns, delivered.newest.rows, limits.codes):
+            diff.add_duplicates(resolved)
+        diff.new_keys = delivered.newest.rows - diff.surplus_rows
+    if inputs.parent or inputs.older:
+        links = _links(inputs, delivered)
+        steps = None if exact else peel_chain([link.sketch for link in links])
+        diff.differing = None if steps is None else sum(map(len, steps))
+        decoded = _decoded(inputs, links, steps, diff) if steps and diff.differing else None
+        if decoded:
+            diff.is_decoded = True
+            _compare(inputs, decoded, diff)
+        elif steps is None:
+            _compare_in_ranges(inputs, every_row, delivered.rows + inputs.parent_rows, limits, diff)
+        else:
+            _compare_selected(inputs, steps, limits, diff)
+    for words in diff.surplus_words:
+        delivered.newest.remove(words)
+    for words in diff.same_id_words:
+        delivered.newest.add(words)
     return diff
 
 
-def _find_duplicates(inputs: ComparisonInputs, newest: BucketFingerprints, limits: Limits, diff: DiffResult) -> None:
-    """Find the duplicate keys of the newest delivery, and add its surplus rows to `diff`."""
-    for resolved in find_duplicates(inputs.newest, inputs.columns, newest.counts, newest.bits, limits.hashes):
-        diff.add_duplicates(resolved)
+def _links(inputs: ComparisonInputs, delivered: DeliveredSketches) -> list[_Link]:
+    """The chain: base and deliveries in ascending precedence."""
+    links = [_Link(inputs.newest_id, inputs.newest_source, delivered.newest)]
+    for (source, update_id, _), sketch in zip(inputs.older, delivered.older, strict=True):
+        links.append(_Link(update_id, source, sketch))
+    if inputs.base and inputs.base_id is not None:
+        links.append(_Link(inputs.base_id, PARENT_SOURCE, inputs.base))
+    return sorted(links, key=lambda link: link[:2])
 
 
-def _count_older_surplus(inputs: ComparisonInputs, compared: BucketSelection, diff: DiffResult) -> None:
-    """Count the surplus rows of older deliveries whose keys were not compared. `compared`: which keys were compared.
+def _decoded(
+    inputs: ComparisonInputs, links: Sequence[_Link], steps: Sequence[Difference], diff: DiffResult
+) -> RowsToCompare | None:
+    """Return the rows of the keys that differ, from the sketches; None if rows are hashes or a delivery has duplicates.
 
-    Of a key that was not compared, each older delivery has as many rows as the newest, and so as many surplus rows.
+    The parent's survivors are read.
     """
-    surplus_hashes = (surplus.first_hashes for surplus in diff.surplus)
-    count = sum(len(hashes) - len(compared.select_rows(hashes).selected) for hashes in surplus_hashes)
-    for source, _ in inputs.older:
-        diff.older_surplus_rows[source] += count
+    if not inputs.encoder.is_packed or diff.surplus:
+        return None
+    versions = KeyVersions.of_steps(inputs.encoder, steps)
+    if versions is None:
+        return None
+    found: dict[int, SelectedRows] = {}
+    for number, link in enumerate(links):
+        reader, is_parent = inputs.reader(link.source), link.source == PARENT_SOURCE
+        if not is_parent and reader.has_repeated(versions.suspects[number]):
+            return None
+        words = versions.words_of(number)
+        columns, key_count = inputs.encoder.columns(words), len(inputs.columns)
+        ids = np.full(words.shape[1], link.update_id)
+        rows = reader.rows(columns[:key_count], columns[key_count:], ids)
+        found[link.source] = _with_survivors(inputs, rows, versions.absent_codes(number)) if is_parent else rows
+    return RowsToCompare(found.pop(inputs.newest_source), sorted(found.items(), key=lambda item: item[0]))
 
 
-def _is_parent_small(
-    inputs: ComparisonInputs, selection: BucketSelection, row_counts: npt.NDArray[np.float32], limits: Limits
-) -> bool:
-    """Whether all rows of the parent fit into one comparison, and the expected rows of all inputs to compare do not."""
-    # `_compare_with_small_parent` takes no older deliveries, and looks delivered rows up by hash. If `exact` was
-    # asked for, there are no pairs, and all keys have to be compared themselves.
-    if inputs.base_fingerprints is None or inputs.older or not selection.pairs:
-        return False
-    differing = float(selection.expected_rows(row_counts).sum())
-    return differing > limits.rows >= inputs.base_fingerprints.rows + inputs.survivor_rows
+def _with_survivors(inputs: ComparisonInputs, base: SelectedRows, codes: U64Array) -> SelectedRows:
+    """Rows of the base, and those survivors of the parent whose keys have one of these codes, which are sorted."""
+    if not len(codes) or not inputs.survivor_files:
+        return base
+    rows = inputs.reader(PARENT_SOURCE).select(with_codes(codes), file_numbers=inputs.survivor_files)
+    return concat_rows([base, rows.take(np.flatnonzero(rows.update_ids != inputs.base_id))])
 
 
-def _narrowed(
-    inputs: ComparisonInputs, selection: BucketSelection, row_counts: npt.NDArray[np.float32], limits: Limits
-) -> BucketSelection:
-    """Return the selection, narrowed to sub-buckets if comparing whole buckets takes longer than one more pass."""
-    if not selection.pairs:
-        return selection
-    most_rows = max(limits.rows, _EXTRA_PASS_SHARE * float(row_counts.sum()))
-    if float(selection.expected_rows(row_counts).sum()) <= most_rows:
-        return selection
-    others: list[tuple[KeySource, int | None]] = [(inputs.parent, inputs.base_id)] if inputs.parent else []
-    others += [(delivery, None) for _, delivery in inputs.older]
-    newest_sums = SubBucketSums(sub_bucket_bits(selection.bits, has_several_pairs=len(others) > 1))
-    inputs.newest.sum_sub_buckets(newest_sums)
-    return selection.narrowed(reduce(or_, _differing(newest_sums, others)))
+def _compare_selected(inputs: ComparisonInputs, steps: Sequence[Difference], limits: Limits, diff: DiffResult) -> None:
+    """Read and compare the rows of all keys that differ in one of the steps."""
+    codes = np.unique(np.concatenate([EMPTY_U64, *(inputs.encoder.codes_of(step.words) for step in steps)]))
+    selector = with_codes(codes)
+    if len(codes):
+        _compare_in_ranges(inputs, selector, len(codes) * (2 + len(inputs.older)), limits, diff)
+    if inputs.parent is None:
+        # Of a key that was not compared, each older delivery has as many rows as the newest, and as many surplus rows.
+        surplus = sum(len(rows) - len(selector(rows.codes)) for rows in diff.surplus)
+        for source, _, _ in inputs.older:
+            diff.older_surplus_rows[source] += surplus
 
 
-def _differing(newest_sums: SubBucketSums, others: Sequence[tuple[KeySource, int | None]]) -> Iterator[SubBuckets]:
-    """Yield for each of `others` the sub-buckets in which its keys are not those of the newest delivery.
-
-    `newest_sums`: the sums of the newest delivery, which this function changes. `others`: the inputs except the newest
-    delivery, and for each the update_id of the rows to count; None to count all its rows.
-    """
-    for number, (other, only_id) in enumerate(others, start=1):
-        sums = newest_sums if number == len(others) else newest_sums.copy()
-        other.sum_sub_buckets(sums, only_id, remove=True)
-        yield sums.differing()
-
-
-def _compare_with_small_parent(
-    inputs: ComparisonInputs, newest: BucketFingerprints, is_compared: BoolArray, diff: DiffResult
+def _compare_in_ranges(
+    inputs: ComparisonInputs, selector: RowSelector, expected_rows: int, limits: Limits, diff: DiffResult
 ) -> None:
-    """Compare all rows of the parent in the compared buckets with the delivered rows of the same first hashes."""
-    assert inputs.parent
-    parent = inputs.parent.select(select_all_keys(is_compared, newest.bits).select_rows, with_values=True)
-    shared = diff.without_surplus(inputs.newest.select(with_hashes(np.unique(parent.first_hashes))))
-    # A bucket with a duplicate key differs, so `newest.counts` of the compared buckets include all surplus rows.
-    diff.new_keys += int(newest.counts[is_compared].sum()) - diff.surplus_rows - len(shared)
-    _compare_selected(inputs, shared, [(PARENT_SOURCE, parent)], diff, find_duplicates_of_newest=False)
+    """Read the selected rows of all inputs once, and compare them range by range. `expected_rows`: about their number.
 
-
-def _compare_ranges(
-    inputs: ComparisonInputs,
-    selection: BucketSelection,
-    row_counts: npt.NDArray[np.float32],
-    limits: Limits,
-    diff: DiffResult,
-) -> Indices:
-    """Compare the selected rows range by range. Return the unexplained buckets, which were left out.
-
-    A bucket is unexplained if the selected rows do not explain how its fingerprints differ, so all its rows are needed.
-    `row_counts`: about how many rows all inputs have in each bucket.
+    With older deliveries the sketches take more memory besides the rows. Half as many rows at a time keep the worker of
+    a large date near 600 MiB.
     """
-    # With older deliveries the sums and flags take more memory besides the rows. Half as many rows at a time keep the
-    # worker of a large date near 600 MiB.
-    ranges = split_buckets(selection.expected_rows(row_counts), limits.rows // 2 if inputs.older else limits.rows)
-    if not ranges:
-        return NO_INDICES
-    selected, unexplained = SelectedInputs(inputs, selection, ranges), NO_INDICES
-    compare = _RangeComparison(selected, with_values=diff.changed is not None)
-    numbers, parts = range(len(ranges)), inputs.parts
-    for outcome in parts.map(compare, numbers, "compare keys") if parts else map(compare, numbers):
+    range_count = expected_rows // (limits.rows // 2 if inputs.older else limits.rows) + 1
+    newest, others = RangedRows(range_count), []
+    inputs.newest.select_into(newest, selector)
+    for source in (*([PARENT_SOURCE] if inputs.parent else []), *(number for number, _, _ in inputs.older)):
+        rows = RangedRows(range_count)
+        inputs.reader(source).select_into(rows, selector)
+        others.append((source, rows))
+    compare, parts = _RangeComparison(replace(inputs, base=None, parts=None), newest, others), inputs.parts
+    numbers = range(range_count)
+    for outcome in parts.map(compare, numbers, "compare rows") if parts else map(compare, numbers):
         if isinstance(outcome, TooManyDuplicates):
             raise outcome
-        found, of_range = outcome
-        diff.add(found)
-        unexplained = np.concatenate([unexplained, of_range])
-    if diff.changed is not None:
-        diff.changed += selected.count_changed(unexplained)
-    return unexplained
+        diff.add(outcome)
 
 
 @dataclass(frozen=True)
 class _RangeComparison:
-    """Compares one range. Returns a DiffResult without fingerprints, and the unexplained buckets of the range.
+    """Compares the rows of one range.
 
     TooManyDuplicates is returned, not raised, because Spark would repeat a task that raises it.
     """
 
-    selected: SelectedInputs
-    with_values: bool
+    inputs: ComparisonInputs
+    newest: RangedRows
+    others: list[tuple[int, RangedRows]]
 
-    def __call__(self, number: int) -> tuple[DiffResult, Indices] | TooManyDuplicates:
-        inputs, rows = self.selected.inputs, self.selected.of_range(number)
-        diff = DiffResult(BucketFingerprints.empty(0), 0, 0, changed=0 if self.with_values else None)
-        has_parent = inputs.parent is not None
+    def __call__(self, number: int) -> DiffResult | TooManyDuplicates:
+        diff = DiffResult()
+        others = [(source, rows.of_range(number)) for source, rows in self.others]
         try:
-            _compare_selected(inputs, rows.newest, rows.others, diff, find_duplicates_of_newest=has_parent)
+            _compare(self.inputs, RowsToCompare(self.newest.of_range(number), others), diff)
         except TooManyDuplicates as error:
             return error
-        return diff, rows.unexplained
+        return diff
 
 
-def _compare_selected(
-    inputs: ComparisonInputs,
-    newest: SelectedRows,
-    others: Sequence[tuple[int, SelectedRows]],
-    diff: DiffResult,
-    *,
-    find_duplicates_of_newest: bool,
-) -> None:
-    """Compare the selected rows. `others`: the parent's rows if there is a parent, then those of older deliveries.
-
-    `find_duplicates_of_newest`: False if the duplicate keys of the newest delivery have been found already.
-    """
-    packed = pack_keys(inputs.columns, [newest.key_columns, *(rows.key_columns for _, rows in others)])
-    keys, *other_keys = packed.lists
-    diff.has_ranks |= packed.has_ranks
+def _compare(inputs: ComparisonInputs, rows: RowsToCompare, diff: DiffResult) -> None:
+    """Add to `diff` what the rows of some keys tell. Without a parent, the newest delivery's duplicates are known."""
+    newest, others = rows
+    keys, *other_keys = pack_keys(inputs.columns, [newest.key_columns, *(other.key_columns for _, other in others)])
     compared = diff_keys(keys, np.concatenate([EMPTY_U64, *other_keys]), EXAMPLES_PER_DATE)
-    if find_duplicates_of_newest and len(compared.surplus):
+    if inputs.parent and len(compared.surplus):
         resolved = resolve_duplicates(inputs.newest, newest, keys, np.unique(compared.surplus))
         diff.add_duplicates(resolved)
         newest, keys = resolved.retained, resolved.keys
-    if diff.changed is not None:
+    if inputs.parent:
         missing = diff_keys(keys, other_keys[0], 0).missing if inputs.older else compared.missing
         count, indices = find_changed_rows(newest, others[0][1], other_keys[0], missing, EXAMPLES_PER_DATE)
         diff.changed += count
         if len(indices) and len(diff.changed_examples) < EXAMPLES_PER_DATE:
             diff.changed_examples.append(take_rows(others[0][1].key_columns, indices))
     if inputs.older:
-        _count_new(inputs, [newest, *(rows for _, rows in others)], [keys, *other_keys], diff)
+        _count_new(inputs, [newest, *(other for _, other in others)], [keys, *other_keys], diff)
     else:
         diff.new_keys += compared.added_count
         _add_new_examples(newest, keys, compared.added_sample, diff)

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 
 import numpy as np
 
 from dedup_clone.contract.manifest import EXAMPLES_PER_DATE
 from dedup_spark.arrays import EMPTY_I64, EMPTY_U64, Indices, U64Array
 from dedup_spark.comparison.changed_rows import count_overruled_rows
-from dedup_spark.comparison.duplicate_keys import resolve_duplicates
+from dedup_spark.comparison.duplicate_keys import resolve_duplicates, row_words
 from dedup_spark.comparison.key_comparison import indices_of, repeated_in
 from dedup_spark.comparison.selected_rows import SelectedRows, take_rows
 from dedup_spark.parent import PARENT_SOURCE
@@ -44,9 +43,8 @@ def find_survivors(
     is_last[:-1] = keys[order][1:] != keys[order][:-1]
     wins = np.zeros(len(order), dtype=bool)
     wins[order[is_last]] = True
-    if diff.changed is not None:
-        hashes = np.concatenate([rows.value_hashes[indices] for _, rows, _, indices in missing_rows])
-        diff.changed += count_overruled_rows(order, is_last, sources == PARENT_SOURCE, hashes)
+    hashes = np.concatenate([EMPTY_U64, *(rows.value_hashes[indices] for _, rows, _, indices in missing_rows)])
+    diff.changed += count_overruled_rows(order, is_last, sources == PARENT_SOURCE, hashes)
     begin = 0
     for source, rows, _, indices in missing_rows:
         winners = indices[wins[begin : begin + len(indices)]]
@@ -54,7 +52,7 @@ def find_survivors(
         if source == PARENT_SOURCE:
             _find_parent_survivors(inputs, rows, winners, diff)
         else:
-            _add_survivors(source, rows, winners, diff)
+            _add_survivors(inputs, source, rows, winners, diff)
 
 
 def _without_duplicates(
@@ -68,7 +66,6 @@ def _without_duplicates(
 
     Then each source has at most one row of each missing key. The parent never has surplus rows.
     """
-    by_source = dict(inputs.older)
     retained, retained_keys = [], []
     for (source, rows), keys in zip(others, other_keys, strict=True):
         if source != PARENT_SOURCE:
@@ -76,7 +73,7 @@ def _without_duplicates(
             diff.older_surplus_rows[source] += int((ordered[1:] == ordered[:-1]).sum())
             repeated_missing = np.intersect1d(repeated_in(ordered), missing, assume_unique=True)
             if len(repeated_missing):
-                resolved = resolve_duplicates(by_source[source], rows, keys, repeated_missing)
+                resolved = resolve_duplicates(inputs.reader(source), rows, keys, repeated_missing)
                 rows, keys = resolved.retained, resolved.keys
         retained.append((source, rows))
         retained_keys.append(keys)
@@ -87,14 +84,10 @@ def _find_parent_survivors(inputs: ComparisonInputs, parent: SelectedRows, winne
     """Record which rows of the base become survivors (`surviving`), and which survivors cease to be (`removed`).
 
     The base is the parent's rows with the update_id `base_id`; the parent's other rows are its survivors. `winners`:
-    the indices of the parent's rows that survive. Those of the base are also recorded in `same_id_survivors` if the
-    newest delivery has their update_id. The parent's survivors that are not among `winners` are `removed`.
+    the indices of the parent's rows that survive. The parent's survivors that are not among them are `removed`.
     """
     is_base = parent.update_ids == inputs.base_id
-    base_winners = winners[is_base[winners]]
-    _add_survivors(PARENT_SOURCE, parent, base_winners, diff)
-    if inputs.newest_id == inputs.base_id and len(base_winners):
-        diff.same_id_survivors.append(replace(parent, value_columns=None).take(base_winners))
+    _add_survivors(inputs, PARENT_SOURCE, parent, winners[is_base[winners]], diff)
     stays = is_base.copy()
     stays[winners] = True
     removed = np.flatnonzero(~stays)
@@ -103,8 +96,13 @@ def _find_parent_survivors(inputs: ComparisonInputs, parent: SelectedRows, winne
         diff.removed[PARENT_SOURCE, int(file)].append(parent.row_numbers[of_file])
 
 
-def _add_survivors(source: int, rows: SelectedRows, indices: Indices, diff: DiffResult) -> None:
-    """Add the rows of a source at these indices to the survivors."""
+def _add_survivors(
+    inputs: ComparisonInputs, source: int, rows: SelectedRows, indices: Indices, diff: DiffResult
+) -> None:
+    """Add the rows of a source at these indices to the survivors.
+
+    Those that have the newest delivery's update_id are also recorded in `same_id_words`.
+    """
     for file in np.unique(rows.file_numbers[indices]):
         of_file = indices[rows.file_numbers[indices] == file]
         diff.surviving[source, int(file)].append(rows.row_numbers[of_file])
@@ -113,3 +111,5 @@ def _add_survivors(source: int, rows: SelectedRows, indices: Indices, diff: Diff
             diff.decoded[source, int(file)].append(DecodedSurvivors(keys, rows.update_ids[of_file], values))
     if len(indices) and len(diff.survivor_examples) < EXAMPLES_PER_DATE:
         diff.survivor_examples.append(take_rows(rows.key_columns, indices[:EXAMPLES_PER_DATE]))
+    same_id = indices[rows.update_ids[indices] == inputs.newest_id]
+    diff.same_id_words += row_words(inputs.reader(source), rows.take(same_id))

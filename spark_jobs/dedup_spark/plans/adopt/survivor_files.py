@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+import numpy as np
 import pyarrow as pa
 
 from dedup_clone.contract.manifest import DataFile
@@ -18,8 +19,9 @@ from dedup_spark.arrays import EMPTY_I64
 from dedup_spark.column_types import arrow_schema
 from dedup_spark.comparison.key_reader import KeyReader
 from dedup_spark.comparison.row_reader import RowSource, read_rows, sorted_row_numbers
+from dedup_spark.comparison.selected_rows import NO_FILE
+from dedup_spark.data_files import SortedFilesWriter
 from dedup_spark.fingerprints.key_columns import key_columns
-from dedup_spark.output.sorted_files import SortedFilesWriter
 from dedup_spark.parent import PARENT_SOURCE
 from dedup_spark.plans.adopt.adopt_task import AdoptTask
 from dedup_spark.plans.adopt.diff_result import DecodedSurvivors, DiffResult
@@ -66,6 +68,10 @@ def _split_files(task: AdoptTask, diff: DiffResult, table: TableContract) -> tup
         elif len(surviving):
             decoded = _decoded(table, task, diff.decoded[PARENT_SOURCE, number], len(surviving))
             sources.append(RowSource.selected_rows(uri, file.rows, surviving, decoded))
+    for (_, number), decoded_rows in diff.decoded.items():
+        if number == NO_FILE:
+            tables = tuple(_as_table(table, task, rows) for rows in decoded_rows)
+            sources.append(RowSource.selected_rows("", 0, np.arange(sum(map(len, tables))), tables))
     for source, delivered in enumerate(task.older, start=PARENT_SOURCE + 1):
         for number, landed in enumerate(delivered.files):
             surviving = sorted_row_numbers(diff.surviving[source, number])

@@ -3,115 +3,105 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from typing import Self
+from dataclasses import dataclass
 
 from dedup_clone.contract.attempt import Attempt
 from dedup_clone.contract.manifest import DataFile, KeyExample
-from dedup_clone.contract.table import TableContract
 from dedup_spark import storage
 from dedup_spark.arrays import EMPTY_I64
 from dedup_spark.comparison.duplicate_keys import TooManyDuplicates
-from dedup_spark.comparison.hashed_files import RowHashers
 from dedup_spark.comparison.key_reader import KeyReader
 from dedup_spark.comparison.key_source import KeySource
-from dedup_spark.comparison.memory_budget import MemoryBudget
+from dedup_spark.comparison.row_encoders import encoders, wide_encoder
 from dedup_spark.comparison.row_reader import RowSource, read_rows
 from dedup_spark.comparison.validating_reader import ValidatingReader
-from dedup_spark.fingerprints import stored
+from dedup_spark.data_files import SortedFilesWriter, are_fragmented
 from dedup_spark.fingerprints.seed import Seed
-from dedup_spark.output.file_sizes import are_fragmented
-from dedup_spark.output.sorted_files import SortedFilesWriter
 from dedup_spark.plans.delivered_date import DeliveredDate, expected_rows
-from dedup_spark.plans.rewrite.date_merge import DateMerge, merge_date
-from dedup_spark.plans.rewrite.rewrite_task import MergePolicy, RewriteTask
+from dedup_spark.plans.rewrite.date_merge import DateMerge, MergePolicy, RewriteTask, merge_date, stored_sketch
 from dedup_spark.plans.written_date import DeclinedDate, Outcome, WrittenDate
+from dedup_spark.sketch import stored
+from dedup_spark.sketch.row_words import OutOfSpan
+from dedup_spark.sketch.sketch import Sketch, bits_for
 
 
 @dataclass(frozen=True)
 class RewriteDate:
-    """Rewrites one date.
+    """Rewrites one date. `file_bytes`: the target size of a file.
 
-    `exact`: compare all keys, whatever the fingerprints say. `file_bytes`: the target size of a file.
-    `key_cache_bytes`: how many bytes of decoded keys may stay in memory between two passes over the files.
+    `key_cache_bytes`: how many bytes of key codes may stay in memory between two passes over the files.
     """
 
-    table: TableContract
+    attempt: Attempt
     seed: Seed
-    data_uri: str
-    exact: bool
     file_bytes: int
     key_cache_bytes: int
 
-    @classmethod
-    def from_attempt(cls, attempt: Attempt, seed: Seed, file_bytes: int, key_cache_bytes: int) -> Self:
-        return cls(attempt.table, seed, attempt.data_uri, attempt.exact, file_bytes, key_cache_bytes)
+    def __call__(self, task: RewriteTask, reader: ValidatingReader) -> Outcome | None:
+        """Write the date's files and sketch below the data folder, or decline the date.
 
-    def __call__(self, task: RewriteTask, reader: ValidatingReader) -> tuple[RewriteTask, Outcome] | None:
-        """Write the date's files and fingerprints below the data folder, or decline the date.
+        No files are written if those of the parent are kept (see `_is_unchanged`). No sketch is written if that of the
+        parent remains valid, or if the next publish has to compute it.
 
-        No files are written if those of the parent are kept (see `_is_unchanged`). No fingerprints are written if those
-        of the parent remain valid, or if the next publish has to compute them.
-
-        Return the task with the counted rows of each file, and the outcome; None if the delivery has no row. `reader`
-        validates the files that have not been read yet. Raises UnsuitableFile or pyarrow's errors if a file cannot be
-        used.
+        Return None if the delivery has no row. `reader` validates the files that have not been read yet. Raises
+        UnsuitableFile or pyarrow's errors if a file cannot be used.
         """
         if task.delivered is None:
-            return task, self._rewrite_parent(task, reader)
-        outcome = self._merge(task, task.delivered, reader)
-        if outcome is None:
-            return None
-        delivered = task.delivered.with_validations(task.day, reader.validations).without_empty_files()
-        return replace(task, delivered=delivered), outcome
+            return self._rewrite_parent(task, reader)
+        return self._merge(task, task.delivered, reader)
 
     def _merge(self, task: RewriteTask, delivered: DeliveredDate, reader: KeyReader) -> Outcome | None:
         """Compare the delivery with the parent, and write or decline the date; None if the delivery has no row."""
-        rows = expected_rows(delivered, task.parent)
-        newest, parent = self._key_sources(task, delivered, reader)
+        newest, sketch, former_sketch = self._sketched(task, delivered, reader)
+        parent = None
+        if task.parent:
+            uris = [task.parent.uri(file) for file in task.parent.files]
+            parent = KeySource(reader, newest.encoder, uris, task.parent.constant_ids)
         try:
-            merge = merge_date(self.table, task, newest, parent, rows, exact=self.exact)
+            merge = merge_date(self.attempt.table, task, newest, parent, sketch, former_sketch)
         except TooManyDuplicates as error:
             return DeclinedDate(task.day, str(error))
-        if not merge.fingerprints.rows:
+        if not merge.sketch.rows:
             return None
         is_unchanged = self._is_unchanged(task, merge)
         copied = [] if is_unchanged else self._copy_files(task, merge)
         new_files, overlap = ((), None) if is_unchanged else self._write(task, merge, reader, copied)
         files = None if is_unchanged else (*copied, *new_files)
-        next_fingerprints = _fingerprints_for_next(task, delivered, merge, files or ())
-        if next_fingerprints.to_write:
-            uri = storage.join(self.data_uri, stored.path_of(task.day))
-            stored.write(uri, next_fingerprints.to_write, newest.key_hasher)
+        next_sketch = _sketch_for_next(task, delivered, merge, files or ())
+        if next_sketch.to_write:
+            stored.write(storage.join(self.attempt.data_uri, stored.path_of(task.day)), next_sketch.to_write)
         rows_of_date = task.parent.entry.rows if is_unchanged and task.parent else sum(f.rows for f in files or ())
         return WrittenDate(
             day=task.day,
             files=files,
             new_keys=merge.new_keys,
             changed=merge.changed,
-            survivors=rows_of_date - merge.fingerprints.rows,
+            survivors=rows_of_date - merge.sketch.rows,
             surplus_rows={delivered.delivery.snapshot_id: merge.surplus_rows},
             how=_how(task, merge, is_unchanged=is_unchanged),
-            key_fingerprint=next_fingerprints.key_digest,
-            content_fingerprint=next_fingerprints.value_digest,
-            wrote_fingerprints=next_fingerprints.to_write is not None,
+            key_fingerprint=next_sketch.digest,
+            wrote_sketch=next_sketch.to_write is not None,
             examples=tuple(KeyExample(task.day, kind, key) for kind, keys in merge.examples.items() for key in keys),
             cluster_overlap=overlap,
         )
 
-    def _key_sources(
+    def _sketched(
         self, task: RewriteTask, delivered: DeliveredDate, reader: KeyReader
-    ) -> tuple[KeySource, KeySource | None]:
-        """Readers of the delivery's rows and of the parent's; the latter is None without a parent."""
-        hashers = RowHashers.for_table(self.table, self.seed, compare_values=True)
-        budget = MemoryBudget(self.key_cache_bytes)
+    ) -> tuple[KeySource, Sketch, Sketch | None]:
+        """Read the delivery. Return its reader, the sketch of its rows, and the parent's sketch to compare it with."""
+        former = None if self.attempt.exact else stored_sketch(task, wide_encoder(reader, self.seed))
         uris = [file.uri for file in delivered.files]
-        constant_id = None if task.has_own_ids else delivered.delivery.snapshot_id
-        newest = KeySource(reader, hashers, uris, [constant_id] * len(uris), budget, threads=1)
-        if task.parent is None:
-            return newest, None
-        uris = [task.parent.uri(file) for file in task.parent.files]
-        return newest, KeySource(reader, hashers, uris, task.parent.constant_ids, budget, threads=1)
+        ids = [None if task.has_own_ids else delivered.delivery.snapshot_id] * len(uris)
+        rows, differing_rows = expected_rows(delivered, task.parent), task.parent.differing_rows if task.parent else 0
+        parent_uris = [task.parent.uri(file) for file in task.parent.files] if task.parent else []
+        for encoder in encoders(reader, self.seed, former, [*uris, *parent_uris]):
+            newest = KeySource(reader, encoder, uris, ids, cache_bytes=self.key_cache_bytes)
+            try:
+                sketch = newest.sketch(bits_for(rows, differing_rows, encoder.word_count))
+            except OutOfSpan:
+                continue
+            return newest, sketch, former if former and former.encoder == encoder else None
+        raise AssertionError("no encoder took all rows")
 
     def _is_unchanged(self, task: RewriteTask, merge: DateMerge) -> bool:
         """Whether the parent's files are kept: no key or value changed, and the files are not far more than needed."""
@@ -133,7 +123,6 @@ class RewriteDate:
             surplus_rows={},
             how="rows sorted into new files",
             key_fingerprint=entry.key_fingerprint,
-            content_fingerprint=entry.content_fingerprint,
             examples=(),
             cluster_overlap=overlap,
         )
@@ -144,7 +133,7 @@ class RewriteDate:
             return []
         copied = [file for number, file in enumerate(task.parent.files) if number not in merge.removed]
         for file in copied:
-            storage.copy(task.parent.uri(file), storage.join(self.data_uri, file.path))
+            storage.copy(task.parent.uri(file), storage.join(self.attempt.data_uri, file.path))
         return copied
 
     def _write(
@@ -155,7 +144,7 @@ class RewriteDate:
         `merge`: None to write all rows of the parent. The overlap is None if files were copied, because these were not
         read. Delivered rows are written first: usually they are few, and one sorted run has all of them.
         """
-        files = SortedFilesWriter(self.table, self.data_uri, task.day, "rewritten", self.file_bytes)
+        files = SortedFilesWriter(self.attempt.table, self.attempt.data_uri, task.day, "rewritten", self.file_bytes)
         sources, copied_files = [], set(copied)
         if merge and task.delivered:
             snapshot_id = task.delivered.delivery.snapshot_id
@@ -179,50 +168,46 @@ class RewriteDate:
 
 
 @dataclass(frozen=True)
-class _NextFingerprints:
-    """The fingerprints that the next publish compares with. `key_digest`, `value_digest`: for the manifest, if known.
+class _NextSketch:
+    """The sketch that the next publish compares with. `digest`: for the manifest; None if there is no such sketch.
 
-    `to_write`: the fingerprints that have these digests; None if the parent has them already, or if no digest is known.
+    `to_write`: the sketch with this digest; None if the parent has it already.
     """
 
-    key_digest: str | None
-    value_digest: str | None
-    to_write: stored.StoredFingerprints | None
+    digest: str | None
+    to_write: stored.StoredSketch | None
 
 
-def _fingerprints_for_next(
+def _sketch_for_next(
     task: RewriteTask, delivered: DeliveredDate, merge: DateMerge, files: tuple[DataFile, ...]
-) -> _NextFingerprints:
-    """Return the fingerprints of the rewritten date; `StoredFingerprints` says of which rows.
+) -> _NextSketch:
+    """Return the sketch of the rewritten date; `StoredSketch` says of which rows.
 
     `files`: the date's new and copied files; empty if the parent's files are kept.
     """
     parent_entry, snapshot_id = task.parent.entry if task.parent else None, delivered.delivery.snapshot_id
     if task.policy is MergePolicy.LATE and parent_entry:
         # The delivery is late. Rows with the highest update_id stay the same if the delivery's own id is lower.
-        if snapshot_id < parent_entry.max_update_id:
-            return _NextFingerprints(parent_entry.key_fingerprint, parent_entry.content_fingerprint, None)
-        return _NextFingerprints(None, None, None)
+        is_older = snapshot_id < parent_entry.max_update_id
+        return _NextSketch(parent_entry.key_fingerprint if is_older else None, None)
+    digest = merge.sketch.digest()
+    if parent_entry and parent_entry.key_fingerprint == digest and merge.differing == 0:
+        return _NextSketch(digest, None)
     # Without a parent, rows may come from an existing table, with update_ids of their own.
     newest_id = snapshot_id if parent_entry else max(file.max_update_id for file in files)
-    fingerprints = merge.fingerprints
-    is_stored = task.policy is MergePolicy.BY_VALUE and merge.uses_stored and not merge.differing_bucket_count
-    to_write = None if is_stored else stored.StoredFingerprints(newest_id, fingerprints)
-    return _NextFingerprints(fingerprints.digest(), fingerprints.values_digest(), to_write)
+    return _NextSketch(digest, stored.StoredSketch(newest_id, merge.sketch))
 
 
 def _how(task: RewriteTask, merge: DateMerge, *, is_unchanged: bool) -> str:
     """What was compared, for the manifest."""
     if task.parent is None:
         return "the parent has no row of this date"
-    if task.policy is MergePolicy.LATE and merge.uses_stored:
-        how = f"keys compared in {merge.differing_bucket_count} of {merge.bucket_count} buckets"
-    elif merge.uses_stored and not merge.differing_bucket_count:
-        how = "same keys and values as in the last snapshot: the parent's rows were not compared"
-    elif merge.uses_stored:
-        how = f"keys and values compared in {merge.differing_bucket_count} of {merge.bucket_count} buckets"
+    if merge.differing is None:
+        how = "all rows compared"
+    elif merge.differing:
+        how = f"[{merge.differing}] differing rows compared"
     else:
-        how = "all keys compared"
+        how = "same keys and values as in the last snapshot: the parent's rows were not compared"
     if is_unchanged:
         return f"{how}; no row changed, so the parent's files are kept"
     # With policy BY_VALUE, a date without changes is written only if it is fragmented (see `_is_unchanged`).

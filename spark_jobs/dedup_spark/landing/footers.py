@@ -1,4 +1,4 @@
-"""Compares the columns of a Parquet file, as its footer describes them, with the declared columns.
+"""Compares a Parquet file's footer with the declared columns, and finds a layout that BigQuery cannot read.
 
 Types are those of Parquet's schema, not of the Arrow schema that a file may contain too, which is only a hint of its
 writer. Every type that passes can be cast to the declared one.
@@ -10,15 +10,24 @@ import json
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from dedup_clone.contract.parquet import describe_expected, describe_leaf, describe_undeclared, holds_type
+from dedup_clone.contract.parquet import (
+    COMPRESSIONS,
+    COMPRESSIONS_TEXT,
+    MAGIC,
+    TRAILER_BYTES,
+    describe_expected,
+    describe_leaf,
+    describe_undeclared,
+    holds_type,
+)
 from dedup_clone.contract.table import Column, ColumnMode, TableContract
-from dedup_spark.column_types import STRUCT
-from dedup_spark.landing.written_schema import has_written_schema
+from dedup_spark.column_types import STRUCT, arrow_schema
 
 # The longest integer in which pyarrow decodes a DECIMAL.
 _DECIMAL_BYTES = 16
@@ -141,3 +150,96 @@ def _describe(arrow: pa.DataType, leaves: Iterator[Any]) -> str:
         return str(arrow)
     leaf = next(leaves)
     return describe_leaf(leaf.physical_type, leaf.logical_type)
+
+
+# A Parquet leaf column: path, physical type, logical type, definition level, repetition level.
+_Leaf = tuple[str, str, str, int, int]
+_NO_ANNOTATION = {"Type": "None"}
+# With this annotation a 64-bit integer is of the same type as without any.
+_SAME_AS_NONE = {"Type": "Int", "bitWidth": 64, "isSigned": True}
+# Keys of a logical type that depend on how the writer encoded the annotation, but do not change its meaning.
+_IGNORED = ("is_from_converted_type", "force_set_converted_type")
+
+
+def has_written_schema(columns: tuple[Column, ...], schema: pq.ParquetSchema) -> bool:
+    """Whether a file of this schema has the same leaf columns, in the same order, as a file that the job writes.
+
+    Only such a file is loaded as it is: a load job takes its schema from one file, and BigQuery does not promise to
+    convert files with other schemas. A file with narrower integers, times in milliseconds, another order of columns, or
+    another name of a list's element is read and rewritten.
+    """
+    return _leaves(schema) == _written_leaves(columns)
+
+
+@lru_cache(maxsize=8)
+def _written_leaves(columns: tuple[Column, ...]) -> list[_Leaf]:
+    sink = pa.BufferOutputStream()
+    pq.write_table(arrow_schema(columns).empty_table(), sink)
+    return _leaves(pq.read_metadata(pa.BufferReader(sink.getvalue())).schema)
+
+
+def _leaves(schema: pq.ParquetSchema) -> list[_Leaf]:
+    """All leaf columns, in the file's order."""
+    return [_leaf(schema.column(i)) for i in range(len(schema))]
+
+
+def _leaf(leaf: Any) -> _Leaf:
+    logical = {key: value for key, value in json.loads(leaf.logical_type.to_json()).items() if key not in _IGNORED}
+    text = json.dumps(_NO_ANNOTATION if logical == _SAME_AS_NONE else logical, sort_keys=True)
+    return leaf.path, leaf.physical_type, text, leaf.max_definition_level, leaf.max_repetition_level
+
+
+# The encodings that BigQuery reads.
+_ENCODINGS = {
+    "BIT_PACKED",
+    "DELTA_BINARY_PACKED",
+    "DELTA_BYTE_ARRAY",
+    "DELTA_LENGTH_BYTE_ARRAY",
+    "PLAIN",
+    "PLAIN_DICTIONARY",
+    "RLE",
+    "RLE_DICTIONARY",
+}
+_ENCODINGS_TEXT = f"one of [{', '.join(sorted(_ENCODINGS))}]"
+
+
+def unsupported_encodings(metadata: pq.FileMetaData) -> list[str]:
+    """A problem for each column and each compression or encoding that BigQuery does not read.
+
+    Call this and `joined_files` only after every page was read, which proves that no column is encrypted: pyarrow
+    crashes on the metadata of an encrypted column.
+    """
+    problems: dict[tuple[str, str], None] = {}
+    for group in range(metadata.num_row_groups):
+        chunks = metadata.row_group(group)
+        for number in range(chunks.num_columns):
+            chunk = chunks.column(number)
+            if chunk.compression not in COMPRESSIONS:
+                problem = f"is compressed by [{chunk.compression}], expected {COMPRESSIONS_TEXT}"
+                problems[chunk.path_in_schema, problem] = None
+            for encoding in set(chunk.encodings) - _ENCODINGS:
+                problems[chunk.path_in_schema, f"is encoded by [{encoding}], expected {_ENCODINGS_TEXT}"] = None
+    return [f"column [{path}] {problem}" for path, problem in problems]
+
+
+def joined_files(metadata: pq.FileMetaData, source: pa.NativeFile) -> list[str]:
+    """A problem if the bytes between the last column chunk and the footer hold the seam of two joined files.
+
+    Readers see only the rows of the last footer, read from the first file. Without a seam these bytes are Bloom filters
+    and page indexes. If there are none, nothing is read.
+    """
+    groups = [metadata.row_group(number) for number in range(metadata.num_row_groups)]
+    chunks = [group.column(number) for group in groups for number in range(group.num_columns)]
+    end = max((_start(chunk) + chunk.total_compressed_size for chunk in chunks), default=len(MAGIC))
+    rest = source.size() - TRAILER_BYTES - metadata.serialized_size - end
+    if rest <= 0 or MAGIC + MAGIC not in source.read_at(rest, end):
+        return []
+    return [
+        f"has [{metadata.num_rows}] rows by its last footer, and the bytes of another Parquet file behind them: files "
+        f"were joined byte by byte, land each by itself"
+    ]
+
+
+def _start(chunk: pq.ColumnChunkMetaData) -> int:
+    dictionary = chunk.dictionary_page_offset if chunk.has_dictionary_page else None
+    return int(dictionary or chunk.data_page_offset)

@@ -1,4 +1,4 @@
-"""Reports every few seconds how far the job is, in its log and in `progress.json`, from a thread of the driver.
+"""Measures the phases of the job, and reports every few seconds, in its log and in `progress.json`, how far it is.
 
 Spark knows only tasks. Small dates share a task, so the number of dates that a running Spark job has done is estimated
 from the share of its tasks that are done.
@@ -9,20 +9,85 @@ from __future__ import annotations
 import json
 import logging
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from threading import Event, Thread
 from types import TracebackType
 
 from pyspark import SparkContext
 
+from dedup_clone.contract.attempt import Attempt
 from dedup_spark import storage
-from dedup_spark.execution.job_log import JobLog
 
 INTERVAL_S = 4.0  # so that the log is never silent for more than five seconds
 _WRITE_TIMEOUT_S = 3.0  # shorter than the interval, so that a slow storage does not delay the next log line
 FILE_NAME = "progress.json"
 _logger = logging.getLogger("dedup_spark")
+
+
+@dataclass
+class Progress:
+    """How far a phase is. The driver's main thread writes this object, and the thread that reports progress reads it.
+
+    `date_count`: the number of dates that the phase handles; 0 if it does not count dates. `done_count`: how many of
+    them are done. `running_count`: how many of them the running Spark job handles.
+    """
+
+    phase: str
+    date_count: int = 0
+    done_count: int = 0
+    running_count: int = 0
+    _reported: int = 0
+
+    def estimated_done(self, share: float) -> int:
+        """About how many dates are done. `share`: the share (0 to 1) of the running Spark job's tasks that are done.
+
+        The number never falls.
+        """
+        self._reported = max(self._reported, self.done_count + int(self.running_count * share))
+        return self._reported
+
+
+class JobLog:
+    """Writes log lines that begin with feed, snapshot ids and generation.
+
+    `seconds`: how long each phase took. `progress`: of the phase that began last.
+    """
+
+    def __init__(self, attempt: Attempt) -> None:
+        ids = ",".join(str(d.snapshot_id) for d in attempt.deliveries) or "-"
+        self._prefix = f"feed={attempt.feed} snapshot_id={ids} generation={attempt.generation}"
+        self.seconds: dict[str, float] = {}
+        self.progress = Progress("start")
+
+    def info(self, text: str) -> None:
+        _logger.info("%s %s", self._prefix, text)
+
+    @contextmanager
+    def phase(self, name: str) -> Iterator[None]:
+        """Measure the `with` block as the phase `name`. If a phase runs several times, its seconds are added up."""
+        self.progress = Progress(str(name))
+        began = time.monotonic()
+        try:
+            yield
+        finally:
+            self.seconds[str(name)] = round(self.seconds.get(name, 0.0) + time.monotonic() - began, 3)
+
+    def expect_dates(self, count: int) -> None:
+        """Add `count` to the number of dates that the current phase handles."""
+        self.progress.date_count += count
+
+    @contextmanager
+    def dates_at_work(self, count: int) -> Iterator[None]:
+        """Count `count` of the phase's dates as running in the `with` block, and as done after it."""
+        progress = self.progress
+        progress.running_count = count
+        yield
+        progress.running_count = 0  # first, so that the thread that reports never counts these dates twice
+        progress.done_count += count
+
 
 # Returns, for the Spark jobs that run now, how many tasks are done, and how many there are; None while Spark starts.
 TaskCounts = Callable[[], tuple[int, int] | None]

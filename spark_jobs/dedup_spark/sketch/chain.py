@@ -1,0 +1,102 @@
+"""Finds how the rows of a date changed from one set to the next: the links of a chain, such as parent and deliveries.
+
+A step of the chain is the difference of two neighbouring sketches. Of a key that differs in some step, the steps tell
+the row of every link: the row stays the same from one link to the next unless a step says otherwise. All other keys
+have the same row in all links.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Self
+
+import numpy as np
+
+from dedup_spark.arrays import Indices, U64Array
+from dedup_spark.sketch.row_words import RowEncoder
+from dedup_spark.sketch.sketch import Difference, Sketch, group_equal
+
+_ABSENT = -1
+
+
+def peel_chain(links: Sequence[Sketch]) -> list[Difference] | None:
+    """Return the step from each link to the next; None if the rows of a step cannot be told apart.
+
+    All sketches must have the same encoder.
+    """
+    steps = []
+    for earlier, later in pairwise(links):
+        step = later.minus(earlier).peel()
+        if step is None:
+            return None
+        steps.append(step)
+    return steps
+
+
+@dataclass(frozen=True)
+class KeyVersions:
+    """The rows of the keys that differ in some step.
+
+    `words`: rows. `rows`: by link and key, the index of the link's row in `words`, or -1 if the link lacks the key.
+    `codes`: the codes of the keys (`RowEncoder.key_codes`). `suspects`: for each link, the codes of those keys that it
+    has once by the steps if the neighbouring link has them not at all, but twice if the neighbour has them once.
+    """
+
+    words: U64Array
+    rows: Indices
+    codes: U64Array
+    suspects: tuple[U64Array, ...]
+
+    @classmethod
+    def of_steps(cls, encoder: RowEncoder, steps: Sequence[Difference]) -> Self | None:
+        """Return None if a step shows that a link has a key twice.
+
+        If one link has each key once, and each other link has each of its suspects once, all links have each key once:
+        a key that is in a link more often than in its neighbour is a suspect of the link.
+        """
+        words = np.concatenate([step.words for step in steps], axis=1)
+        keys, firsts = group_equal(encoder.key_words(words))
+        codes = encoder.codes_of(words[:, firsts])
+        changes, start = [], 0
+        suspects: list[list[U64Array]] = [[] for _ in range(len(steps) + 1)]
+        for number, step in enumerate(steps):
+            removed, added = (start + np.flatnonzero(step.counts == count) for count in (-1, 1))
+            start += len(step)
+            if len(removed) + len(added) < len(step):
+                return None
+            surplus = np.zeros(len(firsts), np.int64)
+            for rows, change in ((removed, -1), (added, 1)):
+                if len(np.unique(keys[rows])) < len(rows):
+                    return None
+                surplus[keys[rows]] += change
+            suspects[number].append(codes[surplus < 0])
+            suspects[number + 1].append(codes[surplus > 0])
+            changes.append((removed, added))
+        rows_by_link = _rows_by_link(keys, len(firsts), changes)
+        return cls(words, rows_by_link, codes, tuple(np.unique(np.concatenate(found)) for found in suspects))
+
+    def words_of(self, link: int) -> U64Array:
+        """The rows that a link has of these keys."""
+        rows = self.rows[link]
+        return self.words[:, rows[rows != _ABSENT]]
+
+    def absent_codes(self, link: int) -> U64Array:
+        """The codes of the keys that a link lacks, sorted."""
+        return np.unique(self.codes[self.rows[link] == _ABSENT])
+
+
+def _rows_by_link(keys: Indices, key_count: int, changes: Sequence[tuple[Indices, Indices]]) -> Indices:
+    """Return `KeyVersions.rows`. `keys`: the key of each row. `changes`: of each step, the removed and added rows."""
+    state = np.full(key_count, _ABSENT, np.intp)
+    for removed, added in reversed(changes):  # what the first link has, by the first step in which a key occurs
+        state[keys[added]] = _ABSENT
+        state[keys[removed]] = removed
+    states = [state]
+    for removed, added in changes:
+        state = state.copy()
+        state[keys[removed]] = _ABSENT
+        state[keys[added]] = added
+        states.append(state)
+    return np.stack(states)
