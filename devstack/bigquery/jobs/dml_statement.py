@@ -6,10 +6,10 @@ from devstack.bigquery.bigquery_errors import StandInError
 from devstack.bigquery.jobs.job_store import JobRecord
 from devstack.bigquery.jobs.name_defaults import NameDefaults
 from devstack.bigquery.sql.script_parser import parse_shared_script
-from devstack.bigquery.sql.statements import Insert, MutatingStatement
+from devstack.bigquery.sql.statements import Insert, Mutation
 from devstack.bigquery.storage.model import TableId
 
-DmlStatement = MutatingStatement | Insert
+DmlStatement = Mutation | Insert
 
 
 def defaults_of(record: JobRecord) -> NameDefaults:

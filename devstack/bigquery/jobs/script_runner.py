@@ -20,7 +20,7 @@ from devstack.bigquery.jobs.spark_submit import SparkSubmit
 from devstack.bigquery.jobs.statement_outcome import CommitInfoOf, Outcome, script_statistics
 from devstack.bigquery.jobs.statement_runner import ExecutableStatement, ResultTable, StatementRunner
 from devstack.bigquery.sql.field_types import QueryValue, TableField
-from devstack.bigquery.sql.statements import Call, Declare, If, MutatingStatement, Query, Statement
+from devstack.bigquery.sql.statements import Call, Declare, If, Mutation, Query, Statement
 from devstack.bigquery.storage.model import CommitInfo
 
 AnonymousTable = Callable[[JobRecord], ResultTable]
@@ -137,7 +137,7 @@ class ScriptRunner:
         return Outcome("CALL", slot_ms=slot_ms, spark_job=spark_job)
 
     def _admission(self, statement: ExecutableStatement | Call) -> AbstractContextManager[None]:
-        if isinstance(statement, MutatingStatement):
+        if isinstance(statement, Mutation):
             return self.dml_queue.admit(self.state.defaults.table(statement.table), self.context.stop)
         return nullcontext()
 

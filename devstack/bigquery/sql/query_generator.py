@@ -20,12 +20,13 @@ from devstack.bigquery.sql.aliases import (
     projections_of,
     resolve_aliases,
 )
-from devstack.bigquery.sql.constructor_generator import field_of_data_type, struct_items
+from devstack.bigquery.sql.constructor_generator import struct_items
 from devstack.bigquery.sql.field_types import quote_identifier
 from devstack.bigquery.sql.function_generator import FunctionGenerator
 from devstack.bigquery.sql.runtime_errors import unsupported_when
 from devstack.bigquery.sql.syntax import PARAMETERS, integer_literal, names_a_cte
 from devstack.bigquery.sql.table_names import table_name_of
+from devstack.bigquery.sql.type_parser import field_of
 
 _JOINS = ("", "INNER", "CROSS", "LEFT", "LEFT OUTER", "RIGHT", "RIGHT OUTER", "FULL", "FULL OUTER")
 _CLAUSES_THAT_NEED_FROM = {
@@ -163,7 +164,7 @@ class QueryGenerator(FunctionGenerator):
     def _has_struct_elements(self, array: exp.Expr) -> bool:
         """Whether the elements are known to be STRUCTs, whose fields are then the columns of UNNEST."""
         if isinstance(array, exp.Cast):
-            return field_of_data_type(array.to).type == "STRUCT"
+            return field_of(array.to).type == "STRUCT"
         if (value := self.known_value(array)) is not None:
             return value.field.type == "STRUCT"
         if isinstance(array, exp.Array) and array.expressions:
