@@ -31,10 +31,8 @@ from bigquery_standin.storage.table_rules import MAXIMUM_CLONES
 STATEMENTS: dict[type, str] = {
     statements.Query: "`SELECT`, `WITH … SELECT`, set operations, `QUALIFY`, windows, `FOR SYSTEM_TIME AS OF`",
     statements.Insert: "`INSERT [INTO] table [(columns)] VALUES … | query`",
-    statements.Update: "`UPDATE … SET … WHERE …`",
-    statements.Delete: "`DELETE [FROM] … WHERE …`",
-    statements.Merge: "`MERGE [INTO] … USING table | (query) ON … "
-    "WHEN [NOT] MATCHED [BY TARGET | BY SOURCE] [AND …] THEN …`",
+    statements.Mutation: "`UPDATE … SET … WHERE …`, `DELETE [FROM] … WHERE …`, "
+    "`MERGE [INTO] … USING table | (query) ON … WHEN [NOT] MATCHED [BY TARGET | BY SOURCE] [AND …] THEN …`",
     statements.TruncateTable: "`TRUNCATE TABLE`",
     statements.CreateTable: "`CREATE [OR REPLACE] TABLE [IF NOT EXISTS] … [(…, PRIMARY KEY (…) NOT ENFORCED)] "
     "[PARTITION BY day] [CLUSTER BY …] [OPTIONS] [AS query]`, "

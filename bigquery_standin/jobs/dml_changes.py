@@ -20,16 +20,7 @@ from bigquery_standin.jobs.duckdb_session import DuckDbSession
 from bigquery_standin.jobs.external_tables import FILE_NAME
 from bigquery_standin.jobs.script_state import SqlEvaluator, check_assignable
 from bigquery_standin.sql.field_types import TableField, quote_identifier, to_duckdb_type
-from bigquery_standin.sql.statements import (
-    Assignment,
-    Delete,
-    Merge,
-    MergeClause,
-    MergeInsert,
-    MergeUpdate,
-    MutatingStatement,
-    Update,
-)
+from bigquery_standin.sql.statements import Mutation, clause_kind
 from bigquery_standin.storage.arrow_schema import arrow_schema
 from bigquery_standin.storage.model import TableId, TableVersion
 from bigquery_standin.storage.version_relation import ROW_ID, relation_sql
@@ -37,26 +28,24 @@ from bigquery_standin.storage.version_relation import ROW_ID, relation_sql
 _ACTION = "merge_action"  # the column in which DuckDB says what a MERGE has done to a row: INSERT, UPDATE or DELETE
 
 
-def row_changes(
-    statement: MutatingStatement, evaluator: SqlEvaluator, table: TableId, version: TableVersion
-) -> RowChanges:
+def row_changes(statement: Mutation, evaluator: SqlEvaluator, table: TableId, version: TableVersion) -> RowChanges:
     """The rows that the statement changes.
 
     Raises InvalidQuery for errors that BigQuery finds while it runs the statement.
     """
-    session, target = evaluator.state.session, _Target(statement.alias, evaluator, table, version)
-    match statement:
-        case Delete():
-            removed = session.materialize(target.delete_sql(statement))
+    session, target = evaluator.state.session, _Target(statement, evaluator, table, version)
+    match statement.kind:
+        case "DELETE":
+            removed = session.materialize(target.delete_sql())
             _, ids = session.run(f"SELECT {ROW_ID} FROM {removed}")
             return RowChanges(removed, arrow_schema(target.schema).empty_table(), {"deleted": ids.num_rows})
-        case Update():
-            removed = session.materialize(target.update_sql(statement))
+        case "UPDATE":
+            removed = session.materialize(target.update_sql())
             rows = target.new_rows(f"FROM {removed}")
             return RowChanges(removed, rows, {"updated": rows.num_rows})
-        case Merge():
-            copy = session.materialize(target.copy_sql(statement))
-            _, changed = session.run(target.merge_sql(statement, copy))
+        case _:
+            copy = session.materialize(target.copy_sql())
+            _, changed = session.run(target.merge_sql(copy))
             session.drop(copy)
             returned = session.register(changed)
             removed = session.materialize(f"SELECT {ROW_ID} FROM {returned} WHERE {ROW_ID} IS NOT NULL")
@@ -64,62 +53,61 @@ def row_changes(
             return RowChanges(removed, rows, _counts(changed.column(_ACTION)))
 
 
-def check_names_and_types(
-    statement: MutatingStatement, evaluator: SqlEvaluator, table: TableId, version: TableVersion
-) -> None:
+def check_names_and_types(statement: Mutation, evaluator: SqlEvaluator, table: TableId, version: TableVersion) -> None:
     """Check the names and types of a statement in a dry run, without running it."""
-    session, target = evaluator.state.session, _Target(statement.alias, evaluator, table, version)
-    match statement:
-        case Delete():
-            session.schema(target.delete_sql(statement))
-        case Update():
-            session.schema(target.update_sql(statement))
-        case Merge():
-            copy = session.materialize(f"{target.copy_sql(statement)} LIMIT 0")
-            session.run(f"EXPLAIN {target.merge_sql(statement, copy)}")
+    session, target = evaluator.state.session, _Target(statement, evaluator, table, version)
+    match statement.kind:
+        case "DELETE":
+            session.schema(target.delete_sql())
+        case "UPDATE":
+            session.schema(target.update_sql())
+        case _:
+            copy = session.materialize(f"{target.copy_sql()} LIMIT 0")
+            session.run(f"EXPLAIN {target.merge_sql(copy)}")
             session.drop(copy)
 
 
 class _Target:
     """One version of a statement's target, and DuckDB's SQL of the statement."""
 
-    def __init__(self, alias: str, evaluator: SqlEvaluator, table: TableId, version: TableVersion) -> None:
+    def __init__(self, statement: Mutation, evaluator: SqlEvaluator, table: TableId, version: TableVersion) -> None:
+        self._statement = statement
         self.schema = version.settings.schema
         self._table = table
         self._session: DuckDbSession = evaluator.state.session
         self._evaluator = evaluator
-        self._alias = quote_identifier(alias)
+        self._alias = quote_identifier(statement.alias)
         relation = relation_sql(table, version, evaluator.reader.catalog.segments, with_row_id=True)
         self._from = f"FROM {relation} AS {self._alias}"
         # The names that the statement's expressions may refer to.
-        self._names = {column.name for column in self.schema} | {alias}
+        self._names = {column.name for column in self.schema} | {statement.alias}
 
-    def delete_sql(self, statement: Delete) -> str:
+    def delete_sql(self) -> str:
         """SQL of the ids of the rows that the statement deletes."""
-        return f"SELECT {ROW_ID} {self._from} WHERE {self._evaluator.duckdb_sql(statement.where, self._names)}"
+        return f"SELECT {ROW_ID} {self._from} WHERE {self._evaluator.duckdb_sql(self._statement.where, self._names)}"
 
-    def update_sql(self, statement: Update) -> str:
+    def update_sql(self) -> str:
         """SQL of the rows that the statement updates, with their ids and new values."""
-        assigned = self._assigned(statement.assignments, self._names, self._from)
+        assigned = self._assigned(self._statement.tree.expressions, self._names, self._from)
         values = [
             f"{assigned.get(column.name, f'{self._alias}.{quote_identifier(column.name)}')} "
             f"AS {quote_identifier(column.name)}"
             for column in self.schema
         ]
-        where = self._evaluator.duckdb_sql(statement.where, self._names)
+        where = self._evaluator.duckdb_sql(self._statement.where, self._names)
         return f"SELECT {', '.join(values)}, {self._alias}.{ROW_ID} {self._from} WHERE {where}"
 
-    def copy_sql(self, statement: Merge) -> str:
+    def copy_sql(self) -> str:
         """SQL of the target's rows, with their ids, that the MERGE may change."""
-        filters = [f"({self._evaluator.duckdb_sql(part, self._names)})" for part in target_filters(statement)]
+        filters = [f"({self._evaluator.duckdb_sql(part, self._names)})" for part in target_filters(self._statement)]
         return f"SELECT * {self._from}" + (f" WHERE {' AND '.join(filters)}" if filters else "")
 
-    def merge_sql(self, statement: Merge, copy: str) -> str:
+    def merge_sql(self, copy: str) -> str:
         """DuckDB's MERGE into the table `copy`. It returns `merge_action`, and the inserted, new or deleted row."""
         if any(column.name.lower() == _ACTION for column in self.schema):
             raise NotImplementedConstruct(f"MERGE into a table with a column [{_ACTION}]")
-        alias = source_alias(statement)
-        from_clause = self._evaluator.duckdb_sql(statement.source.args["from_"]).lstrip()
+        statement, alias = self._statement, source_alias(self._statement)
+        from_clause = self._evaluator.duckdb_sql(exp.From(this=statement.tree.args["using"].copy())).lstrip()
         columns = [field.name for field in self._session.schema(f"SELECT * {from_clause}")]
         source = f"(SELECT * {from_clause}) AS {quote_identifier(alias)}"
         names = {*self._names, *columns, alias}
@@ -127,23 +115,21 @@ class _Target:
         for clause in statement.clauses:
             for expression in expressions_of(clause):
                 _refuse_correlation(expression, {statement.alias.lower(), alias.lower()})
-            condition = clause.condition
+            condition, then = clause.args.get("condition"), clause.args["then"]
             more = "" if condition is None else f" AND {self._evaluator.duckdb_sql(condition, names)}"
-            if isinstance(clause.action, MergeUpdate):
+            if isinstance(then, exp.Update):
                 matching = f"FROM {copy} AS {self._alias}, {source}"
-                assigned = self._assigned(clause.action.assignments, names, matching)
+                assigned = self._assigned(then.expressions, names, matching)
                 pairs = (f"{quote_identifier(name)} = {value}" for name, value in assigned.items())
                 action = f"UPDATE SET {', '.join(pairs)}"
-            elif isinstance(clause.action, MergeInsert):
+            elif isinstance(then, exp.Insert):
                 listed = [name for name in columns if name.upper() != FILE_NAME]
-                action = self._insert(clause, names, alias, listed, f"FROM {source}")
+                action = self._insert(then, names, alias, listed, f"FROM {source}")
             else:
                 action = "DELETE"
-            clauses.append(f"WHEN {clause.kind}{more} THEN {action}")
-        return (
-            f"MERGE INTO {copy} AS {self._alias} USING {source} "
-            f"ON {self._evaluator.duckdb_sql(statement.condition, names)} {' '.join(clauses)} RETURNING {_ACTION}, *"
-        )
+            clauses.append(f"WHEN {clause_kind(clause)}{more} THEN {action}")
+        on = self._evaluator.duckdb_sql(statement.tree.args["on"], names)
+        return f"MERGE INTO {copy} AS {self._alias} USING {source} ON {on} {' '.join(clauses)} RETURNING {_ACTION}, *"
 
     def new_rows(self, from_clause: str) -> pa.Table:
         """The rows that `from_clause` has, as the table stores them. Raises InvalidQuery for one that does not fit."""
@@ -152,29 +138,28 @@ class _Target:
         return conform_query_rows(rows, self.schema)
 
     def _insert(
-        self, clause: MergeClause, names: set[str], alias: str, source_columns: Sequence[str], from_clause: str
+        self, insert: exp.Insert, names: set[str], alias: str, source_columns: Sequence[str], from_clause: str
     ) -> str:
-        insert = clause.action
-        assert isinstance(insert, MergeInsert)  # the caller has checked it
-        fields = [self._column(name) for name in insert.columns] or list(self.schema)
+        columns = [column.name for column in insert.this.expressions]
+        fields = [self._column(name) for name in columns] or list(self.schema)
         if len({field.name for field in fields}) != len(fields):
-            raise InvalidQuery(f"INSERT names a column twice: [{', '.join(insert.columns)}]")
-        if insert.values is None:
+            raise InvalidQuery(f"INSERT names a column twice: [{', '.join(columns)}]")
+        if insert.expression is None:  # INSERT ROW
             values = [f"{quote_identifier(alias)}.{quote_identifier(name)}" for name in source_columns]
         else:
-            values = [self._evaluator.duckdb_sql(value, names) for value in insert.values]
+            values = [self._evaluator.duckdb_sql(value, names) for value in insert.expression.expressions]
         if len(values) != len(fields):
             raise InvalidQuery(
                 f"Inserted row has wrong column count; Has [{len(values)}], expected [{len(fields)}]: "
                 f"[{', '.join(field.name for field in fields)}]"
             )
-        columns = ", ".join(quote_identifier(field.name) for field in fields)
-        return f"INSERT ({columns}) VALUES ({', '.join(self._casts(values, fields, from_clause))})"
+        listed = ", ".join(quote_identifier(field.name) for field in fields)
+        return f"INSERT ({listed}) VALUES ({', '.join(self._casts(values, fields, from_clause))})"
 
-    def _assigned(self, assignments: Sequence[Assignment], names: set[str], from_clause: str) -> dict[str, str]:
+    def _assigned(self, assignments: Sequence[exp.EQ], names: set[str], from_clause: str) -> dict[str, str]:
         """SQL of the assigned values by column. `names`, `from_clause`: what the values may refer to."""
-        fields = [self._column(item.column) for item in assignments]
-        values = [self._evaluator.duckdb_sql(item.value, names) for item in assignments]
+        fields = [self._column(item.this.name) for item in assignments]
+        values = [self._evaluator.duckdb_sql(item.expression, names) for item in assignments]
         return dict(zip((field.name for field in fields), self._casts(values, fields, from_clause), strict=True))
 
     def _casts(self, values: Sequence[str], fields: Sequence[TableField], from_clause: str) -> list[str]:

@@ -20,22 +20,13 @@ from bigquery_standin.jobs.scanned_bytes import ScannedBytes, check_bytes_billed
 from bigquery_standin.jobs.script_state import ScriptState, SqlEvaluator
 from bigquery_standin.jobs.statement_outcome import CommitInfoOf, Outcome
 from bigquery_standin.jobs.table_reader import is_information_schema_view
-from bigquery_standin.sql.statements import (
-    Delete,
-    Merge,
-    MergeInsert,
-    MutatingStatement,
-    TableName,
-    TruncateTable,
-    Update,
-)
+from bigquery_standin.sql.statements import NOT_MATCHED_BY_TARGET, Mutation, TableName, TruncateTable, clause_kind
 from bigquery_standin.storage.change_log import check_no_pending_changes
 from bigquery_standin.storage.model import TableId, TableVersion
 from bigquery_standin.storage.protection import check_all_rows
 from bigquery_standin.storage.table_change import Change
 
 MAXIMUM_RETRIES = 3  # after another statement has changed the same partitions
-_KINDS: dict[type, str] = {Update: "UPDATE", Delete: "DELETE", Merge: "MERGE"}
 
 
 @dataclass(frozen=True)
@@ -46,9 +37,7 @@ class DmlRunner:
     check_cancelled: Callable[[], None]
     maximum_bytes_billed: int | None
 
-    def run(
-        self, statement: MutatingStatement | TruncateTable, commit_info_of: CommitInfoOf, started: float
-    ) -> Outcome:
+    def run(self, statement: Mutation | TruncateTable, commit_info_of: CommitInfoOf, started: float) -> Outcome:
         """Executes the statement. `started`: the time.perf_counter() when it started.
 
         Raises ConcurrentUpdate if other statements keep changing the same partitions.
@@ -71,7 +60,7 @@ class DmlRunner:
         self.state.catalog.commit(table, lambda latest, _: truncate_change(table, latest), commit_info_of(outcome))
         return outcome
 
-    def _run_once(self, statement: MutatingStatement, commit_info_of: CommitInfoOf, started: float) -> Outcome:
+    def _run_once(self, statement: Mutation, commit_info_of: CommitInfoOf, started: float) -> Outcome:
         catalog, session = self.state.catalog, self.state.session
         with self.state.statement_evaluator() as evaluator:
             table, version = mutable_version(statement.table, evaluator)
@@ -85,7 +74,7 @@ class DmlRunner:
             self.check_cancelled()
             slot_ms = max(1, int((time.perf_counter() - started) * 1000))
             outcome = Outcome(
-                _KINDS[type(statement)],
+                statement.kind,
                 scanned.processed,
                 scanned.billed,
                 slot_ms,
@@ -131,7 +120,7 @@ def target_version(name: TableName, evaluator: SqlEvaluator) -> tuple[TableId, T
     return table, version
 
 
-def scanned_by(statement: MutatingStatement, version: TableVersion, evaluator: SqlEvaluator) -> ScannedBytes:
+def scanned_by(statement: Mutation, version: TableVersion, evaluator: SqlEvaluator) -> ScannedBytes:
     """The bytes that the statement scans, without what is billed in addition for the partitions that it rewrites."""
     scanned = evaluator.scanned_bytes(read_query_of(statement))
     if deletes_without_reading(statement, version, evaluator):
@@ -139,7 +128,7 @@ def scanned_by(statement: MutatingStatement, version: TableVersion, evaluator: S
     return scanned
 
 
-def deletes_without_reading(statement: MutatingStatement, version: TableVersion, evaluator: SqlEvaluator) -> bool:
+def deletes_without_reading(statement: Mutation, version: TableVersion, evaluator: SqlEvaluator) -> bool:
     """Whether the statement is a DELETE of whole partitions, which reads and rewrites nothing.
 
     BigQuery says that this rule "might also not apply" to tables clustered by other columns; here it never applies to
@@ -151,14 +140,16 @@ def deletes_without_reading(statement: MutatingStatement, version: TableVersion,
     )
 
 
-def maximum_scanned_bytes(statement: MutatingStatement, evaluator: SqlEvaluator) -> ScannedBytes:
+def maximum_scanned_bytes(statement: Mutation, evaluator: SqlEvaluator) -> ScannedBytes:
     """An upper bound of the scanned bytes, for a dry run: every partition that is read counts as rewritten too.
 
     DELETEs of whole partitions and MERGEs that only insert rewrite no partition.
     """
     table, version = mutable_version(statement.table, evaluator)
     scanned = scanned_by(statement, version, evaluator)
-    only_inserts = isinstance(statement, Merge) and all(isinstance(c.action, MergeInsert) for c in statement.clauses)
+    only_inserts = statement.kind == "MERGE" and all(
+        clause_kind(clause) == NOT_MATCHED_BY_TARGET for clause in statement.clauses
+    )
     if only_inserts or deletes_without_reading(statement, version, evaluator):
         return scanned
     return scanned.plus(table, scanned.partition_sizes.get(table, 0))

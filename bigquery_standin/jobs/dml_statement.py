@@ -6,10 +6,10 @@ from bigquery_standin.bigquery_errors import StandInError
 from bigquery_standin.jobs.job_store import JobRecord
 from bigquery_standin.jobs.name_defaults import NameDefaults
 from bigquery_standin.sql.script_parser import parse_shared_script
-from bigquery_standin.sql.statements import Insert, MutatingStatement
+from bigquery_standin.sql.statements import Insert, Mutation
 from bigquery_standin.storage.model import TableId
 
-DmlStatement = MutatingStatement | Insert
+DmlStatement = Mutation | Insert
 
 
 def defaults_of(record: JobRecord) -> NameDefaults:

@@ -15,7 +15,7 @@ from bigquery_standin.jobs.statement_outcome import Outcome, script_statistics
 from bigquery_standin.jobs.statement_runner import insert_target
 from bigquery_standin.sql import statements
 from bigquery_standin.sql.field_types import TableField
-from bigquery_standin.sql.statements import Assert, CreateClone, CreateTable, Insert, MutatingStatement, Query, Script
+from bigquery_standin.sql.statements import Assert, CreateClone, CreateTable, Insert, Mutation, Query, Script
 
 
 def dry_run_statistics(script: Script, state: ScriptState) -> dict[str, Any]:
@@ -48,7 +48,7 @@ def dry_run_statistics(script: Script, state: ScriptState) -> dict[str, Any]:
             return _statistics(
                 Outcome("CREATE_TABLE", tables=(source,), ddl_operation=_ddl_operation(statement, state))
             )
-        if isinstance(statement, MutatingStatement):
+        if isinstance(statement, Mutation):
             return _mutation_statistics(statement, evaluator)
         if isinstance(statement, statements.TruncateTable):
             table, _ = mutable_version(statement.table, evaluator)
@@ -99,12 +99,12 @@ def _reading_statistics(
     return _statistics(outcome, columns)
 
 
-def _mutation_statistics(statement: MutatingStatement, evaluator: SqlEvaluator) -> dict[str, Any]:
+def _mutation_statistics(statement: Mutation, evaluator: SqlEvaluator) -> dict[str, Any]:
     """The bytes are an upper bound, because it is known only after execution which partitions are rewritten."""
     table, version = mutable_version(statement.table, evaluator)
     scanned = maximum_scanned_bytes(statement, evaluator)
     check_names_and_types(statement, evaluator, table, version)
-    kind = type(statement).__name__.upper()
+    kind = statement.kind
     outcome = Outcome(kind, scanned.processed, scanned.billed, tables=tuple(evaluator.reader.tables))
     statistics = _statistics(outcome)
     statistics["query"]["totalBytesProcessedAccuracy"] = "UPPER_BOUND"

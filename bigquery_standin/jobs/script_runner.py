@@ -20,7 +20,7 @@ from bigquery_standin.jobs.spark_submit import SparkSubmit
 from bigquery_standin.jobs.statement_outcome import CommitInfoOf, Outcome, script_statistics
 from bigquery_standin.jobs.statement_runner import ExecutableStatement, ResultTable, StatementRunner
 from bigquery_standin.sql.field_types import QueryValue, TableField
-from bigquery_standin.sql.statements import Call, Declare, If, MutatingStatement, Query, Statement
+from bigquery_standin.sql.statements import Call, Declare, If, Mutation, Query, Statement
 from bigquery_standin.storage.model import CommitInfo
 
 AnonymousTable = Callable[[JobRecord], ResultTable]
@@ -137,7 +137,7 @@ class ScriptRunner:
         return Outcome("CALL", slot_ms=slot_ms, spark_job=spark_job)
 
     def _admission(self, statement: ExecutableStatement | Call) -> AbstractContextManager[None]:
-        if isinstance(statement, MutatingStatement):
+        if isinstance(statement, Mutation):
             return self.dml_queue.admit(self.state.defaults.table(statement.table), self.context.stop)
         return nullcontext()
 

@@ -22,7 +22,7 @@ from bigquery_standin.jobs.script_state import ScriptState, SqlEvaluator
 from bigquery_standin.jobs.statement_outcome import CommitInfoOf, Outcome
 from bigquery_standin.sql import statements
 from bigquery_standin.sql.field_types import TableField
-from bigquery_standin.sql.statements import CreateTable, Insert, MutatingStatement
+from bigquery_standin.sql.statements import CreateTable, Insert, Mutation
 from bigquery_standin.storage.model import Segment, TableId, TableSettings, TableVersion
 from bigquery_standin.storage.partition_rows import check_destination_partition, split_rows
 from bigquery_standin.storage.segment_store import SegmentBatch
@@ -37,7 +37,7 @@ ExecutableStatement = (
     | statements.DropProcedure
     | statements.DropRowPolicies
     | Insert
-    | MutatingStatement
+    | Mutation
     | statements.Query
     | statements.TruncateTable
 )
@@ -78,7 +78,7 @@ class StatementRunner:
         """
         self.check_cancelled()
         state, started = self.state, time.perf_counter()
-        if isinstance(statement, MutatingStatement | statements.TruncateTable):
+        if isinstance(statement, Mutation | statements.TruncateTable):
             runner = DmlRunner(state, self.check_cancelled, self.maximum_bytes_billed)
             return runner.run(statement, commit_info_of, started)
         if isinstance(statement, statements.CreateRowPolicy | statements.DropRowPolicies):

@@ -11,17 +11,17 @@ from collections.abc import Sequence
 from sqlglot import exp
 
 from bigquery_standin.bigquery_errors import InvalidQuery, NotImplementedConstruct
-from bigquery_standin.sql.field_types import TableField, canonical_type, quote_identifier, to_duckdb_type
+from bigquery_standin.sql.field_types import TableField, quote_identifier, to_duckdb_type
 from bigquery_standin.sql.syntax import struct_field_name
+from bigquery_standin.sql.type_parser import type_without_parameters
 from bigquery_standin.sql.value_generator import ValueGenerator
-from bigquery_standin.sql.value_literals import named_fields
 
 
 class ConstructorGenerator(ValueGenerator):
     """Adds casts, STRUCTs and arrays."""
 
     def cast_sql(self, expression: exp.Cast, safe_prefix: str | None = None) -> str:
-        target, safe = field_of_data_type(expression.to), isinstance(expression, exp.TryCast)
+        target, safe = type_without_parameters(expression.to, "a cast"), isinstance(expression, exp.TryCast)
         constructed = self._constructor(expression.this, target)
         written = constructed or self.sql(expression.this)
         if constructed is None and target.mode != "REPEATED" and target.type in ("STRING", "INT64", "BOOL"):
@@ -121,28 +121,3 @@ def has_rows_of_query(node: exp.Array) -> bool:
     """Whether the array has all rows of a query: ARRAY(SELECT …). In brackets, [(SELECT …)] has one element."""
     items = node.expressions
     return len(items) == 1 and isinstance(items[0], exp.Query) and not node.args.get("value_constructor")
-
-
-def field_of_data_type(kind: exp.DataType) -> TableField:
-    """A field without a name that has this type. Nested fields without a name get `_field_N`, counted from 1.
-
-    Raises InvalidQuery for ARRAY without one element type, NotImplementedConstruct for an unsupported type.
-    """
-    if kind.this is exp.DType.ARRAY:
-        if len(kind.expressions) != 1:
-            raise InvalidQuery("Syntax error: ARRAY needs one element type, as in ARRAY<INT64>")
-        element = field_of_data_type(kind.expressions[0])
-        return TableField("", element.type, "REPEATED", element.fields)
-    if kind.this is exp.DType.STRUCT:
-        return TableField("", "STRUCT", fields=named_fields(tuple(_struct_field(item) for item in kind.expressions)))
-    if kind.expressions:
-        raise NotImplementedConstruct(f"type {kind.sql(dialect='bigquery')}")
-    return TableField("", canonical_type(kind.sql(dialect="bigquery")))
-
-
-def _struct_field(item: exp.Expr) -> TableField:
-    if not isinstance(item, exp.ColumnDef):
-        assert isinstance(item, exp.DataType)  # STRUCT<INT64, STRING>: fields without names
-        return field_of_data_type(item)
-    inner = field_of_data_type(item.args["kind"])
-    return TableField(item.name, inner.type, inner.mode, inner.fields)

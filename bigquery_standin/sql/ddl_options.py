@@ -1,19 +1,18 @@
-"""Parses OPTIONS(…) of tables, UNDROP SCHEMA and procedures, and checks the values of the supported options."""
+"""Reads OPTIONS(…) of tables, UNDROP SCHEMA and procedures, and checks the values of the supported options."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
 from sqlglot import exp
 
 from bigquery_standin.bigquery_errors import Invalid, InvalidQuery, NotImplementedConstruct
-from bigquery_standin.sql.checked_parse import parse_checked
 from bigquery_standin.sql.interval_values import interval_text
 from bigquery_standin.sql.statements import Options
-from bigquery_standin.sql.tokens import TokenCursor
+from bigquery_standin.sql.transpile import check
 
 MAX_LABELS = 64
 _LABEL_KEY = re.compile(r"[a-z\u00df-\uffff][\w\-]{0,62}\Z")
@@ -22,27 +21,21 @@ _LABEL_VALUE = re.compile(r"[\w\-]{0,63}\Z")
 Evaluate = Callable[[exp.Expression], Any]
 
 
-def parse_options(cursor: TokenCursor, kind: str) -> Options:
-    """Parses `OPTIONS (name = expression, …)`, which is optional. `kind` is table, schema or procedure."""
-    if not cursor.accept("OPTIONS"):
-        return ()
-    supported = _OPTIONS[kind]
-    cursor.expect("(")
+def options_of(properties: Sequence[exp.Expr], kind: str) -> Options:
+    """The options that SQLGlot has parsed. `kind` is table, schema or procedure.
+
+    Raises InvalidQuery for an option that is given twice, NotImplementedConstruct for an unsupported one.
+    """
     options: list[tuple[str, exp.Expression]] = []
-    while not (cursor.at(")") and not options):
-        name = cursor.identifier().lower()
-        cursor.expect("=")
-        tokens = cursor.take_until(",", ")")
-        if name not in supported:
-            raise NotImplementedConstruct(f"{kind} option {name}")
+    for item in properties:
+        name, value = item.name.lower(), item.args.get("value")
+        if type(item) is not exp.Property or name not in _OPTIONS[kind]:
+            raise NotImplementedConstruct(f"{kind} option {name or item.sql('bigquery')}")
         if name in dict(options):
             raise InvalidQuery(f"Duplicate option specified for '{name}'")
-        if not tokens:
-            raise cursor.unexpected()
-        options.append((name, parse_checked(cursor, tokens, may_be_interval=True)))
-        if not cursor.accept(","):
-            break
-    cursor.expect(")")
+        if not isinstance(value, exp.Interval):
+            check(value)
+        options.append((name, value))
     return tuple(options)
 
 

@@ -1,4 +1,4 @@
-"""Changes SQLGlot's BigQuery dialect so that it does not interpret function calls.
+"""SQLGlot's BigQuery dialect, changed so that it reads each statement that the stand-in carries out.
 
 SQLGlot parses known calls into nodes of its own, and changes their meaning for other dialects. Here a call without a
 syntax of its own stays a name with arguments (`exp.Anonymous`), so that `function_generator.py` decides which functions
@@ -12,13 +12,13 @@ from typing import ClassVar
 
 from sqlglot import exp
 from sqlglot.dialects.bigquery import BigQuery
-from sqlglot.errors import ErrorLevel, ParseError
 from sqlglot.parsers.bigquery import BigQueryParser
 from sqlglot.tokenizer_core import Token, TokenType
 
-from bigquery_standin.bigquery_errors import InvalidQuery
+from bigquery_standin.bigquery_errors import NotImplementedConstruct
 
 _SPECIAL_SYNTAX = ("ARRAY", "CAST", "SAFE_CAST", "EXTRACT")
+_PROPERTIES = ("OPTIONS", "PARTITION BY", "CLUSTER BY")
 
 
 class _Tokenizer(BigQuery.Tokenizer):
@@ -26,50 +26,31 @@ class _Tokenizer(BigQuery.Tokenizer):
     COMMANDS: ClassVar = set()
 
 
-class _Parser(BigQueryParser):
+class ExpressionParser(BigQueryParser):
+    """`ordinals`: the number of each positional parameter in the whole text, by its offset."""
+
     FUNCTIONS: ClassVar = {}
-    # A `?` first gets its offset in the text as its name. `parse_tokens` replaces this by the parameter's number.
-    PLACEHOLDER_PARSERS: ClassVar = {
-        **BigQueryParser.PLACEHOLDER_PARSERS,
-        TokenType.PLACEHOLDER: lambda self: self.expression(exp.Placeholder(this=str(self._prev.start))),
-    }
     FUNCTION_PARSERS: ClassVar = {name: BigQueryParser.FUNCTION_PARSERS[name] for name in _SPECIAL_SYNTAX}
+    PROPERTY_PARSERS: ClassVar = {name: BigQueryParser.PROPERTY_PARSERS[name] for name in _PROPERTIES}
+    PLACEHOLDER_PARSERS: ClassVar = {
+        TokenType.PARAMETER: BigQueryParser.PLACEHOLDER_PARSERS[TokenType.PARAMETER],
+        TokenType.PLACEHOLDER: lambda self: exp.Placeholder(this=str(self.ordinals[self._prev.start])),
+    }
+    ordinals: Mapping[int, int]
+
+    def _parse_as_command(self, start: Token) -> exp.Command:
+        raise NotImplementedConstruct(f"this form of {start.text.upper()}")
+
+    def _parse_constraint(self) -> exp.Expr | None:
+        """A constraint of a table, without a name: in BigQuery's DDL, CONSTRAINT can be the name of a column."""
+        return self._parse_unnamed_constraint(constraints=self.SCHEMA_UNNAMED_CONSTRAINTS)
 
 
 class StandInBigQuery(BigQuery):
-    """The SQLGlot dialect in which the stand-in parses all SQL that it gets."""
+    """The SQLGlot dialect in which the stand-in parses queries and expressions."""
 
     Tokenizer = _Tokenizer
-    Parser = _Parser
+    Parser = ExpressionParser
 
 
 STAND_IN = StandInBigQuery()
-
-
-def parse_tokens(tokens: list[Token], text: str, ordinals: Mapping[int, int]) -> exp.Expression:
-    """Parses one query or expression from some of a text's tokens. Positions in errors refer to the whole text.
-
-    `ordinals`: the number of each positional parameter in the text, by the parameter's offset. Raises InvalidQuery
-    for a syntax error.
-    """
-    try:
-        trees = STAND_IN.parser(error_level=ErrorLevel.IMMEDIATE).parse(tokens, text)
-    except ParseError as error:
-        first = error.errors[0]
-        text_there = str(first.get("highlight") or "")
-        column = max(1, int(first.get("col") or 1) - len(text_there) + 1)
-        raise InvalidQuery(f'Syntax error near "{text_there}"', first.get("line"), column) from error
-    except (AttributeError, IndexError, KeyError, TypeError, ValueError) as error:
-        # SQLGlot's parser fails with these on some malformed texts.
-        line, column = tokens[0].line, max(1, tokens[0].col - len(tokens[0].text) + 1)
-        raise InvalidQuery("Syntax error: this statement cannot be read", line, column) from error
-    if len(trees) != 1 or trees[0] is None:
-        raise InvalidQuery("Syntax error: Unexpected end of statement")
-    tree = trees[0]
-    assert isinstance(tree, exp.Expression)  # parsers return nothing else
-    for placeholder in tree.find_all(exp.Placeholder):
-        offset = int(placeholder.name) if placeholder.name.isdigit() else -1
-        if offset not in ordinals:  # SQLGlot also reads `:x` as a placeholder
-            raise InvalidQuery('Syntax error: Unexpected ":"')
-        placeholder.set("this", str(ordinals[offset]))
-    return tree

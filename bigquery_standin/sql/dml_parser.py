@@ -1,165 +1,123 @@
-"""Parses UPDATE, DELETE, MERGE and TRUNCATE TABLE. Unsupported clauses are refused by name."""
+"""Makes statements from the trees to which SQLGlot parses INSERT, UPDATE, DELETE, MERGE and TRUNCATE TABLE."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+from itertools import pairwise
+
 from sqlglot import exp
+from sqlglot.tokenizer_core import Token, TokenType
 
 from bigquery_standin.bigquery_errors import InvalidQuery, NotImplementedConstruct
-from bigquery_standin.sql.checked_parse import parse_checked, parse_expression
-from bigquery_standin.sql.statements import (
-    MATCHED,
-    NOT_MATCHED_BY_SOURCE,
-    NOT_MATCHED_BY_TARGET,
-    Assignment,
-    Delete,
-    Merge,
-    MergeClause,
-    MergeDelete,
-    MergeInsert,
-    MergeUpdate,
-    TableName,
-    TruncateTable,
-    Update,
-)
-from bigquery_standin.sql.table_names import parse_table_name
-from bigquery_standin.sql.tokens import TokenCursor, tokenize
+from bigquery_standin.sql.statements import NOT_MATCHED_BY_TARGET, Insert, Mutation, TruncateTable, clause_kind
+from bigquery_standin.sql.syntax import refuse_arguments
+from bigquery_standin.sql.table_names import table_name_of
+from bigquery_standin.sql.transpile import check
 
-_NESTED = ("INSERT", "UPDATE", "DELETE")
+DML_NODES = (exp.Insert, exp.Update, exp.Delete, exp.Merge, exp.TruncateTable)
+# By class of node: its supported arguments.
+_SUPPORTED: Mapping[type[exp.Expr], str] = {
+    exp.Insert: "this expression",
+    exp.Update: "this expressions where",
+    exp.Delete: "this where",
+    exp.Merge: "this using on whens",
+    exp.When: "matched source condition then",
+    exp.TruncateTable: "expressions",
+}
 
 
-def parse_update(cursor: TokenCursor) -> Update:
-    cursor.expect("UPDATE")
-    table, alias = _target(cursor, ("SET",))
-    cursor.expect("SET")
-    assignments = _assignments(cursor, alias, ("FROM", "WHERE"))
-    if cursor.at("FROM"):
-        raise NotImplementedConstruct("UPDATE with FROM: use MERGE")
-    if not cursor.accept("WHERE"):
-        raise _missing_where_error(cursor, "UPDATE")
-    return Update(table, alias, assignments, parse_expression(cursor))
+def refuse_words(tokens: Sequence[Token]) -> None:
+    """Refuses what SQLGlot would read as a value: DEFAULT, statements in SET, and VALUES without parentheses."""
+    words = ["" if token.token_type is TokenType.STRING else token.text.upper() for token in tokens]
+    for position, word in enumerate(words):
+        previous, following = words[position - 1 : position], words[position + 1 : position + 2]
+        if word == "DEFAULT" and previous in (["="], ["("], [","]):
+            raise NotImplementedConstruct("DEFAULT as a value")
+        if word == "(" and previous == ["SET"] and following in (["INSERT"], ["UPDATE"], ["DELETE"]):
+            raise NotImplementedConstruct("nested DML statement in SET")
+        if word == "VALUES" and following and following != ["("]:
+            raise InvalidQuery(f'Syntax error: Expected "(" after VALUES but got "{following[0]}"')
 
 
-def parse_delete(cursor: TokenCursor) -> Delete:
-    cursor.expect("DELETE")
-    cursor.accept("FROM")
-    table, alias = _target(cursor, ("WHERE",))
-    if not cursor.accept("WHERE"):
-        raise _missing_where_error(cursor, "DELETE")
-    return Delete(table, alias, parse_expression(cursor))
+def dml_statement_of(tree: exp.Expression) -> Insert | Mutation | TruncateTable:
+    """Raises InvalidQuery for a wrong statement, NotImplementedConstruct for a clause that is not carried out."""
+    if isinstance(tree, exp.Delete) and not tree.this:  # DELETE without FROM
+        tree.set("this", tree.args["tables"][0])
+        tree.set("tables", None)
+    for node in tree.find_all(*_SUPPORTED):
+        if node.parent is None or isinstance(node, exp.When):
+            refuse_arguments(node, _SUPPORTED[type(node)])
+    match tree:
+        case exp.Insert():
+            return _insert(tree)
+        case exp.TruncateTable():
+            return TruncateTable(table_name_of(tree.expressions[0]))
+        case exp.Merge():
+            _check_merge(tree)
+        case exp.Update() | exp.Delete():
+            if tree.args.get("where") is None:
+                raise InvalidQuery(f"{tree.key.upper()} must have a WHERE clause: WHERE TRUE means all rows")
+            check(tree.args["where"].this)
+    table = table_name_of(tree.this)
+    mutation = Mutation(tree, table, tree.this.alias or table.table)
+    for update in tree.find_all(exp.Update):
+        _check_assignments(update, mutation.alias)
+    return mutation
 
 
-def parse_truncate(cursor: TokenCursor) -> TruncateTable:
-    cursor.expect("TRUNCATE", "TABLE")
-    return TruncateTable(parse_table_name(cursor))
+def _insert(tree: exp.Insert) -> Insert:
+    target, columns = tree.this, []
+    if isinstance(target, exp.Schema):
+        target, columns = target.this, target.expressions
+    refuse_arguments(target, "this db catalog")
+    if not isinstance(tree.expression, exp.Query | exp.Values):
+        raise InvalidQuery("Syntax error: INSERT needs VALUES or a query")
+    check(tree.expression)
+    return Insert(table_name_of(target), tuple(column.name for column in columns), tree.expression)
 
 
-def parse_merge(cursor: TokenCursor) -> Merge:
-    cursor.expect("MERGE")
-    cursor.accept("INTO")
-    table, alias = _target(cursor, ("USING",))
-    cursor.expect("USING")
-    source = _source(cursor)
-    cursor.expect("ON")
-    condition = parse_expression(cursor, "WHEN")
-    clauses = [_clause(cursor, alias)]
-    while cursor.at("WHEN"):
-        clauses.append(_clause(cursor, alias))
-    return Merge(table, alias, source, condition, tuple(clauses))
+def _check_assignments(update: exp.Update, alias: str) -> None:
+    for item in update.expressions:
+        column = item.this
+        owner = [part.name.lower() for part in column.parts[:-1]] if isinstance(column, exp.Column) else None
+        if not isinstance(item, exp.EQ) or owner not in ([], [alias.lower()]):
+            raise NotImplementedConstruct("SET of a field of a STRUCT or an element of an array")
+        check(item.expression)
+    names = sorted(item.this.name.lower() for item in update.expressions)
+    if not names:
+        raise InvalidQuery("Syntax error: SET without a column")
+    for name, following in pairwise(names):
+        if name == following:
+            raise InvalidQuery(f"Update item {name} overlaps with another one: set each column once")
 
 
-def _target(cursor: TokenCursor, stops: tuple[str, ...]) -> tuple[TableName, str]:
-    """The table that the statement changes, and its alias; without an alias its name.
-
-    `stops`: the keywords that can follow the table, which are therefore no alias.
-    """
-    name = parse_table_name(cursor)
-    has_alias = cursor.accept("AS") or not (cursor.at_end() or cursor.at(";") or cursor.word() in stops)
-    return name, cursor.identifier() if has_alias else name.table
-
-
-def _missing_where_error(cursor: TokenCursor, statement: str) -> InvalidQuery:
-    if cursor.at_end() or cursor.at(";"):
-        return InvalidQuery(f"{statement} must have a WHERE clause: WHERE TRUE means all rows")
-    return cursor.unexpected("Expected keyword WHERE")
-
-
-def _source(cursor: TokenCursor) -> exp.Select:
-    """The table or subquery after USING, parsed as `SELECT * FROM …`."""
-    tokens = cursor.take_until("ON")
-    if not tokens:
-        raise cursor.unexpected()
-    tree = parse_checked(cursor, [*tokenize("SELECT * FROM"), *tokens])
-    plain = {"kind", "expressions", "from_"}
-    has_more = any(value for part, value in tree.args.items() if part not in plain)
-    is_plain = isinstance(tree, exp.Select) and not has_more
-    if not is_plain or not isinstance(tree.args["from_"].this, exp.Table | exp.Subquery):
+def _check_merge(tree: exp.Merge) -> None:
+    if not isinstance(tree.args["using"], exp.Table | exp.Subquery):
         raise InvalidQuery("Syntax error: the source of MERGE is one table or subquery")
-    assert isinstance(tree, exp.Select)
-    return tree
+    check(exp.select("*").from_(tree.args["using"]))
+    check(tree.args["on"])
+    for when in tree.args["whens"].expressions:
+        kind, condition, then = clause_kind(when), when.args.get("condition"), when.args["then"]
+        if condition is not None:
+            check(condition)
+        is_insert, is_delete = isinstance(then, exp.Insert), isinstance(then, exp.Var) and then.name.upper() == "DELETE"
+        if is_insert != (kind == NOT_MATCHED_BY_TARGET) or not (is_insert or is_delete or isinstance(then, exp.Update)):
+            raise InvalidQuery(f"Syntax error: Unexpected {then.sql('bigquery')} after WHEN {kind}")
+        if is_insert:
+            _check_merge_insert(then)
 
 
-def _assignments(cursor: TokenCursor, alias: str, stops: tuple[str, ...]) -> tuple[Assignment, ...]:
-    assignments = cursor.comma_separated(lambda: _assignment(cursor, alias, stops))
-    seen: set[str] = set()
-    for item in assignments:
-        if item.column.lower() in seen:
-            raise InvalidQuery(f"Update item {item.column} overlaps with another one: set each column once")
-        seen.add(item.column.lower())
-    return tuple(assignments)
-
-
-def _assignment(cursor: TokenCursor, alias: str, stops: tuple[str, ...]) -> Assignment:
-    if cursor.at("(") and cursor.word(1) in _NESTED:
-        raise NotImplementedConstruct("nested DML statement in SET")
-    column = cursor.identifier()
-    if column.lower() == alias.lower() and cursor.accept("."):
-        column = cursor.identifier()
-    if cursor.at(".") or cursor.at("["):
-        raise NotImplementedConstruct("SET of a field of a STRUCT or an element of an array")
-    cursor.expect("=")
-    if cursor.at("DEFAULT"):
-        raise NotImplementedConstruct("SET … = DEFAULT")
-    return Assignment(column, parse_expression(cursor, ",", *stops))
-
-
-def _clause(cursor: TokenCursor, alias: str) -> MergeClause:
-    cursor.expect("WHEN")
-    kind = MATCHED
-    if cursor.accept("NOT"):
-        cursor.expect("MATCHED")
-        kind = NOT_MATCHED_BY_TARGET
-        if cursor.accept("BY", "SOURCE"):
-            kind = NOT_MATCHED_BY_SOURCE
-        elif not cursor.accept("BY", "TARGET") and cursor.at("BY"):
-            raise cursor.unexpected("Expected keywords BY TARGET or BY SOURCE")
-    else:
-        cursor.expect("MATCHED")
-    condition = parse_expression(cursor, "THEN") if cursor.accept("AND") else None
-    cursor.expect("THEN")
-    if kind == NOT_MATCHED_BY_TARGET:
-        return MergeClause(kind, condition, _insert(cursor))
-    if cursor.accept("DELETE"):
-        return MergeClause(kind, condition, MergeDelete())
-    cursor.expect("UPDATE", "SET")
-    return MergeClause(kind, condition, MergeUpdate(_assignments(cursor, alias, ("WHEN",))))
-
-
-def _insert(cursor: TokenCursor) -> MergeInsert:
-    cursor.expect("INSERT")
-    columns: list[str] = []
-    if cursor.accept("("):
-        columns = cursor.comma_separated(cursor.identifier)
-        cursor.expect(")")
-    if cursor.accept("ROW"):
-        return MergeInsert(tuple(columns), None)
-    cursor.expect("VALUES", "(")
-    values = cursor.comma_separated(lambda: parse_inserted_value(cursor))
-    cursor.expect(")")
-    return MergeInsert(tuple(columns), tuple(values))
-
-
-def parse_inserted_value(cursor: TokenCursor) -> exp.Expression:
-    """Parses one value of a row after VALUES. Raises NotImplementedConstruct for DEFAULT."""
-    if cursor.at("DEFAULT"):
-        raise NotImplementedConstruct("DEFAULT in VALUES")
-    return parse_expression(cursor, ",", ")")
+def _check_merge_insert(insert: exp.Insert) -> None:
+    """Checks INSERT in a MERGE. Afterwards `this` has the columns, `expression` the values; None for INSERT ROW."""
+    if isinstance(insert.this, exp.Var):
+        if insert.this.name.upper() != "ROW":
+            raise InvalidQuery(f"Syntax error: Unexpected {insert.this.name} after INSERT")
+        insert.set("this", exp.Tuple())
+        insert.set("expression", None)
+        return
+    if not insert.expression:  # SQLGlot reads INSERT VALUES (…), without columns, as the columns `VALUES(…)`
+        (call,) = insert.this.expressions
+        insert.set("expression", exp.Tuple(expressions=call.expressions))
+        insert.set("this", exp.Tuple())
+    for value in insert.expression.expressions:
+        check(value)

@@ -12,9 +12,9 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import pyarrow as pa
+from sqlglot.dialects.bigquery import BigQuery
 
 from bigquery_standin.bigquery_errors import Invalid, NotImplementedConstruct
-from bigquery_standin.sql.tokens import RESERVED
 from bigquery_standin.sql.type_parameters import (
     Parameters,
     parameters_from_api,
@@ -174,7 +174,7 @@ class QueryValue:
 
 def _sql_name(name: str) -> str:
     """A name as SQL text, in backticks if it needs them."""
-    needs_backticks = name and (not _PLAIN_NAME.fullmatch(name) or name.upper() in RESERVED)
+    needs_backticks = name and (not _PLAIN_NAME.fullmatch(name) or name.lower() in BigQuery.Generator.RESERVED_KEYWORDS)
     return f"`{name}`" if needs_backticks else name
 
 
@@ -207,11 +207,6 @@ def canonical_type(name: str) -> str:
     if upper not in _DUCKDB_TYPES and upper != "STRUCT":
         raise Invalid(f"Type not found: [{name}], expected one of [{', '.join((*_DUCKDB_TYPES, 'STRUCT'))}].")
     return upper
-
-
-def is_type_name(name: str) -> bool:
-    """Whether BigQuery has a type of this upper-case name."""
-    return name in (*_DUCKDB_TYPES, *_SYNONYMS, *_REFUSED_TYPES, "ARRAY", "STRUCT")
 
 
 def quote_identifier(name: str) -> str:

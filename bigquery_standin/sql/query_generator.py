@@ -20,12 +20,13 @@ from bigquery_standin.sql.aliases import (
     projections_of,
     resolve_aliases,
 )
-from bigquery_standin.sql.constructor_generator import field_of_data_type, struct_items
+from bigquery_standin.sql.constructor_generator import struct_items
 from bigquery_standin.sql.field_types import quote_identifier
 from bigquery_standin.sql.function_generator import FunctionGenerator
 from bigquery_standin.sql.runtime_errors import unsupported_when
 from bigquery_standin.sql.syntax import PARAMETERS, integer_literal, names_a_cte
 from bigquery_standin.sql.table_names import table_name_of
+from bigquery_standin.sql.type_parser import field_of
 
 _JOINS = ("", "INNER", "CROSS", "LEFT", "LEFT OUTER", "RIGHT", "RIGHT OUTER", "FULL", "FULL OUTER")
 _CLAUSES_THAT_NEED_FROM = {
@@ -163,7 +164,7 @@ class QueryGenerator(FunctionGenerator):
     def _has_struct_elements(self, array: exp.Expr) -> bool:
         """Whether the elements are known to be STRUCTs, whose fields are then the columns of UNNEST."""
         if isinstance(array, exp.Cast):
-            return field_of_data_type(array.to).type == "STRUCT"
+            return field_of(array.to).type == "STRUCT"
         if (value := self.known_value(array)) is not None:
             return value.field.type == "STRUCT"
         if isinstance(array, exp.Array) and array.expressions:

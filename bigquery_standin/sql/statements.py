@@ -1,7 +1,7 @@
 """Defines the syntax tree of a script: one frozen dataclass for each supported statement.
 
 `script_parser.py` makes the trees and `jobs/` executes them. Expressions and queries inside them are SQLGlot trees.
-SQLGlot parses many of the statements, such as IF, CALL and CLONE with options, only as opaque text or not at all.
+An UPDATE, DELETE or MERGE as a whole is one, too.
 """
 
 from __future__ import annotations
@@ -136,74 +136,41 @@ class Insert:
 
 
 @dataclass(frozen=True)
-class Assignment:
-    """`column = value` in SET."""
+class Mutation:
+    """UPDATE, DELETE or MERGE, which BigQuery queues per table.
 
-    column: str
-    value: exp.Expression
-
-
-@dataclass(frozen=True)
-class Update:
-    """UPDATE table [AS alias] SET … WHERE …
-
-    `alias`: the table's name if no alias is written, as in DELETE and MERGE.
+    `tree`: SQLGlot's node, whose INSERTs in a MERGE `dml_parser.py` has simplified. `alias`: the table's name if no
+    alias is written.
     """
 
+    tree: exp.Update | exp.Delete | exp.Merge
     table: TableName
     alias: str
-    assignments: tuple[Assignment, ...]
-    where: exp.Expression
 
+    @property
+    def kind(self) -> str:
+        return self.tree.key.upper()
 
-@dataclass(frozen=True)
-class Delete:
-    """DELETE [FROM] table [AS alias] WHERE …."""
+    @property
+    def where(self) -> exp.Expression:
+        """The condition of an UPDATE or DELETE."""
+        condition: exp.Expression = self.tree.args["where"].this
+        return condition
 
-    table: TableName
-    alias: str
-    where: exp.Expression
-
-
-@dataclass(frozen=True)
-class MergeUpdate:
-    assignments: tuple[Assignment, ...]
-
-
-@dataclass(frozen=True)
-class MergeDelete:
-    pass
-
-
-@dataclass(frozen=True)
-class MergeInsert:
-    """Without `values`, INSERT ROW. Without `columns`, all columns of the table."""
-
-    columns: tuple[str, ...]
-    values: tuple[exp.Expression, ...] | None
+    @property
+    def clauses(self) -> list[exp.When]:
+        """The WHEN clauses of a MERGE."""
+        return list(self.tree.args["whens"].expressions)
 
 
 MATCHED, NOT_MATCHED_BY_TARGET, NOT_MATCHED_BY_SOURCE = "MATCHED", "NOT MATCHED BY TARGET", "NOT MATCHED BY SOURCE"
 
 
-@dataclass(frozen=True)
-class MergeClause:
-    """WHEN … [AND condition] THEN action. `kind`: MATCHED, NOT_MATCHED_BY_TARGET or NOT_MATCHED_BY_SOURCE."""
-
-    kind: str
-    condition: exp.Expression | None
-    action: MergeUpdate | MergeDelete | MergeInsert
-
-
-@dataclass(frozen=True)
-class Merge:
-    """`source` is a SELECT of all columns of the table or subquery after USING."""
-
-    table: TableName
-    alias: str
-    source: exp.Select
-    condition: exp.Expression
-    clauses: tuple[MergeClause, ...]
+def clause_kind(when: exp.When) -> str:
+    """MATCHED, NOT_MATCHED_BY_TARGET or NOT_MATCHED_BY_SOURCE."""
+    if when.args["matched"]:
+        return MATCHED
+    return NOT_MATCHED_BY_SOURCE if when.args.get("source") else NOT_MATCHED_BY_TARGET
 
 
 @dataclass(frozen=True)
@@ -253,7 +220,6 @@ class Call:
     arguments: tuple[exp.Expression, ...]
 
 
-MutatingStatement = Update | Delete | Merge  # DML that BigQuery queues per table
 Statement = (
     Declare
     | If
@@ -267,9 +233,7 @@ Statement = (
     | DropRowPolicies
     | UndropSchema
     | Insert
-    | Update
-    | Delete
-    | Merge
+    | Mutation
     | TruncateTable
     | CreateProcedure
     | DropProcedure

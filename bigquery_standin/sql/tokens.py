@@ -1,10 +1,11 @@
-"""Splits SQL text into tokens, and provides the cursor with which this folder's parsers read them."""
+"""Splits SQL text into tokens, and provides the cursor with which `script_parser.py` reads them."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import re
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TypeVar
+from itertools import pairwise
 
 from sqlglot.errors import SqlglotError
 from sqlglot.tokenizer_core import Token, TokenType
@@ -14,67 +15,69 @@ from bigquery_standin.sql.dialect import STAND_IN
 
 # SQLGlot's tokenizer also accepts these tokens of other dialects.
 _FOREIGN_TOKENS = (TokenType.DCOLON, TokenType.ARROW, TokenType.DARROW, TokenType.LR_ARROW, TokenType.HINT)
-# GoogleSQL's reserved words, which cannot be names without backticks.
-RESERVED = frozenset(
-    """
-    ALL AND ANY ARRAY AS ASC ASSERT_ROWS_MODIFIED AT BETWEEN BY CASE CAST COLLATE CONTAINS CREATE CROSS CUBE CURRENT
-    DEFAULT DEFINE DESC DISTINCT ELSE END ENUM ESCAPE EXCEPT EXCLUDE EXISTS EXTRACT FALSE FETCH FOLLOWING FOR FROM FULL
-    GROUP GROUPING GROUPS HASH HAVING IF IGNORE IN INNER INTERSECT INTERVAL INTO IS JOIN LATERAL LEFT LIKE LIMIT LOOKUP
-    MERGE NATURAL NEW NO NOT NULL NULLS OF ON OR ORDER OUTER OVER PARTITION PRECEDING PROTO QUALIFY RANGE RECURSIVE
-    RESPECT RIGHT ROLLUP ROWS SELECT SET SOME STRUCT TABLESAMPLE THEN TO TREAT TRUE UNBOUNDED UNION UNNEST USING WHEN
-    WHERE WINDOW WITH WITHIN
-    """.split()  # noqa: SIM905  (a list of a hundred lines reads worse)
-)
 _OPENING = {TokenType.L_PAREN: ")", TokenType.L_BRACKET: "]", TokenType.L_BRACE: "}"}
 _CLOSING = {TokenType.R_PAREN, TokenType.R_BRACKET, TokenType.R_BRACE}
-_LITERALS = {TokenType.STRING, TokenType.RAW_STRING, TokenType.BYTE_STRING, TokenType.NUMBER}
-Item = TypeVar("Item")
+_NO_WORDS = {TokenType.STRING, TokenType.RAW_STRING, TokenType.BYTE_STRING, TokenType.NUMBER, TokenType.IDENTIFIER}
+_SUPPORTED_ESCAPE = re.compile(r"\\[\\'\"`nrtabfv?]")
+_SET_OPERATORS = {"UNION", "INTERSECT", "EXCEPT"}
 
 
 def tokenize(text: str) -> list[Token]:
     """The text's tokens.
 
-    Raises InvalidQuery for text that cannot be split, such as a string without an end, and, with the position, for
-    tokens that GoogleSQL does not have; NotImplementedConstruct for pipe syntax.
+    Raises InvalidQuery for text that cannot be split, such as a string without an end, and for what SQLGlot would
+    understand otherwise than GoogleSQL does; NotImplementedConstruct for pipe syntax and for some string escapes.
     """
     try:
         tokens = STAND_IN.tokenize(text)
     except SqlglotError as error:
         raise InvalidQuery(f"Syntax error: {error}") from error
     for token in tokens:
+        written = text[token.start : token.end + 1]
         if token.token_type is TokenType.PIPE_GT:
             raise NotImplementedConstruct("pipe syntax |>")
         if token.token_type in _FOREIGN_TOKENS or text[token.start : token.start + 2] == "==":
             raise syntax_error(text, token, f'Unexpected "{token.text}"')
+        if token.token_type is TokenType.STRING and "\\" in (rest := _SUPPORTED_ESCAPE.sub("", written)):
+            position = rest.index("\\")
+            raise NotImplementedConstruct(f"string escape {rest[position : position + 2]}")
+    _refuse_mixed_set_operators(text, tokens)
     return tokens
 
 
-def line_and_column(text: str, offset: int) -> tuple[int, int]:
-    """The line and column of a character offset, both counted from 1."""
-    before = text[:offset]
-    return before.count("\n") + 1, offset - (before.rfind("\n") + 1) + 1
+def _refuse_mixed_set_operators(text: str, tokens: Sequence[Token]) -> None:
+    """Refuses different set operators between the same parentheses: SQLGlot would choose the order of evaluation."""
+    operators = [""]  # for each open parenthesis, the set operator in it
+    for token, following in pairwise(tokens):
+        if token.token_type is TokenType.SEMICOLON:
+            operators = [""]
+        elif token.token_type is TokenType.L_PAREN:
+            operators.append("")
+        elif token.token_type is TokenType.R_PAREN:
+            operators = operators[:-1] or [""]
+        elif _word(token) in _SET_OPERATORS and _word(following) in {"ALL", "DISTINCT"}:  # not SELECT * EXCEPT (…)
+            operator = f"{_word(token)} {_word(following)}"
+            if operators[-1] not in ("", operator):
+                raise syntax_error(
+                    text, token, f"{operators[-1]} and {operator} in one query need parentheses for their grouping"
+                )
+            operators[-1] = operator
 
 
-def syntax_error(text: str, token: Token, problem: str) -> InvalidQuery:
-    return InvalidQuery(f"Syntax error: {problem}", *line_and_column(text, token.start))
+def syntax_error(text: str, token: Token | None, problem: str) -> InvalidQuery:
+    """The error at a token; None: at the end of the text."""
+    before = text[: len(text) if token is None else token.start]
+    return InvalidQuery(f"Syntax error: {problem}", before.count("\n") + 1, len(before) - before.rfind("\n"))
 
 
-def _words(token: Token) -> list[str]:
-    """The token's words in upper case; one empty word for a literal or a quoted name.
-
-    Most tokens have one word, but SQLGlot makes one token of PARTITION BY and of a few other pairs.
-    """
-    if token.token_type in _LITERALS or token.token_type is TokenType.IDENTIFIER:
-        return [""]
-    return token.text.upper().split()
+def _word(token: Token) -> str:
+    """The token in upper case; "" for a literal or a quoted name."""
+    return "" if token.token_type in _NO_WORDS else token.text.upper()
 
 
 @dataclass
 class TokenCursor:
-    """A position in the tokens of one text. Keywords are case-insensitive; quoted names are never keywords.
-
-    `string`, `integer` and `identifier` raise InvalidQuery unless such a token is next.
-    """
+    """A position in the tokens of one text. Keywords are case-insensitive; quoted names are never keywords."""
 
     text: str
     tokens: Sequence[Token]
@@ -84,97 +87,31 @@ class TokenCursor:
     def current(self) -> Token | None:
         return self.tokens[self.position] if self.position < len(self.tokens) else None
 
-    def ordinals(self) -> dict[int, int]:
-        """The number of each `?` in the text, counted from 1, by its offset."""
-        offsets = [token.start for token in self.tokens if token.token_type is TokenType.PLACEHOLDER]
-        return {offset: number for number, offset in enumerate(offsets, start=1)}
-
     def at_end(self) -> bool:
         return self.current is None
 
-    def word(self, ahead: int = 0) -> str:
-        """The next word in upper case, or the one `ahead` words after it; "" for the end, a quoted name or a literal.
+    def word(self) -> str:
+        """The next word or symbol in upper case; "" for the end, a quoted name or a literal."""
+        return "" if self.current is None else _word(self.current)
 
-        A symbol such as `(` counts as a word.
-        """
-        for token in self.tokens[self.position : self.position + ahead + 1]:
-            words = _words(token)
-            if ahead < len(words):
-                return words[ahead]
-            ahead -= len(words)
-        return ""
-
-    def at(self, *words: str) -> bool:
-        """Whether these words are next."""
-        return self._length_of(words) is not None
-
-    def accept(self, *words: str) -> bool:
-        """Moves past these words if they are next. Returns whether they were."""
-        length = self._length_of(words)
-        self.position += length or 0
-        return length is not None
-
-    def expect(self, *words: str) -> None:
-        """Moves past these words. Raises InvalidQuery unless they are next."""
-        if not self.accept(*words):
-            expected = " ".join(words)
-            raise self.unexpected(f"Expected keyword {expected}" if words[0].isalpha() else f'Expected "{expected}"')
-
-    def _length_of(self, words: tuple[str, ...]) -> int | None:
-        """The number of tokens of these words if they are next, else None."""
-        remaining, position = list(words), self.position
-        while remaining:
-            words_of_token = _words(self.tokens[position]) if position < len(self.tokens) else [""]
-            if remaining[: len(words_of_token)] != words_of_token:
-                return None
-            del remaining[: len(words_of_token)]
-            position += 1
-        return position - self.position
-
-    def string(self) -> str:
-        """Moves past a string literal and returns its value."""
-        token = self.current
-        if token is None or token.token_type not in (TokenType.STRING, TokenType.RAW_STRING):
-            raise self.unexpected("Expected string literal")
+    def accept(self, word: str) -> bool:
+        """Moves past this word if it is next. Returns whether it was."""
+        if self.word() != word:
+            return False
         self.position += 1
-        return token.text
+        return True
 
-    def integer(self) -> int:
-        """Moves past a whole number and returns it."""
-        token = self.current
-        if token is None or token.token_type is not TokenType.NUMBER or not token.text.isdigit():
-            raise self.unexpected("Expected integer literal")
-        self.position += 1
-        return int(token.text)
-
-    def identifier(self) -> str:
-        """Moves past one name, quoted or not, and returns it."""
-        token = self.current
-        is_name = token is not None and (
-            token.token_type is TokenType.IDENTIFIER
-            or (token.text.replace("_", "a").isalnum() and not token.text[0].isdigit())
-        )
-        if token is None or not is_name or token.token_type in _LITERALS or self.word() in RESERVED:
-            raise self.unexpected("Expected identifier")
-        self.position += 1
-        return token.text
-
-    def comma_separated(self, parse_item: Callable[[], Item]) -> list[Item]:
-        """Parses one or more items, separated by commas."""
-        items = [parse_item()]
-        while self.accept(","):
-            items.append(parse_item())
-        return items
+    def expect(self, word: str) -> None:
+        """Moves past this word. Raises InvalidQuery unless it is next."""
+        if not self.accept(word):
+            raise self.unexpected(f"Expected {word}")
 
     def unexpected(self, expectation: str = "") -> InvalidQuery:
-        """The error for the current token. `expectation`: what is expected instead, such as `Expected identifier`."""
+        """The error for the current token. `expectation`: what is expected instead, such as `Expected THEN`."""
         token = self.current
-        if token is None:
-            actual, offset = "end of script", len(self.text)
-        else:
-            actual, offset = f'"{self.text[token.start : token.end + 1]}"', token.start
+        actual = "end of script" if token is None else f'"{self.text[token.start : token.end + 1]}"'
         problem = f"{expectation} but got {actual}" if expectation else f"Unexpected {actual}"
-        return InvalidQuery(f"Syntax error: {problem}", *line_and_column(self.text, offset))
+        return syntax_error(self.text, token, problem)
 
     def take_until(self, *stops: str) -> list[Token]:
         """Moves to the first `;` or stop word outside brackets and CASE, or to the end. Returns the tokens before it.
@@ -195,7 +132,7 @@ class TokenCursor:
             elif not closers:
                 cases += (word == "CASE") - (word == "END" and cases > 0)
             if token.token_type is TokenType.SEMICOLON:
-                raise self.unexpected(f'Expected "{closers[-1]}"' if closers else "Expected keyword END")
+                raise self.unexpected(f'Expected "{closers[-1]}"' if closers else "Expected END")
             self.position += 1
         if closers:
             raise self.unexpected(f'Expected "{closers[-1]}"')

@@ -1,172 +1,128 @@
-"""Parses types and column lists of DDL and DECLARE: `ARRAY<STRUCT<a INT64 NOT NULL OPTIONS(…), b STRING>>`."""
+"""Makes fields of the types and column definitions that SQLGlot has parsed."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
-from sqlglot.tokenizer_core import TokenType
+from sqlglot import exp
+from sqlglot.errors import ParseError
 
 from bigquery_standin.bigquery_errors import Invalid, InvalidQuery, NotImplementedConstruct
-from bigquery_standin.sql.field_types import TableField, canonical_type, is_type_name
-from bigquery_standin.sql.tokens import TokenCursor, line_and_column, tokenize
+from bigquery_standin.sql.dialect import STAND_IN
+from bigquery_standin.sql.field_types import TableField, canonical_type
 from bigquery_standin.sql.type_parameters import checked_parameters
 
-_COLUMN_CLAUSES = ("COLLATE", "DEFAULT", "REFERENCES", "GENERATED", "AS", "CONSTRAINT")
-_API_ONLY_NAMES = ("FLOAT", "RECORD")  # SQL says FLOAT64 and STRUCT<…>; INTEGER and BOOLEAN are names in both
-_TABLE_CONSTRAINTS = (("FOREIGN", "KEY"), ("CONSTRAINT",))
 
-
-def parse_columns(cursor: TokenCursor) -> tuple[tuple[TableField, ...], tuple[str, ...]]:
-    """Parses `(name type …, …, PRIMARY KEY (name, …) NOT ENFORCED)`. Returns the columns and the primary key."""
-    cursor.expect("(")
-    columns: list[TableField] = []
-    keys: list[tuple[str, ...]] = []
-    while not cursor.at(")"):
-        if cursor.at("PRIMARY", "KEY"):
-            keys.append(parse_primary_key(cursor))
-            if not cursor.accept(","):
-                break
-            continue
-        for words in _TABLE_CONSTRAINTS:
-            if cursor.at(*words) and not _names_a_column(cursor, words):
-                raise NotImplementedConstruct(f"table constraint {' '.join(words)}")
-        columns.append(_parse_column(cursor, keys))
-        if not cursor.accept(","):
-            break
-    cursor.expect(")")
-    _refuse_repeated_names(columns, "column", "CREATE TABLE")
-    if len(keys) > 1:
-        raise InvalidQuery("CREATE TABLE has more than one PRIMARY KEY")
-    return tuple(columns), keys[0] if keys else ()
-
-
-def parse_primary_key(cursor: TokenCursor) -> tuple[str, ...]:
-    """Parses `PRIMARY KEY (name, …) NOT ENFORCED`. BigQuery has no enforced keys."""
-    cursor.expect("PRIMARY", "KEY")
-    cursor.expect("(")
-    columns = cursor.comma_separated(cursor.identifier)
-    cursor.expect(")")
-    cursor.expect("NOT", "ENFORCED")
-    return tuple(columns)
-
-
-def parse_type(cursor: TokenCursor, name: str = "") -> TableField:
-    """Parses the type of the column `name`; "" for a type without a column."""
-    start = cursor.current
-    if cursor.accept("ARRAY"):
-        return _parse_array(cursor, name)
-    if cursor.accept("STRUCT"):
-        return TableField(name, "STRUCT", fields=_parse_struct_fields(cursor))
-    type_name = cursor.identifier().upper()
+def field_of_type(text: str) -> TableField:
+    """A field without a name that has the type in the SQL text, such as `ARRAY<INT64>`."""
     try:
-        if type_name in _API_ONLY_NAMES:
-            raise Invalid(f"{type_name} is the name of a type in the REST API only")
-        canonical = canonical_type(type_name)
+        return field_of(exp.DataType.build(text, dialect=STAND_IN))
+    except ParseError as error:
+        raise InvalidQuery(f"Type not found: {text}") from error
+
+
+def field_of(kind: exp.DataType, name: str = "") -> TableField:
+    """The field `name` of a type. Raises InvalidQuery for no type of BigQuery, NotImplementedConstruct for others."""
+    if kind.this is exp.DType.ARRAY:
+        element = field_of(kind.expressions[0], name) if len(kind.expressions) == 1 else None
+        if element is None or element.mode == "REPEATED":
+            raise InvalidQuery("An ARRAY has one element type, which is no ARRAY, as in ARRAY<INT64>")
+        return replace(element, mode="REPEATED")
+    if kind.this is exp.DType.STRUCT:
+        if not kind.expressions:
+            raise InvalidQuery("A STRUCT has fields, as in STRUCT<a INT64>")
+        return TableField(name, "STRUCT", fields=_struct_fields(kind.expressions))
+    parameters = tuple(int(parameter.name) for parameter in kind.expressions if parameter.name.isdigit())
+    try:
+        type_name = canonical_type(exp.DataType(this=kind.this).sql(dialect="bigquery"))
+        if len(parameters) != len(kind.expressions):
+            raise Invalid(f"Parameters of type {type_name} are not whole numbers.")
+        return TableField(name, type_name, parameters=checked_parameters(type_name, parameters))
     except Invalid as error:
-        assert start is not None  # identifier() has read this token
-        raise InvalidQuery(f"Type not found: {type_name}", *line_and_column(cursor.text, start.start)) from error
-    return TableField(name, canonical, parameters=_parse_parameters(cursor, canonical))
+        raise InvalidQuery(error.message) from error
 
 
-def parse_type_without_parameters(cursor: TokenCursor, what: str) -> TableField:
-    """Parses the type of a variable or an argument (`what`).
+def type_without_parameters(kind: exp.DataType, what: str) -> TableField:
+    """The type of a variable or an argument (`what`).
 
     Raises NotImplementedConstruct for a parameterized type, such as STRING(10).
     """
-    field = parse_type(cursor)
+    field = field_of(kind)
     if field.has_parameters:
         raise NotImplementedConstruct(f"parameterized type {field.sql_type(parameterized=True)} of {what}")
     return field
 
 
-def _parse_parameters(cursor: TokenCursor, type_name: str) -> tuple[int, ...]:
-    if not cursor.accept("("):
-        return ()
-    given = cursor.comma_separated(cursor.integer)
-    cursor.expect(")")
-    try:
-        return checked_parameters(type_name, tuple(given))
-    except Invalid as error:
-        raise InvalidQuery(error.message) from error
+def _struct_fields(items: Sequence[exp.Expr]) -> tuple[TableField, ...]:
+    fields = tuple(_struct_field(item, f"_field_{number}") for number, item in enumerate(items, start=1))
+    _refuse_repeated_names(fields, "STRUCT")
+    return fields
 
 
-def field_of_type(text: str) -> TableField:
-    """A field without a name that has the type in the SQL text, such as `ARRAY<INT64>`."""
-    cursor = TokenCursor(text, tokenize(text))
-    field = parse_type(cursor)
-    if not cursor.at_end():
-        raise cursor.unexpected("Expected end of type")
-    return field
+def _struct_field(item: exp.Expr, default_name: str) -> TableField:
+    if isinstance(item, exp.ColumnDef):
+        return _column(item, [])
+    if not isinstance(item, exp.DataType) or item.find_ancestor(exp.Schema) is not None:
+        raise InvalidQuery(f"Syntax error: A STRUCT of a column needs the name of each field: {item.sql('bigquery')}")
+    return field_of(item, default_name)
 
 
-def _parse_array(cursor: TokenCursor, name: str) -> TableField:
-    cursor.expect("<")
-    element = parse_type(cursor, name)
-    if element.mode == "REPEATED":
-        raise InvalidQuery("Cannot construct array with element type ARRAY<…> because nested arrays are not supported")
-    cursor.expect(">")
-    return replace(element, mode="REPEATED")
+def columns_of(schema: exp.Schema) -> tuple[tuple[TableField, ...], tuple[str, ...]]:
+    """The columns and the primary key of `(name type …, …, PRIMARY KEY (name, …) NOT ENFORCED)`."""
+    columns: list[TableField] = []
+    keys: list[tuple[str, ...]] = []
+    for item in schema.expressions:
+        if isinstance(item, exp.PrimaryKey):
+            _check_not_enforced(item)
+            keys.append(tuple(column.name for column in item.expressions))
+        elif isinstance(item, exp.ColumnDef) and item.args.get("kind") is not None:
+            columns.append(_column(item, keys))
+        else:
+            raise NotImplementedConstruct(f"{item.sql('bigquery')} in a list of columns")
+    _refuse_repeated_names(columns, "CREATE TABLE")
+    if len(keys) > 1:
+        raise InvalidQuery("CREATE TABLE has more than one PRIMARY KEY")
+    return tuple(columns), keys[0] if keys else ()
 
 
-def _parse_struct_fields(cursor: TokenCursor) -> tuple[TableField, ...]:
-    cursor.expect("<")
-    fields = cursor.comma_separated(lambda: _parse_column(cursor))
-    cursor.expect(">")
-    _refuse_repeated_names(fields, "field", "STRUCT")
-    return tuple(fields)
-
-
-def _parse_column(cursor: TokenCursor, keys: list[tuple[str, ...]] | None = None) -> TableField:
-    """Parses one column. If it is declared as the primary key, that key is added to `keys`.
-
-    `keys`: None for a field of a STRUCT, which cannot be a primary key.
-    """
-    token = cursor.current
-    if token is None or token.token_type is TokenType.STRING:
-        raise cursor.unexpected("Expected column name")
-    column = parse_type(cursor, cursor.identifier())
-    while True:
-        if cursor.accept("PRIMARY", "KEY"):
-            cursor.expect("NOT", "ENFORCED")
-            if keys is None:
-                raise InvalidQuery(f"PRIMARY KEY on a STRUCT field is not supported: {column.name}")
+def _column(definition: exp.ColumnDef, keys: list[tuple[str, ...]]) -> TableField:
+    """A column or a field of a STRUCT. If it is declared as the primary key, that key is added to `keys`."""
+    column = field_of(definition.args["kind"], definition.name)
+    for constraint in definition.args.get("constraints") or []:
+        kind = constraint.kind
+        if isinstance(kind, exp.PrimaryKeyColumnConstraint) and isinstance(definition.parent, exp.Schema):
+            _check_not_enforced(kind)
             keys.append((column.name,))
-        elif cursor.accept("NOT"):
-            cursor.expect("NULL")
+        elif isinstance(kind, exp.NotNullColumnConstraint) and not kind.args.get("allow_null"):
             if column.mode == "REPEATED":
                 raise InvalidQuery(f"NOT NULL cannot be applied to ARRAY field: {column.name}")
             column = replace(column, mode="REQUIRED")
-        elif cursor.at("OPTIONS"):
-            column = replace(column, description=_parse_description(cursor, column.name))
-        elif cursor.word() in _COLUMN_CLAUSES:
-            raise NotImplementedConstruct(f"column clause {cursor.word()} of {column.name}")
+        elif isinstance(kind, exp.Properties):
+            column = replace(column, description=_description(kind, column.name))
         else:
-            return column
+            raise NotImplementedConstruct(f"column clause {constraint.sql('bigquery')} of {column.name}")
+    return column
 
 
-def _parse_description(cursor: TokenCursor, column: str) -> str | None:
-    cursor.expect("OPTIONS", "(")
+def _description(options: exp.Properties, column: str) -> str | None:
     description: str | None = None
-    while True:
-        option = cursor.identifier().lower()
-        if option != "description":
-            raise NotImplementedConstruct(f"column option {option} of {column}")
-        cursor.expect("=")
-        description = None if cursor.accept("NULL") else cursor.string()
-        if not cursor.accept(","):
-            break
-    cursor.expect(")")
+    for option in options.expressions:
+        value = option.args.get("value")
+        if option.name.lower() != "description" or not isinstance(value, exp.Null | exp.Literal | exp.RawString):
+            raise NotImplementedConstruct(f"column option {option.sql('bigquery')} of {column}")
+        description = None if isinstance(value, exp.Null) else value.name
     return description
 
 
-def _names_a_column(cursor: TokenCursor, words: tuple[str, ...]) -> bool:
-    """Whether CONSTRAINT, which is no reserved word, is here a column's name: a type follows."""
-    return words == ("CONSTRAINT",) and is_type_name(cursor.word(1))
+def _check_not_enforced(key: exp.PrimaryKey | exp.PrimaryKeyColumnConstraint) -> None:
+    if key.args.get("options") != ["NOT ENFORCED"]:
+        raise InvalidQuery("Syntax error: BigQuery has only keys that are NOT ENFORCED")
 
 
-def _refuse_repeated_names(columns: list[TableField], kind: str, place: str) -> None:
+def _refuse_repeated_names(columns: Sequence[TableField], place: str) -> None:
     seen: set[str] = set()
     for column in columns:
         if column.name.lower() in seen:
-            raise InvalidQuery(f"Duplicate {kind} name {column.name} in {place}")
+            raise InvalidQuery(f"Duplicate name {column.name} in {place}")
         seen.add(column.name.lower())
