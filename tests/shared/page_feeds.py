@@ -180,7 +180,7 @@ def with_feed_file(records: FeedRecords, **changes: Any) -> FeedRecords:
 
 
 def entry(day: date, rows: int, survivors: int) -> DateEntry:
-    return DateEntry(day, rows, 0, 0, survivors, 0, DateOutcome.ADOPT, "", 1, 1, None, None, None, "")
+    return DateEntry(day, rows, 0, 0, survivors, 0, DateOutcome.ADOPT, "", 1, 1, None, None, "")
 
 
 def fresh(now: datetime = NOW) -> FeedRecords:

@@ -26,7 +26,7 @@ BOTH, NEW, OLD = date(2026, 1, 1), date(2026, 1, 2), date(2026, 1, 3)
 
 
 def entry(day: date) -> DateEntry:
-    return DateEntry(day, 1, 0, 0, 0, 0, DateOutcome.ADOPT, "", 1, 1, None, None, None, "")
+    return DateEntry(day, 1, 0, 0, 0, 0, DateOutcome.ADOPT, "", 1, 1, None, None, "")
 
 
 def delivery(snapshot_id: int, *files: tuple[date, ...]) -> dict[date, DeliveredDate]:
