@@ -19,6 +19,8 @@ from multiprocessing.connection import Connection
 from threading import Event
 from typing import Any
 
+from testkit.stack_snapshots import COLUMNS
+
 Answer = tuple[tuple[Any, ...], ...]
 THREADS = 16
 PRODUCTS_READ = 2
@@ -30,8 +32,8 @@ QUERIES = (
 )
 
 
-def right_answers(rows: Sequence[Mapping[str, Any]], columns: Sequence[str]) -> tuple[Answer, ...]:
-    """The answer to each query on a table with these rows and columns. A value that a row lacks is NULL."""
+def right_answers(rows: Sequence[Mapping[str, Any]]) -> tuple[Answer, ...]:
+    """The answer to each query on a table with these rows."""
     values = defaultdict(list)
     for row in rows:
         values[row["update_id"]].append(row["attr_value"])
@@ -40,7 +42,7 @@ def right_answers(rows: Sequence[Mapping[str, Any]], columns: Sequence[str]) -> 
         (row for row in rows if row["product_id"] < PRODUCTS_READ), key=lambda row: (row["date"], row["product_id"])
     )
     totals = (sum(count for _, count, _ in by_id), sum(total for _, _, total in by_id))
-    return (totals,), by_id, tuple(tuple(row.get(name) for name in columns) for row in whole)
+    return (totals,), by_id, tuple(tuple(row[name] for name in COLUMNS) for row in whole)
 
 
 @dataclass(frozen=True)

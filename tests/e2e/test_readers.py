@@ -7,8 +7,6 @@ import time
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
-from datetime import date
-from decimal import Decimal
 from functools import partial
 from itertools import cycle
 from pathlib import Path
@@ -21,16 +19,13 @@ from google.cloud.storage import Client as Storage
 
 from dedup_clone.contract.errors import DedupCloneError
 from dedup_clone.settings.feed import read_feed
-from dedup_clone.settings.table_settings import ColumnSettings
 from devstack.stack.layout import CHECKOUT
-from testkit.feed_against_oracle import FeedAgainstOracle
 from testkit.feed_on_stand_in import FeedOnStandIn, expected
 from testkit.oracle import OracleDelivery, OracleState, OracleTable
 from testkit.server_clients import bigquery_client, open_clients
-from testkit.spark_dedup_process import SparkDedupProcess
-from testkit.stack_snapshots import COLUMNS, Row, row
+from testkit.stack_snapshots import row
 from tests.e2e.feeds import RETENTION_DAY, TODAY, YESTERDAY
-from tests.e2e.readers import Seen, Swap, reading, right_answers, wrong_answers
+from tests.e2e.readers import Swap, reading, right_answers, wrong_answers
 
 pytestmark = pytest.mark.timeout(3600)
 
@@ -46,18 +41,11 @@ def clients(tmp_path: Path) -> Iterator[Clients]:
         yield opened
 
 
-def numbered_row(snapshot_id: int, product: int, day: date) -> Row:
-    """A row whose value is different for each snapshot and each product."""
-    return row(day, product, snapshot_id * 1000 + product, snapshot_id)
-
-
 class Publisher:
     """Publishes, replays and rolls back `feed`, and records each swap with the answers that readers must get."""
 
     def __init__(self, feed: FeedOnStandIn) -> None:
         self.feed = feed
-        self.make_row = numbered_row
-        self.columns: tuple[str, ...] = COLUMNS
         self.swaps: list[Swap] = []
         self.landed: dict[str, OracleDelivery] = {}
         self.backlog: list[OracleDelivery] = []
@@ -70,7 +58,7 @@ class Publisher:
         began = time.monotonic()
         self._swap(attempt, *arguments)
         self._state = self._states[attempt.generation] = self._next
-        answers = right_answers(list(self._state.rows.values()), self.columns)
+        answers = right_answers(list(self._state.rows.values()))
         self.swaps.append(Swap(attempt.generation, answers, began, time.monotonic()))
 
     @property
@@ -78,10 +66,15 @@ class Publisher:
         return len(self.landed) + 1
 
     def land(self) -> str:
-        """Land one more snapshot. Consecutive snapshots lack different products. Returns the delivery's name."""
+        """Land one more snapshot, which has values of its own. Consecutive ones lack different products.
+
+        Returns the delivery's name.
+        """
         number = self.next_id
         products = [product for product in range(PRODUCTS) if product != number % PRODUCTS]
-        rows = [self.make_row(number, product, day) for day in (YESTERDAY, TODAY) for product in products]
+        rows = [
+            row(day, product, number * 1000 + product, number) for day in (YESTERDAY, TODAY) for product in products
+        ]
         name = self.feed.land(number, rows)
         self.landed[name] = OracleDelivery(number, rows)
         self.backlog.append(self.landed[name])
@@ -210,48 +203,3 @@ def test_while_snapshots_are_replayed_in_any_order(clients: Clients, snapshots: 
         for name in chance.sample(names[1:], len(names) - 1):
             publisher.replay(name)
     assert publisher.swaps[-1].answers == published[-1].answers
-
-
-@pytest.mark.soak
-def test_while_columns_are_added_and_get_wider(clients: Clients) -> None:
-    """No query may fail. Whole rows have all columns and values of one generation."""
-    with SparkDedupProcess(clients[0]) as dedup:
-        feed = FeedAgainstOracle(clients, read_feed(CHECKOUT / "dags/feeds/worked_example.yaml"))
-        feed.dedup = dedup
-        publisher = Publisher(feed)
-        publisher.publish()
-        with readers_see_whole_generations(publisher, 50):
-            for _ in range(6):
-                publisher.publish()
-            name = publisher.land()  # still lacks the column
-            added = ColumnSettings.model_validate({"name": "doubled", "type": "INT64", "since": publisher.next_id})
-            feed.declare_columns([*feed.feed.table.columns, added])
-            publisher.columns = (*COLUMNS, "doubled")
-            publisher.publish(name)
-            publisher.make_row = lambda *number: {**numbered_row(*number), "doubled": 2 * number[1]}
-            for _ in range(6):
-                publisher.publish()
-            wider = {"attr_value": {"type": "NUMERIC"}}
-            feed.declare_columns([c.model_copy(update=wider.get(c.name, {})) for c in feed.feed.table.columns])
-            publisher.make_row = lambda *number: {
-                **numbered_row(*number),
-                "doubled": 2 * number[1],
-                "attr_value": number[0] + Decimal("0.25"),
-            }
-            for _ in range(6):
-                publisher.publish()
-
-
-@pytest.mark.parametrize(
-    ("values", "is_right"),
-    [((10, 20), True), ((20, 10), False), ((15,), False), ((None,), False)],
-    ids=["in order", "back in time", "mixed", "failed"],
-)
-def test_wrong_answers_are_found(values: tuple[int | None, ...], is_right: bool) -> None:
-    def answers(value: int | None) -> Any:
-        return right_answers([{"date": 1, "product_id": 1, "update_id": 1, "attr_value": value}], ("attr_value",))
-
-    swaps = [Swap(1, answers(10), 0, 1), Swap(2, answers(20), 10, 20)]  # the second takes from 10 to 20
-    seen = [Seen(0, 11 + n, 12 + n, answers(v or 0)[0], "" if v else "404") for n, v in enumerate(values)]
-    assert (wrong_answers(seen, swaps) == []) is is_right
-    assert wrong_answers([Seen(0, 25, 26, answers(10)[0])], swaps), "not live any more"
