@@ -23,7 +23,7 @@ from dedup_clone.publish.existing_table import read_bootstrap_record, require_un
 from dedup_clone.publish.load import begin_load, finish_load, read_candidate, table_load_configuration
 from dedup_clone.publish.recovery import commit_or_discard
 from dedup_clone.state.ledger import LedgerRecord
-from testkit.feed_on_stand_in import ERASE_DAG, KEYS_FILE, ROLLBACK_DAG, FeedOnStandIn, job_id
+from testkit.feed_on_stand_in import ERASE_DAG, KEYS_FILE, ROLLBACK_DAG, FeedOnStandIn
 
 BOOTSTRAP_DAG = "feed_bootstrap"
 REBUILD_DAG = "feed_rebuild"
@@ -76,11 +76,6 @@ class Run:
         self.until(list(self.steps)[-1])
         return self.record
 
-    def finish_after(self, name: str) -> LedgerRecord:
-        """Run the steps after this one, which something else has done."""
-        self._done = list(self.steps).index(name) + 1
-        return self.finish()
-
     @property
     def record(self) -> LedgerRecord:
         """The record in the ledger."""
@@ -103,10 +98,6 @@ class Run:
         """Wait for the load job, and record that staging is loaded."""
         job.result()
         finish_load(self.world.services, self.plan, read_candidate(self.world.services, self.plan)[1])
-
-    def record_jobs(self, *steps: str) -> None:
-        """Record BigQuery jobs in the lease. `steps`: the ends of their ids, such as `load-2`."""
-        self.world.services.current.record_jobs(self.attempt, [job_id(self.plan, *_numbered(step)) for step in steps])
 
     def wait_for_approval(self) -> str | None:
         """Yield the lease to any other run until somebody approves. Returns the text for that person."""
@@ -267,8 +258,3 @@ def erasure(world: FeedOnStandIn, keys: str | None, *, run_id: str = "erase", re
         lambda: erasures.prepare(world.services, request),
         commit_clean=lambda: erasures.delete_leftovers(world.services, request),
     )
-
-
-def _numbered(step: str) -> tuple[str, int]:
-    name, number = step.rsplit("-", 1)
-    return name, int(number)

@@ -9,7 +9,7 @@ from unittest.mock import Mock
 
 import pytest
 
-from dedup_clone.contract.errors import AlertNotSent, ConfigurationError
+from dedup_clone.contract.errors import AlertNotSent
 from dedup_clone.freshness.incident import (
     NO_FEED,
     Incident,
@@ -19,13 +19,10 @@ from dedup_clone.freshness.incident import (
     write_incident_records,
 )
 from dedup_clone.freshness.verdict import FreshnessStatus, FreshnessVerdict, read_summaries
-from dedup_clone.operations.rollback import RollbackRequest, prepare
 from dedup_clone.orchestration.watchdog import feed_check as watchdog
 from dedup_clone.orchestration.watchdog.feed_check import check_feed, refresh_verdict
-from dedup_clone.publish.recovery import recover
 from dedup_clone.publish.resolve import resolve
 from dedup_clone.settings.deployment import AlertSettings, NotifierSettings
-from dedup_clone.state.arrivals import Refusal
 from testkit.airflow import TaskApi
 from testkit.dag_tasks import Watchdog
 from testkit.feed_on_stand_in import FeedOnStandIn, row
@@ -38,19 +35,6 @@ def dog(world: FeedOnStandIn, monkeypatch: pytest.MonkeyPatch, caplog: pytest.Lo
 
 
 MINUTE = timedelta(minutes=1)
-
-
-def test_a_late_delivery_gives_one_warning_one_miss_one_recovery(dog: Watchdog) -> None:
-    name = dog.world.land(7, [row(7, 1)])
-    assert dog.check() == []
-    assert dog.check(later=40 * MINUTE) == ["WARNING: late"]
-    assert dog.check(later=45 * MINUTE) == []
-    assert dog.check(later=61 * MINUTE) == ["ALERT: late"]
-    assert dog.check(later=66 * MINUTE) == []
-    dog.world.publish(name)
-    assert dog.check(later=71 * MINUTE) == ["RECOVERED: late"]
-    assert "Readers see: snapshot 7" in dog.caplog.text
-    assert dog.check(later=76 * MINUTE) == []
 
 
 def test_a_publish_that_is_slow_is_told_with_its_run_before_and_after_the_sla(dog: Watchdog) -> None:
@@ -70,18 +54,6 @@ def test_a_publish_that_is_slow_is_told_with_its_run_before_and_after_the_sla(do
     dog.world.swap(attempt, dog.world.check(attempt))
     dog.world.commit(attempt)
     assert dog.check(later=66 * MINUTE) == ["RECOVERED: late"]
-
-
-def test_an_overdue_arrival_is_one_alert_and_one_recovery(dog: Watchdog) -> None:
-    dog.expect(timedelta(hours=-3))
-    assert dog.check() == ["ALERT: arrival_overdue"]
-    assert dog.check(later=5 * MINUTE) == []
-    dog.world.publish(dog.world.land(7, [row(7, 1)]))
-    assert dog.check(later=10 * MINUTE) == ["RECOVERED: arrival_overdue"]
-    dog.expect(timedelta(hours=13))  # with half an hour of grace
-    assert dog.check(later=timedelta(hours=13, minutes=20)) == []
-    assert dog.check(later=timedelta(hours=14)) == ["ALERT: arrival_overdue"]
-    assert dog.check(later=timedelta(hours=15)) == []
 
 
 def test_a_paused_dag_is_one_alert_and_one_recovery(dog: Watchdog) -> None:
@@ -109,24 +81,6 @@ def test_a_run_that_failed_often_is_reported_once_until_one_succeeds(dog: Watchd
     assert dog.check(later=10 * MINUTE) == ["RECOVERED: late", "RECOVERED: publish_failed"]
 
 
-def test_a_publish_that_fails_before_it_has_the_lease_is_told_at_once(dog: Watchdog) -> None:
-    """As with keys in another order in the feed file: the run fails in its first task and leaves no record."""
-    world = dog.world
-    world.publish(world.land(7, [row(7, 1)]))
-    keys = tuple(reversed(world.feed.table.keys))
-    world.feed = world.feed.model_copy(update={"table": world.feed.table.model_copy(update={"keys": keys})})
-    name = world.land(8, [row(8, 1)])
-    run_id = f"publish__{name.replace('-', '__')}"
-    dog.airflow.add_run(dog.setup.dag_id("publish"), run_id)
-    with pytest.raises(ConfigurationError):
-        world.resolve(name, run_id=run_id)
-    assert dog.check() == []
-    dog.airflow.add_run(dog.setup.dag_id("publish"), run_id, "failed", end_date=datetime.now(UTC))
-    assert dog.check(later=MINUTE) == ["WARNING: late"]
-    assert f"the log of run [{run_id}] says why" in dog.caplog.text
-    assert verdict_of(world).status is FreshnessStatus.AT_RISK
-
-
 @pytest.mark.parametrize("state", ["success", None], ids=["marked success", "deleted"])
 def test_a_publish_that_ended_between_swap_and_commit_is_told_with_what_readers_see(
     dog: Watchdog, state: str | None
@@ -148,21 +102,6 @@ def test_a_publish_that_ended_between_swap_and_commit_is_told_with_what_readers_
     assert isinstance(resolve(world.services, world.publish_request(name, run_id=f"{run_id}__2")), str)
     assert dog.check(later=3 * MINUTE) == ["RECOVERED: late"]
     assert verdict_of(world).headline.startswith("Readers see snapshot 8 (generation 2), which arrived ")
-
-
-def test_a_lease_that_an_ended_run_left_is_told_at_once_if_no_delivery_waits(dog: Watchdog) -> None:
-    """As with `commit_generation` of a rollback marked success by hand."""
-    world = dog.world
-    for snapshot_id in (7, 8):
-        world.publish(world.land(snapshot_id, [row(snapshot_id, 1)]))
-    attempt = prepare(world.services, RollbackRequest("rollback", "by-hand", 1, "bad snapshot"), 2)
-    world.running = {"by-hand"}
-    assert dog.check() == []
-    world.running = set()
-    assert dog.check(later=MINUTE) == ["ALERT: stopped-lease_held"]
-    assert attempt.generation == 3
-    recover(world.services, dag_id="other", run_id="other")
-    assert dog.check(later=3 * MINUTE) == ["RECOVERED: stopped-lease_held"]
 
 
 def test_a_run_that_gives_the_lease_back_during_the_check_is_not_reported(
@@ -223,24 +162,6 @@ def test_drift_stays_in_the_verdict_since_it_began_while_bigquery_does_not_answe
     assert [incident.since for incident in verdict_of(world).incidents] == [began]
     assert dog.check(later=10 * MINUTE) == []
     assert [incident.since for incident in verdict_of(world).incidents] == [began]
-
-
-def test_each_refusal_is_reported_until_a_newer_snapshot_is_live(dog: Watchdog) -> None:
-    world = dog.world
-
-    def refuse(snapshot_id: int) -> str:
-        name = world.land(snapshot_id, [row(snapshot_id, 1)])
-        (refused,) = [d for d in world.services.arrivals.deliveries() if d.name == name]
-        world.services.arrivals.refuse(Refusal(refused, "NULL keys", "run", datetime.now(UTC)))
-        return name
-
-    names = []
-    for count, snapshot_id in enumerate((7, 8, 9)):
-        name = refuse(snapshot_id)
-        names.append(name)
-        assert dog.check(later=count * 5 * MINUTE) == [f"ALERT: refused-{name}"]
-    world.publish(world.land(10, [row(10, 1)]))
-    assert dog.check(later=20 * MINUTE) == [f"RECOVERED: refused-{name}" for name in names]
 
 
 def test_another_environment_checks_nothing_of_the_feed_and_says_who_does(
