@@ -6,22 +6,17 @@ real service.
 
 from __future__ import annotations
 
-import asyncio
 from collections import defaultdict
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from http import HTTPStatus
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from airflow.providers.openlineage.plugins.adapter import OpenLineageAdapter
-from airflow.providers.openlineage.plugins.listener import OpenLineageListener
 from airflow.sdk import RetryAction
 from airflow.sdk.api.datamodels._generated import DagRun, DagRunState, DagRunType
-from airflow.sdk.exceptions import AirflowFailException, AirflowRuntimeError, ErrorType, TaskDeferred
+from airflow.sdk.exceptions import AirflowFailException, AirflowRuntimeError, ErrorType
 from airflow.sdk.execution_time import task_runner
 from airflow.sdk.execution_time.comms import (
     DagResult,
@@ -38,10 +33,7 @@ from airflow.sdk.execution_time.comms import (
     PreviousDagRunResult,
     TICount,
 )
-from airflow.triggers.base import BaseTrigger, TriggerEvent
-from openlineage.client import OpenLineageClient
-from openlineage.client.serde import Serde
-from openlineage.client.transport import Transport
+from airflow.triggers.base import BaseTrigger
 
 
 def dag_run(dag_id: str, run_id: str, **fields: Any) -> DagRun:
@@ -143,115 +135,8 @@ class ProcessKilled(BaseException):
     """Stands for the end of the process at work. It is no Exception, so that no handler catches it."""
 
 
-@dataclass
-class SimulatedTask:
-    """A task of one run, with its tries, its deferrals and triggers, and processes that are killed.
-
-    `make_operator`: each try and each resumption gets an operator of its own, as in Airflow. `retries`: further tries.
-    `clear_number`: how often the run was cleared. `tries`: so far; clearing does not reset it. `xcoms`: pushed ones.
-    `pulled`: what every pull returns. `tasks`: ids of the DAG's tasks. `on_failure`: called with a context when no
-    try is left.
-    """
-
-    make_operator: Callable[[], Any]
-    retries: int = 0
-    clear_number: int = 0
-    pulled: Any = None
-    tasks: tuple[str, ...] = ()
-    on_failure: Callable[[Any], object] = lambda context: None
-    tries: int = 0
-    xcoms: dict[str, Any] = field(default_factory=dict)
-    errors: list[BaseException] = field(default_factory=list)
-    result: Any = None
-    state: str = "none"
-
-    def run(self) -> SimulatedTask:
-        """Run the task until it succeeds or has no try left."""
-        for _ in range(self.retries + 1):
-            self.tries += 1
-            try:
-                self.result, self.state = self.run_try(), "success"
-                return self
-            except AirflowFailException as error:
-                self.errors.append(error)
-                break
-            except (Exception, ProcessKilled) as error:
-                self.errors.append(error)
-        self.state = "failed"
-        self.on_failure(self.context())
-        return self
-
-    def clear(self) -> None:
-        """Let the task run again, as if somebody had cleared it."""
-        self.clear_number += 1
-
-    def run_try(self) -> Any:
-        """Run one try, with all its deferrals. Returns the task's result."""
-        operator = self.make_operator()
-        try:
-            with judged(operator, self.tries):
-                return operator.execute(self.context())
-        except TaskDeferred as deferred:
-            return self.resume(deferred)
-
-    def resume(self, deferred: TaskDeferred) -> Any:
-        while True:
-            event = asyncio.run(self.run_trigger(recreated(deferred.trigger)))
-            operator = self.make_operator()
-            try:
-                with judged(operator, self.tries):
-                    return getattr(operator, deferred.method_name)(self.context(), event.payload)
-            except TaskDeferred as again:
-                deferred = again
-
-    async def run_trigger(self, trigger: BaseTrigger) -> TriggerEvent:
-        """The trigger's event. If the triggerer is killed, another one starts with the stored trigger."""
-        while True:
-            try:
-                return await anext(aiter(trigger.run()))
-            except ProcessKilled:
-                trigger = recreated(trigger)
-
-    def deferral(self) -> TaskDeferred:
-        """Run the task's next try until it is deferred, and return the deferral."""
-        self.tries += 1
-        with pytest.raises(TaskDeferred) as deferred:
-            self.make_operator().execute(self.context())
-        return deferred.value
-
-    def context(self) -> Any:
-        ti = SimpleNamespace(
-            try_number=self.tries,
-            xcom_push=lambda key, value: self.xcoms.__setitem__(key, value),
-            xcom_pull=lambda **_: self.pulled,
-        )
-        run = dag_run("publish", "run", clear_number=self.clear_number)
-        dag = SimpleNamespace(task_ids=self.tasks)
-        return {"ti": ti, "task": self.make_operator(), "dag": dag, "dag_run": run}
-
-    @property
-    def error(self) -> str:
-        return str(self.errors[-1])
-
-
 def recreated(trigger: BaseTrigger) -> BaseTrigger:
     """The trigger that a triggerer makes from what Airflow has stored of it."""
     path, kwargs = trigger.serialize()
     assert path == f"{type(trigger).__module__}.{type(trigger).__qualname__}"
     return type(trigger)(**kwargs)
-
-
-class LineageListener(OpenLineageListener):
-    """The provider's listener, which sends events in the calling thread. `events`: those that it sent."""
-
-    def __init__(self) -> None:
-        super().__init__()  # type: ignore[no-untyped-call]
-        self.events: list[dict[str, Any]] = []
-        transport = type("Recorder", (Transport,), {"kind": "recorder", "emit": lambda _, event: self._record(event)})
-        self.adapter = OpenLineageAdapter(client=OpenLineageClient(transport=transport()))
-
-    def _record(self, event: Any) -> None:
-        self.events.append(Serde.to_dict(event))
-
-    def _execute(self, callable: Callable[[], None], callable_name: str, use_fork: bool = False) -> None:
-        callable()

@@ -251,11 +251,11 @@ class FeedOnStandIn(ControlledStandIn):
         self.load(attempt)
         return attempt, self.check(attempt)
 
-    def write_reporting_tables(self) -> None:
-        """Load all rows that the ledger table lacks, as later runs of the watchdog do, whose loads keep apart."""
+    def write_reporting_tables(self, *, sleep: Callable[[float], None] = lambda seconds: None) -> None:
+        """Load all rows that the ledger table lacks, as later runs of the watchdog do. `sleep`: between two loads."""
         later = replace(self.services, now=lambda: self.services.now() + LONGEST_PAUSE)
         while ReportingBacklog(self.services.store).waiting():
-            load_ledger_rows(later)
+            load_ledger_rows(later, sleep=sleep)
 
     def roll_back(self, generation: int, *, run_id: str = "rollback", reason: str = "bad snapshot") -> LedgerRecord:
         """Make the content of an earlier generation live again, as the rollback DAG does."""

@@ -9,18 +9,16 @@ from typing import Any
 from unittest.mock import patch
 
 from google.cloud.bigquery import Client
-from google.cloud.bigquery.job import LoadJob, QueryJob
 from google.cloud.bigquery.job.base import _AsyncJob
 
 from dedup_clone.contract.errors import LostRace
 from dedup_clone.state.store import ObjectStore
 
-# The methods that change a bucket or a table, or start a job. Jobs that only read count too, and a query job counts
-# twice, because its `_begin` calls that of _AsyncJob; neither does harm.
+# The methods that change a bucket or a table, or start a job. Jobs that only read count too, which does no harm.
 _WRITES: tuple[tuple[type[Any], str], ...] = (
     *((ObjectStore, name) for name in ("_upload", "copy_from", "delete", "delete_prefix")),
     *((Client, name) for name in ("create_table", "delete_table", "update_table")),
-    *((kind, "_begin") for kind in (_AsyncJob, LoadJob, QueryJob)),
+    (_AsyncJob, "_begin"),
 )
 
 
@@ -41,10 +39,14 @@ def killed_before_write(number: int) -> Iterator[None]:
 
 
 @contextmanager
-def asleep_before_write(number: int, meanwhile: Callable[[], Any]) -> Iterator[None]:
-    """In the block, call `meanwhile` before the write with this number (from 1), which then goes on."""
-    with _before_writes(lambda write: meanwhile() if write == number else None):
-        yield
+def asleep_before_write(number: int, meanwhile: Callable[[], Any]) -> Iterator[list[Any]]:
+    """In the block, call `meanwhile` before the write with this number (from 1), which then goes on.
+
+    Yields a list that gets the result of `meanwhile`, and stays empty if there are fewer writes.
+    """
+    woken: list[Any] = []
+    with _before_writes(lambda write: woken.append(meanwhile()) if write == number else None):
+        yield woken
 
 
 @contextmanager
@@ -62,8 +64,7 @@ def _before_writes(call: Callable[[int], Any]) -> Iterator[None]:
 
     with ExitStack() as patches:
         for owner, name in _WRITES:
-            if name in vars(owner):  # LoadJob inherits `_begin`
-                patches.enter_context(patch.object(owner, name, counted(vars(owner)[name])))
+            patches.enter_context(patch.object(owner, name, counted(vars(owner)[name])))
         yield
 
 

@@ -76,11 +76,6 @@ class Run:
         self.until(list(self.steps)[-1])
         return self.record
 
-    def finish_after(self, name: str) -> LedgerRecord:
-        """Run the steps after this one, which something else has done."""
-        self._done = list(self.steps).index(name) + 1
-        return self.finish()
-
     @property
     def record(self) -> LedgerRecord:
         """The record in the ledger."""
@@ -103,10 +98,6 @@ class Run:
         """Wait for the load job, and record that staging is loaded."""
         job.result()
         finish_load(self.world.services, self.plan, read_candidate(self.world.services, self.plan)[1])
-
-    def record_jobs(self, *steps: str) -> None:
-        """Record BigQuery jobs in the lease. `steps`: the ends of their ids, such as `load-2`."""
-        self.world.services.current.record_jobs(self.attempt, [job_id(self.plan, *_numbered(step)) for step in steps])
 
     def pretend_checked(self, checked: SwapSpec) -> None:
         """Go on as if the checks had allowed this swap."""
@@ -260,8 +251,3 @@ def erasure(world: FeedOnStandIn, keys: str | None, *, run_id: str = "erase", re
         lambda: erasures.prepare(world.services, request),
         commit_clean=lambda: erasures.delete_leftovers(world.services, request),
     )
-
-
-def _numbered(step: str) -> tuple[str, int]:
-    name, number = step.rsplit("-", 1)
-    return name, int(number)

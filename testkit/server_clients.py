@@ -32,15 +32,15 @@ def control_of(bigquery: BigQuery) -> Control:
 
 
 @contextmanager
-def open_clients(folder: Path) -> Iterator[tuple[Storage, BigQuery]]:
-    """Run both servers until the end of the block, and yield a client of each.
+def open_clients(folder: Path, *options: str) -> Iterator[tuple[Storage, BigQuery]]:
+    """Run both servers, the stand-in with `options`, until the end of the block, and yield a client of each.
 
     The servers have the buckets landing and state and the dataset warehouse. The tables and logs are below `folder`,
     objects are in memory.
     """
     with (
         start_fake_gcs(folder, "landing", "state") as gcs,
-        start_stand_in(folder, gcs) as bigquery,
+        start_stand_in(folder, gcs, *options) as bigquery,
     ):
         options = ClientOptions(api_endpoint=f"http://{gcs}")
         storage = Storage(project="local-dev", credentials=_ANONYMOUS, client_options=options)
@@ -51,8 +51,11 @@ def open_clients(folder: Path) -> Iterator[tuple[Storage, BigQuery]]:
 
 @pytest.fixture(scope="session", name="clients")
 def shared_clients(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Storage, BigQuery]]:
-    """Clients of one pair of servers, shared by all tests of a folder whose conftest imports this fixture."""
-    with open_clients(tmp_path_factory.mktemp("servers")) as shared:
+    """Clients of one pair of servers, shared by all tests of a folder whose conftest imports this fixture.
+
+    Each commit loads a row into the ledger table of all feeds, more often than BigQuery allows for one table.
+    """
+    with open_clients(tmp_path_factory.mktemp("servers"), "--updates-per-10-s", "1000") as shared:
         yield shared
 
 

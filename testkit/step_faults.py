@@ -16,6 +16,7 @@ from dedup_clone.warehouse.append_rows import RowAppender
 from dedup_clone.warehouse.bigquery import Warehouse
 from dedup_clone.warehouse.jobs import Jobs
 from testkit.feed_on_stand_in import FeedOnStandIn
+from testkit.killed_writes import Killed
 from testkit.runs import Run
 
 
@@ -97,10 +98,6 @@ def after_first_query(work: Callable[[], Any]) -> Iterator[list[str]]:
 
     with patch.object(Jobs, "rows", rows):
         yield seen
-
-
-class Killed(BaseException):
-    """Stands for the end of the process. It is no Exception, so that no handler catches it."""
 
 
 @contextmanager

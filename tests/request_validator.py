@@ -13,6 +13,7 @@ from google.auth.transport.requests import AuthorizedSession
 from tests.rest_schemas import described
 
 _BATCH = "/batch/storage/v1"
+_APIS = {"/bigquery/v": "bigquery.v2", "/storage/v": "storage.v1"}  # by a part of the path
 
 
 class RequestValidator:
@@ -44,7 +45,7 @@ class RequestValidator:
             self.faults.append(f"{verb} {url}: cannot be read: {error}")
 
     def _validate_one(self, verb: str, url: str, body: Any) -> None:
-        api = next((name for name in ("bigquery", "storage") if f"/{name}/v" in urlsplit(url).path), None)
+        api = next((name for part, name in _APIS.items() if part in urlsplit(url).path), None)
         if api is None or "upload_id=" in url:  # such a URL gets the content of a resumable upload
             return
         self.validated += 1

@@ -14,7 +14,6 @@ from importlib import resources
 from typing import Any
 from urllib.parse import parse_qsl, unquote, urlsplit
 
-APIS = {"bigquery": "v2", "storage": "v1", "dataproc": "v1"}
 # Parameters that Google's own clients send although they are not in the description.
 _SENT_BY_CLIENTS = {("bigquery.jobs.get", "projection"), ("bigquery.jobs.cancel", "projection")}
 _UPLOAD_PARAMETERS = {"uploadType", "upload_id", "upload_protocol"}
@@ -23,8 +22,8 @@ _NUMBER = re.compile(r"-?[0-9]+(\.[0-9]+)?")
 
 @cache
 def described(api: str) -> Api:
-    """The description of the API `api`, one of APIS."""
-    text = resources.files("googleapiclient") / "discovery_cache" / "documents" / f"{api}.{APIS[api]}.json"
+    """The description of the API with this name and version, such as `bigquery.v2`."""
+    text = resources.files("googleapiclient") / "discovery_cache" / "documents" / f"{api}.json"
     return Api(json.loads(text.read_text(encoding="utf-8")))
 
 

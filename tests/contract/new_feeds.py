@@ -6,14 +6,12 @@ import itertools
 
 from dedup_clone.settings.feed import Feed, read_feed
 from testkit.feed_on_stand_in import REPOSITORY
-from testkit.server_clients import shared_clients as shared_clients
-from testkit.server_clients import shared_real_dedup as shared_real_dedup
 
 _numbers = itertools.count(1)
 
 
 def new_feed(prefix: str = "") -> Feed:
-    """The worked example's feed under a name that no other test uses. `prefix`: of the name, one for each folder."""
+    """The worked example's feed under a name that no other test uses. `prefix`: of the name."""
     shipped = read_feed(REPOSITORY / "dags" / "feeds" / "worked_example.yaml")
     name = f"{prefix}feed_{next(_numbers)}"
     landing = shipped.landing.model_copy(update={"prefix": name})

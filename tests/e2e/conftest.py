@@ -10,7 +10,7 @@ import pytest
 pytest.register_assert_rewrite(
     "testkit.stack",
     "testkit.stack_runs",
-    *(f"tests.e2e.{name}" for name in ("changed_feed", "landed_deliveries", "rebuilt_feed")),
+    *(f"tests.e2e.{name}" for name in ("landed_deliveries", "rebuilt_feed")),
 )
 
 from testkit.running_stack import running_stack  # noqa: E402 - rewritten at their import

@@ -12,16 +12,13 @@ import pytest
 
 from testkit.stack import Stack
 from testkit.waiting import wait_for
-from tests.e2e.alerts import WATCHDOG
 from tests.e2e.feeds import DISTURBED as FEED
-from tests.e2e.landed_deliveries import Deliveries, wait_for_rows
+from tests.e2e.landed_deliveries import Deliveries
 
 pytestmark = [pytest.mark.soak, pytest.mark.timeout(1800)]
 
 AIRFLOW = ("scheduler", "triggerer", "dag_processor", "api_server")
 OUTAGE_S = 60.0
-STATUS_VIEW, LEDGER_TABLE = "warehouse.dedup_clone_status", "warehouse.dedup_clone_ledger"
-CONFLICT = "Could not serialize access to table due to concurrent update"
 
 
 @pytest.mark.parametrize("is_airflow_down", [False, True])
@@ -46,44 +43,3 @@ def test_a_publish_goes_on_after_its_region_was_down(stack: Stack, deliveries: D
     stack.assert_published(FEED, *runs)
     stack.wait_until_healthy()
     deliveries.assert_consistent(FEED)
-
-
-def assert_reported(stack: Stack, deliveries: Deliveries, publishes_before: int = 0) -> None:
-    """The ledger table has every publish since it was made, once. The watchdog adds what a publish could not."""
-
-    def are_loaded() -> bool:
-        stack.run(WATCHDOG)
-        return not stack.state_names("_reporting/ledger/")
-
-    wait_for(are_loaded, "no row waits for the ledger table", 600, poll_interval_s=20)  # failed loads have pauses
-    deliveries.assert_consistent(FEED)
-    published = [record["attempt"] for record in stack.ledger(FEED) if record["outcome"] == "published"]
-    sql = f"SELECT attempt FROM {LEDGER_TABLE} WHERE feed = '{FEED}' AND outcome = 'published'"
-    wait_for_rows(stack, sql, published[publishes_before:])
-
-
-@pytest.mark.parametrize(
-    ("effect", "fault"),
-    [
-        ("error", {"reason": "rateLimitExceeded"}),
-        ("error", {"reason": "invalidQuery", "message": CONFLICT, "times": 2}),
-        ("delay", {"seconds": 40.0, "times": 2}),
-    ],
-    ids=["rate limits", "conflicts", "slow loads"],
-)
-def test_reporting_tables_get_every_row_once_though_their_loads_fail(
-    stack: Stack, deliveries: Deliveries, effect: str, fault: dict[str, object]
-) -> None:
-    with stack.fault("-ledger-", effect, **fault):
-        deliveries.publish(FEED)
-    assert_reported(stack, deliveries)
-
-
-def test_reporting_tables_that_somebody_drops_or_replaces_are_made_again(stack: Stack, deliveries: Deliveries) -> None:
-    for statements in (("DROP TABLE {}",), ("DROP TABLE {}", "CREATE TABLE {} (feed STRING)")):
-        before = sum(record["outcome"] == "published" for record in stack.ledger(FEED))
-        for statement in statements:
-            stack.query(statement.format(LEDGER_TABLE))
-        stack.bigquery.delete_table(STATUS_VIEW, not_found_ok=True)
-        deliveries.publish(FEED)
-        assert_reported(stack, deliveries, before)

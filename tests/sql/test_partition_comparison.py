@@ -15,7 +15,7 @@ from dedup_clone.publish.partition_comparison import PUBLISHED_FILES, SQL_FILE
 from dedup_clone.warehouse.row_sql import as_in_files
 from dedup_clone.warehouse.sql_files import TableNames, render
 from devstack.zetasql.evaluate import ReferenceEvaluator, running_evaluator
-from tests.shared.compared_rows import (
+from tests.sql.compared_rows import (
     DAY,
     TABLE,
     Row,

@@ -7,8 +7,6 @@ from datetime import date
 from typing import Any
 
 import pytest
-from google.cloud.bigquery import Client as BigQuery
-from google.cloud.storage import Client as Storage
 
 from dedup_clone.contract.attempt import Attempt, Plan
 from dedup_clone.contract.errors import ContractViolation
@@ -19,14 +17,7 @@ from dedup_clone.orchestration.runners import dedup
 from dedup_clone.orchestration.runners.sizing import Method, Workload, read_workload
 from dedup_clone.publish.services import Services
 from testkit.feed_on_stand_in import TODAY, YESTERDAY, FeedOnStandIn, row
-from testkit.server_clients import shared_clients as shared_clients
 from tests.contract.dataproc.conftest import Simulate
-from tests.contract.new_feeds import new_feed
-
-
-@pytest.fixture
-def world(clients: tuple[Storage, BigQuery]) -> FeedOnStandIn:
-    return FeedOnStandIn(new_feed("sized_"), *clients)
 
 
 def rewrite(services: Services, attempt: Attempt, **changes: Any) -> None:

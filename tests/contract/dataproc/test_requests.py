@@ -40,7 +40,7 @@ def test_requests_of_a_run(runner: str, fakes, simulate: Simulate) -> None:
     for method, request in made.items():
         if method in SCHEMAS:  # Google's description knows every field
             body = request.get("batch") or {k: v for k, v in request.items() if k not in ("projectId", "region")}
-            assert described("dataproc").message_faults(SCHEMAS[method], body) == []
+            assert described("dataproc.v1").message_faults(SCHEMAS[method], body) == []
     assert_golden(f"dataproc/{runner}.json", json.dumps(made, indent=1, sort_keys=True) + "\n")
 
 
@@ -69,22 +69,6 @@ def test_the_job_itself_sets_no_property_that_batches_refuse() -> None:
     names = {name for text in sources for name in re.findall(r'"(spark\.[\w.]+)"', text)}
     assert "spark.sql.caseSensitive" in names
     rules.check_property_names(names)
-
-
-@pytest.mark.parametrize(
-    ("runner", "quota"),
-    [
-        ("serverless", "BatchOperationRequestsPerMinutePerProjectPerRegion"),
-        ("serverless", "DefaultRequestsPerMinutePerProjectPerRegion"),
-        ("cluster", "JobOperationRequestsPerMinutePerProjectPerRegion"),
-    ],
-)
-def test_a_minute_without_requests_left_is_sat_out(runner: str, quota: str, fakes, simulate: Simulate) -> None:
-    """The pages on quotas name these limits, RESOURCE_EXHAUSTED, and that they are renewed every minute."""
-    fake = fakes(runner)
-    fake.state.requests[quota] = rules.QUOTAS[quota]
-    done = simulate(runner).run()
-    assert (done.state, len(fake.state.succeeded)) == ("success", 1)
 
 
 def spec(**changes: Any) -> SparkJobSpec:

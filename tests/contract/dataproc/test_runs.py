@@ -31,21 +31,6 @@ def assert_nothing_is_at_work(fake) -> None:
 
 
 @pytest.mark.parametrize("runner", RUNNERS)
-def test_a_worker_killed_between_submit_and_answer_leaves_a_run_that_the_retry_attaches_to(
-    runner: str, fakes, simulate: Simulate
-) -> None:
-    submit = {"serverless": "CreateBatch", "cluster": "SubmitJob"}.get(runner, "InsertJob")
-    fake = fakes(runner)
-    fake.faults.plan([Fault(submit, 1, accepted=True, kills=True)])
-    task = simulate(runner)
-    done = task.run()
-    assert (done.state, done.tries, done.result) == ("success", 2, FIRST)
-    assert isinstance(done.errors[0], ProcessKilled)
-    assert task.run().result == FIRST, "it ended well, so it is used again"
-    assert list(fake.state.runs) == [FIRST]
-
-
-@pytest.mark.parametrize("runner", RUNNERS)
 def test_a_task_that_is_cleared_while_it_waits_runs_spark_again(runner: str, fakes, simulate: Simulate) -> None:
     """The service may still be stopping the first run, to which the second try then attaches in vain."""
     fake, task = fakes(runner, slowness=9), simulate(runner)

@@ -1,7 +1,4 @@
-"""Starts one fake-gcs-server and one stand-in for the tests of this folder. Each test makes a feed of its own.
-
-Tests that advance the stand-in's clock, so that it applies streamed changes, share another pair of servers.
-"""
+"""Another pair of servers for tests that advance the stand-in's clock, so that it applies streamed changes."""
 
 from __future__ import annotations
 
@@ -12,8 +9,6 @@ from google.cloud.bigquery import Client as BigQuery
 from google.cloud.storage import Client as Storage
 
 from testkit.server_clients import control_of, open_clients
-from testkit.server_clients import shared_clients as shared_clients
-from testkit.server_clients import shared_real_dedup as shared_real_dedup
 
 
 @pytest.fixture(scope="session")

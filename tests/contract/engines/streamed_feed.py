@@ -16,6 +16,7 @@ from testkit import runs, step_faults
 from testkit.fake_dedup_job import Row
 from testkit.feed_against_oracle import FeedAgainstOracle, feed_with_table
 from testkit.feed_on_stand_in import TODAY, YESTERDAY, row
+from testkit.killed_writes import Killed
 from testkit.oracle import OracleDelivery, OracleState
 from testkit.table_contracts import PRODUCTS
 
@@ -72,7 +73,7 @@ def load_jobs(world: StreamedFeed, record: Any) -> list[str]:
 
 def load_until_killed(run: runs.Run, rows: int) -> None:
     """Run the load step, whose process is killed after `rows` rows, once they are sent; at the latest after all."""
-    with step_faults.writer_killed_after(rows), pytest.raises(step_faults.Killed):
+    with step_faults.writer_killed_after(rows), pytest.raises(Killed):
         run.step("load")
 
 

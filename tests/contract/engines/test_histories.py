@@ -24,9 +24,8 @@ from testkit.feed_against_oracle import FeedAgainstOracle, feed_with_table
 from testkit.feed_on_stand_in import TODAY
 from testkit.generated_tables import GeneratedHistory, random_table
 from testkit.oracle import OracleDelivery, OracleState
-from testkit.table_contracts import NESTED, PRODUCTS
+from testkit.table_contracts import NESTED
 from tests.contract.engines.nested_snapshots import snapshot
-from tests.permutations import orders, steps
 from tests.thoroughness import seeds
 
 STRICT = CheckSettings(max_new_share=0, max_survivor_share=0, max_changed_share=0)
@@ -121,19 +120,3 @@ def test_random_history(
     world.feed = lenient
     history.replay_held(random.sample(history.held, k=len(history.held)))
     assert len(world.state.manifest()["deliveries"]) == len(history.delivered)
-
-
-def test_every_order_of_arrival_ends_in_the_same_table(clients: Clients) -> None:
-    world = FeedAgainstOracle(clients, feed_with_table(PRODUCTS, Engine.MERGE, date_folders=False))
-    expected = OracleState(world.oracle_table)
-    first_day = TODAY - timedelta(days=len(orders()))
-    for step in steps(first_day):
-        names = [world.land(snapshot_id, rows) for snapshot_id, rows in step.items()]
-        world.publish(names[-1])
-        expected = expected.apply([OracleDelivery(n, rows) for n, rows in step.items()], first_day)
-        world.assert_equal(expected)
-    by_date: dict[object, set[tuple[int, int, int]]] = {}
-    for row in expected.rows.values():
-        by_date.setdefault(row["date"], set()).add((row["product_id"], row["attr_value"], row["update_id"]))
-    assert len(by_date) == 24
-    assert len({frozenset(rows) for rows in by_date.values()}) == 1

@@ -129,15 +129,6 @@ def test_a_rollback_and_what_follows_it(world: StreamedFeed) -> None:
     world.publish_expected(5, snapshot(5))
 
 
-@pytest.mark.parametrize(("rows", "applied_between"), [(1, False), (99, True)])
-def test_a_killed_writer_begins_again(world: StreamedFeed, rows: int, applied_between: bool) -> None:
-    run = killed_load(world, world.land_expected(2, snapshot(2)), rows)
-    if applied_between:
-        world.wait_for_changes()
-    world.finish(run)
-    world.publish_expected(3, snapshot(3))
-
-
 @pytest.mark.parametrize("seed", seeds(2))
 def test_a_writer_that_is_killed_at_random_moments_ends_in_the_same_table(
     streaming_clients: Clients, seed: int

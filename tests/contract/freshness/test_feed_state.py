@@ -6,7 +6,6 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
-from google.cloud.bigquery import Table
 
 from dedup_clone.freshness.evaluation import find_incidents
 from dedup_clone.state.arrivals import Arrivals, Refusal
@@ -100,18 +99,6 @@ def test_no_step_of_a_publish_nor_a_rollback_is_drift(world: FeedOnStandIn) -> N
     assert wrong(world) == []
     world.roll_back(1)
     assert wrong(world) == []
-
-
-def test_a_target_that_somebody_changed_or_replaced_is_drift(world: FeedOnStandIn) -> None:
-    world.publish(world.land(7, [row(7, 1)]))
-    table = world.bigquery.get_table(f"warehouse.{world.feed.target}")
-    table.labels = {"dedup_clone_generation": "5"}
-    world.bigquery.update_table(table, ["labels"])
-    assert wrong(world) == ["target_drift"]
-    world.bigquery.delete_table(f"warehouse.{world.feed.target}")
-    assert wrong(world) == ["target_drift"]
-    world.bigquery.create_table(Table(f"local-dev.warehouse.{world.feed.target}"))
-    assert wrong(world) == ["target_drift"]
 
 
 def test_a_retention_that_was_changed_in_the_feed_file_is_no_drift_until_the_next_swap(world: FeedOnStandIn) -> None:

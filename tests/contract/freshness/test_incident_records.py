@@ -16,6 +16,7 @@ from dedup_clone.settings.deployment import AlertSettings
 from dedup_clone.state.layout import FeedLayout
 from dedup_clone.state.store import ObjectStore
 from testkit.feed_on_stand_in import FeedOnStandIn
+from testkit.killed_writes import Killed
 from tests.shared.freshness_states import NOW, incident
 
 OVERDUE, MISSED = incident(), incident(IncidentKind.LATE)
@@ -162,9 +163,6 @@ def test_what_was_not_looked_for_stays_open_and_is_sent_again_to_those_that_were
 def test_a_check_that_is_killed_before_it_stores_what_it_sent_sends_it_again(
     bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    class Killed(BaseException):
-        pass
-
     def killed_check(*found: Incident) -> None:
         with monkeypatch.context() as kill:
             kill.setattr(notifiers, "write_incident_records", Mock(side_effect=Killed))

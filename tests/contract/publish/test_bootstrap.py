@@ -6,18 +6,15 @@ from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
 
 import pytest
-from airflow.sdk.exceptions import AirflowFailException
 from google.api_core.exceptions import Forbidden
 from google.cloud.bigquery import SchemaField
 from google.cloud.bigquery.table import PrimaryKey, TableConstraints
 
 from bigquery_standin.client import STAND_IN_USER
-from dedup_clone.contract.errors import BootstrapRefused, CheckFailed, ConfigurationError, LeaseHeld, LostRace
+from dedup_clone.contract.errors import BootstrapRefused, CheckFailed, ConfigurationError
 from dedup_clone.settings.feed import Feed
 from dedup_clone.settings.table_settings import PolicySettings
 from testkit import deliveries, operations, runs
-from testkit.airflow import TaskApi
-from testkit.dag_tasks import DagTasks
 from testkit.feed_on_stand_in import TODAY, YESTERDAY, FeedOnStandIn, expected, row
 from testkit.spark_dedup_process import SparkDedupProcess
 from tests.contract.publish.existing_tables import KEYS, MAINTAINED, create_table, describe, insert, maintain
@@ -32,7 +29,8 @@ def preview(world: FeedOnStandIn, **form: object) -> str:
 
 def test_a_table_taken_over_with_equal_contents_and_later_runs_build_on_it(maintained: FeedOnStandIn) -> None:
     older = maintained.land(6, [row(6, 1, 1), row(6, 9)])
-    run = runs.bootstrap(maintained, reason="from now on by clones")
+    run = runs.bootstrap(maintained, reason="from now on by clones").until("export")
+    run.step("export")  # as when a task is cleared
     record = run.finish()
     assert maintained.rows() == expected(*MAINTAINED)
     assert maintained.live() == "1"
@@ -106,47 +104,6 @@ def test_a_table_that_is_changed_meanwhile_is_not_replaced(maintained: FeedOnSta
         run.until(refused)
     assert maintained.rows() == expected(*MAINTAINED, row(9, 10))
     assert maintained.live() is None
-
-
-@pytest.mark.parametrize("last", ["export", "load", "swap"])
-def test_a_bootstrap_that_died_is_recovered_and_the_next_goes_on(maintained: FeedOnStandIn, last: str) -> None:
-    run = runs.bootstrap(maintained).until(last)
-    if last == "load":
-        run.step("export")  # as when a task is cleared
-    has_swapped = last == "swap"
-    operations.recover_lease(maintained)
-    assert maintained.rows() == expected(*MAINTAINED)
-    assert maintained.live() == ("1" if has_swapped else None)
-    assert maintained.state.lease is None
-    if not has_swapped:
-        with pytest.raises(LostRace):
-            run.step("check")
-        assert runs.bootstrap(maintained, run_id="again").finish().generation == 2
-    maintained.publish(maintained.land(9, [row(9, 2, 30)]))
-    assert maintained.rows() == expected(row(8, 1, 99), row(9, 2, 30), row(8, 4), row(7, 3, day=YESTERDAY))
-
-
-def test_a_publish_and_a_bootstrap_keep_each_other_out(maintained: FeedOnStandIn) -> None:
-    name = maintained.land(9, [row(9, 2, 30)])
-    with pytest.raises(CheckFailed, match="target_is_parent"):  # nobody took the table over yet
-        maintained.publish(name)
-    runs.bootstrap(maintained).until("resolve")
-    maintained.running.add("bootstrap")
-    with pytest.raises(LeaseHeld):
-        maintained.resolve(name)
-    assert maintained.rows() == expected(*MAINTAINED)
-
-
-def test_the_dags_first_task_shows_or_refuses_before_the_approval(
-    maintained: FeedOnStandIn, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A refusal is not retried."""
-    insert(maintained, [row(8, 1)])
-    tasks = DagTasks(maintained, TaskApi(monkeypatch), monkeypatch, "bootstrap")
-    with pytest.raises(AirflowFailException, match=r"\[1\] surplus rows"):
-        tasks.execute("show_existing")
-    assert "[1] surplus rows" in tasks.execute("show_existing", duplicates="keep_latest")["text"]
-    assert maintained.state.current == {}
 
 
 def test_the_preview_tells_what_would_be_exported_loaded_and_billed(maintained: FeedOnStandIn) -> None:

@@ -119,16 +119,6 @@ def test_the_watchdog_loads_what_is_missing_although_another_feed_is_damaged(
     assert (pending(world), pending(damaged)) == ([], [2])
 
 
-def test_changes_that_were_not_loaded_in_time_are_dropped(world: FeedOnStandIn) -> None:
-    fail_loads(world)
-    publish(world, *SECOND)
-    world.clear_faults()
-    world.move_clock(timedelta(days=61))
-    operations.load_waiting_changes(world)
-    assert (pending(world), world.state.names("changes/"), changes(world)) == ([], [], [])
-    assert ledger_figures(world) == [(1, None), (2, None)]
-
-
 def test_a_rollback_an_engine_in_sql_and_a_discarded_attempt_add_none(world: FeedOnStandIn) -> None:
     publish(world, *SECOND)
     assert world.roll_back(1).change_rows is None

@@ -8,11 +8,10 @@ from typing import Any
 import pytest
 
 from dedup_clone.contract.engine import Engine
-from dedup_clone.contract.errors import CheckFailed, ConfigurationError
+from dedup_clone.contract.errors import ConfigurationError
 from testkit import deliveries
 from testkit.fake_dedup_job import parquet_bytes
 from testkit.feed_on_stand_in import TODAY, YESTERDAY, FeedOnStandIn, row
-from tests.contract.publish.existing_tables import with_table
 
 
 def try_out(world: FeedOnStandIn, name: str, **changes: Any) -> str:
@@ -91,19 +90,6 @@ def test_what_would_be_refused_and_a_run_at_work_are_reported(world: FeedOnStand
     for part in ("**Would be refused**: object", "was replaced", "At work now: run [at-work] of [feed_publish]"):
         assert part in text
     assert "rows unknown" in cells(text)["delivered"]
-
-
-def test_a_file_that_is_no_parquet_would_be_refused(world: FeedOnStandIn) -> None:
-    name = world.land_files(7, {f"date={TODAY}/part-0.parquet": b"date,product_id\n"})
-    assert "part-0.parquet] cannot be read as Parquet: " in try_out(world, name)
-
-
-def test_another_clustering_stops_a_dry_run_as_it_stops_a_publish(world: FeedOnStandIn) -> None:
-    world.publish(world.land(7, [row(7, 1)]))
-    name = world.land(8, [row(8, 1)])
-    world.feed = with_table(world.feed, cluster_by=("store_id",))
-    with pytest.raises(CheckFailed, match="layout"):
-        deliveries.dry_run_of(world, name)
 
 
 def test_hidden_files_outside_date_folders_are_not_counted(world: FeedOnStandIn) -> None:

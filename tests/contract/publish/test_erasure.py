@@ -206,19 +206,6 @@ def test_what_cannot_be_erased_is_refused_before_anything_happens(world: FeedOnS
     assert [field.field_type for field in staging.schema if field.name == "attr_value"] == ["NUMERIC"]
 
 
-@pytest.mark.parametrize("last", ["dedup", "swap"])
-def test_a_run_that_died_is_committed_with_its_record_or_leaves_none(published: FeedOnStandIn, last: str) -> None:
-    runs.erasure(published, KEYS).until(last)
-    operations.recover_lease(published)
-    if last == "swap":
-        assert (published.state.generation, published.rows()) == (2, expected(*LEFT))
-        assert certificate(published, 2)["rows"] == {str(TODAY): 1, str(YESTERDAY): 1}
-    else:
-        assert (published.state.names("erasures/"), published.rows()) == ([], expected(*FIRST))
-        assert published.state.outcomes()[-1] == (2, "failed")
-        assert published.state.ledger()[-1]["kind"] == "erase"
-
-
 def test_the_preview_counts_rows_and_tells_bigquery_no_key(published: FeedOnStandIn) -> None:
     text = runs.erasure(published, KEYS).until("preview").text
     assert "Rows of generation 1 with these keys: **2**, on: " in text

@@ -6,18 +6,24 @@ The events are sent by the listener of Airflow's own provider.
 from __future__ import annotations
 
 import uuid
+from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Any
 
 import pytest
+from airflow.providers.openlineage.plugins.adapter import OpenLineageAdapter
+from airflow.providers.openlineage.plugins.listener import OpenLineageListener
 from airflow.sdk import DAG
 from airflow.sdk.api.datamodels._generated import TIRunContext
 from airflow.sdk.execution_time.task_runner import RuntimeTaskInstance
+from openlineage.client import OpenLineageClient
+from openlineage.client.serde import Serde
+from openlineage.client.transport import Transport
 
 from dedup_clone.contract.engine import Engine
 from dedup_clone.orchestration.setup import FeedSetup
 from testkit import runs
-from testkit.airflow import LineageListener, TaskApi, dag_run
+from testkit.airflow import TaskApi, dag_run
 from testkit.dag_tasks import DagTasks, setup_of
 from testkit.feed_on_stand_in import FeedOnStandIn, row
 
@@ -30,7 +36,19 @@ def names(datasets: list[dict[str, Any]]) -> set[str]:
     return {f"{each['namespace']} {each['name']}" for each in datasets}
 
 
-class Listener(LineageListener):
+class Listener(OpenLineageListener):
+    """The provider's listener, which sends events in the calling thread. `events`: those that it sent."""
+
+    def __init__(self) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+        self.events: list[dict[str, Any]] = []
+        emit = lambda _, event: self.events.append(Serde.to_dict(event))  # noqa: E731
+        transport = type("Recorder", (Transport,), {"kind": "recorder", "emit": emit})
+        self.adapter = OpenLineageAdapter(client=OpenLineageClient(transport=transport()))
+
+    def _execute(self, callable: Callable[[], None], callable_name: str, use_fork: bool = False) -> None:
+        callable()
+
     def lineage(self) -> Lineage:
         """The lineage that the sent events report. Each event must be of a task that has succeeded."""
         assert {event["eventType"] for event in self.events} == {"COMPLETE"}

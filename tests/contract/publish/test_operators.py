@@ -376,16 +376,17 @@ def test_whoever_approves_reads_who_asked_and_why(
     assert text.endswith("\n\nReason given: prices were reset (asked by vera)")
 
 
-@pytest.mark.parametrize("dag", ["bootstrap", "erase", "rebuild", "retire"])
+@pytest.mark.parametrize("dag", ["bootstrap", "erase", "publish", "rebuild", "retire"])
 def test_the_first_task_refuses_a_retired_feed(
     world: FeedOnStandIn, airflow: TaskApi, monkeypatch: pytest.MonkeyPatch, dag: str
 ) -> None:
     world.publish(world.land(7, [row(7, 1)]))
     operations.retire(world, "keep")
     world.state.write("to_erase/keys.csv", "product_id\n1\n")
-    tasks = DagTasks(world, airflow, monkeypatch, dag, reason="prices were reset", keys_file="keys.csv")
-    show = next(task_id for task_id in tasks.dag.task_ids if task_id.startswith("show_"))
-    with pytest.raises(AirflowFailException, match=rf"Feed \[{world.feed.feed}\] was retired"):
+    form = {"keys_file": "keys.csv", "snapshot_id": "9"}
+    tasks = DagTasks(world, airflow, monkeypatch, dag, reason="prices were reset", **form)
+    show = next(task_id for task_id in tasks.dag.task_ids if task_id.startswith(("show_", RESOLVE)))
+    with pytest.raises(AirflowFailException, match=rf"Feed \[{world.feed.feed}\] was retired.*delete .*CURRENT"):
         tasks.execute(show)
 
 

@@ -42,6 +42,10 @@ def change_target(world: FeedOnStandIn) -> None:
     world.bigquery.query_and_wait(f"DELETE FROM warehouse.{world.feed.target} WHERE product_id = 1")
 
 
+def cluster_otherwise(world: FeedOnStandIn) -> None:
+    world.feed = with_table(world.feed, cluster_by=("store_id",))
+
+
 def expire_target(world: FeedOnStandIn) -> None:
     table = world.bigquery.get_table(f"warehouse.{world.feed.target}")
     table.expires = world.now().replace(year=world.now().year + 1)
@@ -76,7 +80,7 @@ def shown_erasure(world: FeedOnStandIn) -> None:
 
 
 def shown_rebuild(world: FeedOnStandIn) -> None:
-    world.feed = with_table(world.feed, cluster_by=("store_id",))
+    cluster_otherwise(world)
     runs.rebuild(world).step("preview")
 
 
@@ -88,6 +92,7 @@ CASES: dict[str, tuple[tuple[Step, ...], Step, type[DedupCloneError], str]] = {
     "publish, float": ((publish_with_floats, without_files), shown_publish, ContractViolation, FLOATS),
     "publish, float, no lease": ((publish_with_floats, without_files), resolved_publish, ContractViolation, FLOATS),
     "publish, rows": ((publish, without_files, change_target), shown_publish, ContractViolation, "1 rows, expected 2"),
+    "publish, layout": ((publish, cluster_otherwise), shown_publish, CheckFailed, "layout"),
     "erasure, float": ((publish_with_floats, without_files), shown_erasure, ContractViolation, FLOATS),
     "rebuild, float": ((publish_with_floats,), shown_rebuild, ConfigurationError, r"\[price\] .*\[size\.height\]"),
     "rebuild, rows": ((publish, change_target), shown_rebuild, ConfigurationError, "1 rows, expected 2"),

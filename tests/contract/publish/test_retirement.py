@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import pytest
-from airflow.sdk.exceptions import AirflowFailException
 from google.cloud.bigquery import Client as BigQuery
 from google.cloud.storage import Client as Storage
 
 from dedup_clone.contract.errors import ConfigurationError, LeaseHeld
-from testkit import operations, runs
-from testkit.airflow import TaskApi
-from testkit.dag_tasks import DagTasks
+from testkit import operations
 from testkit.feed_on_stand_in import YESTERDAY, FeedOnStandIn, expected, row
 from tests.contract.new_feeds import new_feed
 from tests.contract.publish.existing_tables import create_table
@@ -49,21 +46,10 @@ def test_target_stays_as_it_is_and_the_rest_goes(published: FeedOnStandIn, clien
     assert (other.feed.feed in status, published.feed.feed in status) == (True, False)
 
 
-def test_a_retired_feed_is_not_published_or_changed_by_any_run(
-    published: FeedOnStandIn, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_no_record_of_a_retired_feed_is_written_again(published: FeedOnStandIn) -> None:
     operations.retire(published, "keep")
-    with pytest.raises(AirflowFailException, match=r"was retired at .*delete .*CURRENT"):
-        DagTasks(published, TaskApi(monkeypatch), monkeypatch, "publish").execute(
-            "resolve_publish", snapshot_id="9", reason="once more"
-        )
-    for step in (
-        lambda: operations.retirement_preview(published, "keep"),
-        lambda: runs.erasure(published, "product_id\n1\n").step("resolve"),
-        lambda: operations.recover_records(published),
-    ):
-        with pytest.raises(ConfigurationError, match="was retired at"):
-            step()
+    with pytest.raises(ConfigurationError, match="was retired at"):
+        operations.recover_records(published)
 
 
 def test_a_feed_at_work_is_not_retired(published: FeedOnStandIn) -> None:

@@ -8,7 +8,7 @@ import pytest
 
 from dedup_clone.contract.engine import Engine
 from dedup_clone.contract.errors import ConfigurationError, LeaseHeld
-from testkit import operations, runs
+from testkit import runs
 from testkit.feed_on_stand_in import TODAY, YESTERDAY, FeedOnStandIn, expected, row
 
 FIRST = [row(7, 1), row(7, 2), row(7, 3, day=YESTERDAY)]
@@ -152,17 +152,6 @@ def test_a_publish_and_a_rollback_keep_each_other_out(published: FeedOnStandIn) 
     with pytest.raises(ConfigurationError):  # another generation went live after it was approved
         other.until("resolve")
     assert (published.rows(), published.state.lease) == (before, None)
-
-
-@pytest.mark.parametrize("last", ["resolve", "swap"])
-def test_a_rollback_that_died_is_recovered(published: FeedOnStandIn, last: str) -> None:
-    runs.rollback(published, 1).until(last)
-    operations.recover_lease(published)
-    swapped = last == "swap"
-    assert published.rows() == (expected(*FIRST) if swapped else BOTH)
-    assert published.state.generation == (3 if swapped else 2)
-    assert published.state.outcomes()[-1] == (3, "published" if swapped else "failed")
-    assert published.state.ledger()[-1]["restores"] == 1
 
 
 def test_the_preview_names_rows_dates_deliveries_and_what_comes_next(world: FeedOnStandIn) -> None:

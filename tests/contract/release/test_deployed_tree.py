@@ -12,16 +12,22 @@ from deploy.release.release_content import make_release
 from testkit.local_servers import REPOSITORY
 
 PARSE_AND_RENDER = """
-import json, sys
+import json, socket, sys
 from pathlib import Path
+import airflow.providers.google.cloud.triggers.bigquery
 from airflow.dag_processing.dagbag import DagBag
+before = set(sys.modules)
+def refuse(*args, **kwargs):
+    raise AssertionError("a DAG file used the network while it was parsed")
+socket.socket.connect = socket.getaddrinfo = refuse
+dags = Path(sys.argv[1])
+bag = DagBag(str(dags))
+parsed = sorted(set(sys.modules) - before)
 import dedup_clone
 from dedup_clone.orchestration.setup import find_folders
 from dedup_clone.settings.feed import read_feed
 from dedup_clone.warehouse.sql_files import TableNames, render
 
-dags = Path(sys.argv[1])
-bag = DagBag(str(dags))
 folders = find_folders(dags)
 names = TableNames("project", "dataset", "staging", "target")
 feed = read_feed(folders.feeds / "product_attributes.yaml")
@@ -31,6 +37,7 @@ rendered = {name: render(folders.sql, name, names=names, table=table, column=tab
 print(json.dumps({
     "library": dedup_clone.__file__,
     "errors": bag.import_errors,
+    "imported": parsed,
     "dags": sorted(bag.dags),
     "misconfigured": [d.doc_md for d in bag.dags.values() if "configuration error" in d.tags],
     "sql": str(folders.sql),
@@ -38,6 +45,9 @@ print(json.dumps({
     "swap": rendered["publish/swap_target.sql"],
 }))
 """
+
+
+HEAVY = {"pyspark", "pandas", "numpy", "pyarrow", "duckdb", "sqlglot"}
 
 
 def lay_tree(root: Path) -> None:
@@ -49,7 +59,7 @@ def lay_tree(root: Path) -> None:
             path.write_bytes(item.content)
 
 
-def test_dags_parse_render_and_find_their_sql(tmp_path: Path) -> None:
+def test_dags_parse_without_network_and_heavy_modules_render_and_find_their_sql(tmp_path: Path) -> None:
     tree = tmp_path / "environment"
     lay_tree(tree)
     environment = {
@@ -72,6 +82,8 @@ def test_dags_parse_render_and_find_their_sql(tmp_path: Path) -> None:
     assert seen["errors"] == {}
     assert seen["misconfigured"] == []
     assert seen["library"].startswith(str(tree))
+    assert "dedup_clone.orchestration.setup" in seen["imported"]
+    assert HEAVY & {module.split(".")[0] for module in seen["imported"]} == set()
     feeds = sorted(path.stem for path in (REPOSITORY / "dags" / "feeds").glob("*.yaml"))
     for feed in feeds:
         assert {f"{feed}_watch", f"{feed}_publish", f"{feed}_rollback"} <= set(seen["dags"])

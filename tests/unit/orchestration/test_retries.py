@@ -19,6 +19,7 @@ from airflow.sdk.execution_time.task_runner import RuntimeTaskInstance
 from google.api_core import exceptions as google
 
 from dedup_clone.contract.errors import (
+    BootstrapRefused,
     CheckFailed,
     ContractViolation,
     JobFailed,
@@ -109,6 +110,7 @@ PERMANENT = [
     google.Forbidden("may not list objects"),
     google.NotFound("no such bucket"),
     CheckFailed("too many rows are new"),
+    BootstrapRefused("it has surplus rows"),
     ContractViolation("not JSON"),
     LeaseLost("ended"),
     job_failed("invalidQuery"),

@@ -28,24 +28,6 @@ MB_PER_CORE = (1024, 7424)
 EXECUTORS = {"initialExecutors": (2, 100), "minExecutors": (2, 2000), "maxExecutors": (2, 2000)}
 PINNED_RUNTIMES = ("2.3", "3.0")
 PROJECT, REGION = "my-project", "europe-west1"  # of the tests' settings
-# Requests of a project in a region and minute, from the pages on quotas of Dataproc and of its serverless batches.
-QUOTAS = {
-    "BatchOperationRequestsPerMinutePerProjectPerRegion": 200,
-    "JobOperationRequestsPerMinutePerProjectPerRegion": 400,
-    "GetJobRequestsPerMinutePerProjectPerRegion": 7500,
-    "DefaultRequestsPerMinutePerProjectPerRegion": 7500,
-}
-_QUOTA_OF = {
-    "CreateBatch": "BatchOperation",
-    "SubmitJob": "JobOperation",
-    "CancelJob": "JobOperation",
-    "GetJob": "GetJob",
-}
-
-
-def quota_of(method: str) -> str:
-    """The quota that a call of this method counts toward."""
-    return f"{_QUOTA_OF.get(method, 'Default')}RequestsPerMinutePerProjectPerRegion"
 
 
 def require(condition: object, message: str) -> None:

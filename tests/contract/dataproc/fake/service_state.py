@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
@@ -64,8 +63,7 @@ class ServiceState:
 
     `slowness`: the number of polls until a state changes. `endings`: outcome and message of the first runs, in order;
     later runs succeed. `is_newer`: the service reports unfinished runs in states that the installed library does not
-    know, and no times. `max_active`: the greatest number of runs that were active at once. `requests`: the number
-    of requests of this minute, by quota.
+    know, and no times. `max_active`: the greatest number of runs that were active at once.
     """
 
     slowness: int = 1
@@ -74,19 +72,6 @@ class ServiceState:
     runs: dict[str, Run] = field(default_factory=dict)
     clusters: dict[str, FakeCluster] = field(default_factory=dict)
     max_active: int = 0
-    requests: Counter[str] = field(default_factory=Counter)
-
-    def count(self, method: str) -> None:
-        """Count a request of this minute. The first request beyond a quota is refused; after it a new minute begins."""
-        quota = rules.quota_of(method)
-        self.requests[quota] += 1
-        if self.requests[quota] > rules.QUOTAS[quota]:
-            self.requests.clear()
-            raise Refused(
-                "RESOURCE_EXHAUSTED",
-                f"Quota exceeded for quota metric '{quota}' and limit '{quota}' of service 'dataproc.googleapis.com' "
-                "for consumer 'project_number:42'.",
-            )
 
     def begin(self, name: str, argument: str) -> Run:
         if name in self.runs:

@@ -157,15 +157,14 @@ class FakeDataproc:
             for service, methods in services.items()
         ]
 
-    def _answer(self, method: str, request: Any, handler: Handler) -> Any:
-        self.state.count(method)
+    def _answer(self, request: Any, handler: Handler) -> Any:
         assert not getattr(request, "request_id", ""), "a retry with the id of a failed batch would get that batch"
         return handler(request)
 
     def _serving(self, method: str, handler: Handler) -> Callable[[Any, grpc.ServicerContext], Any]:
         def serve(request: Any, context: grpc.ServicerContext) -> Any:
             try:
-                answer = self.faults.serve(method, lambda: self._answer(method, request, handler))
+                answer = self.faults.serve(method, lambda: self._answer(request, handler))
             except Refused as refused:
                 context.abort(grpc.StatusCode[refused.code], str(refused))
             self.requests.append((method, request))

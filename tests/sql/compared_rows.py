@@ -1,7 +1,4 @@
-"""Random rows with columns of every type, also nested ones, ways to damage them, and an oracle that compares rows.
-
-Rows can be written as Arrow and as SQL.
-"""
+"""Random rows with columns of every type, also nested ones, ways to damage them, and an oracle that compares rows."""
 
 from __future__ import annotations
 
@@ -15,25 +12,12 @@ from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 from typing import Any
 
-import pyarrow as pa
-
 from dedup_clone.contract.table import Column, ColumnMode, TableContract
 
 Row = dict[str, Any]
 
 DAY = date(2026, 6, 15)
 SCALARS = ("BOOL", "BYTES", "DATE", "DATETIME", "FLOAT64", "INT64", "NUMERIC", "STRING", "TIMESTAMP")
-_ARROW = {
-    "BOOL": pa.bool_(),
-    "BYTES": pa.binary(),
-    "DATE": pa.date32(),
-    "DATETIME": pa.timestamp("us"),
-    "FLOAT64": pa.float64(),
-    "INT64": pa.int64(),
-    "NUMERIC": pa.decimal128(38, 9),
-    "STRING": pa.string(),
-    "TIMESTAMP": pa.timestamp("us", tz="UTC"),
-}
 _LEAVES = tuple(Column(f"f_{kind.lower()}", kind) for kind in SCALARS)
 _TAGS = Column("tags", "STRING", ColumnMode.REPEATED)
 COLUMNS = (
@@ -47,12 +31,6 @@ COLUMNS = (
 TABLE = TableContract(COLUMNS, "date", "update_id", ("date", "c_int64"), (), 730)
 
 
-def arrow_type(column: Column) -> pa.DataType:
-    """The Arrow type of a column's values."""
-    kind = pa.struct([(f.name, arrow_type(f)) for f in column.fields]) if column.fields else _ARROW[column.type]
-    return pa.list_(kind) if column.mode is ColumnMode.REPEATED else kind
-
-
 def narrow_table(damage: str) -> TableContract:
     """TABLE with the columns that the damage concerns and few others: queries of all columns are slow."""
     names = {"date", "c_int64", "c_string", "r_int64", "update_id", damage.split(" ")[0].split(".")[0]}
@@ -64,11 +42,6 @@ def random_rows(seed: int, count: int) -> list[Row]:
     source = random.Random(seed)
     rows = [{c.name: _random(source, c) for c in COLUMNS} for _ in range(count)]
     return [{**row, "date": DAY, "c_int64": number, "update_id": 7} for number, row in enumerate(rows)]
-
-
-def batch(rows: list[Row], table: TableContract = TABLE) -> pa.RecordBatch:
-    """The table's columns of rows as an Arrow record batch."""
-    return pa.RecordBatch.from_pylist(rows, pa.schema([(column.name, arrow_type(column)) for column in table.columns]))
 
 
 def comparison(rows: list[Row], expected: list[Row]) -> tuple[int, int, int, int]:
