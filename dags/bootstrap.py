@@ -14,10 +14,9 @@ In a good run the task `reconcile_failure` is skipped: it runs after a failure o
 
 from __future__ import annotations
 
-from dedup_clone.orchestration import bootstrap as operation
 from dedup_clone.orchestration.dag_factory import feed_of_form, shared_dag
-from dedup_clone.orchestration.forms import AskOnceOperator
-from dedup_clone.orchestration.load_to_commit import load_to_commit
+from dedup_clone.orchestration.operation import operation_tasks
+from dedup_clone.orchestration.operation_forms import BOOTSTRAP, bootstrap_fields
 from dedup_clone.orchestration.runners.dedup import dedup_step
 from dedup_clone.orchestration.step import Step
 
@@ -27,34 +26,26 @@ with shared_dag(
     "bootstrap",
     __doc__,
     description="Takes over an existing table as the first generation of a feed",
-    params={"feed": feed_field, **operation.params()},
+    params={"feed": feed_field, **bootstrap_fields()},
 ) as dag:
-    # -- 1 show ------- in: the form           runs: worker    out: what would happen
-    show_existing = Step(task_id="show_existing", setup=setup, run=operation.show)
-
-    # -- 2 approve ---- in: what was shown     runs: a person  out: approved, or every later task is skipped
-    approve_bootstrap = AskOnceOperator(
-        task_id="approve_bootstrap",
-        setup=setup,
+    operation_tasks(
+        setup,
+        BOOTSTRAP,
+        # -- 1 show ------- in: the form           runs: worker    out: what would happen
+        show="show_existing",
+        # -- 2 approve ---- in: what was shown     runs: a person  out: approved, or every later task is skipped
+        approve="approve_bootstrap",
         question="take over the existing table as the first generation?",
-        shown_by="show_existing",
+        # -- 3 resolve ---- in: the form           runs: worker    out: the attempt (lease acquired)
+        resolve="resolve_bootstrap",
+        before_load=[
+            # -- 4 export ----- in: the table          runs: BigQuery  out: its files in state
+            Step(task_id="export_existing", setup=setup, run=BOOTSTRAP.step("export")),
+            # -- 5 dedup ------ in: the attempt        runs: Spark     out: data folder, candidate manifest
+            dedup_step(setup, "dedup_existing"),
+        ],
+        # -- 6 load, 7 check, 8 swap, 9 commit, and reconcile_failure: see load_to_commit
+        before_swap=BOOTSTRAP.step("before_swap"),
+        # -- 10 clean ----- in: exported files     runs: worker    out: how many were deleted
+        last=Step(task_id="delete_export", setup=setup, run=BOOTSTRAP.step("after_commit")),
     )
-
-    # -- 3 resolve ---- in: the form           runs: worker    out: the attempt (lease acquired)
-    resolve_bootstrap = Step(task_id="resolve_bootstrap", setup=setup, run=operation.resolve)
-
-    # -- 4 export ----- in: the table          runs: BigQuery  out: its files in state
-    export_existing = Step(task_id="export_existing", setup=setup, run=operation.export)
-
-    # -- 5 dedup ------ in: the attempt        runs: Spark     out: data folder, candidate manifest
-    dedup = dedup_step(setup, "dedup_existing")
-
-    # -- 6 load, 7 check, 8 swap, 9 commit, and reconcile_failure: see load_to_commit
-    steps = load_to_commit(setup, before_swap=operation.require_unchanged_table)
-
-    # -- 10 clean ----- in: exported files     runs: worker    out: how many were deleted
-    delete_export = Step(task_id="delete_export", setup=setup, run=operation.delete_export)
-
-    show_existing >> approve_bootstrap >> resolve_bootstrap >> export_existing >> dedup >> steps.load
-    steps.commit >> delete_export
-    [resolve_bootstrap, export_existing, dedup] >> steps.on_failure

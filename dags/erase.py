@@ -12,10 +12,9 @@ In a good run the task `reconcile_failure` is skipped: it runs after a failure o
 
 from __future__ import annotations
 
-from dedup_clone.orchestration import erase as operation
 from dedup_clone.orchestration.dag_factory import feed_of_form, shared_dag
-from dedup_clone.orchestration.forms import AskOnceOperator
-from dedup_clone.orchestration.load_to_commit import load_to_commit
+from dedup_clone.orchestration.operation import operation_tasks
+from dedup_clone.orchestration.operation_forms import ERASE, erasure_fields
 from dedup_clone.orchestration.runners.dedup import dedup_step
 from dedup_clone.orchestration.step import Step
 
@@ -25,31 +24,21 @@ with shared_dag(
     "erase",
     __doc__,
     description="Removes the rows of named keys of a feed for good",
-    params={"feed": feed_field, **operation.params()},
+    params={"feed": feed_field, **erasure_fields()},
 ) as dag:
-    # -- 1 show ------- in: the form, the keys runs: worker    out: what would be deleted
-    show_erasure = Step(task_id="show_erasure", setup=setup, run=operation.show)
-
-    # -- 2 approve ---- in: what was shown     runs: a person  out: approved, or every later task is skipped
-    approve_erasure = AskOnceOperator(
-        task_id="approve_erasure",
-        setup=setup,
+    operation_tasks(
+        setup,
+        ERASE,
+        # -- 1 show ------- in: the form, the keys runs: worker    out: what would be deleted
+        show="show_erasure",
+        # -- 2 approve ---- in: what was shown     runs: a person  out: approved, or every later task is skipped
+        approve="approve_erasure",
         question="erase keys for good?",
-        shown_by="show_erasure",
+        # -- 3 resolve ---- in: the form           runs: worker    out: the attempt (lease acquired)
+        resolve="resolve_erasure",
+        # -- 4 dedup ------ in: the attempt        runs: Spark     out: data folder, candidate manifest
+        before_load=[dedup_step(setup, "erase_rows")],
+        # -- 5 load, 6 check, 7 swap, 8 commit, and reconcile_failure: see load_to_commit
+        # -- 9 delete ----- in: state              runs: worker    out: the deleted folders (the file of keys goes too)
+        last=Step(task_id="delete_leftovers", setup=setup, run=ERASE.step("after_commit")),
     )
-
-    # -- 3 resolve ---- in: the form           runs: worker    out: the attempt (lease acquired)
-    resolve_erasure = Step(task_id="resolve_erasure", setup=setup, run=operation.resolve)
-
-    # -- 4 dedup ------ in: the attempt        runs: Spark     out: data folder, candidate manifest
-    dedup = dedup_step(setup, "erase_rows")
-
-    # -- 5 load, 6 check, 7 swap, 8 commit, and reconcile_failure: see load_to_commit
-    steps = load_to_commit(setup)
-
-    # -- 9 delete ----- in: state              runs: worker    out: the deleted folders (the file of keys goes too)
-    delete_leftovers = Step(task_id="delete_leftovers", setup=setup, run=operation.clean)
-
-    show_erasure >> approve_erasure >> resolve_erasure >> dedup >> steps.load
-    steps.commit >> delete_leftovers
-    [resolve_erasure, dedup] >> steps.on_failure

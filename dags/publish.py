@@ -22,8 +22,8 @@ from airflow.sdk import DAG, TriggerRule
 
 from dedup_clone.orchestration import publish as operation
 from dedup_clone.orchestration.dag_factory import build_dags, feed_dag
-from dedup_clone.orchestration.forms import AskOnceOperator
 from dedup_clone.orchestration.load_to_commit import load_to_commit, prune_state
+from dedup_clone.orchestration.operation import AskOnceOperator
 from dedup_clone.orchestration.runners.dedup import dedup_step
 from dedup_clone.orchestration.setup import FeedSetup
 from dedup_clone.orchestration.step import Step

@@ -14,10 +14,9 @@ In a good run the task `reconcile_failure` is skipped: it runs after a failure o
 
 from __future__ import annotations
 
-from dedup_clone.orchestration import rebuild as operation
 from dedup_clone.orchestration.dag_factory import feed_of_form, shared_dag
-from dedup_clone.orchestration.forms import AskOnceOperator
-from dedup_clone.orchestration.load_to_commit import load_to_commit
+from dedup_clone.orchestration.operation import operation_tasks
+from dedup_clone.orchestration.operation_forms import REBUILD, rebuild_fields
 from dedup_clone.orchestration.runners.dedup import dedup_step
 from dedup_clone.orchestration.step import Step
 
@@ -27,37 +26,28 @@ with shared_dag(
     "rebuild",
     __doc__,
     description="Writes the table of a feed anew as its changed feed file declares it",
-    params={"feed": feed_field, **operation.params()},
+    params={"feed": feed_field, **rebuild_fields()},
 ) as dag:
-    # -- 1 show ------- in: the form, feed file runs: worker   out: what would change; the cost
-    show_rebuild = Step(task_id="show_rebuild", setup=setup, run=operation.show)
-
-    # -- 2 approve ---- in: what was shown     runs: a person  out: approved, or every later task is skipped
-    approve_rebuild = AskOnceOperator(
-        task_id="approve_rebuild",
-        setup=setup,
+    operation_tasks(
+        setup,
+        REBUILD,
+        # -- 1 show ------- in: the form, feed file runs: worker   out: what would change; the cost
+        show="show_rebuild",
+        # -- 2 approve ---- in: what was shown     runs: a person  out: approved, or every later task is skipped
+        approve="approve_rebuild",
         question="rebuild the table?",
-        shown_by="show_rebuild",
+        # -- 3 resolve ---- in: the form           runs: worker    out: the attempt (lease acquired)
+        resolve="resolve_rebuild",
+        before_load=[
+            # -- 4 export ----- in: target             runs: BigQuery  out: copied rows, their files in state
+            Step(task_id="export_rebuilt", setup=setup, run=REBUILD.step("export")),
+            # -- 5 dedup ------ in: the attempt        runs: Spark     out: data folder, candidate manifest
+            dedup_step(setup, "dedup_rebuilt"),
+            # -- 6 prepare ---- in: candidate          runs: BigQuery  out: staging with the declared columns
+            Step(task_id="prepare_staging", setup=setup, run=REBUILD.step("before_load")),
+        ],
+        # -- 7 load, 8 check, 9 swap, 10 commit, and reconcile_failure: see load_to_commit
+        before_swap=REBUILD.step("before_swap"),
+        # -- 11 clean ----- in: copy, exported files runs: worker  out: how many were deleted
+        last=Step(task_id="delete_copies", setup=setup, run=REBUILD.step("after_commit")),
     )
-
-    # -- 3 resolve ---- in: the form           runs: worker    out: the attempt (lease acquired)
-    resolve_rebuild = Step(task_id="resolve_rebuild", setup=setup, run=operation.resolve)
-
-    # -- 4 export ----- in: target             runs: BigQuery  out: copied rows, their files in state
-    export_rebuilt = Step(task_id="export_rebuilt", setup=setup, run=operation.export)
-
-    # -- 5 dedup ------ in: the attempt        runs: Spark     out: data folder, candidate manifest
-    dedup = dedup_step(setup, "dedup_rebuilt")
-
-    # -- 6 prepare ---- in: candidate          runs: BigQuery  out: staging with the declared columns
-    prepare_staging = Step(task_id="prepare_staging", setup=setup, run=operation.prepare)
-
-    # -- 7 load, 8 check, 9 swap, 10 commit, and reconcile_failure: see load_to_commit
-    steps = load_to_commit(setup, before_swap=operation.before_swap)
-
-    # -- 11 clean ----- in: copy, exported files runs: worker  out: how many were deleted
-    delete_copies = Step(task_id="delete_copies", setup=setup, run=operation.clean)
-
-    show_rebuild >> approve_rebuild >> resolve_rebuild >> export_rebuilt >> dedup >> prepare_staging >> steps.load
-    steps.commit >> delete_copies
-    [resolve_rebuild, export_rebuilt, dedup, prepare_staging] >> steps.on_failure

@@ -10,9 +10,11 @@ it: it goes on where it stopped.
 
 from __future__ import annotations
 
-from dedup_clone.orchestration import retire as operation
+from functools import partial
+
 from dedup_clone.orchestration.dag_factory import feed_of_form, shared_dag
-from dedup_clone.orchestration.forms import AskOnceOperator
+from dedup_clone.orchestration.operation import ask_first
+from dedup_clone.orchestration.operation_forms import RETIRE, retire_feed, retirement_fields
 from dedup_clone.orchestration.step import Step
 
 setup, feed_field = feed_of_form(__file__)
@@ -21,20 +23,16 @@ with shared_dag(
     "retire",
     __doc__,
     description="Takes a feed out of use",
-    params={"feed": feed_field, **operation.params()},
+    params={"feed": feed_field, **retirement_fields()},
 ) as dag:
-    # -- 1 show ------- in: the form, state    runs: worker    out: what would be done
-    show_retirement = Step(task_id="show_retirement", setup=setup, run=operation.show)
-
-    # -- 2 approve ---- in: what was shown     runs: a person  out: approved, or the later task is skipped
-    approve_retirement = AskOnceOperator(
-        task_id="approve_retirement",
-        setup=setup,
+    approve = ask_first(
+        setup,
+        RETIRE,
+        # -- 1 show ------- in: the form, state    runs: worker    out: what would be done
+        show="show_retirement",
+        # -- 2 approve ---- in: what was shown     runs: a person  out: approved, or the later task is skipped
+        approve="approve_retirement",
         question="retire the feed, and {{ params.target }} its table?",
-        shown_by="show_retirement",
     )
-
     # -- 3 retire ----- in: the form           runs: worker    out: the record of the retirement
-    retire_feed = Step(task_id="retire_feed", setup=setup, run=operation.retire)
-
-    show_retirement >> approve_retirement >> retire_feed
+    approve >> Step(task_id="retire_feed", setup=setup, run=partial(retire_feed, show_task="show_retirement"))

@@ -15,12 +15,10 @@ from __future__ import annotations
 from airflow.providers.standard.operators.empty import EmptyOperator
 from airflow.sdk import DAG
 
-from dedup_clone.orchestration import rollback as operation
 from dedup_clone.orchestration.dag_factory import build_dags, feed_dag
-from dedup_clone.orchestration.forms import AskOnceOperator
-from dedup_clone.orchestration.load_to_commit import load_to_commit
+from dedup_clone.orchestration.operation import operation_tasks
+from dedup_clone.orchestration.operation_forms import ROLLBACK, rollback_fields
 from dedup_clone.orchestration.setup import FeedSetup
-from dedup_clone.orchestration.step import Step
 
 
 def rollback(setup: FeedSetup) -> DAG:
@@ -30,33 +28,24 @@ def rollback(setup: FeedSetup) -> DAG:
         __doc__,
         description=f"Makes an earlier generation of {setup.feed.feed} live again",
         max_active_runs=4,  # some runs may wait for approval while another one works; only one run holds the lease
-        params=operation.params(),
+        params=rollback_fields(),
     ) as dag:
-        # -- 1 difference - in: the form           runs: worker    out: what would change
-        show_difference = Step(task_id="show_difference", setup=setup, run=operation.show_difference)
-
-        # -- 2 approve ---- in: the difference     runs: a person  out: approved, or every later task is skipped
-        approve_rollback = AskOnceOperator(
-            task_id="approve_rollback",
-            setup=setup,
+        operation_tasks(
+            setup,
+            ROLLBACK,
+            # -- 1 show ------- in: the form           runs: worker    out: what would change
+            show="show_difference",
+            # -- 2 approve ---- in: the difference     runs: a person  out: approved, or every later task is skipped
+            approve="approve_rollback",
             question="roll back to generation {{ params.generation }}?",
-            shown_by="show_difference",
+            # -- 3 resolve ---- in: the form           runs: worker    out: the attempt (lease acquired), its candidate
+            resolve="resolve_rollback",
+            # -- 4 load, 5 check, 6 swap, 7 commit, and reconcile_failure: see load_to_commit
+            # -- 8 end -------- in: the commit         runs: nowhere   out: the run's state
+            # Airflow derives the state of a run from its last tasks. If reconcile_failure were the only last task, a
+            # failed run would count as successful whenever reconcile_failure succeeds.
+            last=EmptyOperator(task_id="end_rollback"),
         )
-
-        # -- 3 resolve ---- in: the form           runs: worker    out: the attempt (lease acquired), its candidate
-        resolve_rollback = Step(task_id="resolve_rollback", setup=setup, run=operation.resolve)
-
-        # -- 4 load, 5 check, 6 swap, 7 commit, and reconcile_failure: see load_to_commit
-        steps = load_to_commit(setup)
-
-        # -- 8 end -------- in: the commit         runs: nowhere   out: the run's state
-        # Airflow derives the state of a run from its last tasks. If reconcile_failure were the only last task, a failed
-        # run would count as successful whenever reconcile_failure succeeds.
-        end_rollback = EmptyOperator(task_id="end_rollback")
-
-        show_difference >> approve_rollback >> resolve_rollback >> steps.load
-        steps.commit >> end_rollback
-        resolve_rollback >> steps.on_failure
     return dag
 
 

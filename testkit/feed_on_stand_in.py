@@ -260,7 +260,7 @@ class FeedOnStandIn(ControlledStandIn):
     def roll_back(self, generation: int, *, run_id: str = "rollback", reason: str = "bad snapshot") -> LedgerRecord:
         """Make the content of an earlier generation live again, as the rollback DAG does."""
         live, _ = self.preview(generation, run_id=run_id)
-        request = rollback.RollbackRequest(ROLLBACK_DAG, run_id, generation, reason)
+        request = rollback.RollbackRequest(dag_id=ROLLBACK_DAG, run_id=run_id, generation=generation, reason=reason)
         attempt = rollback.prepare(self.services, request, live)
         if attempt.restored_at is None:
             self.load(attempt)
@@ -269,7 +269,8 @@ class FeedOnStandIn(ControlledStandIn):
 
     def preview(self, generation: int, *, run_id: str = "rollback") -> tuple[int, str]:
         """The live generation, and the text that the rollback DAG shows for approval."""
-        return rollback.preview(self.services, rollback.RollbackRequest(ROLLBACK_DAG, run_id, generation, ""))
+        request = rollback.RollbackRequest(dag_id=ROLLBACK_DAG, run_id=run_id, generation=generation, reason="")
+        return rollback.preview(self.services, request)
 
     def overwrite(self, snapshot_id: int, path: str, content: bytes) -> None:
         """Overwrite one landed object of a snapshot."""

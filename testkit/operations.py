@@ -30,6 +30,7 @@ from dedup_clone.orchestration.watchdog import reporting
 from dedup_clone.orchestration.watchdog.feed_check import describe_feed_file
 from dedup_clone.page.feed_reader import FeedReader
 from dedup_clone.page.feed_view import page_view
+from dedup_clone.publish.attempts import Form
 from dedup_clone.publish.changes_table import load_changes
 from dedup_clone.publish.commit import prune
 from dedup_clone.publish.declared_form import approve_retention
@@ -124,21 +125,26 @@ def delete_rebuilt_copies(world: FeedOnStandIn) -> None:
     """Run the last task of the rebuild that made the live generation."""
     manifest = live_manifest(world)
     assert manifest
-    rebuilds.delete_copies(world.services, manifest.attempt)
+    form: Any = None
+    rebuilds.after_commit(world.services, form, world.services.manifests.attempt(manifest.attempt))
 
 
 def retirement_preview(world: FeedOnStandIn, target: str) -> str:
     """What the retire DAG shows for approval."""
-    return retirements.preview(world.services, _retirement_request(target))
+    return retirements.preview(world.services, _retirement_request(target))[1]
 
 
 def retire(world: FeedOnStandIn, target: str) -> Retirement:
     """Retire the feed. `target`: keep, export or drop."""
-    return retirements.retire(world.services, _retirement_request(target))
+    record = retirements.prepare(world.services, _retirement_request(target), None)
+    retirements.carry_out(world.services, record)
+    return record
 
 
 def _retirement_request(target: str) -> retirements.RetirementRequest:
-    return retirements.RetirementRequest(RETIRE_DAG, "retire", TargetAction(target), "no longer needed")
+    return retirements.RetirementRequest(
+        dag_id=RETIRE_DAG, run_id="retire", target=TargetAction(target), reason="no longer needed"
+    )
 
 
 def executors_for(world: FeedOnStandIn, attempt: Attempt) -> int:
@@ -148,7 +154,7 @@ def executors_for(world: FeedOnStandIn, attempt: Attempt) -> int:
 
 def recover_lease(world: FeedOnStandIn, *, run_id: str = "other") -> None:
     """Do what another run does first: commit or discard what a dead run began."""
-    recover(world.services, dag_id="other", run_id=run_id)
+    recover(world.services, Form(dag_id="other", run_id=run_id, reason=""))
 
 
 def recover_records(world: FeedOnStandIn, *, table_is_gone: bool = False) -> RecoveryPlan:

@@ -16,12 +16,10 @@ from dedup_clone.operations import bootstrap as bootstraps
 from dedup_clone.operations import erase as erasures
 from dedup_clone.operations import rebuild as rebuilds
 from dedup_clone.operations import rollback as rollbacks
-from dedup_clone.operations.takeover import drop_export, export_existing
 from dedup_clone.publish.attempts import SwapSpec, save_swap
-from dedup_clone.publish.existing_table import read_bootstrap_record, require_unchanged
 from dedup_clone.publish.load import begin_load, finish_load, read_candidate, table_load_configuration
 from dedup_clone.publish.preview_publish import preview_publish
-from dedup_clone.publish.recovery import commit_or_discard
+from dedup_clone.publish.recovery import commit_or_discard, require_no_other_run
 from dedup_clone.state.ledger import LedgerRecord
 from testkit.feed_on_stand_in import ERASE_DAG, KEYS_FILE, ROLLBACK_DAG, FeedOnStandIn, job_id
 
@@ -157,28 +155,52 @@ def publish(world: FeedOnStandIn, name: str, **changes: Any) -> Run:
 
 def rollback(world: FeedOnStandIn, generation: int, *, run_id: str = "rollback", reason: str = "bad snapshot") -> Run:
     """Make an earlier generation live again: preview, resolve, load, check, swap, commit."""
-    run, shown = Run(world), {}
-    request = rollbacks.RollbackRequest(ROLLBACK_DAG, run_id, generation, reason)
-
-    def preview() -> None:
-        shown["live"], run.text = rollbacks.preview(world.services, request)
-
-    def resolve() -> Attempt:
-        return rollbacks.prepare(world.services, request, shown["live"])
+    request = rollbacks.RollbackRequest(dag_id=ROLLBACK_DAG, run_id=run_id, generation=generation, reason=reason)
+    run = _operation(world, rollbacks, request, spark=False)
 
     def load_unless_cloned() -> None:
         if run.plan.restored_at is None:
             world.load(run.plan)
 
-    run.steps["preview"] = preview
-    run.add_steps(resolve, spark=False)
     run.steps["load"] = load_unless_cloned
+    return run
+
+
+def _operation(world: FeedOnStandIn, operation: Any, request: Any, **others: Any) -> Run:
+    """The run of an operation: preview, and the steps that all DAGs share. `operation`: its module.
+
+    `others`: as in `add_steps`, functions of the module that are called with the form and the attempt.
+    """
+    run, shown = Run(world), {}
+
+    def preview() -> None:
+        require_no_other_run(world.services, request)
+        shown["before"], run.text = operation.preview(world.services, request)
+
+    def resolve() -> Attempt:
+        if not shown:
+            preview()
+        attempt: Attempt = operation.prepare(world.services, request, shown["before"])
+        return attempt
+
+    def step(function: Any) -> Any:
+        return lambda: function(world.services, request, run._plan)
+
+    def swap() -> None:
+        operation.before_swap(world.services, request, run.plan)
+        world.swap(run.plan, run.checked)
+
+    run.steps["preview"] = preview
+    run.add_steps(resolve, **{name: step(f) if callable(f) else f for name, f in others.items()})
+    if hasattr(operation, "before_swap"):
+        run.steps["swap"] = swap
     return run
 
 
 def bootstrap_request(**form: Any) -> bootstraps.BootstrapRequest:
     defaults = {"source_table": "", "compared_dates": 3, "reason": "", "duplicates": "refuse"}
     values: dict[str, Any] = {"dag_id": BOOTSTRAP_DAG, "run_id": "bootstrap", **defaults, **form}
+    values.setdefault("count_limit_bytes", NO_LIMIT)
     return bootstraps.BootstrapRequest(**{**values, "duplicates": Duplicates(values["duplicates"])})
 
 
@@ -187,23 +209,10 @@ def bootstrap(world: FeedOnStandIn, *, count_limit: int = NO_LIMIT, **form: Any)
 
     `form`: run_id, source_table, duplicates, compared_dates, reason.
     """
-    run, request, shown = Run(world), bootstrap_request(**form), {}
-
-    def preview() -> None:
-        shown["version"], run.text = bootstraps.preview(world.services, request, count_limit)
-
-    def swap() -> None:
-        require_unchanged(world.services, read_bootstrap_record(world.services, run.attempt).existing)
-        world.swap(run.plan, run.checked)
-
-    run.steps["preview"] = preview
-    run.add_steps(
-        lambda: bootstraps.prepare(world.services, request, shown["version"]),
-        resolve_export=lambda: export_existing(world.services, run.attempt),
-        commit_clean=lambda: drop_export(world.services, run.attempt),
+    request = bootstrap_request(count_limit_bytes=count_limit, **form)
+    return _operation(
+        world, bootstraps, request, resolve_export=bootstraps.export, commit_clean=bootstraps.after_commit
     )
-    run.steps["swap"] = swap
-    return run
 
 
 def rebuild(world: FeedOnStandIn, **form: Any) -> Run:
@@ -212,26 +221,16 @@ def rebuild(world: FeedOnStandIn, **form: Any) -> Run:
     Steps: preview, resolve, export, dedup, prepare, load, check, swap, commit, clean. `form`: run_id, reason, renamed,
     duplicates, compared_dates.
     """
-    run, shown = Run(world), {}
     values = {"dag_id": REBUILD_DAG, "run_id": "rebuild", "reason": "another form", **form}
     request = rebuilds.RebuildRequest(**{**values, "duplicates": Duplicates(form.get("duplicates", "refuse"))})
-
-    def preview() -> None:
-        shown["live"], run.text = rebuilds.preview(world.services, request)
-
-    def swap() -> None:
-        rebuilds.prepare_swap(world.services, run.plan)
-        world.swap(run.plan, run.checked)
-
-    run.steps["preview"] = preview
-    run.add_steps(
-        lambda: rebuilds.prepare(world.services, request, shown["live"]),
-        resolve_export=lambda: rebuilds.export(world.services, request, run.plan),
-        dedup_prepare=lambda: rebuilds.prepare_staging_layout(world.services, run.plan),
-        commit_clean=lambda: rebuilds.delete_copies(world.services, run.attempt),
+    return _operation(
+        world,
+        rebuilds,
+        request,
+        resolve_export=rebuilds.export,
+        dedup_prepare=rebuilds.before_load,
+        commit_clean=rebuilds.after_commit,
     )
-    run.steps["swap"] = swap
-    return run
 
 
 def erasure(world: FeedOnStandIn, keys: str | None, *, run_id: str = "erase", reason: str = "request 7") -> Run:
@@ -239,15 +238,9 @@ def erasure(world: FeedOnStandIn, keys: str | None, *, run_id: str = "erase", re
 
     `keys`: uploaded as the file of keys; None: the file is there, or is missing.
     """
-    run, request = Run(world), erasures.ErasureRequest(ERASE_DAG, run_id, KEYS_FILE, reason)
+    request = erasures.ErasureRequest(
+        dag_id=ERASE_DAG, run_id=run_id, keys_file=KEYS_FILE, count_limit_bytes=NO_LIMIT, reason=reason
+    )
     if keys is not None:
         world.services.store.put(world.services.layout.keys_to_erase(KEYS_FILE), keys)
-
-    def preview() -> None:
-        run.text = erasures.preview(world.services, request, NO_LIMIT)
-
-    run.steps["preview"] = preview
-    return run.add_steps(
-        lambda: erasures.prepare(world.services, request),
-        commit_clean=lambda: erasures.delete_leftovers(world.services, request),
-    )
+    return _operation(world, erasures, request, commit_clean=erasures.after_commit)

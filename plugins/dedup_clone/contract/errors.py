@@ -27,10 +27,6 @@ class FeedHeldElsewhere(DedupCloneError):
     """Another Airflow environment publishes the feed."""
 
 
-class RollbackRefused(DedupCloneError):
-    """A rollback cannot start, because another run has been at work for too long."""
-
-
 class BootstrapRefused(DedupCloneError):
     """A bootstrap or rebuild cannot take over the table, or not as the form says, or the table changed meanwhile."""
 

@@ -1,12 +1,14 @@
 """The operations that a person starts, besides a publish. Each of these modules is one of them, with
 
-XRequest    the fields of its form
-preview     the text that the person who approves it reads, and the refusals; acquires no lease, changes nothing. In
-            rollback, bootstrap and rebuild also what must not change until `prepare`: the live generation, or the
-            version of the existing table
-prepare     its first task after the approval, which recovers a dead run, acquires the lease and writes the attempt
+XRequest        what its form asks for
+preview         what must not change until `prepare`, such as the live generation, and the text that the person who
+                approves reads; raises the refusals; acquires no lease, changes nothing
+prepare         after the approval: recovers a dead run, acquires the lease and writes the attempt; refuses if what was
+                shown has changed
 
-and with the steps that no other operation has. Load, check, swap and commit are those of a publish (`publish/`).
+and, if it has them, with further steps of its DAG, which may all be repeated: `export` and `before_load`, `before_swap`
+and `after_commit`. Load, check, swap and commit are those of a publish (`publish/`), which has the same interface:
+`publish/preview_publish.py` and `publish/resolve.py`.
 
 rollback        the content of an earlier generation as a new generation
 bootstrap       the rows of an existing table as the first generation

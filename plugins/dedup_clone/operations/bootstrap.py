@@ -15,26 +15,31 @@ from dedup_clone.checks.check_result import Level
 from dedup_clone.checks.table_checks import OR_REMOVE, check_layout, check_table_expiration
 from dedup_clone.contract.attempt import Attempt, Duplicates, Kind
 from dedup_clone.contract.errors import BootstrapRefused, ConfigurationError
-from dedup_clone.operations.first_task import count_by_date, recover_before
+from dedup_clone.operations.first_task import count_by_date
 from dedup_clone.operations.takeover import (
     comparison_text,
+    drop_export,
     duplicates_text,
+    export_existing,
     not_taken_over,
     observe_table,
     refuse_problems,
     table_problems,
     take_over_export,
 )
-from dedup_clone.publish.attempts import begin_attempt
+from dedup_clone.publish.attempts import Form, begin_attempt
 from dedup_clone.publish.date_ranges import DATES_NAMED, format_dates
 from dedup_clone.publish.declared_form import prepare_staging
 from dedup_clone.publish.existing_table import (
     BootstrapRecord,
     ExistingTable,
     existing_table_names,
+    read_bootstrap_record,
+    require_unchanged,
     save_bootstrap_record,
 )
 from dedup_clone.publish.publish_costs import price_text, size_text
+from dedup_clone.publish.recovery import recover
 from dedup_clone.publish.resolve import waiting_names
 from dedup_clone.publish.services import Services
 
@@ -42,31 +47,29 @@ DUPLICATES_SQL_FILE = "bootstrap/duplicates.sql"
 _NAME = re.compile(r"(?:(?P<dataset>[A-Za-z_][A-Za-z0-9_]*)\.)?(?P<table>[A-Za-z0-9_][A-Za-z0-9_-]*)")
 
 
-@dataclass(frozen=True)
-class BootstrapRequest:
+@dataclass(frozen=True, kw_only=True)
+class BootstrapRequest(Form):
     """The form of a bootstrap run.
 
     `source_table`: `TABLE`, `DATASET.TABLE`, or empty for target itself. `duplicates`: what is done about duplicate
-    keys. `compared_dates`: the number of dates that are compared in all columns, by one query each.
+    keys. `compared_dates`: the number of dates that are compared in all columns, by one query each. The preview counts
+    duplicate keys by a query, if that would read at most `count_limit_bytes`.
     """
 
-    dag_id: str
-    run_id: str
     source_table: str
     duplicates: Duplicates
     compared_dates: int
-    reason: str
+    count_limit_bytes: int
 
 
-def preview(services: Services, request: BootstrapRequest, count_limit_bytes: int) -> tuple[str, str]:
+def preview(services: Services, request: BootstrapRequest) -> tuple[str, str]:
     """The version of the existing table, and as Markdown what the bootstrap would do.
 
-    A query counts duplicate keys if it would read at most `count_limit_bytes`. Raises BootstrapRefused if the table
-    does not fit the feed, or has duplicates that the form does not resolve.
+    Raises BootstrapRefused if the table does not fit the feed, or has duplicates that the form does not resolve.
     """
     services.current.read_for(services.environment)
     existing = _read_existing_table(services, request.source_table)
-    counted, surplus_rows = _count_duplicates(services, existing, count_limit_bytes)
+    counted, surplus_rows = _count_duplicates(services, existing, request.count_limit_bytes)
     if surplus_rows and request.duplicates is Duplicates.REFUSE:
         raise BootstrapRefused(
             f"Table [{existing.name}] has {counted}. Nothing was changed. List them with the query in "
@@ -99,7 +102,7 @@ def prepare(services: Services, request: BootstrapRequest, version_shown: str) -
 
     Raises BootstrapRefused when the table cannot be bootstrapped, or has another version than the preview showed.
     """
-    recover_before(services, request)
+    recover(services, request)
     existing = _read_existing_table(services, request.source_table)
     if existing.version != version_shown:
         raise BootstrapRefused(
@@ -123,6 +126,21 @@ def prepare(services: Services, request: BootstrapRequest, version_shown: str) -
         generation=attempt.generation,
     )
     return attempt
+
+
+def export(services: Services, request: BootstrapRequest, attempt: Attempt) -> None:
+    """Export the existing table's rows. Safe to repeat. Raises what `export_existing` raises."""
+    export_existing(services, attempt.id)
+
+
+def before_swap(services: Services, request: BootstrapRequest, attempt: Attempt) -> None:
+    """Raise BootstrapRefused if the existing table was changed after its rows were exported."""
+    require_unchanged(services, read_bootstrap_record(services, attempt.id).existing)
+
+
+def after_commit(services: Services, request: BootstrapRequest, attempt: Attempt) -> int:
+    """Delete the exported files, which the generation does not use; return how many. Safe to repeat."""
+    return drop_export(services, attempt.id)
 
 
 def _read_existing_table(services: Services, source_table: str) -> ExistingTable:

@@ -20,10 +20,10 @@ from dedup_clone.contract.erasure import Erasure, KeysToErase, parse_keys
 from dedup_clone.contract.errors import ConfigurationError, ContractViolation
 from dedup_clone.contract.manifest import Manifest
 from dedup_clone.contract.table import NUMERIC_CONTEXT, NUMERIC_PRECISION, NUMERIC_SCALE
-from dedup_clone.operations.first_task import count_by_date, live_manifest, recover_before
+from dedup_clone.operations.first_task import count_by_date, live_manifest
 from dedup_clone.publish import changes_table
 from dedup_clone.publish.attempt_jobs import find_step_job, query_configuration
-from dedup_clone.publish.attempts import begin_attempt
+from dedup_clone.publish.attempts import Form, begin_attempt
 from dedup_clone.publish.changes_table import forget_change_rows
 from dedup_clone.publish.commit import prune
 from dedup_clone.publish.date_ranges import format_dates
@@ -32,6 +32,7 @@ from dedup_clone.publish.early_checks import check_before_dedup
 from dedup_clone.publish.erasure_records import complete_certificate, erasure_of_run, erasure_uris
 from dedup_clone.publish.parent_generation import parent_files, require_readable_parent
 from dedup_clone.publish.publish_costs import size_text
+from dedup_clone.publish.recovery import recover
 from dedup_clone.publish.reporting import stop_load
 from dedup_clone.publish.resolve import waiting_names
 from dedup_clone.publish.services import Services
@@ -45,26 +46,27 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _GREATEST_NUMERIC = Decimal(10**NUMERIC_PRECISION - 1).scaleb(-NUMERIC_SCALE, NUMERIC_CONTEXT)
 
 
-@dataclass(frozen=True)
-class ErasureRequest:
-    """The form of an erasure run. `keys_file`: the name of the file in the feed's folder `to_erase/` in state."""
+@dataclass(frozen=True, kw_only=True)
+class ErasureRequest(Form):
+    """The form of an erasure run. `keys_file`: the name of the file in the feed's folder `to_erase/` in state.
 
-    dag_id: str
-    run_id: str
+    The preview counts the rows by a query, if that would read at most `count_limit_bytes`.
+    """
+
     keys_file: str
-    reason: str
+    count_limit_bytes: int
 
 
-def preview(services: Services, request: ErasureRequest, count_limit_bytes: int) -> str:
-    """What the erasure would do, as Markdown. A query counts the rows if it would read at most `count_limit_bytes`."""
-    live, keys = _require_erasable(services), _read_keys(services, request.keys_file)
+def preview(services: Services, request: ErasureRequest) -> tuple[int, str]:
+    """The object generation of the file of keys, and as Markdown what the erasure would do."""
+    live, (keys, keys_version) = _require_erasable(services), _read_keys(services, request.keys_file)
     readable_until = services.now() + services.warehouse.time_travel_window()
     changes = services.names.changes_table
     lines = [
         f"**{services.feed.feed}: erase {len(keys.rows)} keys, given by "
         f"{', '.join(column.name for column in keys.columns)}**",
         "",
-        f"- Rows of generation {live.generation} with these keys: {_count(services, keys, count_limit_bytes)}.",
+        f"- Rows of generation {live.generation} with these keys: {_count(services, keys, request.count_limit_bytes)}.",
         "- A new generation without them is published. Data files, requests, check results and examples of all earlier "
         "generations are deleted: **no rollback can restore a generation before this erasure**.",
         f"- BigQuery's time travel has the rows until about {readable_until:%Y-%m-%d %H:%M} UTC.",
@@ -78,17 +80,23 @@ def preview(services: Services, request: ErasureRequest, count_limit_bytes: int)
             f"- Rows with these keys are also deleted from [{changes}], by a query that reads its key columns. Changes "
             f"of earlier generations that wait to be loaded into it are deleted, all of them."
         )
-    return "\n".join(lines)
+    return keys_version, "\n".join(lines)
 
 
-def prepare(services: Services, request: ErasureRequest) -> Attempt:
-    """Recover a dead run, acquire the lease, prepare staging, write the attempt."""
-    _read_keys(services, request.keys_file)
-    recover_before(services, request)
+def prepare(services: Services, request: ErasureRequest, keys_shown: int) -> Attempt:
+    """Recover a dead run, acquire the lease, prepare staging, write the attempt.
+
+    Raises ConfigurationError if the file of keys is another than `preview` returned.
+    """
+    _, keys_version = _read_keys(services, request.keys_file)
+    if keys_version != keys_shown:
+        raise ConfigurationError(
+            f"The file of keys [{request.keys_file}] was replaced since it was shown. Nothing was changed: trigger the "
+            f"DAG again to see what it would erase now."
+        )
+    recover(services, request)
     live = _require_erasable(services)
-    attempt = begin_attempt(
-        services, request, Kind.ERASE, live.generation, reason=request.reason, snapshot_id=live.snapshot_id
-    )
+    attempt = begin_attempt(services, request, Kind.ERASE, live.generation, snapshot_id=live.snapshot_id)
     prepare_staging(services)  # the new generation has the columns that the feed file declares by now
     attempt = replace(
         attempt,
@@ -108,7 +116,7 @@ def prepare(services: Services, request: ErasureRequest) -> Attempt:
     return attempt
 
 
-def delete_leftovers(services: Services, request: ErasureRequest) -> list[str]:
+def after_commit(services: Services, request: ErasureRequest, attempt: Attempt) -> list[str]:
     """Delete what the commit of the erasure left, and record in the erasure's record that this was done.
 
     What is deleted: the keys' rows in `FEED_changes`, the folders of earlier generations (with check results, which
@@ -126,7 +134,7 @@ def delete_leftovers(services: Services, request: ErasureRequest) -> list[str]:
     folders: list[str] = []
     if not erasure.deleted_at:
         incoming = services.names.incoming_table
-        change_rows = _erase_changes(services, erasure, _read_keys(services, request.keys_file))
+        change_rows = _erase_changes(services, erasure, _read_keys(services, request.keys_file)[0])
         folders = prune(services)
         dropped = [] if services.warehouse.table(incoming) is None else [incoming]
         services.warehouse.alterations.drop(incoming)
@@ -173,8 +181,8 @@ def _require_erasable(services: Services) -> Manifest:
     return live
 
 
-def _read_keys(services: Services, keys_file: str) -> KeysToErase:
-    """The keys of the file. Raises ConfigurationError if it is absent or malformed."""
+def _read_keys(services: Services, keys_file: str) -> tuple[KeysToErase, int]:
+    """The keys of the file, and its object generation. Raises ConfigurationError if it is absent or malformed."""
     name = services.layout.keys_to_erase(keys_file)
     stored = services.store.read(name) if keys_file else None
     if stored is None:
@@ -182,7 +190,7 @@ def _read_keys(services: Services, keys_file: str) -> KeysToErase:
             f"There is no file of keys [{services.store.uri(name)}]: upload it, and name it in the form without its "
             f"folder (docs/feeds.md, erase keys)."
         )
-    return parse_keys(stored.text, services.feed.table.to_contract())
+    return parse_keys(stored.text, services.feed.table.to_contract()), stored.object_generation
 
 
 def _count(services: Services, keys: KeysToErase, limit_bytes: int) -> str:

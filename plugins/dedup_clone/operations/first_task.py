@@ -8,9 +8,7 @@ from datetime import date
 from dedup_clone.contract.errors import ConfigurationError
 from dedup_clone.contract.manifest import Manifest
 from dedup_clone.publish.attempt_jobs import query_configuration
-from dedup_clone.publish.attempts import Form
 from dedup_clone.publish.date_ranges import MAX_RANGE_DAYS
-from dedup_clone.publish.recovery import recover
 from dedup_clone.publish.resolve import require_live_as_shown
 from dedup_clone.publish.services import Services
 
@@ -45,9 +43,3 @@ def count_by_date(
         return None, size
     found = services.warehouse.jobs.select(configuration, max_rows=MAX_RANGE_DAYS).first_rows
     return {row["found_day"]: int(row["found_rows"]) for row in found}, size
-
-
-def recover_before(services: Services, form: Form) -> None:
-    """Commit or discard what a dead run has begun. Raises LeaseHeld while another run is at work."""
-    services.current.read_for(services.environment)
-    recover(services, dag_id=form.dag_id, run_id=form.run_id)

@@ -25,7 +25,7 @@ from dedup_clone.contract.schema_change import (
     refused_table_changes,
 )
 from dedup_clone.contract.table import TableContract
-from dedup_clone.operations.first_task import live_manifest, recover_before
+from dedup_clone.operations.first_task import live_manifest
 from dedup_clone.operations.takeover import (
     comparison_text,
     drop_export,
@@ -35,7 +35,7 @@ from dedup_clone.operations.takeover import (
     take_over_export,
 )
 from dedup_clone.publish.attempt_jobs import find_step_job, query_configuration, run_step_job
-from dedup_clone.publish.attempts import begin_attempt
+from dedup_clone.publish.attempts import Form, begin_attempt
 from dedup_clone.publish.changes_table import change_rows_to_lose
 from dedup_clone.publish.declared_form import (
     set_clustering_of_target,
@@ -55,6 +55,7 @@ from dedup_clone.publish.existing_table import (
 from dedup_clone.publish.load import read_candidate
 from dedup_clone.publish.parent_generation import changed_target
 from dedup_clone.publish.publish_costs import price_text
+from dedup_clone.publish.recovery import recover
 from dedup_clone.publish.resolve import waiting_names
 from dedup_clone.publish.services import Services
 from dedup_clone.warehouse.metadata import TableMetadata
@@ -65,16 +66,13 @@ COPY_SQL_FILE = "rebuild/copy_rows.sql"
 COPIED_ROWS_SQL_FILE = "rebuild/copied_rows.sql.jinja"
 
 
-@dataclass(frozen=True)
-class RebuildRequest:
+@dataclass(frozen=True, kw_only=True)
+class RebuildRequest(Form):
     """The form of a rebuild run. `renamed`: former name -> new name of a column.
 
     `compared_dates`: the number of dates that are compared in all columns before the swap, by one query each.
     """
 
-    dag_id: str
-    run_id: str
-    reason: str
     renamed: Mapping[str, str] = field(default_factory=dict)
     duplicates: Duplicates = Duplicates.REFUSE
     compared_dates: int = 3
@@ -113,7 +111,7 @@ def preview(services: Services, request: RebuildRequest) -> tuple[int, str]:
 
 def prepare(services: Services, request: RebuildRequest, live_shown: int) -> Attempt:
     """Recover a dead run, acquire the lease, write the attempt."""
-    recover_before(services, request)
+    recover(services, request)
     live = _require_rebuildable(services, request, shown=live_shown)
     attempt = begin_attempt(
         services,
@@ -158,13 +156,13 @@ def export(services: Services, request: RebuildRequest, attempt: Attempt) -> Non
     export_existing(services, attempt.id)
 
 
-def prepare_staging_layout(services: Services, attempt: Attempt) -> None:
+def before_load(services: Services, request: RebuildRequest, attempt: Attempt) -> None:
     """After the dedup job has accepted the rows, give staging the declared columns. Safe to repeat."""
     _, manifest = read_candidate(services, attempt)
     set_layout_of_staging(services, attempt.id, manifest)
 
 
-def prepare_swap(services: Services, attempt: Attempt) -> None:
+def before_swap(services: Services, request: RebuildRequest, attempt: Attempt) -> None:
     """Right before the swap, check that nobody changed the exported table, and give target the declared clustering.
 
     Raises BootstrapRefused. Safe to repeat.
@@ -179,10 +177,10 @@ def prepare_swap(services: Services, attempt: Attempt) -> None:
     set_clustering_of_target(services, table)
 
 
-def delete_copies(services: Services, attempt: str) -> int:
+def after_commit(services: Services, request: RebuildRequest, attempt: Attempt) -> int:
     """Delete the copied rows and the exported files, which nothing reads after the commit; return how many files."""
     services.warehouse.alterations.drop(services.names.incoming_table)
-    return drop_export(services, attempt)
+    return drop_export(services, attempt.id)
 
 
 def copy_bytes(services: Services, live: Manifest, renamed: Mapping[str, str]) -> int:

@@ -12,7 +12,8 @@ from dedup_clone.contract.attempt import Kind
 from dedup_clone.contract.errors import ConfigurationError
 from dedup_clone.contract.manifest import Manifest
 from dedup_clone.operations.erase import drop_pending_changes
-from dedup_clone.operations.first_task import recover_before
+from dedup_clone.publish.attempts import Form
+from dedup_clone.publish.recovery import recover
 from dedup_clone.publish.reporting import retired_row
 from dedup_clone.publish.resolve import waiting_names
 from dedup_clone.publish.services import Services
@@ -20,18 +21,15 @@ from dedup_clone.state.current import Retirement, TargetAction
 from dedup_clone.state.ledger import ReportingBacklog
 
 
-@dataclass(frozen=True)
-class RetirementRequest:
+@dataclass(frozen=True, kw_only=True)
+class RetirementRequest(Form):
     """The form of a retirement run. `target`: whether target is kept or dropped."""
 
-    dag_id: str
-    run_id: str
     target: TargetAction
-    reason: str
 
 
-def preview(services: Services, request: RetirementRequest) -> str:
-    """What the retirement would do, as Markdown."""
+def preview(services: Services, request: RetirementRequest) -> tuple[None, str]:
+    """What the retirement would do, as Markdown. It does that whatever has changed since."""
     services.current.read_for(services.environment)
     live = _require_retirable(services, request)
     feed, days = services.feed, services.feed.table.retention_days
@@ -57,10 +55,10 @@ def preview(services: Services, request: RetirementRequest) -> str:
         f"- Materialized views over target: {', '.join(views) or 'none'}.",
         "- Afterwards delete the feed's file and release that (`make deploy`): until then its DAGs do nothing.",
     ]
-    return "\n".join(lines)
+    return None, "\n".join(lines)
 
 
-def prepare(services: Services, request: RetirementRequest) -> Retirement:
+def prepare(services: Services, request: RetirementRequest, shown: None) -> Retirement:
     """Recover a dead run, acquire the lease, which lasts until the end of the retirement, and write the record.
 
     If an earlier try has written the record, return that.
@@ -68,7 +66,7 @@ def prepare(services: Services, request: RetirementRequest) -> Retirement:
     retired = services.current.read().retired
     if retired is not None:
         return retired
-    recover_before(services, request)
+    recover(services, request)
     live = _require_retirable(services, request)
     intent = services.current.acquire_lease(
         services.environment,
@@ -91,9 +89,9 @@ def prepare(services: Services, request: RetirementRequest) -> Retirement:
     return record
 
 
-def retire(services: Services, request: RetirementRequest) -> Retirement:
-    """Retire the feed, and return the record. Safe to repeat."""
-    record, names = prepare(services, request), services.names
+def carry_out(services: Services, record: Retirement) -> None:
+    """Do what the record says. Safe to repeat."""
+    names = services.names
     if record.target is TargetAction.DROP:
         services.warehouse.alterations.drop(names.target_table)
     drop_pending_changes(services, before=None)
@@ -101,7 +99,6 @@ def retire(services: Services, request: RetirementRequest) -> Retirement:
         services.warehouse.alterations.drop(table)
     _delete_state(services, record)
     services.log(f"retired: target [{record.target}]", generation=record.generation)
-    return record
 
 
 def _require_retirable(services: Services, request: RetirementRequest) -> Manifest | None:

@@ -18,12 +18,12 @@ from dedup_clone.contract.delivery import Delivery
 from dedup_clone.contract.errors import ConfigurationError
 from dedup_clone.contract.manifest import Candidate, DateEntry, DateOutcome, Manifest
 from dedup_clone.contract.schema_change import added_columns, refused_table_changes, widened_columns
-from dedup_clone.operations.first_task import live_manifest, recover_before
-from dedup_clone.publish.attempts import begin_attempt, find_swap
+from dedup_clone.operations.first_task import live_manifest
+from dedup_clone.publish.attempts import Form, begin_attempt, find_swap
 from dedup_clone.publish.date_ranges import format_dates
 from dedup_clone.publish.early_checks import check_before_dedup
 from dedup_clone.publish.erasure_records import last_erasure_generation
-from dedup_clone.publish.recovery import require_no_other_run
+from dedup_clone.publish.recovery import recover
 from dedup_clone.publish.resolve import excluded_after, waiting_names
 from dedup_clone.publish.services import Services
 
@@ -32,14 +32,11 @@ TIME_TRAVEL_MARGIN = timedelta(hours=1)
 GENERATIONS_LISTED = 50  # a rollback restores one of the last 50 generations
 
 
-@dataclass(frozen=True)
-class RollbackRequest:
+@dataclass(frozen=True, kw_only=True)
+class RollbackRequest(Form):
     """The form of a rollback run. `generation`: the one to restore."""
 
-    dag_id: str
-    run_id: str
     generation: int
-    reason: str
 
 
 @dataclass(frozen=True)
@@ -59,10 +56,8 @@ class RestorableGeneration:
 def preview(services: Services, request: RollbackRequest) -> tuple[int, str]:
     """The live generation, and as Markdown what the rollback would do.
 
-    Raises LeaseHeld while another run is at work, because what that run publishes would change the preview, and
-    CheckFailed if a check of the tables, which run again before the swap, fails.
+    Raises CheckFailed if a check of the tables, which run again before the swap, fails.
     """
-    require_no_other_run(services, dag_id=request.dag_id, run_id=request.run_id)  # it may be the first publish
     live = live_manifest(services, "roll back")
     restorable = _find_restorable(services, request.generation, live)
     check_before_dedup(services, live.generation, with_sql=False)
@@ -86,7 +81,7 @@ def preview(services: Services, request: RollbackRequest) -> tuple[int, str]:
 
 def prepare(services: Services, request: RollbackRequest, live_shown: int) -> Attempt:
     """Recover a dead run, acquire the lease, write the attempt, and the restored generation as its candidate."""
-    recover_before(services, request)
+    recover(services, request)
     live = live_manifest(services, "roll back", shown=live_shown)
     restorable = _find_restorable(services, request.generation, live)
     attempt = begin_attempt(
@@ -94,7 +89,6 @@ def prepare(services: Services, request: RollbackRequest, live_shown: int) -> At
         request,
         Kind.ROLLBACK,
         live.generation,
-        reason=request.reason,
         engine=restorable.manifest.engine,
         snapshot_id=restorable.manifest.snapshot_id,
     )

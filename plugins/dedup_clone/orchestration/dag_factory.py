@@ -27,7 +27,6 @@ from dedup_clone.contract.errors import (
     FeedHeldElsewhere,
     JobFailed,
     LeaseLost,
-    RollbackRefused,
     SparkRunFailed,
 )
 from dedup_clone.orchestration.setup import FeedOfForm, FeedSetup, find_folders, read_feed_setup
@@ -42,7 +41,6 @@ _PERMANENT_ERRORS = (
     DeliveryRefused,
     FeedHeldElsewhere,
     LeaseLost,
-    RollbackRefused,
 )
 # Reasons of errors for which a retry does not help (BigQuery's page "Error messages"; the last line: Cloud Storage's
 # page "HTTP status and error codes for JSON").

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from datetime import timedelta
 from typing import Any
 
 from airflow.sdk import Param
@@ -14,22 +13,20 @@ from dedup_clone.checks.check_result import ACCEPTABLE_CHECKS
 from dedup_clone.contract.attempt import REPLAY_PLANS
 from dedup_clone.contract.delivery import Delivery
 from dedup_clone.contract.engine import Engine
-from dedup_clone.contract.errors import ConfigurationError, LeaseHeld
-from dedup_clone.orchestration.forms import given_reason, required_reason, with_reason
-from dedup_clone.orchestration.step import FeedRun, NotYet
+from dedup_clone.contract.errors import ConfigurationError
+from dedup_clone.orchestration.operation import Operation, given_reason, required_reason
+from dedup_clone.orchestration.step import FeedRun
 from dedup_clone.orchestration.watch.publish_runs import is_automatic_run
 from dedup_clone.orchestration.watchdog.feed_check import refresh_verdict
 from dedup_clone.publish.date_ranges import parse_dates
 from dedup_clone.publish.held_deliveries import discard_held
 from dedup_clone.publish.preview_publish import preview_publish
-from dedup_clone.publish.recovery import require_no_other_run
 from dedup_clone.publish.resolve import PublishRequest, resolve
 from dedup_clone.publish.services import Services
 from dedup_clone.settings.feed import Feed
 
 # `max_active_runs` of the publish DAG. Only one run holds the lease; the others wait for an approval or for the lease.
 MAX_ACTIVE_RUNS = 8
-LEASE_RETRY_INTERVAL = timedelta(seconds=10)
 RESOLVE_TASK, APPROVE_TASK, ACCEPTED_TASK = "resolve_publish", "approve_accepted", "resolve_accepted"
 _DATE = "[0-9]{4}-[0-9]{2}-[0-9]{2}"
 
@@ -149,6 +146,9 @@ def _find_delivery(services: Services, snapshot_id: str | None, marker_generatio
     return matching[-1]
 
 
+PUBLISH = Operation("a publish", read_publish_request, preview_publish, resolve)
+
+
 def require_free_slot(dag_id: str) -> None:
     """Raises ConfigurationError if over MAX_ACTIVE_RUNS / 2 runs of the DAG are active, that of this task included."""
     active = int(RuntimeTaskInstance.get_dr_count(dag_id, states=["running"]))
@@ -175,37 +175,17 @@ def resolve_publish(run: FeedRun) -> Any:
         refresh_verdict(run.setup)
         raise AirflowSkipException(text)
     if request.accepted_checks:
-        return _show_evidence(run, request)
-    run.skip([APPROVE_TASK, ACCEPTED_TASK], _acquire(run, request))
-
-
-def _show_evidence(run: FeedRun, request: PublishRequest) -> dict[str, Any]:
-    """Returns what the publish would do in spite of failed checks, with a text for the approver. Acquires no lease.
-
-    Waits while another run is at work, because what that run publishes would change this.
-    """
-    services = run.services
-    require_free_slot(request.dag_id)
-    try:
-        require_no_other_run(services, dag_id=request.dag_id, run_id=request.run_id)
-    except LeaseHeld as error:
-        raise NotYet(f"for the end of the other run: {error}", LEASE_RETRY_INTERVAL) from error
-    shown, text = preview_publish(services, request)
-    services.log(f"a publish would do this:\n{text}", snapshot_id=request.delivery.snapshot_id)
-    return {"shown": shown, "text": with_reason(run, text)}
+        require_free_slot(request.dag_id)
+        return PUBLISH.show(run)
+    run.skip([APPROVE_TASK, ACCEPTED_TASK], _acquire(run, form=request))
 
 
 def resolve_accepted(run: FeedRun) -> str:
     """As `resolve_publish`, after the approval. Fails if another generation than was shown is live by now."""
-    return _acquire(run, read_publish_request(run), run.result_of(RESOLVE_TASK)["shown"])
+    return _acquire(run, show_task=RESOLVE_TASK)
 
 
-def _acquire(run: FeedRun, request: PublishRequest, shown: dict[str, Any] | None = None) -> str:
-    try:
-        attempt_or_reason = resolve(run.services, request, shown)
-    except LeaseHeld as error:
-        raise NotYet(f"for the lease: {error}", LEASE_RETRY_INTERVAL) from error
-    if isinstance(attempt_or_reason, str):
-        raise AirflowSkipException(attempt_or_reason)
+def _acquire(run: FeedRun, **arguments: Any) -> str:
+    attempt = PUBLISH.begin(run, **arguments)
     refresh_verdict(run.setup, reads_bigquery=False)  # the page counts the deliveries that wait
-    return attempt_or_reason.id
+    return str(attempt.id)

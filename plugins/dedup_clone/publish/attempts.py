@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any, Protocol, TypeVar
+from typing import Any, TypeVar
 
 import dedup_clone
 from dedup_clone.checks.check_result import CheckResult, CheckResults, Level, failures
@@ -41,14 +41,13 @@ def try_read(services: Services, consequence: str, read: Callable[[], T]) -> T |
     return None
 
 
-class Form(Protocol):
-    """What the forms of all operations have: which run was triggered with it."""
+@dataclass(frozen=True, kw_only=True)
+class Form:
+    """What the forms of all operations have: which run was triggered with it, and why."""
 
-    @property
-    def dag_id(self) -> str: ...
-
-    @property
-    def run_id(self) -> str: ...
+    dag_id: str
+    run_id: str
+    reason: str
 
 
 def begin_attempt(
@@ -57,13 +56,13 @@ def begin_attempt(
     kind: Kind,
     parent: int | None,
     *,
-    reason: str,
+    reason: str | None = None,
     engine: Engine = Engine.SPARK,
     snapshot_id: int = 0,
 ) -> Attempt:
     """Acquire the lease and return the new attempt, as far as feed file and lease say what it does.
 
-    The caller adds what only this kind of attempt has, and writes the record.
+    `reason`: None for the form's. The caller adds what only this kind of attempt has, and writes the record.
     """
     feed, layout, store = services.feed, services.layout, services.store
     intent = services.current.acquire_lease(
@@ -79,7 +78,7 @@ def begin_attempt(
         parent=parent,
         dag_id=form.dag_id,
         run_id=form.run_id,
-        reason=reason,
+        reason=form.reason if reason is None else reason,
         snapshot_id=snapshot_id,
         taken_at=intent.taken_at,
         code_version=dedup_clone.__version__,

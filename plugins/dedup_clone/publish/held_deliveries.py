@@ -22,7 +22,7 @@ from dedup_clone.contract.delivery import Delivery
 from dedup_clone.contract.errors import ConfigurationError, ContractViolation
 from dedup_clone.contract.manifest import Candidate, Manifest
 from dedup_clone.contract.records import to_json
-from dedup_clone.publish.attempts import best_effort, find_check_results, try_read
+from dedup_clone.publish.attempts import Form, best_effort, find_check_results, try_read
 from dedup_clone.publish.services import Services
 from dedup_clone.state.arrivals import Refusal
 from dedup_clone.state.ledger import LAST_ATTEMPTS, LedgerRecord, Stage
@@ -44,13 +44,13 @@ class StoppedPublish:
 
 
 def note_checks_before_dedup(
-    services: Services, deliveries: tuple[Delivery, ...], results: CheckResults, *, dag_id: str, run_id: str
+    services: Services, deliveries: tuple[Delivery, ...], results: CheckResults, form: Form
 ) -> None:
     """Record that checks stop these deliveries before dedup, or delete the record if they passed. Never raises."""
     name, failed = services.layout.checks_before_dedup, failures(results)
     with best_effort(services, "the page may be wrong about checks before dedup until the next publish"):
         if failed:
-            stopped = StoppedPublish(deliveries, dag_id, run_id, failed, is_before_dedup=True)
+            stopped = StoppedPublish(deliveries, form.dag_id, form.run_id, failed, is_before_dedup=True)
             services.store.put(name, to_json(stopped))
         else:
             services.store.delete_prefix(name)

@@ -16,9 +16,8 @@ from dedup_clone.contract.errors import (
     ConfigurationError,
     ContractViolation,
     DeliveryRefused,
-    FeedHeldElsewhere,
 )
-from dedup_clone.publish.attempts import best_effort, find_check_results, record_refusals
+from dedup_clone.publish.attempts import Form, best_effort, find_check_results, record_refusals
 from dedup_clone.publish.commit import commit_attempt, data_of_ended_attempts
 from dedup_clone.publish.declared_form import restore_tables
 from dedup_clone.publish.held_deliveries import hold_stopped, kept_folders
@@ -29,26 +28,23 @@ from dedup_clone.publish.services import Services
 from dedup_clone.state.current import Intent, lease_held_error
 
 
-def recover(services: Services, *, dag_id: str, run_id: str) -> None:
-    """Free the lease for this run, if it is held by a dead run, or by this run.
+def recover(services: Services, form: Form) -> None:
+    """Free the lease for the run of `form`, if it is held by a dead run, or by this run.
 
     Raises what `require_no_other_run` and `commit_or_discard` raise.
     """
-    intent = require_no_other_run(services, dag_id=dag_id, run_id=run_id)
+    intent = require_no_other_run(services, form)
     if intent is not None:
         commit_or_discard(services, intent)
 
 
-def require_no_other_run(services: Services, *, dag_id: str, run_id: str) -> Intent | None:
-    """The intent of a dead run, or of this run; None if the lease is free.
+def require_no_other_run(services: Services, form: Form) -> Intent | None:
+    """The intent of a dead run, or of the run of `form`; None if the lease is free.
 
-    Raises LeaseHeld while another run is at work, FeedHeldElsewhere when another environment publishes the feed.
+    Raises LeaseHeld while another run is at work, and what `CurrentFile.read_for` raises.
     """
-    current = services.current.read()
-    if refusal := current.refusal(services.environment):
-        raise FeedHeldElsewhere(refusal)
-    intent = current.intent
-    is_other = intent is not None and not intent.is_of(dag_id=dag_id, run_id=run_id)
+    intent = services.current.read_for(services.environment).intent
+    is_other = intent is not None and not intent.is_of(dag_id=form.dag_id, run_id=form.run_id)
     if intent is not None and is_other and services.is_running(intent.dag_id, intent.run_id):
         raise lease_held_error(services.feed.feed, intent)
     return intent

@@ -15,7 +15,7 @@ from dedup_clone.contract.errors import ConfigurationError, DeliveryRefused, Los
 from dedup_clone.contract.landed_objects import objects_by_date
 from dedup_clone.contract.manifest import Manifest
 from dedup_clone.contract.table import UpdateIdMode
-from dedup_clone.publish.attempts import begin_attempt
+from dedup_clone.publish.attempts import Form, begin_attempt
 from dedup_clone.publish.date_ranges import format_dates
 from dedup_clone.publish.declared_form import add_columns_for_queries, prepare_staging, refuse_impossible_changes
 from dedup_clone.publish.early_checks import check_before_dedup
@@ -27,8 +27,8 @@ from dedup_clone.publish.recovery import recover
 from dedup_clone.publish.services import Services
 
 
-@dataclass(frozen=True)
-class PublishRequest:
+@dataclass(frozen=True, kw_only=True)
+class PublishRequest(Form):
     """What a publish run was started for: a new delivery, or a replay that an operator requested.
 
     `engine` and `plan`: None for the feed's own. `accepted_checks`: the checks whose failure the operator accepts;
@@ -36,14 +36,11 @@ class PublishRequest:
     for all.
     """
 
-    dag_id: str
-    run_id: str
     delivery: Delivery
     replay: bool
     engine: Engine | None
     plan: str | None
     accepted_checks: tuple[str, ...]
-    reason: str
     dates: tuple[date, ...] | None = None
 
 
@@ -225,9 +222,7 @@ def resolve(
     Raises LeaseHeld while another run works on the feed, LostRace, CheckFailed, ConfigurationError, and DeliveryRefused
     if every delivery is refused by the names, sizes or footers of its files.
     """
-    dag_id, run_id = publish_request.dag_id, publish_request.run_id
-    services.current.read_for(services.environment)
-    recover(services, dag_id=dag_id, run_id=run_id)
+    recover(services, publish_request)
     if shown is not None:
         delivery = Delivery(shown["snapshot_id"], shown["marker_generation"])
         publish_request = replace(publish_request, delivery=delivery)
@@ -240,7 +235,7 @@ def resolve(
 
     def note(results: CheckResults) -> None:
         if publish_request.dates is None:  # a replay of some dates includes no waiting delivery
-            note_checks_before_dedup(services, decision.backlog.apply, results, dag_id=dag_id, run_id=run_id)
+            note_checks_before_dedup(services, decision.backlog.apply, results, publish_request)
 
     check_before_dedup(services, decision.parent_generation, accepted=accepted, reason=reason, note=note)
     require_readable_parent(services, decision.parent, engine_of(services, publish_request))

@@ -72,7 +72,8 @@ def die_after_an_acceptance(world: FeedOnStandIn, name: str) -> None:
 
 def fail_a_rollback(world: FeedOnStandIn, name: str) -> None:
     live, _ = world.preview(1)
-    attempt = prepare(world.services, RollbackRequest(ROLLBACK_DAG, "rollback", 1, "bad"), live)
+    form = RollbackRequest(dag_id=ROLLBACK_DAG, run_id="rollback", generation=1, reason="bad")
+    attempt = prepare(world.services, form, live)
     assert world.check(attempt)
 
 

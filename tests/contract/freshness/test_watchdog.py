@@ -155,13 +155,14 @@ def test_a_lease_that_an_ended_run_left_is_told_at_once_if_no_delivery_waits(dog
     world = dog.world
     for snapshot_id in (7, 8):
         world.publish(world.land(snapshot_id, [row(snapshot_id, 1)]))
-    attempt = prepare(world.services, RollbackRequest("rollback", "by-hand", 1, "bad snapshot"), 2)
+    form = RollbackRequest(dag_id="rollback", run_id="by-hand", generation=1, reason="bad snapshot")
+    attempt = prepare(world.services, form, 2)
     world.running = {"by-hand"}
     assert dog.check() == []
     world.running = set()
     assert dog.check(later=MINUTE) == ["ALERT: stopped-lease_held"]
     assert attempt.generation == 3
-    recover(world.services, dag_id="other", run_id="other")
+    recover(world.services, replace(form, run_id="other"))
     assert dog.check(later=3 * MINUTE) == ["RECOVERED: stopped-lease_held"]
 
 

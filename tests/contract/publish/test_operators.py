@@ -337,6 +337,22 @@ def test_an_erasure_shows_its_rows_and_is_sized_like_a_publish(
     assert operations.executors_for(world, erase.plan) >= 1
 
 
+def test_an_approval_of_an_erasure_covers_only_the_file_of_keys_that_was_shown(
+    world: FeedOnStandIn, airflow: TaskApi, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world.publish(world.land(7, [row(7, 1), row(7, 2)]))
+    erase = DagTasks(world, airflow, monkeypatch, "erase", reason="request 17", keys_file="keys.csv")
+    world.state.write("to_erase/keys.csv", "product_id\n2\n")
+    erase.execute("show_erasure")
+    world.state.write("to_erase/keys.csv", "product_id\n1\n2\n")
+    with pytest.raises(AirflowFailException, match=r"\[keys.csv\] was replaced since it was shown"):
+        erase.execute("resolve_erasure")
+    assert world.state.lease is None
+    assert "erase 2 keys" in erase.execute("show_erasure")["text"]
+    erase.execute("resolve_erasure")
+    assert (world.state.lease or {})["kind"] == "erase"
+
+
 def test_a_rollback_waits_for_a_run_that_is_at_work_but_not_for_ever(
     world: FeedOnStandIn, airflow: TaskApi, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -394,8 +410,9 @@ def test_a_second_retirement_waits_for_the_first(
     world: FeedOnStandIn, airflow: TaskApi, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     world.publish(world.land(7, [row(7, 1)]))
-    operations.retire(world, "keep")
     second = DagTasks(world, airflow, monkeypatch, "retire", reason="again", target="keep")
+    second.execute("show_retirement")
+    operations.retire(world, "keep")
     world.running.add("retire")
     with pytest.raises(TaskDeferred):
         second.execute("retire_feed")
@@ -410,7 +427,7 @@ def test_a_dag_for_all_feeds_tells_airflow_of_the_feeds_table(
     world.publish(world.land(7, [row(7, 1), row(7, 2)]))
     erase = DagTasks(world, airflow, monkeypatch, "erase", reason="request 17", keys_file="keys.csv")
     world.state.write("to_erase/keys.csv", "product_id\n2\n")
-    for task_id in ("resolve_erasure", "erase_rows", "load_staging", CHECK, SWAP, "commit_generation"):
+    for task_id in ("show_erasure", "resolve_erasure", "erase_rows", "load_staging", CHECK, SWAP, "commit_generation"):
         erase.execute(task_id)
     (alias,) = erase.dag.get_task("commit_generation").outlets
     (event,) = erase.events[alias].asset_alias_events

@@ -1,0 +1,176 @@
+"""What the DAGs that a person starts share: the reason, the preview, the question, and the tasks up to the commit.
+
+An operation of `dedup_clone/operations/` becomes a DAG here. Its DAG file names its tasks in their order.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import timedelta
+from functools import partial
+from typing import Any
+
+from airflow.providers.standard.operators.hitl import ApprovalOperator
+from airflow.sdk import BaseOperator, Param, chain
+from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
+
+from dedup_clone.contract.attempt import Attempt
+from dedup_clone.contract.errors import ConfigurationError, LeaseHeld
+from dedup_clone.orchestration.load_to_commit import load_to_commit
+from dedup_clone.orchestration.setup import FeedOfForm, FeedSetup
+from dedup_clone.orchestration.step import FeedRun, NotYet, Step
+from dedup_clone.publish.attempts import Form
+from dedup_clone.publish.recovery import require_no_other_run
+from dedup_clone.publish.services import Services
+
+LEASE_RETRY_INTERVAL = timedelta(seconds=10)
+_MARKUP = re.compile(r"([\\`*_\[\]<>|])")
+
+
+def required_reason(description: str) -> Param:
+    """The field for a reason. Airflow starts no run while it is empty or has only spaces."""
+    return Param("", type="string", pattern=r"\S", title="Reason", description=description)
+
+
+def given_reason(run: FeedRun) -> str:
+    """The form's reason, with the name of the user who triggered the run if Airflow knows it. The ledger keeps both."""
+    reason, user = run.form["reason"].strip(), run.context["dag_run"].triggering_user_name
+    return f"{reason} (asked by {user})" if user else reason
+
+
+def with_reason(run: FeedRun, text: str) -> str:
+    """Returns `text`, which the approver will read, with the reason added as Markdown that shows it as it was typed."""
+    return f"{text}\n\nReason given: " + _MARKUP.sub(r"\\\1", " ".join(given_reason(run).split()))
+
+
+def _require_idle(run: FeedRun, form: Form) -> None:
+    """Raises NotYet while another run is at work, because what that run publishes would change the preview.
+
+    Waits for at most twice the freshness SLA from the run's start, then raises ConfigurationError.
+    """
+    services, feed = run.services, run.services.feed
+    try:
+        require_no_other_run(services, form)
+    except LeaseHeld as error:
+        waited = services.now() - (run.context["dag_run"].start_date or services.now())
+        if waited <= timedelta(minutes=2 * feed.freshness.sla_minutes):
+            raise NotYet(f"for the end of the other run: {error}", LEASE_RETRY_INTERVAL) from error
+        raise ConfigurationError(
+            f"Nothing was done to [{feed.feed}], because another run has been at work for so long: {error} If that run "
+            f"hangs, mark it as failed. Then clear this run from its first task."
+        ) from error
+
+
+@dataclass(frozen=True)
+class Operation:
+    """An operation as its DAG sees it.
+
+    `name`: in words. `read`: what the filled form asks for. `preview`, `prepare`, `functions`: those of the operation's
+    module (see dedup_clone/operations).
+    """
+
+    name: str
+    read: Callable[[FeedRun], Any]
+    preview: Callable[[Services, Any], tuple[Any, str]]
+    prepare: Callable[[Services, Any, Any], Any]
+    functions: Mapping[str, Callable[[Services, Any, Attempt], Any]] = field(default_factory=dict)
+
+    def show(self, run: FeedRun) -> dict[str, Any]:
+        """Returns what would be done, with a text for the approver, and what must not change until the approval.
+
+        Acquires no lease, and waits while another run holds it.
+        """
+        form = self.read(run)
+        _require_idle(run, form)
+        shown, text = self.preview(run.services, form)
+        run.services.log(f"{self.name} would do this:\n{text}")
+        return {"shown": shown, "text": with_reason(run, text)}
+
+    def begin(self, run: FeedRun, show_task: str | None = None, form: Any = None) -> Any:
+        """Acquires the lease and returns what `prepare` returns. Waits while another run holds the lease.
+
+        Fails if what `show_task` showed has changed since. Skips the task if there is nothing to do. `form`: None if it
+        is still to be read.
+        """
+        shown = run.result_of(show_task)["shown"] if show_task else None
+        try:
+            begun = self.prepare(run.services, form or self.read(run), shown)
+        except LeaseHeld as error:
+            raise NotYet(f"for the lease: {error}", LEASE_RETRY_INTERVAL) from error
+        if isinstance(begun, str):
+            raise AirflowSkipException(begun)
+        return begun
+
+    def resolve(self, run: FeedRun, show_task: str) -> str:
+        """As `begin`; returns the attempt's id."""
+        return str(self.begin(run, show_task).id)
+
+    def step(self, name: str) -> Callable[[FeedRun], Any]:
+        """The run of the step with one of the `functions`."""
+        function = self.functions[name]
+        return lambda run: function(run.services, self.read(run), run.attempt)
+
+
+class AskOnceOperator(ApprovalOperator):
+    """Waits until a person approves, or rejects: then every later task is skipped.
+
+    If nobody answers in time, fails without a retry.
+
+    `shown_by`: the task whose result has the `text` that the person reads. The title of the question begins with the
+    feed's name, by which the page finds the open questions of a feed.
+
+    The task still has retries: Airflow can lose a worker, or an answer that arrives before the scheduler knows that the
+    task waits. A retry asks again.
+    """
+
+    def __init__(self, *, setup: FeedSetup | FeedOfForm, question: str, shown_by: str, **kwargs: Any) -> None:
+        super().__init__(
+            subject=f"{setup.title}: {question}",
+            body="{{ ti.xcom_pull(task_ids='" + shown_by + "')['text'] }}",
+            response_timeout=timedelta(hours=12),
+            ignore_downstream_trigger_rules=True,  # else the tasks behind the next one follow their own rules
+            **kwargs,
+        )
+
+    def process_trigger_event_error(self, event: dict[str, Any]) -> None:
+        if event["error_type"] == "timeout":
+            raise AirflowFailException(
+                "Nobody answered in time. To be asked again, trigger the DAG again, or clear the run from its first "
+                "task."
+            )
+        super().process_trigger_event_error(event)
+
+
+def ask_first(
+    setup: FeedSetup | FeedOfForm, operation: Operation, *, show: str, approve: str, question: str
+) -> AskOnceOperator:
+    """Makes the tasks `show` and `approve`; returns the latter. If a person rejects, every later task is skipped."""
+    approval = AskOnceOperator(task_id=approve, setup=setup, question=question, shown_by=show)
+    Step(task_id=show, setup=setup, run=operation.show) >> approval
+    return approval
+
+
+def operation_tasks(
+    setup: FeedSetup | FeedOfForm,
+    operation: Operation,
+    *,
+    show: str,
+    approve: str,
+    question: str,
+    resolve: str,
+    before_load: Sequence[BaseOperator] = (),
+    before_swap: Callable[[FeedRun], None] = lambda run: None,
+    last: BaseOperator,
+) -> None:
+    """Makes all tasks of an operation, in the order of the parameters, each of which names a task or is one.
+
+    Load, check, swap and commit come after `before_load`. `before_swap` raises if target must not be swapped.
+    """
+    begin = Step(task_id=resolve, setup=setup, run=partial(operation.resolve, show_task=show))
+    steps = load_to_commit(setup, before_swap=before_swap)
+    approval = ask_first(setup, operation, show=show, approve=approve, question=question)
+    chain(approval, begin, *before_load, steps.load)
+    steps.commit >> last
+    [begin, *before_load] >> steps.on_failure

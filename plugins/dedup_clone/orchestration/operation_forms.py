@@ -1,0 +1,216 @@
+"""The forms of the operations that a person starts, and what the filled forms ask for."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from airflow.sdk import Param
+
+from dedup_clone.contract.attempt import Duplicates
+from dedup_clone.contract.costs import GIB
+from dedup_clone.contract.records import to_plain
+from dedup_clone.operations import bootstrap, erase, rebuild, retire, rollback
+from dedup_clone.orchestration.operation import LEASE_RETRY_INTERVAL, Operation, given_reason, required_reason
+from dedup_clone.orchestration.step import FeedRun, NotYet
+from dedup_clone.state.current import TargetAction
+
+MAX_COMPARED_DATES = 100
+
+
+def _run_of(run: FeedRun) -> dict[str, Any]:
+    return {"dag_id": run.dag_id, "run_id": run.run_id, "reason": given_reason(run)}
+
+
+def _count_limit_bytes(run: FeedRun) -> int:
+    return int(run.form["count_limit_gib"] * GIB)
+
+
+def _takeover_fields() -> dict[str, Param]:
+    """By default the run is refused if it would leave out duplicates."""
+    return {
+        "duplicates": Param(
+            str(Duplicates.REFUSE),
+            type="string",
+            enum=[str(policy) for policy in Duplicates],
+            title="Duplicates",
+            description="What to do if several rows have the same key: end the run and name their dates, or keep of "
+            "each key the row with the highest update id (of several such rows the one with the greatest values).",
+        ),
+        "compared_dates": Param(
+            3,
+            type="integer",
+            minimum=0,
+            maximum=MAX_COMPARED_DATES,
+            title="Dates to compare",
+            description="Before the swap, BigQuery compares all columns of this many dates with staging. Each date "
+            "takes two scans; the first task shows their price. The rows of every date are counted free of charge.",
+        ),
+    }
+
+
+def bootstrap_fields() -> dict[str, Param]:
+    return {
+        "source_table": Param(
+            "",
+            type=["null", "string"],
+            title="Existing table",
+            description="TABLE or DATASET.TABLE of this project and location; empty: the feed's target itself, which "
+            "serves readers until it is replaced.",
+        ),
+        **_takeover_fields(),
+        "count_limit_gib": Param(
+            10,
+            type="number",
+            minimum=0,
+            title="Count duplicates first (GiB)",
+            description="The first task counts duplicate keys with a query, if that query reads no more than this. "
+            "Without the count, the Spark job still finds every duplicate key.",
+        ),
+        "reason": required_reason("Why the table is taken over; stored in the ledger."),
+    }
+
+
+def _read_bootstrap(run: FeedRun) -> bootstrap.BootstrapRequest:
+    return bootstrap.BootstrapRequest(
+        **_run_of(run),
+        source_table=run.form["source_table"] or "",
+        duplicates=Duplicates(run.form["duplicates"]),
+        compared_dates=int(run.form["compared_dates"]),
+        count_limit_bytes=_count_limit_bytes(run),
+    )
+
+
+BOOTSTRAP = Operation(
+    "a bootstrap",
+    _read_bootstrap,
+    bootstrap.preview,
+    bootstrap.prepare,
+    {"export": bootstrap.export, "before_swap": bootstrap.before_swap, "after_commit": bootstrap.after_commit},
+)
+
+
+def rebuild_fields() -> dict[str, Param]:
+    return {
+        "renamed": Param(
+            {},
+            type=["null", "object"],
+            additionalProperties={"type": "string"},
+            title="Renamed columns",
+            description='Former and new names, as {"colour": "color"}. Without an entry a column that the feed file '
+            "lacks is dropped, and one that only the file has is new.",
+        ),
+        **_takeover_fields(),
+        "reason": required_reason("Why the table is rebuilt; stored in the ledger."),
+    }
+
+
+def _read_rebuild(run: FeedRun) -> rebuild.RebuildRequest:
+    return rebuild.RebuildRequest(
+        **_run_of(run),
+        renamed=dict(run.form["renamed"] or {}),
+        duplicates=Duplicates(run.form["duplicates"]),
+        compared_dates=int(run.form["compared_dates"]),
+    )
+
+
+REBUILD = Operation(
+    "a rebuild",
+    _read_rebuild,
+    rebuild.preview,
+    rebuild.prepare,
+    {
+        "export": rebuild.export,
+        "before_load": rebuild.before_load,
+        "before_swap": rebuild.before_swap,
+        "after_commit": rebuild.after_commit,
+    },
+)
+
+
+def rollback_fields() -> dict[str, Param]:
+    """Both are required. The first task refuses a generation that cannot be restored."""
+    return {
+        "generation": Param(
+            None,
+            type="integer",
+            minimum=1,
+            title="Generation",
+            description="The generation whose content readers should see again. The page Snapshots lists the "
+            "generations that can be restored; so does the error of the first task if this one cannot be restored. "
+            "While another run is at work, the first task waits for its end, at most twice the freshness SLA.",
+        ),
+        "reason": required_reason("Why the generation is restored; stored in the ledger."),
+    }
+
+
+def _read_rollback(run: FeedRun) -> rollback.RollbackRequest:
+    return rollback.RollbackRequest(**_run_of(run), generation=int(run.form["generation"]))
+
+
+ROLLBACK = Operation("a rollback", _read_rollback, rollback.preview, rollback.prepare)
+
+
+def erasure_fields() -> dict[str, Param]:
+    """No field takes the keys: Airflow keeps what is typed into a form in its database and in its audit log."""
+    return {
+        "keys_file": Param(
+            "",
+            type="string",
+            pattern=r"^[A-Za-z0-9_.-]+$",
+            title="File of keys",
+            description="The name of a CSV file in FEED/to_erase/ of the state bucket: a header with key columns, then "
+            "one key a line. The run deletes it at its end.",
+        ),
+        "count_limit_gib": Param(
+            100,
+            type="number",
+            minimum=0,
+            title="Count rows first (GiB)",
+            description="The first task counts the rows of the keys with a query of target's key columns, if that "
+            "query reads no more than this.",
+        ),
+        "reason": required_reason(
+            "Why the keys are erased, such as the number of a request; stored in the ledger for ever. Name "
+            "no person here."
+        ),
+    }
+
+
+def _read_erasure(run: FeedRun) -> erase.ErasureRequest:
+    return erase.ErasureRequest(
+        **_run_of(run), keys_file=run.form["keys_file"], count_limit_bytes=_count_limit_bytes(run)
+    )
+
+
+ERASE = Operation("an erasure", _read_erasure, erase.preview, erase.prepare, {"after_commit": erase.after_commit})
+
+
+def retirement_fields() -> dict[str, Param]:
+    """By default readers keep target."""
+    return {
+        "target": Param(
+            str(TargetAction.KEEP),
+            type="string",
+            enum=[str(action) for action in TargetAction],
+            title="Target",
+            description="keep: leave the table to its readers, as it is. drop: drop it.",
+        ),
+        "reason": required_reason("Why the feed is retired; stored in state."),
+    }
+
+
+def _read_retirement(run: FeedRun) -> retire.RetirementRequest:
+    return retire.RetirementRequest(**_run_of(run), target=TargetAction(run.form["target"]))
+
+
+RETIRE = Operation("a retirement", _read_retirement, retire.preview, retire.prepare)
+
+
+def retire_feed(run: FeedRun, show_task: str) -> dict[str, Any]:
+    """Takes the feed out of use and returns the record of the retirement. Waits while another run does the same."""
+    retired = run.services.current.read().retired
+    if retired and retired.run_id != run.run_id and run.services.is_running(run.dag_id, retired.run_id):
+        raise NotYet(f"run [{retired.run_id}] retires the feed", LEASE_RETRY_INTERVAL)
+    record = RETIRE.begin(run, show_task)
+    retire.carry_out(run.services, record)
+    return to_plain(record)  # type: ignore[no-any-return]
