@@ -34,8 +34,8 @@ def preview_publish(services: Services, publish_request: PublishRequest) -> tupl
     """The delivery and the live generation, and as Markdown what the publish would do.
 
     Raises what the publish itself would raise before its dedup. Raises ConfigurationError if the publish is to accept
-    failed checks, and nothing would be published, or one of them has not failed for this delivery yet, so that nobody
-    could see what it found.
+    failed checks, and nothing would be published, the delivery would be refused, or one of the checks has not failed
+    for it yet, so that nobody could see what it found.
     """
     services.current.read_for(services.environment)
     decision, engine = decide(services, publish_request), engine_of(services, publish_request)
@@ -134,6 +134,8 @@ def _details(services: Services, request: PublishRequest, decision: Decision, en
         ("dates that are not delivered", f"{len(retained - delivered)} of {len(retained | delivered)}"),
     ]
     problems = landed.problems[:PROBLEMS_NAMED]
+    if problems and request.accepted_checks:
+        raise ConfigurationError(f"Delivery [{request.delivery.name}] would be refused: {'; '.join(problems)}.")
     refused = [f"**Would be refused**: {'; '.join(problems)}."] if problems else []
     return [*refused, "", "| what | value |", "| --- | --- |", *(f"| {name} | {value} |" for name, value in rows)]
 

@@ -209,6 +209,12 @@ def test_only_a_failure_that_can_be_shown_is_accepted(
         runs.publish(feed, garbage, run_id="by-hand", **{**ACCEPTS, "accepted_checks": accepted}).until("preview")
 
 
+def test_a_delivery_that_would_be_refused_is_not_shown_for_approval(feed: FeedOnStandIn, garbage: str) -> None:
+    feed.overwrite(4, f"date={TODAY}/part-0.parquet", b"")
+    with pytest.raises(ConfigurationError, match=rf"\[{garbage}\] would be refused: .*part-0\.parquet"):
+        runs.publish(feed, garbage, run_id="by-hand", **ACCEPTS).until("preview")
+
+
 def test_the_failure_of_a_whole_delivery_is_not_accepted_for_some_of_its_dates_nor_the_reverse(
     feed: FeedOnStandIn, garbage: str
 ) -> None:
