@@ -146,9 +146,7 @@ def test_a_held_snapshot_has_one_card_from_which_a_person_accepts_or_discards_it
     now = datetime.now(UTC)
     held = page_feeds.late(now, is_held=True)
     name = f"held-{page_feeds.delivery(122).name}"
-    incident = Incident(
-        IncidentKind.PUBLISH_FAILED, Severity.ALERT, now, "it is held", "look", subject=name, readers_see="7"
-    )
+    incident = Incident(IncidentKind.PUBLISH_FAILED, Severity.ALERT, now, "it is held", "look", subject=name)
     found = page_feeds.verdict(held.verdict.feed, FreshnessStatus.AT_RISK, now, incidents=(incident,))
     checked = f"[...{FORM}.querySelectorAll('input:checked')].map((box) => box.parentNode.innerText.split(':')[0])"
     with serve(site(now, held=MemoryStore(held, verdicts=(found,)))) as address:

@@ -153,11 +153,12 @@ def feed_state(
 
 def held(snapshot_id: int) -> HeldDelivery:
     delivery = Delivery(snapshot_id, 1)
-    return HeldDelivery(delivery, "00000008-abc", 7, "sales_publish", "held", NOW, (delivery,), (MANY_NEW,))
+    stopped = StoppedPublish((delivery,), "sales_publish", "held", (MANY_NEW,), 7, "00000008-abc")
+    return HeldDelivery(delivery, NOW, stopped)
 
 
 def stopped(*failed: CheckResult) -> StoppedPublish:
-    return StoppedPublish((Delivery(8, 1),), "sales_publish", "publish__8__1", failed)
+    return StoppedPublish((Delivery(8, 1),), "sales_publish", "publish__8__1", failed, 7, "00000008-abc")
 
 
 def refused(snapshot_id: int, marker: int = 1) -> Refusal:
@@ -177,7 +178,7 @@ GIVEN_UP = FailedRun("publish__8__1__4", Delivery(8, 1), 4, NOW, "all runs faile
 
 
 def incident(kind: IncidentKind = IncidentKind.ARRIVAL_OVERDUE, subject: str = "", **changes: Any) -> Incident:
-    made = Incident(kind, Severity.ALERT, NOW, "what", "next.", subject, "readers")
+    made = Incident(kind, Severity.ALERT, NOW, "what", "next.", subject)
     return dataclasses.replace(made, **changes)
 
 

@@ -213,11 +213,11 @@ def late(now: datetime = NOW, feed: str = "store_visits", *, is_held: bool = Fal
     )
     results, run = checks(fails=True), (failure.dag_id, failure.run_id)
     failed = tuple(result for result in results[0].items if result.level is Level.FAIL)
-    held = HeldDelivery(delivery(122), failure.attempt, 120, *run, now, (delivery(122),), failed)
+    stopped = StoppedPublish((delivery(122),), *run, failed, 120, failure.attempt)
+    held = HeldDelivery(delivery(122), now, stopped)
     unequal = PartitionComparison(DAY_ROWS, DAY_ROWS, 1, 1)
     audit = AuditRecord(now.date(), 120, AuditOutcome.UNEQUAL, now - timedelta(hours=1), unequal, 10**9)
     file = replace(feed_file(before), description="Visitors, revenue and baskets of each store under each campaign.")
-    stopped = StoppedPublish((delivery(122),), *run, failed)
     found = verdict(feed, FreshnessStatus.LATE, now, waiting=1, feed_file=file)
     return replace(
         before,
@@ -294,7 +294,6 @@ def verdicts(now: datetime = NOW) -> tuple[FreshnessVerdict, ...]:
         f"freshness SLA is 60 min. The last attempt failed: ended before its swap; staging is loaded; check "
         f"[new_share] failed. No run holds the lease.",
         "open the publish run that is running (or failed) and read the log of its last task.",
-        readers_see="snapshot 2120",
         dag_id="product_attributes_publish",
         run_id="publish__2122__1795000000000122",
     )

@@ -19,7 +19,13 @@ from dedup_clone.freshness.operation_checks import (
     check_publish_runs,
     check_records,
 )
-from dedup_clone.freshness.target_checks import MATERIALIZED_VIEW, check_after_swap, check_contents, check_target
+from dedup_clone.freshness.target_checks import (
+    MATERIALIZED_VIEW,
+    check_after_swap,
+    check_contents,
+    check_target,
+    readers_see,
+)
 from dedup_clone.freshness.verdict import FreshnessStatus, FreshnessVerdict
 
 # Incidents are listed in the order of these checks: the most important first.
@@ -47,8 +53,7 @@ TOLD_BY_BIGQUERY = {
 
 def find_incidents(now: datetime, state: FeedState) -> list[Incident]:
     """What is wrong at `now` (UTC). A pure function: the same state gives the same incidents."""
-    found, readers_see = (incident for check in CHECKS for incident in check(now, state)), state.readers_see(now)
-    return [incident if incident.readers_see else replace(incident, readers_see=readers_see) for incident in found]
+    return [incident for check in CHECKS for incident in check(now, state)]
 
 
 def is_unchecked(incident: Incident, state: FeedState) -> bool:
@@ -75,7 +80,7 @@ def evaluate(
     return FreshnessVerdict(
         feed=state.feed,
         status=_status(state, incidents),
-        readers_see=state.readers_see(now),
+        readers_see=readers_see(now, state),
         incidents=tuple(incidents),
         checked_at=now,
         check_interval_s=state.check_interval.total_seconds(),

@@ -154,16 +154,6 @@ class FeedState:
         newest = newest_live(self.live, self.included)
         return any(newest is None or delivery > newest for delivery in deliveries)
 
-    def readers_see(self, now: datetime) -> str:
-        if self.current_is_lost:
-            return "the table that was published last"
-        if self.uncommitted is not None:
-            run, generation = self.uncommitted.run_id, self.uncommitted.generation
-            return f"generation {generation}, which run [{run}] has not committed"
-        if self.current.generation is not None and self.target is not None and self.target.table is None:
-            return "an error: the table does not exist"
-        return describe_live(self.live, self.current.generation, now)
-
 
 def newest_live(live: LedgerRecord | None, included: Iterable[Delivery]) -> Delivery | None:
     """The newest of the deliveries that the live generation includes; None if nothing is live.

@@ -66,8 +66,7 @@ class Severity(StrEnum):
 class Incident:
     """Something that is wrong with a feed. `subject` (a cause, a delivery) separates incidents of the same kind.
 
-    `readers_see` is what a query of target returns meanwhile; a check leaves it empty if that is what the feed's state
-    says. `dag_id`, `run_id`: the DAG or the run that a person must see to, if there is one.
+    `dag_id`, `run_id`: the DAG or the run that a person must see to, if there is one.
     """
 
     kind: IncidentKind
@@ -76,7 +75,6 @@ class Incident:
     what: str
     next_step: str
     subject: str = ""
-    readers_see: str = ""
     dag_id: str = ""
     run_id: str = ""
 

@@ -166,21 +166,22 @@ def check_pending_job(now: datetime, state: FeedState) -> Iterator[Incident]:
 def check_deliveries(now: datetime, state: FeedState) -> Iterator[Incident]:
     """One incident for each held delivery, each open refusal, and each invalid marker."""
     for held in state.held:
-        together = [f"[{delivery.name}]" for delivery in held.stopped_with if delivery != held.delivery]
+        stopped = held.stopped
+        together = [f"[{delivery.name}]" for delivery in stopped.deliveries if delivery != held.delivery]
         yield Incident(
             IncidentKind.PUBLISH_FAILED,
             Severity.ALERT,
             since=held.held_at,
             what=(
                 f"delivery [{held.delivery.name}] of snapshot {held.delivery.snapshot_id} is held, and later ones are "
-                f"published without it: {stopped_by(held.failed)}"
+                f"published without it: {stopped_by(stopped.failed)}"
                 + (f", together with {listed(together)}" if together else "")
                 + "."
             ),
-            next_step=next_step_after_checks(held.failed),
+            next_step=next_step_after_checks(stopped.failed),
             subject=f"held-{held.delivery.name}",
-            dag_id=held.dag_id,
-            run_id=held.run_id,
+            dag_id=stopped.dag_id,
+            run_id=stopped.run_id,
         )
     for refusal in state.refused:
         yield Incident(

@@ -24,8 +24,13 @@ from dedup_clone.freshness.feed_state import (
     WaitingDelivery,
     newest_live,
 )
-from dedup_clone.publish.attempts import failed_checks, find_check_results, find_swap
-from dedup_clone.publish.held_deliveries import find_held, find_stopped_before_dedup, find_stopped_publish
+from dedup_clone.publish.attempts import failed_checks, find_swap
+from dedup_clone.publish.held_deliveries import (
+    StoppedPublish,
+    find_held,
+    find_stopped,
+    find_stopped_before_dedup,
+)
 from dedup_clone.publish.services import Services
 from dedup_clone.state.arrivals import Refusal
 from dedup_clone.state.audits import read_audits
@@ -63,12 +68,7 @@ def read_feed_state(
     manifest = None if current.generation is None else services.manifests.read(current.generation)
     waiting = tuple(_waiting(services, manifest, marked_at, registered_at))
     attempts = services.ledger.recent(current.last_generation, LAST_ATTEMPTS) if waiting else []
-    failures = tuple(r for r in attempts if r.outcome is not Outcome.PUBLISHED)
     registered = tuple(sorted(w.delivery for w in waiting if w.is_registered))
-    before_dedup = find_stopped_before_dedup(services) if registered else None
-    stopped = find_stopped_publish(
-        registered, before_dedup, failures, lambda attempt: find_check_results(services, attempt, "before")
-    )
     return FeedState(
         feed=feed,
         settings=services.feed.freshness,
@@ -77,7 +77,7 @@ def read_feed_state(
         lease_holder_running=intent is not None and _is_at_work(services, intent),
         live=live,
         history=tuple(r for r in attempts if r.outcome is Outcome.PUBLISHED),
-        stopped=stopped,
+        stopped=_stopped(services, registered, attempts),
         failed_after_swap=() if live is None else failed_checks(services, live.attempt, "after"),
         arrivals=tuple(sorted((registered_at | marked_at).values())),
         waiting=waiting,
@@ -94,6 +94,18 @@ def read_feed_state(
         audits=read_audits(services.store, feed),
         pending_job=None if intent is None or not reads_bigquery else _pending_job(services, intent),
     )
+
+
+def _stopped(
+    services: Services, registered: tuple[Delivery, ...], attempts: list[LedgerRecord]
+) -> StoppedPublish | None:
+    """The last run that checked the newest delivery that waits, if checks stopped it before its swap."""
+    if not registered:
+        return None
+    newest, before_dedup = registered[-1], find_stopped_before_dedup(services)
+    if before_dedup is not None and newest in before_dedup.deliveries:
+        return before_dedup
+    return find_stopped(services, newest, None, attempts)
 
 
 def _current_is_lost(services: Services, current: Current, table: TableMetadata | None) -> bool:

@@ -8,9 +8,8 @@ from datetime import datetime
 from dedup_clone.checks.check_result import CheckResult, Level
 from dedup_clone.checks.partition_checks import check_expiration, roll_back_to
 from dedup_clone.checks.table_checks import check_target_is_clone, check_target_labels
-from dedup_clone.freshness.feed_state import FeedState, TargetState
+from dedup_clone.freshness.feed_state import FeedState, describe_live
 from dedup_clone.freshness.incident import Incident, IncidentKind, Severity, format_time
-from dedup_clone.warehouse.metadata import TableMetadata
 
 MATERIALIZED_VIEW = "materialized_view"  # the subject of an incident that only BigQuery tells
 
@@ -23,18 +22,14 @@ def check_target(now: datetime, state: FeedState) -> Iterator[Incident]:
     target, live = state.target, state.current.generation
     if target is None or live is None or state.uncommitted is not None:
         return
-    table = target.table
-    failed = [] if table is None else _failed_checks(state, target, table, live)
-    if table is None or failed:
-        found = "it does not exist" if table is None else "; ".join(result.evidence for result in failed)
+    failed = _failed_checks(state)
+    if target.table is None or failed:
+        found = "it does not exist" if target.table is None else "; ".join(result.evidence for result in failed)
         yield Incident(
             IncidentKind.TARGET_DRIFT,
             Severity.ALERT,
             since=now,
             what=f"target is not what the last publish left: {found}.",
-            readers_see=""
-            if table is None
-            else f"a table changed by hand ({table.rows} rows); published was {state.readers_see(now)}",
             next_step=f"see who changed target (jobs of the dataset). {_way_back(state, failed, live)}",
         )
     if target.materialized_views:
@@ -79,14 +74,36 @@ def check_contents(now: datetime, state: FeedState) -> Iterator[Incident]:
                 f"partition {record.date} of target did not hold what was published as generation {record.generation}, "
                 f"audited {format_time(record.audited_at)}: {found}."
             ),
-            readers_see=f"wrong rows or wrong values on {record.date}",
             next_step="replay the live snapshot, then audit this date again by hand; the runbook has each step.",
             subject=record.date.isoformat(),
         )
 
 
-def _failed_checks(state: FeedState, target: TargetState, table: TableMetadata, live: int) -> list[CheckResult]:
-    """The checks after a swap that target fails now. Wrong rows that failed after the swap already have an incident."""
+def readers_see(now: datetime, state: FeedState) -> str:
+    """What a query of target returns now."""
+    table = None if state.target is None else state.target.table
+    if state.current_is_lost:
+        return "the table that was published last"
+    if state.uncommitted is not None:
+        run, generation = state.uncommitted.run_id, state.uncommitted.generation
+        return f"generation {generation}, which run [{run}] has not committed"
+    if state.current.generation is not None and state.target is not None and table is None:
+        return "an error: the table does not exist"
+    published = describe_live(state.live, state.current.generation, now)
+    if table is not None and _failed_checks(state):
+        return f"a table changed by hand ({table.rows} rows); published was {published}"
+    return published
+
+
+def _failed_checks(state: FeedState) -> list[CheckResult]:
+    """The checks after a swap that target fails now. Wrong rows that failed after the swap already have an incident.
+
+    None without target, and before the first publish.
+    """
+    target, live = state.target, state.current.generation
+    table = None if target is None else target.table
+    if target is None or table is None or live is None:
+        return []
     results = [
         check_target_labels(table, live, str(state.current.manifest_digest)),
         check_expiration("target_expiration", table, target.retention_days),

@@ -176,7 +176,8 @@ class _CachedFeed:
         erasures = [r.generation for r in attempts if r.kind is Kind.ERASE and r.outcome is Outcome.PUBLISHED]
         erasure_generation = max(erasures, default=0)
         checked = [record.attempt for record in attempts[-ATTEMPTS_WITH_CHECKS:]]
-        checked += [held.attempt for held in records.verdict.held if held.attempt not in checked]
+        held = [one.stopped.attempt for one in records.verdict.held]
+        checked += [attempt for attempt in held if attempt not in checked]
         # Examples in the results of older attempts may be erased keys.
         checked = [attempt for attempt in checked if (generation_of(attempt) or 0) >= erasure_generation]
         results = zip(checked, in_parallel(self._results, checked), strict=True)

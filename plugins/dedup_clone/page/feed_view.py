@@ -14,7 +14,7 @@ from dedup_clone.contract.manifest import Manifest
 from dedup_clone.contract.records import to_plain
 from dedup_clone.freshness.verdict import FeedFile, FreshnessVerdict, status_and_headline
 from dedup_clone.page.feed_reader import DeliveryState, FeedRecords
-from dedup_clone.publish.held_deliveries import HeldDelivery, StoppedPublish
+from dedup_clone.publish.held_deliveries import StoppedPublish
 from dedup_clone.settings.check_settings import SQL_CHECK_PREFIX
 from dedup_clone.state.audits import Audits
 from dedup_clone.state.ledger import LedgerRecord, Outcome
@@ -53,6 +53,7 @@ def _freshness(verdict: FreshnessVerdict, now: datetime) -> dict[str, Any]:
     return {
         "status": str(status),
         "headline": headline,
+        "readers_see": verdict.readers_see,
         "next_step": verdict.incidents[0].next_step if verdict.incidents else "",
         "incidents": [{"name": one.name, **to_plain(one)} for one in verdict.incidents],
         "waiting": None if verdict.is_stale(now) else verdict.waiting,
@@ -86,7 +87,7 @@ def _history_view(records: FeedRecords, file: FeedFile, now: datetime) -> dict[s
         "expected": to_plain(verdict.expected),
         "deliveries": [{**to_plain(listed), **_ids(listed.delivery)} for listed in records.deliveries],
         "stopped": _stopped_publish(records),
-        "held": [_stopped(records, held.delivery, held) for held in reversed(verdict.held)],
+        "held": [_stopped(records, held.delivery, held.stopped) for held in reversed(verdict.held)],
         "publishes": publishes,
         "dates": _dates(live, now),
         "audit": _audit(records.audits),
@@ -109,11 +110,9 @@ def _stopped_publish(records: FeedRecords) -> dict[str, Any] | None:
     return _stopped(records, delivery, stopped)
 
 
-def _stopped(records: FeedRecords, delivery: Delivery, stopped: StoppedPublish | HeldDelivery) -> dict[str, Any]:
+def _stopped(records: FeedRecords, delivery: Delivery, stopped: StoppedPublish) -> dict[str, Any]:
     """A delivery, and the checks that stopped it before its swap, with examples if their results are still there."""
-    attempts = [record.attempt for record in records.attempts if record.run_id == stopped.run_id]
-    attempts += [stopped.attempt] if isinstance(stopped, HeldDelivery) else []
-    results = [result for attempt in attempts for result in _results(records, attempt) if result["phase"] == "before"]
+    results = [result for result in _results(records, stopped.attempt) if result["phase"] == "before"]
     examples = {result["check"]: result["examples"] for result in results}
     return {
         **_ids(delivery),
@@ -121,7 +120,7 @@ def _stopped(records: FeedRecords, delivery: Delivery, stopped: StoppedPublish |
         "run_id": stopped.run_id,
         "failed": [{**to_plain(result), "examples": examples.get(result.check, [])} for result in stopped.failed],
         "acceptable": all(may_be_accepted(result.check) for result in stopped.failed),
-        "is_before_dedup": isinstance(stopped, StoppedPublish) and stopped.is_before_dedup,
+        "is_before_dedup": not stopped.attempt,
     }
 
 

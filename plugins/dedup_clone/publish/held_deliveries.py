@@ -12,7 +12,7 @@ row is read, are kept in one record for the feed, until a publish passes them.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
 from datetime import date, datetime
 
@@ -25,64 +25,58 @@ from dedup_clone.contract.records import to_json
 from dedup_clone.publish.attempts import Form, best_effort, find_check_results, try_read
 from dedup_clone.publish.services import Services
 from dedup_clone.state.arrivals import Refusal
-from dedup_clone.state.ledger import LAST_ATTEMPTS, LedgerRecord, Stage
+from dedup_clone.state.ledger import LAST_ATTEMPTS, LedgerRecord
 
 
 @dataclass(frozen=True)
 class StoppedPublish:
     """A run that was to publish `deliveries`, and the checks before the swap that `failed`, accepted ones included.
 
-    `is_before_dedup`: whether these are checks that run before any row is read. `parent`: the generation that was live.
+    `parent`: the generation that was live. `attempt`: empty if the checks failed before the run acquired the lease,
+    when no row was read.
     """
 
     deliveries: tuple[Delivery, ...]
     dag_id: str
     run_id: str
     failed: tuple[CheckResult, ...]
-    is_before_dedup: bool = False
-    parent: int | None = None
+    parent: int | None
+    attempt: str = ""
 
 
 def note_checks_before_dedup(
-    services: Services, deliveries: tuple[Delivery, ...], results: CheckResults, form: Form
+    services: Services, deliveries: tuple[Delivery, ...], parent: int | None, results: CheckResults, form: Form
 ) -> None:
     """Record that checks stop these deliveries before dedup, or delete the record if they passed. Never raises."""
     name, failed = services.layout.checks_before_dedup, failures(results)
     with best_effort(services, "the page may be wrong about checks before dedup until the next publish"):
         if failed:
-            stopped = StoppedPublish(deliveries, form.dag_id, form.run_id, failed, is_before_dedup=True)
-            services.store.put(name, to_json(stopped))
+            services.store.put(name, to_json(StoppedPublish(deliveries, form.dag_id, form.run_id, failed, parent)))
         else:
             services.store.delete_prefix(name)
 
 
-def find_stopped_publish(
-    waiting: Collection[Delivery],
-    before_dedup: StoppedPublish | None,
-    failed_attempts: Sequence[LedgerRecord],
-    results_before: Callable[[str], CheckResults | None],
+def find_stopped(
+    services: Services, delivery: Delivery, dates: tuple[date, ...] | None, attempts: Sequence[LedgerRecord]
 ) -> StoppedPublish | None:
-    """The last run that checked the newest of the `waiting` deliveries, if checks stopped it before its swap.
+    """The last attempt to publish the delivery, or only these `dates` of it, if checks stopped it before its swap.
 
-    `before_dedup`: the run that checks stopped before dedup, if any. `failed_attempts`: the ledger records of attempts
-    that committed no generation, newest last. Those that ended before their checks, or had other deliveries, do not
-    count. `results_before`: returns the results of an attempt's checks before the swap. Checks that a person accepted
-    count as failed: the replay must be repeated.
+    `attempts`: the last ones, newest last. Those that ended before their checks do not count. Checks that a person
+    accepted count as failed: the replay must be repeated.
     """
-    if not waiting:
-        return None
-    newest = max(waiting)
-    if before_dedup is not None and newest in before_dedup.deliveries:
-        return before_dedup
-    for record in reversed(failed_attempts):
-        if newest not in record.deliveries or record.stage is not Stage.CHECK:
+    for record in reversed(attempts):
+        attempt = services.manifests.find_attempt(record.attempt) if delivery in record.deliveries else None
+        if attempt is None or attempt.dates != dates:
             continue
-        results = results_before(record.attempt)
+        results = find_check_results(services, attempt.id, "before")
         if results is not None:
             failed = failures(results, with_accepted=True)
             if len(record.deliveries) > 1 and any(r.concerns_data for r in failed):
                 return None  # the others are held now, and the newest is tried alone
-            return StoppedPublish(record.deliveries, record.dag_id, record.run_id, failed) if failed else None
+            stopped = StoppedPublish(
+                record.deliveries, record.dag_id, record.run_id, failed, record.parent, record.attempt
+            )
+            return stopped if failed else None
     return None
 
 
@@ -92,36 +86,23 @@ def find_stopped_before_dedup(services: Services) -> StoppedPublish | None:
     return try_read(services, f"[{name}] is ignored", lambda: services.store.read_record(StoppedPublish, name))
 
 
-def find_evidence(services: Services, delivery: Delivery, dates: tuple[date, ...] | None) -> StoppedPublish | None:
-    """The last attempt to publish the delivery, or only these `dates` of it, that failed a check; None without one."""
-    for record in reversed(services.ledger.recent(services.current.read().last_generation, LAST_ATTEMPTS)):
-        attempt = services.manifests.find_attempt(record.attempt) if delivery in record.deliveries else None
-        if attempt is not None and attempt.dates == dates:
-            failed = failures(find_check_results(services, attempt.id, "before"), with_accepted=True)
-            if failed:
-                return StoppedPublish(record.deliveries, record.dag_id, record.run_id, failed, parent=record.parent)
-    held = services.store.read_record(HeldDelivery, services.layout.held_delivery(delivery))
-    if held is None or dates is not None:
-        return None
-    return StoppedPublish(held.stopped_with, held.dag_id, held.run_id, held.failed, parent=held.parent)
-
-
 @dataclass(frozen=True)
 class HeldDelivery:
-    """A delivery that the `failed` checks stopped in `attempt`, on top of generation `parent`.
-
-    `stopped_with`: all deliveries of that attempt. `failed` has no examples, because an erasure of keys deletes those
-    with the attempt.
-    """
+    """A delivery that checks stopped, without their examples: an erasure of keys deletes those with the attempt."""
 
     delivery: Delivery
-    attempt: str
-    parent: int | None
-    dag_id: str
-    run_id: str
     held_at: datetime
-    stopped_with: tuple[Delivery, ...]
-    failed: tuple[CheckResult, ...]
+    stopped: StoppedPublish
+
+
+def find_evidence(services: Services, delivery: Delivery, dates: tuple[date, ...] | None) -> StoppedPublish | None:
+    """What stopped the delivery, or only these `dates` of it, when it was last tried; None if nothing did."""
+    attempts = services.ledger.recent(services.current.read().last_generation, LAST_ATTEMPTS)
+    stopped = find_stopped(services, delivery, dates, attempts)
+    if stopped is not None or dates is not None:
+        return stopped
+    held = services.store.read_record(HeldDelivery, services.layout.held_delivery(delivery))
+    return None if held is None else held.stopped
 
 
 def hold_stopped(services: Services, attempt: Attempt, candidate: Candidate | None) -> None:
@@ -138,19 +119,13 @@ def hold_stopped(services: Services, attempt: Attempt, candidate: Candidate | No
         return
     refused = {item.delivery for item in candidate.refused}
     applied = tuple(delivery for delivery in attempt.deliveries if delivery not in refused)
+    stopped = StoppedPublish(
+        applied, attempt.dag_id, attempt.run_id, without_examples(failed), attempt.parent, attempt.id
+    )
     for delivery in applied[:-1] or applied:
         if delivery in attempt.folded:
             continue
-        held = HeldDelivery(
-            delivery=delivery,
-            attempt=attempt.id,
-            parent=attempt.parent,
-            dag_id=attempt.dag_id,
-            run_id=attempt.run_id,
-            held_at=services.now(),
-            stopped_with=applied,
-            failed=without_examples(failed),
-        )
+        held = HeldDelivery(delivery, services.now(), stopped)
         services.store.create(services.layout.held_delivery(delivery), to_json(held))
         services.log(f"holds delivery [{delivery.name}]", snapshot_id=delivery.snapshot_id)
 
@@ -184,13 +159,14 @@ def find_reusable_candidate(
     """
     for held in find_held(services, live):
         if attempt.deliveries == (held.delivery,) and _is_kept(held, live):
-            return _take_over(services, attempt, held)
+            return _take_over(services, attempt, held.stopped.attempt)
     return None
 
 
 def kept_folders(services: Services, live: Manifest | None) -> set[str]:
     """The data folders of stopped attempts whose candidates may be used again while `live` is the live generation."""
-    return {services.layout.data_folder(held.attempt) for held in find_held(services, live) if _is_kept(held, live)}
+    kept = (held.stopped.attempt for held in find_held(services, live) if _is_kept(held, live))
+    return {services.layout.data_folder(attempt) for attempt in kept}
 
 
 def is_reused(services: Services, attempt: str) -> bool:
@@ -200,7 +176,8 @@ def is_reused(services: Services, attempt: str) -> bool:
 
 
 def _is_kept(held: HeldDelivery, live: Manifest | None) -> bool:
-    return held.stopped_with == (held.delivery,) and held.parent == (None if live is None else live.generation)
+    stopped, generation = held.stopped, None if live is None else live.generation
+    return stopped.deliveries == (held.delivery,) and stopped.parent == generation
 
 
 # What may differ between two attempts that make the same candidate.
@@ -211,9 +188,8 @@ _OF_ONE_RUN = {"id", "generation", "dag_id", "run_id", "reason", "taken_at", "is
 }
 
 
-def _take_over(services: Services, attempt: Attempt, held: HeldDelivery) -> tuple[Attempt, Candidate] | None:
-    stopped = services.manifests.find_attempt(held.attempt)
-    candidate = services.manifests.candidate(held.attempt)
+def _take_over(services: Services, attempt: Attempt, former: str) -> tuple[Attempt, Candidate] | None:
+    stopped, candidate = services.manifests.find_attempt(former), services.manifests.candidate(former)
     if stopped is None or candidate is None or candidate.manifest is None or stopped.changes_uri or attempt.changes_uri:
         return None
     does_the_same = all(
@@ -228,12 +204,10 @@ def _take_over(services: Services, attempt: Attempt, held: HeldDelivery) -> tupl
         run_id=attempt.run_id,
         created_at=services.now(),
     )
-    services.log(
-        f"uses the result of attempt [{held.attempt}] again, so no dedup job runs", generation=attempt.generation
-    )
+    services.log(f"uses the result of attempt [{former}] again, so no dedup job runs", generation=attempt.generation)
     return (
         replace(attempt, parent_files=stopped.parent_files),
-        replace(candidate, manifest=manifest, seconds={}, reused_from=held.attempt),
+        replace(candidate, manifest=manifest, seconds={}, reused_from=former),
     )
 
 

@@ -106,6 +106,20 @@ def test_watchdog_and_page_tell_apart_what_is_held_and_what_waits(world: FeedOnS
     assert (stopped_run(world), held_runs(world)) == (None, [("8", "stopped")])
 
 
+def test_a_stopped_replay_of_some_dates_says_nothing_of_the_delivery_which_waits(world: FeedOnStandIn) -> None:
+    world.configure(checks={"max_changed_share": 0.5})
+    world.publish(world.land(7, [row(7, n) for n in range(10)]))
+    name = world.land(8, [row(8, n, 99) for n in range(10)])
+    with pytest.raises(CheckFailed):
+        world.publish(name, replay=True, run_id="dates", reason="these dates are right", dates=(TODAY,))
+    discard_attempt(world)
+    assert (feed_state(world).stopped, stopped_run(world)) == (None, None)
+    with pytest.raises(CheckFailed):
+        world.publish(name, run_id="whole")
+    discard_attempt(world)
+    assert held_runs(world) == [("8", "whole")]
+
+
 def label_target(world: FeedOnStandIn, generation: int) -> None:
     table = world.bigquery.get_table(f"warehouse.{world.feed.target}")
     table.labels = {**table.labels, "dedup_clone_generation": str(generation)}
@@ -120,7 +134,7 @@ def test_a_check_before_dedup_is_told_with_its_evidence_until_a_publish_passes_i
         world.resolve(name, run_id="early")
     state = feed_state(world)
     assert state.stopped is not None
-    assert ([r.check for r in state.stopped.failed], state.stopped.is_before_dedup) == (["target_is_parent"], True)
+    assert ([r.check for r in state.stopped.failed], state.stopped.attempt) == (["target_is_parent"], "")
     (at_risk,) = [i for i in find_incidents(NOW, state) if i.kind is IncidentKind.LATE]
     assert "stopped by check [target_is_parent]: generation 9, expected generation 1" in at_risk.what
     repeated = replace(

@@ -162,7 +162,6 @@ def _report_invalid_feed_file(
         since=now,
         what=f"the file of feed [{feed}] cannot be read: no delivery is registered and nothing is published.{at_work} "
         f"{error}",
-        readers_see=readers_see,
         next_step="correct the file and deploy it; deliveries that have landed meanwhile are found.",
         subject="feed_file_invalid",
     )
@@ -188,7 +187,6 @@ def _report_unchecked_feed(feed: str, error: Exception, store: ObjectStore, sett
         Severity.ALERT,
         since=last.checked_at,
         what=f"the watchdog cannot check the feed: {type(error).__name__}: {error}",
-        readers_see=f"unknown; at the last check: {last.readers_see}",
         next_step="correct what the error names; the next check then finds whatever else is wrong.",
         subject="not_checked",
         dag_id="freshness_watchdog",
@@ -215,6 +213,8 @@ def _report(
     (found,) = keep_first_seen([incident], now, reported)
     incidents = (found, *(other for other in reported if other.name != found.name))
     store_verdict(store, replace(verdict, incidents=incidents))
-    readers_see = found.readers_see
+    readers_see = verdict.readers_see
+    if verdict.is_stale(now):
+        readers_see = f"unknown; at the last check: {readers_see}"
     report_incidents(store, feed, [found], now, settings, readers_see=readers_see, is_unchecked=lambda _: True)
     return [one.name for one in incidents]

@@ -96,15 +96,12 @@ class Alert:
 def build_alert(
     incident: Incident, ended_at: datetime | None, *, feed: str, readers_see: str, settings: AlertSettings
 ) -> Alert:
-    """The alert that the incident began, or that it ended if `ended_at` is set.
-
-    `readers_see`: what readers see at the end of the incident; not used at its beginning.
-    """
+    """The alert that the incident began, or that it ended if `ended_at` is set."""
     return Alert(
         feed=feed,
         incident=incident,
         ended_at=ended_at,
-        readers_see=readers_see if ended_at else incident.readers_see,
+        readers_see=readers_see,
         runbook=f"{settings.runbook}#{incident.kind}",
         link=dag_url(incident.dag_id or f"{feed}_publish", incident.run_id),
     )
@@ -177,7 +174,7 @@ def report_incidents(
 ) -> None:
     """Send an alert for each incident that began, ended or changed its severity, and store what was sent.
 
-    Incidents that `is_unchecked` stay open. `readers_see`: see `build_alert`. Raises AlertNotSent when a notifier
+    Incidents that `is_unchecked` stay open. `readers_see`: what readers see now. Raises AlertNotSent when a notifier
     failed: the next check sends it that alert again.
     """
     before, notifiers = read_incident_records(store, feed), AlertNotifiers(settings)

@@ -56,7 +56,6 @@ def report_late_rows(services: Services, settings: AlertSettings) -> None:
             Severity.WARNING,
             since=since,
             what=f"table [{table}] has lacked rows since {format_time(since)}; every watchdog run tries to load them.",
-            readers_see="all target tables as usual; the named table lacks rows",
             next_step="read the log of task [write_reporting_tables]: it says why BigQuery refuses the load, or which "
             "object is damaged.",
             subject=table,
@@ -70,7 +69,7 @@ def report_late_rows(services: Services, settings: AlertSettings) -> None:
         incidents,
         services.now(),
         settings,
-        readers_see="all tables with all their rows",
+        readers_see="all target tables as usual",
         is_unchecked=lambda _: False,
     )
 

@@ -20,13 +20,13 @@ function runbookLink(runbook, { kind, name }) {
 const ofTheRun = (incidents, { now, runbook }) => incidents.map((one) =>
   ["Incident", [runbookLink(runbook, one) ?? one.name, ", since ", time(one.since, now)]]);
 
-function incident(one, { now, runbook }) {
-  const { severity, since, what, readers_see: see, next_step: next, dag_id: dag, run_id: run } = one;
+function incident(one, { now, runbook, readersSee }) {
+  const { severity, since, what, next_step: next, dag_id: dag, run_id: run } = one;
   return h("article", { class: `incident ${severity}` },
     h("h3", {}, pill(severity), " ", withTimes(what[0].toUpperCase() + what.slice(1))),
     definitionList([
       ["Since", [time(since, now), ` (${duration((new Date(now) - new Date(since)) / 1000)})`]],
-      ["Readers see", withTimes(see)],
+      ["Readers see", withTimes(readersSee)],
       ["Next step", withTimes(next)],
       [run ? "Run" : "DAG", dag ? runLink(dag, run, run || dag) : null],
       ["Runbook", runbookLink(runbook, one)],

@@ -27,7 +27,7 @@ let latestRefresh = 0;
  * the feed, see feed_view.py), and its renderer. All but the first need the feed's index. */
 const PARTS = [
   ["incidents", (v) => ({
-    stopped: v.stopped, held: v.held ?? [], approvals: v.approvals, incidents: v.freshness.incidents, runbook: v.freshness.runbook, mayStart: v.may_replay, now: `${v.now.slice(0, 16)}Z`,
+    stopped: v.stopped, held: v.held ?? [], approvals: v.approvals, incidents: v.freshness.incidents, readersSee: v.freshness.readers_see, runbook: v.freshness.runbook, mayStart: v.may_replay, now: `${v.now.slice(0, 16)}Z`,
   }), renderIncidents],
   ["lag", (v) => ({ publishes: v.publishes, sla: v.sla_minutes, now: v.now.slice(0, 10) }), renderLag],
   ["phases", (v) => v.publishes.filter((p) => p.lag_s !== null).at(-1) ?? null, renderPhases],
