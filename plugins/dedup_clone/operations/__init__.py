@@ -16,7 +16,6 @@ rebuild         the live rows in the form of a changed feed file
 erase           a generation without the rows of some keys
 retire          takes a feed out of use
 
-first_task      what the first tasks share
 takeover        what bootstrap and rebuild share: reading the table whose rows they take over, and its export
 lost_records    `python -m deploy recover`: makes CURRENT fit target again, or prepares the feed for a bootstrap
 feed_plan       `make plan`: how a feed file differs from its table

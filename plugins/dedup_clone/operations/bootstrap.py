@@ -15,7 +15,6 @@ from dedup_clone.checks.check_result import Level
 from dedup_clone.checks.table_checks import OR_REMOVE, check_layout, check_table_expiration
 from dedup_clone.contract.attempt import Attempt, Duplicates, Kind
 from dedup_clone.contract.errors import BootstrapRefused, ConfigurationError
-from dedup_clone.operations.first_task import count_by_date
 from dedup_clone.operations.takeover import (
     comparison_text,
     drop_export,
@@ -27,6 +26,7 @@ from dedup_clone.operations.takeover import (
     table_problems,
     take_over_export,
 )
+from dedup_clone.publish.attempt_jobs import count_by_date
 from dedup_clone.publish.attempts import Form, begin_attempt
 from dedup_clone.publish.date_ranges import DATES_NAMED, format_dates
 from dedup_clone.publish.declared_form import prepare_staging

@@ -20,9 +20,8 @@ from dedup_clone.contract.erasure import Erasure, KeysToErase, parse_keys
 from dedup_clone.contract.errors import ConfigurationError, ContractViolation
 from dedup_clone.contract.manifest import Manifest
 from dedup_clone.contract.table import NUMERIC_CONTEXT, NUMERIC_PRECISION, NUMERIC_SCALE
-from dedup_clone.operations.first_task import count_by_date, live_manifest
 from dedup_clone.publish import changes_table
-from dedup_clone.publish.attempt_jobs import find_step_job, query_configuration
+from dedup_clone.publish.attempt_jobs import count_by_date, find_step_job, query_configuration
 from dedup_clone.publish.attempts import Form, begin_attempt
 from dedup_clone.publish.changes_table import forget_change_rows
 from dedup_clone.publish.commit import prune
@@ -30,7 +29,7 @@ from dedup_clone.publish.date_ranges import format_dates
 from dedup_clone.publish.declared_form import prepare_staging, refuse_impossible_changes
 from dedup_clone.publish.early_checks import check_before_dedup
 from dedup_clone.publish.erasure_records import complete_certificate, erasure_of_run, erasure_uris
-from dedup_clone.publish.parent_generation import parent_files, require_readable_parent
+from dedup_clone.publish.parent_generation import live_manifest, parent_files, require_readable_parent
 from dedup_clone.publish.publish_costs import size_text
 from dedup_clone.publish.recovery import recover
 from dedup_clone.publish.reporting import stop_load

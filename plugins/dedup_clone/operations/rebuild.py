@@ -25,7 +25,6 @@ from dedup_clone.contract.schema_change import (
     refused_table_changes,
 )
 from dedup_clone.contract.table import TableContract
-from dedup_clone.operations.first_task import live_manifest
 from dedup_clone.operations.takeover import (
     comparison_text,
     drop_export,
@@ -53,7 +52,7 @@ from dedup_clone.publish.existing_table import (
     save_bootstrap_record,
 )
 from dedup_clone.publish.load import read_candidate
-from dedup_clone.publish.parent_generation import changed_target
+from dedup_clone.publish.parent_generation import changed_target, live_manifest
 from dedup_clone.publish.publish_costs import price_text
 from dedup_clone.publish.recovery import recover
 from dedup_clone.publish.resolve import waiting_names

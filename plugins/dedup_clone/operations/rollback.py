@@ -18,11 +18,11 @@ from dedup_clone.contract.delivery import Delivery
 from dedup_clone.contract.errors import ConfigurationError
 from dedup_clone.contract.manifest import Candidate, DateEntry, DateOutcome, Manifest
 from dedup_clone.contract.schema_change import added_columns, refused_table_changes, widened_columns
-from dedup_clone.operations.first_task import live_manifest
 from dedup_clone.publish.attempts import Form, begin_attempt, find_swap
 from dedup_clone.publish.date_ranges import format_dates
 from dedup_clone.publish.early_checks import check_before_dedup
 from dedup_clone.publish.erasure_records import last_erasure_generation
+from dedup_clone.publish.parent_generation import live_manifest
 from dedup_clone.publish.recovery import recover
 from dedup_clone.publish.resolve import excluded_after, waiting_names
 from dedup_clone.publish.services import Services

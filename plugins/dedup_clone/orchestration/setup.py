@@ -13,8 +13,7 @@ from urllib.parse import urlsplit
 
 from airflow.sdk import Context, DagRunState
 
-from dedup_clone.contract.attempt import Attempt
-from dedup_clone.contract.errors import ConfigurationError, ContractViolation
+from dedup_clone.contract.errors import ConfigurationError
 from dedup_clone.publish.services import Services, open_services
 from dedup_clone.settings.deployment import Deployment, read_deployment
 from dedup_clone.settings.feed import Feed, read_feed
@@ -240,24 +239,3 @@ def is_not_found(error: AirflowRuntimeError) -> bool:
     The same exception is also raised for lost connections and for other errors of the API.
     """
     return (error.error.detail or {}).get("status_code") == 404
-
-
-def pull_attempt(context: Context, services: Services) -> Attempt:
-    """The run's attempt. Raises ContractViolation if its record is gone, or if the run has none."""
-    return services.manifests.attempt(pull_attempt_id(context))
-
-
-def pull_attempt_id(context: Context) -> str:
-    """The id of the run's attempt. Raises ContractViolation if the run has none."""
-    attempt = find_attempt_id(context)
-    if attempt is None:
-        raise ContractViolation("This run has no attempt: clear the run from its first task.")
-    return attempt
-
-
-def find_attempt_id(context: Context) -> str | None:
-    """The id of the attempt that a resolve task of the run returned; None if none has."""
-    # The tasks that begin the attempt are called resolve_… in every DAG.
-    tasks = [task_id for task_id in context["dag"].task_ids if task_id.startswith("resolve_")]
-    found = [context["ti"].xcom_pull(task_ids=task_id) for task_id in tasks]
-    return next((result for result in found if isinstance(result, str)), None)

@@ -21,14 +21,8 @@ from airflow.sdk.bases.skipmixin import SkipMixin
 from airflow.triggers.base import BaseTrigger
 
 from dedup_clone.contract.attempt import Attempt
-from dedup_clone.orchestration.setup import (
-    FeedOfForm,
-    FeedSetup,
-    find_attempt_id,
-    open_feed_services,
-    pull_attempt,
-    pull_attempt_id,
-)
+from dedup_clone.contract.errors import ContractViolation
+from dedup_clone.orchestration.setup import FeedOfForm, FeedSetup, open_feed_services
 from dedup_clone.publish.services import Services
 from dedup_clone.state.layout import FeedLayout
 
@@ -100,17 +94,22 @@ class FeedRun:
 
     @cached_property
     def attempt(self) -> Attempt:
-        """The attempt that the run's resolve task made."""
-        return pull_attempt(self.context, self.services)
+        """The run's attempt. Raises ContractViolation if its record is gone, or if the run has none."""
+        return self.services.manifests.attempt(self.attempt_id)
 
     @property
     def attempt_id(self) -> str:
-        return pull_attempt_id(self.context)
+        """The id of the run's attempt. Raises ContractViolation if the run has none."""
+        found = self.find_attempt_id()
+        if found is None:
+            raise ContractViolation("This run has no attempt: clear the run from its first task.")
+        return found
 
-    @property
-    def has_attempt(self) -> bool:
-        """Whether the run's resolve task has made an attempt."""
-        return find_attempt_id(self.context) is not None
+    def find_attempt_id(self) -> str | None:
+        """The id of the attempt that a resolve task of the run returned; None if none has."""
+        # The tasks that begin the attempt are called resolve_… in every DAG.
+        tasks = [task_id for task_id in self.context["dag"].task_ids if task_id.startswith("resolve_")]
+        return next((found for found in map(self.result_of, tasks) if isinstance(found, str)), None)
 
     @property
     def form(self) -> dict[str, Any]:

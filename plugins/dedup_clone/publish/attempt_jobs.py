@@ -8,11 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from datetime import date
 from typing import Any
 
 from dedup_clone.contract.costs import GIB, TIB, USD_PER_TIB
 from dedup_clone.contract.errors import CheckFailed, JobFailed, OutcomeUnknown
 from dedup_clone.contract.table import Column
+from dedup_clone.publish.date_ranges import MAX_RANGE_DAYS
 from dedup_clone.publish.services import Services
 from dedup_clone.warehouse.metadata import JobMetadata, schema_field
 
@@ -183,3 +185,18 @@ def table_reference(services: Services, table: str) -> dict[str, str]:
     """A table of the dataset, as the REST API names it."""
     names = services.names
     return {"projectId": names.project, "datasetId": names.dataset, "tableId": table}
+
+
+def count_by_date(
+    services: Services, sql: str, parameters: Mapping[str, tuple[str, str]], limit_bytes: int
+) -> tuple[dict[date, int] | None, int]:
+    """The `found_rows` of each `found_day` of a query, and the bytes that it reads.
+
+    If those are more than `limit_bytes`, the query is not run, and there are no numbers. Raises JobFailed.
+    """
+    configuration = query_configuration(services, "preview", sql, parameters)
+    size = services.warehouse.jobs.dry_run_select_bytes(configuration)
+    if size > limit_bytes:
+        return None, size
+    found = services.warehouse.jobs.select(configuration, max_rows=MAX_RANGE_DAYS).first_rows
+    return {row["found_day"]: int(row["found_rows"]) for row in found}, size

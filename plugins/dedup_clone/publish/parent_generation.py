@@ -19,7 +19,7 @@ from dedup_clone.checks.check_result import Level
 from dedup_clone.checks.partition_checks import check_rows, roll_back_to
 from dedup_clone.contract.attempt import Attempt, ParentFiles
 from dedup_clone.contract.engine import Engine
-from dedup_clone.contract.errors import ContractViolation
+from dedup_clone.contract.errors import ConfigurationError, ContractViolation
 from dedup_clone.contract.manifest import DataFile, FileList, Manifest
 from dedup_clone.contract.records import digest, to_json
 from dedup_clone.contract.table import float64_columns
@@ -27,6 +27,35 @@ from dedup_clone.publish.attempt_jobs import find_step_job, job_labels, table_re
 from dedup_clone.publish.services import Services
 from dedup_clone.state.landing import read_footers
 from dedup_clone.state.store import ObjectInfo
+
+
+def require_live_as_shown(services: Services, live: int | None, shown: int | None) -> None:
+    """Raise ConfigurationError if another generation is `live` than was `shown` to the person who approved.
+
+    None: no generation was live.
+    """
+    if live != shown:
+        raise ConfigurationError(
+            f"Generation [{live or 'none'}] of [{services.feed.feed}] is live by now, expected [{shown or 'none'}], "
+            f"which the preview showed. Nothing was changed: trigger the DAG again to see what it would change now."
+        )
+
+
+def live_manifest(services: Services, operation: str, *, shown: int | None = None) -> Manifest:
+    """The live generation's manifest.
+
+    Raises ConfigurationError if none is live, so that there is nothing to `operation`, or another than `shown`, for
+    which the operation was approved; and what `CurrentFile.read_for` raises.
+    """
+    generation = services.current.read_for(services.environment).generation
+    if generation is None:
+        raise ConfigurationError(
+            f"Feed [{services.feed.feed}] has no live generation, so there is nothing to {operation}: publish a "
+            f"snapshot first."
+        )
+    if shown is not None:
+        require_live_as_shown(services, generation, shown)
+    return services.manifests.read(generation)
 
 
 def parent_files(services: Services, attempt: Attempt, parent: Manifest | None) -> ParentFiles | None:

@@ -22,7 +22,7 @@ from dedup_clone.publish.early_checks import check_before_dedup
 from dedup_clone.publish.early_refusals import without_refused_deliveries
 from dedup_clone.publish.erasure_records import erasure_uris, last_erasure_generation
 from dedup_clone.publish.held_deliveries import find_reusable_candidate, note_checks_before_dedup
-from dedup_clone.publish.parent_generation import parent_files, require_readable_parent
+from dedup_clone.publish.parent_generation import parent_files, require_live_as_shown, require_readable_parent
 from dedup_clone.publish.recovery import recover
 from dedup_clone.publish.services import Services
 
@@ -198,18 +198,6 @@ def excluded_after(services: Services, live: Manifest, restored: Manifest) -> tu
     restored_markers = {d.snapshot_id: d.marker_generation for d in restored.deliveries}
     later = [d for d in removed.superseded if d.marker_generation > restored_markers.get(d.snapshot_id, 0)]
     return tuple(sorted({*restored.excluded, *removed.apply, *later}))
-
-
-def require_live_as_shown(services: Services, live: int | None, shown: int | None) -> None:
-    """Raise ConfigurationError if another generation is `live` than was `shown` to the person who approved.
-
-    None: no generation was live.
-    """
-    if live != shown:
-        raise ConfigurationError(
-            f"Generation [{live or 'none'}] of [{services.feed.feed}] is live by now, expected [{shown or 'none'}], "
-            f"which the preview showed. Nothing was changed: trigger the DAG again to see what it would change now."
-        )
 
 
 def resolve(

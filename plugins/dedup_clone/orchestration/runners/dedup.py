@@ -72,7 +72,7 @@ def dedup(run: FeedRun) -> str:
 
 def stop_spark_runs(run: FeedRun) -> None:
     """Cancels all Spark runs that the tries of the dedup step can have started."""
-    if run.setup.runner is Runner.LOCAL or not run.has_attempt:
+    if run.setup.runner is Runner.LOCAL or run.find_attempt_id() is None:
         return
     # The record is gone if another run has discarded the attempt. Its Spark run may still be at work.
     attempt = run.services.manifests.find_attempt(run.attempt_id)
