@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from dedup_clone.contract.manifest import EXAMPLES_PER_DATE, Difference
-from dedup_clone.contract.table import Column, TableContract
+from dedup_clone.contract.table import TableContract
 from dedup_spark.arrays import I64Array, Indices
 from dedup_spark.comparison.duplicate_keys import (
     ResolvedDuplicates,
@@ -18,10 +18,8 @@ from dedup_spark.comparison.duplicate_keys import (
     resolve_duplicates,
     with_codes,
 )
-from dedup_spark.comparison.key_comparison import repeated_in
 from dedup_spark.comparison.key_examples import key_texts
 from dedup_spark.comparison.key_source import KeySource
-from dedup_spark.comparison.packed_keys import pack_keys
 from dedup_spark.comparison.ranged_rows import RangedRows
 from dedup_spark.comparison.selected_rows import RowSelector, SelectedRows, every_row, take_rows
 from dedup_spark.fingerprints.key_columns import key_columns
@@ -87,7 +85,7 @@ def merge_date(
     assert task.delivered
     columns, merge = key_columns(table), DateMerge(sketch)
     if task.parent is None or parent is None:
-        return _all_new(columns, newest, merge)
+        return _all_new(newest, merge)
     snapshot_id = task.delivered.delivery.snapshot_id
     step = sketch.minus(stored).peel() if stored else None
     selector: RowSelector = every_row
@@ -99,15 +97,12 @@ def merge_date(
     removed: _UnsortedRowNumbers = defaultdict(list)
     duplicates: list[ResolvedDuplicates] = []
     for new_rows, old_rows in _rows_by_range(newest, parent, selector, expected_rows) if expected_rows else ():
-        new_keys, old_keys = pack_keys(columns, [new_rows.key_columns, old_rows.key_columns])
-        pairs = pair_rows(new_keys, old_keys, new_rows, old_rows, task.policy, snapshot_id)
-        if pairs is None:
-            resolved = resolve_duplicates(newest, new_rows, new_keys, repeated_in(np.sort(new_keys)))
+        resolved = resolve_duplicates(newest, new_rows)
+        if len(resolved.surplus):
             duplicates.append(resolved)
             require_few_surplus_rows(sum(len(some.surplus) for some in duplicates))
             new_rows = resolved.retained
-            pairs = pair_rows(resolved.keys, old_keys, new_rows, old_rows, task.policy, snapshot_id)
-            assert pairs
+        pairs = pair_rows(columns, new_rows, old_rows, task.policy, snapshot_id)
         merge.new_keys += len(pairs.new)
         merge.changed += len(pairs.changed)
         _add_row_numbers(inserted, new_rows, np.concatenate([pairs.new, pairs.replacing]))
@@ -133,14 +128,14 @@ def _rows_by_range(
         yield delivered_rows.of_range(number), parent_rows.of_range(number)
 
 
-def _all_new(columns: tuple[Column, ...], newest: KeySource, merge: DateMerge) -> DateMerge:
+def _all_new(newest: KeySource, merge: DateMerge) -> DateMerge:
     """Return the merge of a date that the parent lacks: only duplicate keys have to be found.
 
     Raises TooManyDuplicates.
     """
     duplicates: list[ResolvedDuplicates] = []
     surplus: _UnsortedRowNumbers = defaultdict(list)
-    for resolved in find_duplicates(newest, columns, merge.sketch.rows, _CODES_PER_RANGE):
+    for resolved in find_duplicates(newest, merge.sketch.rows, _CODES_PER_RANGE):
         duplicates.append(resolved)
         require_few_surplus_rows(sum(len(some.surplus) for some in duplicates))
         _add_row_numbers(surplus, resolved.surplus, np.arange(len(resolved.surplus)))

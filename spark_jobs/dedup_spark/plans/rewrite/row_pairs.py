@@ -6,7 +6,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from dedup_spark.arrays import NO_INDICES, BoolArray, I64Array, Indices, U64Array
+from dedup_clone.contract.table import Column
+from dedup_spark.arrays import BoolArray, I64Array, Indices
+from dedup_spark.comparison.aligned_rows import ABSENT, align
 from dedup_spark.comparison.selected_rows import SelectedRows
 from dedup_spark.plans.rewrite.rewrite_task import MergePolicy
 
@@ -17,7 +19,7 @@ class RowPairs:
 
     `new`: rows whose key the parent lacks. `replacing`, `replaced`: at each position, a delivered row and the parent's
     row that it replaces. `changed`: the `replaced` rows whose values differ. `missing`: rows whose key the delivery
-    lacks. Indices ascend, except in `replacing`.
+    lacks.
     """
 
     new: Indices
@@ -28,36 +30,23 @@ class RowPairs:
 
 
 def pair_rows(
-    delivered_keys: U64Array,
-    parent_keys: U64Array,
-    delivered: SelectedRows,
-    parent: SelectedRows,
-    policy: MergePolicy,
-    snapshot_id: int,
-) -> RowPairs | None:
-    """Pair rows by their packed keys. Return None if the delivery has duplicate keys, which must be resolved first.
+    columns: tuple[Column, ...], delivered: SelectedRows, parent: SelectedRows, policy: MergePolicy, snapshot_id: int
+) -> RowPairs:
+    """Pair rows by their keys, which each side has at most once.
 
-    `snapshot_id`: the snapshot id of the delivery, and so the update_id of its rows.
+    `columns`: the key columns. `snapshot_id`: the snapshot id of the delivery, and so the update_id of its rows.
     """
-    order = np.argsort(delivered_keys)
-    ordered = delivered_keys[order]
-    if (ordered[1:] == ordered[:-1]).any():
-        return None
-    if not len(delivered_keys):
-        return RowPairs(NO_INDICES, NO_INDICES, NO_INDICES, NO_INDICES, np.arange(len(parent_keys)))
-    nearest = np.minimum(np.searchsorted(ordered, parent_keys), len(delivered_keys) - 1)
-    is_paired = ordered[nearest] == parent_keys
-    paired, partner = np.flatnonzero(is_paired), order[nearest[is_paired]]
-    is_new = np.ones(len(delivered_keys), dtype=bool)
-    is_new[partner] = False
+    delivered_rows, parent_rows = align(columns, [delivered, parent])
+    is_paired = (delivered_rows != ABSENT) & (parent_rows != ABSENT)
+    partner, paired = delivered_rows[is_paired], parent_rows[is_paired]
     differs = delivered.value_hashes[partner] != parent.value_hashes[paired]
     replaces = _replaces(policy, differs, parent.update_ids[paired], snapshot_id)
     return RowPairs(
-        new=np.flatnonzero(is_new),
+        new=delivered_rows[parent_rows == ABSENT],
         replacing=partner[replaces],
         replaced=paired[replaces],
         changed=paired[replaces & differs],
-        missing=np.flatnonzero(~is_paired),
+        missing=parent_rows[delivered_rows == ABSENT],
     )
 
 
