@@ -22,9 +22,8 @@ from dedup_clone.contract.attempt import Attempt, Plan
 from dedup_clone.contract.manifest import Candidate
 from dedup_clone.contract.records import from_json
 from dedup_spark import storage
-from dedup_spark.execution.date_fan_out import task_count
-from dedup_spark.execution.fan_out import assign_round_robin
-from dedup_spark.execution.job_log import JobLog
+from dedup_spark.execution.fan_out import assign_round_robin, task_count
+from dedup_spark.execution.progress import JobLog
 from dedup_spark.job import DedupJob
 
 

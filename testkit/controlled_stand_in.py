@@ -1,4 +1,4 @@
-"""Controls clock and faults of a running BigQuery stand-in (`python -m devstack.bigquery --help` names the calls)."""
+"""Controls clock and faults of a running BigQuery stand-in, and waits for its jobs."""
 
 from __future__ import annotations
 
@@ -6,31 +6,26 @@ import time
 from datetime import timedelta
 from typing import Any
 
-import requests
 from google.cloud.bigquery import Client as BigQuery
+
+from testkit.server_clients import control_of
 
 
 class ControlledStandIn:
-    """A client of the stand-in (`bigquery`), and methods that call the stand-in's own endpoints."""
+    """A client of the stand-in (`bigquery`), and its control."""
 
     def __init__(self, bigquery: BigQuery) -> None:
         self.bigquery = bigquery
-
-    def _control(self, method: str, path: str, body: Any = None) -> None:
-        url = f"{self.bigquery._connection.API_BASE_URL}/_standin/{path}"
-        answer = requests.request(method, url, json=body, timeout=60)
-        assert answer.ok, f"The stand-in does not accept [{body}]: {answer.text[:300]}"
+        self.control = control_of(bigquery)
 
     def pass_time(self, duration: timedelta) -> None:
-        """Move the stand-in's clock forward. What has expired by then is deleted, and due row changes are applied."""
-        self._control("POST", "clock", {"advance_seconds": duration.total_seconds()})
+        self.control.advance(seconds=duration.total_seconds())
 
     def add_fault(self, fault: dict[str, Any]) -> None:
-        """Add a fault. Its `match` selects jobs (by `job_id`, `job_type`) or requests (by `method`, `path`)."""
-        self._control("POST", "faults", fault)
+        self.control.add_fault(**fault)
 
     def clear_faults(self) -> None:
-        self._control("DELETE", "faults")
+        self.control.clear_faults()
 
     def delay_jobs(self, job_id: str, seconds: float, *, times: int = 1) -> None:
         """Delay each of the next `times` BigQuery jobs whose id matches the regular expression `job_id`."""

@@ -212,7 +212,7 @@ class FeedOnStandIn(ControlledStandIn):
             load_dates(services, attempt, candidate, manifest, dates)
             return
         configuration = staging_configuration(services, attempt, candidate, manifest)
-        begin_load(services, attempt, manifest)
+        begin_load(services, attempt, [job_id(attempt, "load", number)])
         self.run_job(attempt, "load", configuration, number)
         finish_staging(services, attempt, candidate, manifest)
 

@@ -91,11 +91,11 @@ def launch_stand_in(tmp_path: Path, object_store: str | None, port: int, *option
     """Start a BigQuery stand-in that stores its tables in `tmp_path`/bigquery. The caller must stop or kill it.
 
     `object_store`: the address, as host:port, of the server that has the objects of gs:// URIs. `options`: more options
-    of `python -m devstack.bigquery`.
+    of `python -m bigquery_standin`.
     """
     data = tmp_path / "bigquery"
     command = [
-        sys.executable, "-m", "devstack.bigquery", "--host", "127.0.0.1", "--port", str(port), "--data", str(data),
+        sys.executable, "-m", "bigquery_standin", "--host", "127.0.0.1", "--port", str(port), "--data", str(data),
         *options,
     ]  # fmt: skip
     environment = {"STORAGE_EMULATOR_HOST": f"http://{object_store}"} if object_store else {}

@@ -95,7 +95,7 @@ class Run:
         """The load job: its id is recorded in the lease, and it is not made yet."""
         services = self.world.services
         candidate, manifest = read_candidate(services, self.plan)
-        begin_load(services, self.plan, manifest)
+        begin_load(services, self.plan, [job_id(self.plan, "load", 1)])
         job: LoadJob = self.world.record_job(self.plan, "load", table_load_configuration(services, candidate, manifest))
         return job
 

@@ -7,12 +7,12 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-import requests
 from google.api_core.client_options import ClientOptions
 from google.auth.credentials import AnonymousCredentials
 from google.cloud.bigquery import Client as BigQuery
 from google.cloud.storage import Client as Storage
 
+from bigquery_standin.client import Control
 from testkit.local_servers import start_fake_gcs, start_stand_in
 from testkit.spark_dedup_process import SparkDedupProcess
 
@@ -26,10 +26,9 @@ def bigquery_client(url: str) -> BigQuery:
     return BigQuery(project="local-dev", credentials=_ANONYMOUS, client_options=options)
 
 
-def write_api_address(bigquery: BigQuery) -> str:
-    """The address (host:port) of the stand-in's Storage Write API."""
-    health = requests.get(f"{bigquery._connection.API_BASE_URL}/_standin/health", timeout=30)
-    return str(health.json()["write_api"])
+def control_of(bigquery: BigQuery) -> Control:
+    """The control of the stand-in to which the client talks."""
+    return Control(str(bigquery._connection.API_BASE_URL))
 
 
 @contextmanager

@@ -64,10 +64,10 @@ class SparkDedupProcess:
 
 def main() -> None:
     """Run a job for each line of stdin. After a job's output, print a line with its exit code."""
-    from dedup_spark.execution.job_log import JobLog
+    from dedup_spark.command import read_attempt
+    from dedup_spark.execution.progress import JobLog
     from dedup_spark.execution.session import start_session
     from dedup_spark.job import DedupJob
-    from dedup_spark.read_attempt import read_attempt
 
     # With a session for each job, Spark would start its Python workers anew, whose imports cost more than a small job.
     session = start_session("tests")

@@ -31,12 +31,12 @@ from dedup_clone.contract.table import TableContract, UpdateIdMode, changes_tabl
 from dedup_spark import storage
 from dedup_spark.arrow_cast import cast_table
 from dedup_spark.column_types import arrow_schema
-from dedup_spark.execution.job_log import JobLog
+from dedup_spark.command import read_attempt
+from dedup_spark.execution.progress import JobLog
 from dedup_spark.execution.session import SessionSource
 from dedup_spark.job import DedupJob
-from dedup_spark.landing.written_schema import has_written_schema
-from dedup_spark.read_attempt import read_attempt
-from dedup_spark.storage.parquet_files import open_parquet
+from dedup_spark.landing.footers import has_written_schema
+from dedup_spark.storage import open_parquet
 from testkit.driver_session import DriverSession
 
 FEED = "feed"

@@ -6,7 +6,7 @@ import argparse
 from pathlib import Path
 
 from dedup_clone.settings.feed import read_feed
-from deploy.doctor import airflow_environment, bucket_writers, buckets, dataset, iam_roles, network, project, runners
+from deploy.doctor import airflow_environment, buckets, dataset, iam_roles, network, project, runners
 from deploy.doctor.finding import (
     Check,
     CheckEnded,
@@ -30,7 +30,6 @@ CHECKS: tuple[Check, ...] = (
     iam_roles.check_access,
     dataset.check_row_policies,
     project.check_policy_tags,
-    bucket_writers.check_writers,
     network.check_network,
     network.check_region_quota,
     runners.check_cluster,

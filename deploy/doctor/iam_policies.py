@@ -1,8 +1,7 @@
-"""Reads the IAM policies of project, folders, organization and GCS buckets, and the permissions of roles."""
+"""Reads the IAM policies of projects, GCS buckets and other resources."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 from deploy.doctor.finding import LiveEnvironment
@@ -27,20 +26,6 @@ def project_policy(live: LiveEnvironment, project: str = "") -> dict[str, Any]:
     return policy_at(live, f"{RESOURCE_MANAGER}/v1/projects/{project or live.project}")
 
 
-def container_policy(live: LiveEnvironment, container: str) -> dict[str, Any]:
-    """The IAM policy of a folder or an organization, named as by `containers_of_project`. Raises ApiError."""
-    return policy_at(live, f"{RESOURCE_MANAGER}/v3/{container}")
-
-
-def containers_of_project(live: LiveEnvironment) -> Iterator[str]:
-    """The folders and the organization that contain the project, as `folders/1`. Raises ApiError."""
-    answer = live.google.read_by_post(f"{RESOURCE_MANAGER}/v1/projects/{live.project}:getAncestry")
-    for ancestor in answer.get("ancestor", []):
-        kind, number = ancestor["resourceId"]["type"], ancestor["resourceId"]["id"]
-        if kind != "project":
-            yield f"{kind}s/{number}"
-
-
 def members_with(policy: dict[str, Any], *roles: str) -> set[str]:
     """The members to whom a policy grants one of the roles unconditionally.
 
@@ -48,8 +33,3 @@ def members_with(policy: dict[str, Any], *roles: str) -> set[str]:
     """
     bindings = [b for b in policy.get("bindings", []) if b["role"] in roles and "condition" not in b]
     return {member for binding in bindings for member in binding.get("members", [])}
-
-
-def permissions_of(live: LiveEnvironment, role: str) -> frozenset[str]:
-    """The permissions of a role, predefined or custom. Raises ApiError."""
-    return frozenset(live.google.get(f"https://iam.googleapis.com/v1/{role}").get("includedPermissions", []))

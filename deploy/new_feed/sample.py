@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from dedup_clone.contract.errors import ConfigurationError
 from dedup_spark import storage
-from dedup_spark.storage.parquet_files import open_parquet
+from dedup_spark.storage import open_parquet
 
 _SNAPSHOT = re.compile(r"(?:^|/)snapshot_id=(0|[1-9][0-9]{0,18})(?:/|$)")
 _DATE_FOLDER = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)=([0-9]{4}-[0-9]{2}-[0-9]{2})")

@@ -93,7 +93,7 @@ def gcloud_proxy(ports: Ports) -> Part:
 
 def bigquery(layout: Layout, ports: Ports) -> Part:
     command = (
-        *(sys.executable, "-m", "devstack.bigquery", "--host", HOST),
+        *(sys.executable, "-m", "bigquery_standin", "--host", HOST),
         *("--port", str(ports.bigquery), "--grpc-port", str(ports.bigquery_write)),
         *("--data", str(layout.bigquery_data)),
     )

@@ -4,6 +4,7 @@ import json
 import urllib.parse
 from pathlib import Path
 
+from bigquery_standin.client import Control
 from devstack.http_calls import Answer, call
 from devstack.spark_archive import ARCHIVE_FILE, MAIN_FILE, build_spark_code
 from devstack.stack.layout import CHECKOUT
@@ -11,7 +12,6 @@ from devstack.stack.names_and_logins import BUCKETS, DATASET, LOCATION, PROJECT_
 from devstack.stack.stack_errors import StackError
 
 _EXISTS = 409
-_CALLER = "user:stand-in@local.invalid"  # whom the stand-in takes for the caller of a request without a token
 _PERMISSIONS = ("bigquery.connections.delegate", "bigquery.connections.use")
 
 
@@ -43,8 +43,7 @@ def prepare_procedures(gcs_url: str, bigquery_url: str, spark_code_file: Path) -
         _require_made(f"object [{names[key]}]", call("POST", url, content=content))
     spark_code_file.write_text(json.dumps({key: f"gs://{STATE_BUCKET}/{name}" for key, name in names.items()}) + "\n")
     for permission in _PERMISSIONS:
-        grant = {"member": _CALLER, "permission": permission}
-        _require_made(f"grant of [{permission}]", call("POST", f"{bigquery_url}/_standin/grants", body=grant))
+        Control(bigquery_url).grant(permission)
 
 
 def _require_made(what: str, answer: Answer) -> None:

@@ -10,12 +10,14 @@ import sys
 import threading
 from contextlib import suppress
 
-from dedup_clone.contract.errors import DedupCloneError
-from dedup_spark.execution.job_log import JobLog
-from dedup_spark.execution.progress_report import ProgressReport, count_running_tasks
+from dedup_clone.contract.attempt import Attempt
+from dedup_clone.contract.errors import ContractViolation, DedupCloneError
+from dedup_clone.contract.records import from_json
+from dedup_spark import storage
+from dedup_spark.column_types import require_supported
+from dedup_spark.execution.progress import JobLog, ProgressReport, count_running_tasks
 from dedup_spark.execution.session import StartingSession, describe_failure
 from dedup_spark.job import DedupJob
-from dedup_spark.read_attempt import read_attempt
 
 _logger = logging.getLogger("dedup_spark")
 
@@ -84,6 +86,25 @@ def _run(uri: str, session: StartingSession, report: ProgressReport) -> str:
     failure = f"dedup of [{uri}] failed, nothing was published: {reason}"
     _logger.error("%s", failure)
     return failure
+
+
+def read_attempt(uri: str) -> Attempt:
+    """Return the attempt stored at `uri`.
+
+    Raises FileNotFoundError if there is none, ContractViolation if it is malformed, and ConfigurationError if the job
+    does not support the table's columns or keys.
+    """
+    attempt = from_json(Attempt, storage.read_text(uri), where=uri)
+    deliveries = list(attempt.deliveries)
+    has_unique_ids = len({d.snapshot_id for d in deliveries}) == len(deliveries)
+    is_ascending = deliveries == sorted(deliveries) and has_unique_ids
+    if bool(deliveries) == bool(attempt.erases) or not is_ascending:
+        raise ContractViolation(
+            f"Attempt [{uri}] names deliveries [{', '.join(d.name for d in deliveries)}], expected at least one, or "
+            f"none for an erasure, ascending, and one for each snapshot id: clear the run from its first task."
+        )
+    require_supported(attempt.table)
+    return attempt
 
 
 def _task_counts(session: StartingSession) -> tuple[int, int] | None:

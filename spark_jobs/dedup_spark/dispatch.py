@@ -1,8 +1,7 @@
 """Runs the plans of dates: first adopt and rewrite, then window, which also writes what the others decline.
 
-Plans are selected from names and ids alone, and landed files are validated by the tasks that read them. Then plans are
-selected again, for the deliveries that are valid. An outcome counts if its date has the same task as before; other
-outcomes are deleted, and only these dates run again.
+Plans are selected from names and ids alone, and the tasks of dates validate the landed files that they read. If a
+delivery is refused, the results of the dates that contain it are deleted, and only these dates run again, without it.
 """
 
 from __future__ import annotations
@@ -14,25 +13,24 @@ from dataclasses import dataclass, field, replace
 from datetime import date
 
 from dedup_clone.contract.attempt import Attempt
-from dedup_clone.contract.delivery import Arrival
 from dedup_clone.contract.manifest import DateOutcome
 from dedup_clone.contract.table import UpdateIdMode
 from dedup_spark import storage
 from dedup_spark.comparison.validating_reader import ValidatingReader
-from dedup_spark.execution.date_fan_out import KEY_CACHE_BYTES, largest_first
-from dedup_spark.execution.fan_out import FanOut
-from dedup_spark.execution.job_log import JobLog
+from dedup_spark.data_files import target_file_bytes
+from dedup_spark.execution.fan_out import KEY_CACHE_BYTES, largest_first, map_objects
 from dedup_spark.execution.part_tasks import PartTasks
+from dedup_spark.execution.progress import JobLog
 from dedup_spark.execution.session import SessionSource
 from dedup_spark.fingerprints.seed import Seed
-from dedup_spark.landing.delivery_validation import ValidatedDelivery, expected_deliveries, validate_files
+from dedup_spark.landing.deliveries import Deliveries
 from dedup_spark.landing.file_validation import FileValidation, FileValidator, LandedFile
-from dedup_spark.output.file_sizes import target_file_bytes
 from dedup_spark.parent import Parent
 from dedup_spark.plan_selection import DatePlan, select_plans
 from dedup_spark.plans.adopt.adopt_date import AdoptDate
 from dedup_spark.plans.adopt.adopt_task import AdoptTask
 from dedup_spark.plans.date_tasks import Task, run_tasks_of_dates
+from dedup_spark.plans.delivered_date import DeliveriesByDate, deliveries_by_date
 from dedup_spark.plans.rewrite.rewrite_date import RewriteDate
 from dedup_spark.plans.window.window_plan import run_window_plan
 from dedup_spark.plans.written_date import Outcome, WrittenDate, WrittenDates
@@ -45,12 +43,12 @@ _logger = logging.getLogger("dedup_spark")
 class DateResult:
     """What a Spark task returns for a date: validations of the files that no task had read before, and the outcome.
 
-    The outcome comes with the task as it is once its rows are counted. Both are None if the work failed before the
-    files were known to be valid, or if the newest delivery has no row of the date.
+    The outcome is None if the work failed before the files were known to be valid, or if the newest delivery has no row
+    of the date.
     """
 
     validations: tuple[FileValidation, ...]
-    task_and_outcome: tuple[Task, Outcome] | None
+    outcome: Outcome | None
 
 
 @dataclass(frozen=True)
@@ -66,19 +64,19 @@ class RunDate:
 
         Raises what the plan raises if all files are valid already.
         """
-        landed = {file.uri: file for delivered in task.deliveries for file in delivered.unread_files(task.day)}
+        landed = {file.uri: file for delivered in task.deliveries for file in delivered.unread_files}
         reader = ValidatingReader(self.adopt.table, validator=self.validator, landed=landed)
-        found: tuple[Task, Outcome] | None = None
+        outcome: Outcome | None = None
         try:
-            found = self.adopt(task, reader) if isinstance(task, AdoptTask) else self.rewrite(task, reader)
+            outcome = self.adopt(task, reader) if isinstance(task, AdoptTask) else self.rewrite(task, reader)
         except Exception as error:
             if not landed:
                 raise
             _logger.warning("date [%s] may run again: %s: %s", task.day, type(error).__name__, error)
-        if self.adopt.parts:  # on the driver: `DateRuns.validate` has the remaining files validated in Spark tasks
-            return DateResult(tuple(reader.validations.values()), found)
+        if self.adopt.parts:  # on the driver: `DateRuns` has the remaining files validated in Spark tasks
+            return DateResult(tuple(reader.validations.values()), outcome)
         validations = (reader.validations.get(uri) or self.validator(file) for uri, file in landed.items())
-        return DateResult(tuple(validations), found)
+        return DateResult(tuple(validations), outcome)
 
     def with_parts(self, parts: PartTasks) -> RunDate:
         """Return the same work, to be called on the driver, with the files of a large date read in several tasks."""
@@ -87,78 +85,86 @@ class RunDate:
 
 @dataclass
 class DateRuns:
-    """Runs the tasks of dates of one job, and keeps their outcomes. `file_bytes`: the target size of a written file."""
+    """Runs the dates of one job, and keeps their outcomes. The validations of files are added to `deliveries`."""
 
     attempt: Attempt
-    arrivals: Sequence[Arrival]
+    deliveries: Deliveries
     parent: Parent
     seed: Seed
     session: SessionSource
     job_log: JobLog
-    file_bytes: int = 0
     _outcomes: dict[Task, Outcome] = field(default_factory=dict)
 
-    def validate(self, files: Sequence[LandedFile]) -> list[FileValidation]:
-        """Run the dates as if all files were valid. Return a validation of each file, in any order.
+    def run(self) -> tuple[dict[date, DatePlan], WrittenDates]:
+        """Run all dates. Return the plan that each finally took, and what the plans wrote.
 
-        Without date folders the dates of files are not known before the files are read, so no date runs.
+        There are none if every delivery is refused.
         """
-        self.file_bytes = target_file_bytes(self.attempt.file_bytes, files, self.parent)
-        validations: list[FileValidation] = []
-        if all(file.folder_date for file in files):
-            expected = expected_deliveries(self.attempt, self.arrivals, files)
-            validations = self.run(select_plans(self.attempt, expected, self.parent), "validate and compare")
-        validated_uris = {validation.file.uri for validation in validations}
-        remaining = [file for file in files if file.uri not in validated_uris]
-        return validations + validate_files(self.attempt, remaining, FanOut(self.session))
+        with self.job_log.phase("examine"):
+            if not all(file.folder_date for file in self.deliveries.files):
+                self._validate(self.deliveries.unread_files)  # only the rows tell which dates there are
+            self._run_tasks(self._plans(), "validate and compare")
+            self._validate(self.deliveries.unread_files)
+        plans = self._plans()
+        self._log_not_adopted(plans)
+        with self.job_log.phase("deduplicate"):
+            self._run_tasks(plans, "compare and write")
+        for task, outcome in self._outcomes.items():
+            plans[task.day] = plans[task.day].after(outcome)
+        written = {o.day: o for o in self._outcomes.values() if isinstance(o, WrittenDate)}
+        return plans, {**written, **self._run_window(plans)}
 
-    def run(self, plans: Mapping[date, DatePlan], step: str) -> list[FileValidation]:
-        """Run the tasks of these plans that have no outcome yet. Return validations of the files that were first read.
+    @property
+    def _delivered(self) -> DeliveriesByDate:
+        return deliveries_by_date(self.deliveries)
 
-        What other tasks wrote before is deleted.
-        """
+    @property
+    def _file_bytes(self) -> int:
+        return target_file_bytes(self.attempt.file_bytes, self.deliveries.files, self.parent)
+
+    def _plans(self) -> dict[date, DatePlan]:
+        """The plans by what is known of the deliveries; none if every delivery is refused."""
+        return select_plans(self.attempt, self._delivered, self.parent) if self.deliveries.applied else {}
+
+    def _validate(self, files: Sequence[LandedFile]) -> None:
+        """Validate files that no date reads, or not yet."""
+        validator, size = FileValidator.from_attempt(self.attempt), sum(file.size for file in files)
+        self.deliveries.add(map_objects(self.session, validator, files, size, "validate landed files"))
+
+    def _run_tasks(self, plans: Mapping[date, DatePlan], step: str) -> None:
+        """Run the tasks of these plans that have no outcome yet. What other tasks wrote before is deleted."""
         tasks: list[Task] = largest_first(plan.task for plan in plans.values() if plan.task)
         for task in self._outcomes.keys() - set(tasks):
             self._delete(task, self._outcomes.pop(task))
         work = RunDate(
             AdoptDate.from_attempt(self.attempt, self.seed, KEY_CACHE_BYTES),
-            RewriteDate.from_attempt(self.attempt, self.seed, self.file_bytes, KEY_CACHE_BYTES),
+            RewriteDate(self.attempt, self.seed, self._file_bytes, KEY_CACHE_BYTES),
             FileValidator.from_attempt(self.attempt),
         )
         remaining = [task for task in tasks if task not in self._outcomes]
         description = f"{self.attempt.feed} generation {self.attempt.generation}: {step}"
         results = run_tasks_of_dates(self.session, work, remaining, description, self.attempt.data_uri, self.job_log)
-        self._outcomes.update(result.task_and_outcome for result in results if result.task_and_outcome)
-        return [validation for result in results for validation in result.validations]
+        for task, result in zip(remaining, results, strict=True):
+            self.deliveries.add(result.validations)
+            if result.outcome:
+                self._outcomes[task] = result.outcome
 
     def _delete(self, task: Task, outcome: Outcome) -> None:
         files = (outcome.files or ()) if isinstance(outcome, WrittenDate) else ()
         for path in (*(file.path for file in files), stored.path_of(task.day)):
             storage.delete(storage.join(self.attempt.data_uri, path))
 
-    def finish(
-        self, plans: Mapping[date, DatePlan], applied: tuple[ValidatedDelivery, ...]
-    ) -> tuple[dict[date, DatePlan], WrittenDates]:
-        """Run what is left of these plans. Return the plan that each date finally took, and what the plans wrote."""
-        self._log_not_adopted(plans)
-        with self.job_log.phase("deduplicate"):
-            self.run(plans, "compare and write")
-        final = dict(plans)
-        for task, outcome in self._outcomes.items():
-            final[task.day] = plans[task.day].after(outcome)
-        written = {o.day: o for o in self._outcomes.values() if isinstance(o, WrittenDate)}
-        return final, {**written, **self._run_window(final, applied)}
-
-    def _run_window(self, plans: Mapping[date, DatePlan], applied: tuple[ValidatedDelivery, ...]) -> WrittenDates:
+    def _run_window(self, plans: Mapping[date, DatePlan]) -> WrittenDates:
         """Write the dates of plan window."""
-        days = {day for day, plan in plans.items() if plan.outcome is DateOutcome.WINDOW}
-        if not days:
+        delivered = self._delivered
+        dates = {day: delivered.get(day, ()) for day, plan in plans.items() if plan.outcome is DateOutcome.WINDOW}
+        if not dates:
             return {}
         with self.job_log.phase(DateOutcome.WINDOW):
-            self.job_log.expect_dates(len(days))
-            with self.job_log.dates_at_work(len(days)):
-                found = run_window_plan(self.session(), self.attempt, days, applied, self.parent, self.file_bytes)
-        return {w.day: replace(w, key_fingerprint=self._unchanged_fingerprint(w.day, applied)) for w in found}
+            self.job_log.expect_dates(len(dates))
+            with self.job_log.dates_at_work(len(dates)):
+                found = run_window_plan(self.session(), self.attempt, dates, self.parent, self._file_bytes)
+        return {w.day: replace(w, key_fingerprint=self._unchanged_fingerprint(w.day, dates)) for w in found}
 
     def _log_not_adopted(self, plans: Mapping[date, DatePlan]) -> None:
         """Log how many dates have a slower plan than adopt, and the most frequent reason, with the number of its dates.
@@ -174,7 +180,7 @@ class DateRuns:
                 f"[{count}]: {reason}"
             )
 
-    def _unchanged_fingerprint(self, day: date, applied: tuple[ValidatedDelivery, ...]) -> str | None:
+    def _unchanged_fingerprint(self, day: date, delivered: DeliveriesByDate) -> str | None:
         """Return the digest of the parent's key fingerprint of a date of plan window, if it still holds, else None.
 
         The fingerprint covers only the rows with the date's highest update_id. They do not change if all applied
@@ -183,5 +189,5 @@ class DateRuns:
         entry = self.parent.dates.get(day)
         if self.attempt.update_id_mode is not UpdateIdMode.LAST_SEEN or entry is None:
             return None
-        ids = [validated.delivery.snapshot_id for validated in applied if day in validated.retained_rows]
+        ids = [dated.delivery.snapshot_id for dated in delivered[day]]
         return entry.key_fingerprint if all(snapshot_id < entry.max_update_id for snapshot_id in ids) else None

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, date, datetime
 from uuid import uuid4
@@ -22,28 +21,25 @@ from dedup_clone.contract.manifest import (
 )
 from dedup_clone.contract.records import digest, to_json
 from dedup_spark import storage
-from dedup_spark.candidate.new_manifest import NewGeneration, assemble_generation
-from dedup_spark.candidate.table_takeover import as_taken_over, refuse_duplicates
-from dedup_spark.changes.changed_dates import write_changes
+from dedup_spark.changes.change_files import write_changes
 from dedup_spark.comparison.key_examples import select_examples
 from dedup_spark.dispatch import DateRuns
-from dedup_spark.erasure.erase_rows import RowEraser, without_keys
-from dedup_spark.erasure.key_sets import read_key_sets
-from dedup_spark.execution.fan_out import FanOut
-from dedup_spark.execution.job_log import JobLog
+from dedup_spark.erasure import erase_rows, without_keys
+from dedup_spark.execution.progress import JobLog
 from dedup_spark.execution.session import SessionSource
 from dedup_spark.fingerprints.seed import read_seed
-from dedup_spark.landing.delivery_validation import (
-    ValidatedDeliveries,
-    ValidatedDelivery,
-    require_unchanged,
-    validate_deliveries,
+from dedup_spark.generation import (
+    NewGeneration,
+    as_taken_over,
+    assemble_generation,
+    copy_forward,
+    refuse_duplicates,
 )
-from dedup_spark.output.parent_files import copy_forward, write_completed
+from dedup_spark.landing.deliveries import Deliveries, LandedDelivery
 from dedup_spark.parent import Parent, read_parent
-from dedup_spark.plan_selection import DatePlan, erasure_plans, select_plans, unchanged_plans
+from dedup_spark.plan_selection import DatePlan, copying_plans
+from dedup_spark.plans.delivered_date import deliveries_by_date
 from dedup_spark.plans.written_date import WrittenDates
-from dedup_spark.read_attempt import read_arrivals
 
 
 @dataclass(frozen=True)
@@ -81,37 +77,38 @@ class DedupJob:
     def _candidate(self) -> Candidate:
         """Do the work of the run, and return the candidate."""
         with self.job_log.phase("examine"):
-            parent, arrivals = read_parent(self.attempt), read_arrivals(self.attempt)
-            copying_plans = erasure_plans(self.attempt, parent)
-            if copying_plans is None:
-                copying_plans = unchanged_plans(self.attempt, parent)
+            parent = read_parent(self.attempt)
+            unread_plans = copying_plans(self.attempt, parent)
             self._record_run()
-        if copying_plans is not None:  # an erasure, or a replay that changes nothing: no landed file is read
-            generation = self._assemble(copying_plans, {}, {}, parent)
-            requested = tuple(arrival.delivery for arrival in arrivals)
-            return self._finish(ValidatedDeliveries((), ()), requested, generation, {}, parent)
+        if unread_plans is not None:
+            generation = self._assemble(unread_plans, {}, {}, parent)
+            return self._finish(Deliveries(self.attempt), self.attempt.deliveries, generation, {}, parent)
         with self.job_log.phase("examine"):
+            deliveries = Deliveries.read(self.attempt, parent.newest_id)
             seed = read_seed(self.attempt.seed_uri)
-            runs = DateRuns(self.attempt, arrivals, parent, seed, self.session, self.job_log)
-            validated = validate_deliveries(self.attempt, arrivals, parent.newest_id, runs.validate)
-        plans = select_plans(self.attempt, validated.applied, parent)
-        plans, written = runs.finish(plans, validated.applied)
-        for refused in validated.refused:
-            self.job_log.info(f"refused: {refused.reason}")
-        if not validated.applied:
+        plans, written = DateRuns(self.attempt, deliveries, parent, seed, self.session, self.job_log).run()
+        self._log_refused(deliveries.refused)
+        if not deliveries.applied:
             self.job_log.info("nothing to publish: every delivery was refused")
-            return self._refused_candidate(validated.refused)
-        delivered: defaultdict[date, list[int]] = defaultdict(list)
-        for delivery in validated.applied:
-            for day in delivery.retained_rows:
-                delivered[day].append(delivery.delivery.snapshot_id)
+            return Candidate(refused=deliveries.refused, seconds=dict(self.job_log.seconds))
+        by_date = deliveries_by_date(deliveries)
+        delivered = {day: [dated.delivery.snapshot_id for dated in found] for day, found in by_date.items()}
         generation = self._assemble(plans, delivered, written, parent)
         with self.job_log.phase("verify"):
-            require_unchanged(self.attempt, validated.applied)
-        if self.attempt.takes_over is not None:
-            return self._take_over(validated, generation, written, parent)
-        applied = tuple(delivery.delivery for delivery in validated.applied)
-        return self._finish(validated, applied, generation, written, parent)
+            deliveries.require_unchanged()
+        applied = tuple(landed.delivery for landed in deliveries.applied)
+        if self.attempt.takes_over is None:
+            return self._finish(deliveries, applied, generation, written, parent)
+        refusal = refuse_duplicates(self.attempt, applied[0], generation)
+        if refusal:
+            self._log_refused([refusal])
+            return Candidate(refused=(refusal,), seconds=dict(self.job_log.seconds))
+        # The manifest names no delivery: the rows come from the export of an existing table.
+        return self._finish(deliveries, (), as_taken_over(self.attempt, generation), written, parent)
+
+    def _log_refused(self, refused: Iterable[RefusedDelivery]) -> None:
+        for refusal in refused:
+            self.job_log.info(f"refused: {refusal.reason}")
 
     def _record_run(self) -> None:
         """Write the id of this run's Spark application, for links to its UI. Waits until Spark has started."""
@@ -127,52 +124,27 @@ class DedupJob:
         written: WrittenDates,
         parent: Parent,
     ) -> NewGeneration:
-        """Copy the parent's files of dates without new files, and return the new generation.
+        """Return the new generation, with the files of the parent that it keeps.
 
-        The files are rewritten instead if columns were added or changed after the parent was made. `delivered`: the
-        snapshot ids of the applied deliveries by date.
+        `delivered`: the snapshot ids of the applied deliveries by date.
         """
         generation = assemble_generation(self.attempt.update_id_mode, plans, delivered, written, parent)
-        data_uri, fan_out = self.attempt.data_uri, FanOut(self.session)
         with self.job_log.phase("copy forward"):
-            if parent.has_other_columns:
-                files = tuple(file for file in parent.files if file.date in generation.copied)
-                return generation.with_files(write_completed(parent, files, self.attempt.table, data_uri, fan_out))
-            copy_forward(parent, generation.copied, generation.same_fingerprints, data_uri, fan_out)
-        return generation
-
-    def _take_over(
-        self,
-        validated: ValidatedDeliveries,
-        generation: NewGeneration,
-        written: WrittenDates,
-        parent: Parent,
-    ) -> Candidate:
-        """Return a candidate whose manifest names no delivery: the rows come from the export of an existing table.
-
-        If the table is refused, the candidate has no manifest.
-        """
-        refusal = refuse_duplicates(self.attempt, validated.applied[0].delivery, generation)
-        if refusal:
-            self.job_log.info(f"refused: {refusal.reason}")
-            return self._refused_candidate((refusal,))
-        generation = as_taken_over(self.attempt, generation)
-        return replace(self._finish(validated, (), generation, written, parent), deliveries=())
-
-    def _refused_candidate(self, refused: tuple[RefusedDelivery, ...]) -> Candidate:
-        """Return a candidate without a manifest: every delivery, or the table to take over, was refused."""
-        return Candidate(refused=refused, seconds=dict(self.job_log.seconds))
+            return copy_forward(self.attempt, generation, parent, self.session)
 
     def _finish(
         self,
-        validated: ValidatedDeliveries,
+        deliveries: Deliveries,
         applied: tuple[Delivery, ...],
         generation: NewGeneration,
         written: WrittenDates,
         parent: Parent,
     ) -> Candidate:
-        """Leave erased keys out, write the lists of files, of URIs to load and of changes, and return the candidate."""
-        generation, erased, erased_keys = self._erase(generation, applied, validated)
+        """Leave erased keys out, write the lists of files, of URIs to load and of changes, and return the candidate.
+
+        `applied`: the deliveries that the manifest names.
+        """
+        generation, erased, erased_keys = self._erase(generation, applied, deliveries)
         attempt_uri = self.attempt.folder_uri
         file_list_uri = storage.join(attempt_uri, f"files-{self.run_id}.json")
         load_uris_uri = storage.join(attempt_uri, f"uris-{self.run_id}.txt")
@@ -181,8 +153,8 @@ class DedupJob:
         uris = [storage.join(self.attempt.data_uri, file.path) for file in generation.files]
         storage.write_text(load_uris_uri, "".join(f"{uri}\n" for uri in uris))
         changes_uri = self._write_changes(applied, generation, parent)
-        deliveries = tuple(_delivery_metrics(delivery, written) for delivery in validated.applied)
-        dropped = parent.dropped_rows + sum(metrics.dropped_rows for metrics in deliveries)
+        metrics = tuple(_delivery_metrics(deliveries, landed, written) for landed in deliveries.applied)
+        dropped = parent.dropped_rows + sum(of_delivery.dropped_rows for of_delivery in metrics)
         manifest = new_manifest(
             self.attempt,
             applied,
@@ -203,8 +175,8 @@ class DedupJob:
             manifest,
             file_list_uri,
             load_uris_uri,
-            deliveries,
-            validated.refused,
+            metrics if applied else (),
+            deliveries.refused,
             examples,
             dict(self.job_log.seconds),
             erased,
@@ -212,7 +184,7 @@ class DedupJob:
         )
 
     def _erase(
-        self, generation: NewGeneration, applied: tuple[Delivery, ...], validated: ValidatedDeliveries
+        self, generation: NewGeneration, applied: tuple[Delivery, ...], deliveries: Deliveries
     ) -> tuple[NewGeneration, ErasedRows | None, frozenset[tuple[date, str]]]:
         """Return the generation without rows of erased keys, the record of these rows, and their dates and key texts.
 
@@ -222,14 +194,12 @@ class DedupJob:
         attempt = self.attempt
         # A replay that changes nothing validates no delivery: it has no new rows, and cannot tell which erased keys its
         # deliveries contain.
-        if not attempt.erases and not (attempt.erasures and validated.applied):
+        if not attempt.erases and not (attempt.erasures and deliveries.applied):
             return generation, None, frozenset()
         with self.job_log.phase("erase"):
-            key_sets, tombstones = read_key_sets(attempt, read_seed(attempt.seed_uri))
-            eraser = RowEraser(attempt.table, attempt.data_uri, tuple(key_sets), tombstones)
             newest = None if attempt.erases else applied[-1]  # `applied` is empty in a takeover, which has no erasures
-            generation, erased, erased_keys = eraser.erase(generation, newest, FanOut(self.session))
-        examined = () if attempt.erases else tuple(sorted(validated.applied[-1].retained_rows))
+            generation, erased, erased_keys = erase_rows(attempt, generation, newest, self.session)
+        examined = () if attempt.erases else _retained_dates(deliveries, deliveries.applied[-1])
         self.job_log.info(f"left {sum(erased.rows.values())} rows of erased keys out, on {len(erased.rows)} dates")
         return generation, replace(erased, examined=examined), erased_keys
 
@@ -250,11 +220,18 @@ class DedupJob:
         return uri
 
 
-def _delivery_metrics(delivery: ValidatedDelivery, written: WrittenDates) -> DeliveryMetrics:
+def _retained_dates(deliveries: Deliveries, landed: LandedDelivery) -> tuple[date, ...]:
+    """The dates of the delivery's rows that are within the retention, ascending."""
+    days = deliveries.rows_by_date(landed)
+    return tuple(sorted(day for day in days if day >= deliveries.attempt.retention_day))
+
+
+def _delivery_metrics(deliveries: Deliveries, landed: LandedDelivery, written: WrittenDates) -> DeliveryMetrics:
     """Return how many rows the delivery has, and how many of them are too old or surplus."""
-    rows, snapshot_id = sum(delivery.rows_by_date.values()), delivery.delivery.snapshot_id
+    rows_by_date, snapshot_id = deliveries.rows_by_date(landed), landed.delivery.snapshot_id
+    dropped = sum(rows for day, rows in rows_by_date.items() if day < deliveries.attempt.retention_day)
     surplus_rows = sum(date_written.surplus_rows.get(snapshot_id, 0) for date_written in written.values())
-    return DeliveryMetrics(delivery.delivery, rows, rows - sum(delivery.retained_rows.values()), surplus_rows)
+    return DeliveryMetrics(landed.delivery, rows_by_date.total(), dropped, surplus_rows)
 
 
 def _changed_text(manifest: Manifest) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from datetime import date
 from functools import cached_property
@@ -96,21 +97,18 @@ class Parent:
         return ParentDate(self.data_uri, self.files_of(day), self.dates[day], self.has_other_columns)
 
     def files_of(self, day: date) -> tuple[DataFile, ...]:
-        return self._by_date.get(day, ())
+        return tuple(self._by_date.get(day, ()))
 
     @cached_property
-    def _by_date(self) -> dict[date, tuple[DataFile, ...]]:
-        found: defaultdict[date, list[DataFile]] = defaultdict(list)
-        for file in self.files:
-            found[file.date].append(file)
-        return {day: tuple(files) for day, files in found.items()}
+    def _by_date(self) -> dict[date, list[DataFile]]:
+        return files_by_date(self.files)
 
-    def bytes_by_date(self) -> dict[date, int]:
-        """The stored bytes of each date's files."""
-        sizes = dict.fromkeys(self.dates, 0)
-        for file in self.files:
-            sizes[file.date] += file.size
-        return sizes
+
+def files_by_date(files: Iterable[DataFile]) -> defaultdict[date, list[DataFile]]:
+    found: defaultdict[date, list[DataFile]] = defaultdict(list)
+    for file in files:
+        found[file.date].append(file)
+    return found
 
 
 def no_parent() -> Parent:

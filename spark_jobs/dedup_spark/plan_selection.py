@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import date
@@ -10,12 +10,11 @@ from datetime import date
 from dedup_clone.contract.attempt import MAX_TABLE_FILES, Attempt, Plan
 from dedup_clone.contract.manifest import DateEntry, DateOutcome
 from dedup_clone.contract.table import UpdateIdMode
-from dedup_spark.landing.delivery_validation import ValidatedDelivery
 from dedup_spark.parent import Parent
 from dedup_spark.plans.adopt.adopt_task import AdoptTask
 from dedup_spark.plans.adopt.survivor_files import MAX_SURVIVOR_FILES
-from dedup_spark.plans.delivered_date import DeliveredDate, deliveries_by_date
-from dedup_spark.plans.rewrite.rewrite_task import MergePolicy, RewriteTask
+from dedup_spark.plans.delivered_date import DeliveredDate, DeliveriesByDate
+from dedup_spark.plans.rewrite.date_merge import MergePolicy, RewriteTask
 from dedup_spark.plans.written_date import Outcome, WrittenDate
 
 
@@ -53,21 +52,15 @@ _COPIED_FOR_ERASURE = DatePlan(DateOutcome.COPIED_FORWARD, "the parent's rows")
 _UNCHANGED = DatePlan(DateOutcome.UNCHANGED, "every delivery asked for is part of the parent already: nothing was read")
 
 
-def select_plans(attempt: Attempt, applied: tuple[ValidatedDelivery, ...], parent: Parent) -> dict[date, DatePlan]:
-    """Return the plan of every date of the parent and of `applied`, ascending; empty if no delivery is applied."""
-    if not applied:
-        return {}
-    deliveries: defaultdict[date, list[ValidatedDelivery]] = defaultdict(list)
-    for validated in applied:
-        for day in validated.retained_rows:
-            deliveries[day].append(validated)
-    file_limit_reasons = _file_limit_reasons(applied, parent)
-    plans = {
-        day: _select(attempt, day, deliveries.get(day, []), parent.dates.get(day), file_limit_reasons.get(day))
-        for day in sorted(deliveries.keys() | parent.dates.keys())
-    }
-    delivered = deliveries_by_date(applied)
-    return {day: _with_task(attempt, day, plan, delivered.get(day, ()), parent) for day, plan in plans.items()}
+def select_plans(attempt: Attempt, delivered: DeliveriesByDate, parent: Parent) -> dict[date, DatePlan]:
+    """Return the plan of every date of the parent and of the applied deliveries, ascending. No file is read."""
+    file_limit_reasons = _file_limit_reasons(delivered, parent)
+    plans = {}
+    for day in sorted(delivered.keys() | parent.dates.keys()):
+        of_date = delivered.get(day, ())
+        plan = _select(attempt, day, of_date, parent.dates.get(day), file_limit_reasons.get(day))
+        plans[day] = _with_task(attempt, day, plan, of_date, parent)
+    return plans
 
 
 def _with_task(
@@ -89,13 +82,15 @@ def _with_task(
     return replace(plan, task=RewriteTask(day, policy, only, has_own_ids, parent.on_date(day), keeps_files))
 
 
-def unchanged_plans(attempt: Attempt, parent: Parent) -> dict[date, DatePlan] | None:
-    """Return the plans of an attempt that changes nothing; None if the attempt may change dates.
+def copying_plans(attempt: Attempt, parent: Parent) -> dict[date, DatePlan] | None:
+    """Return the plans of an attempt that reads no landed file; None if the attempt may change dates by deliveries.
 
-    An attempt changes nothing if the parent contains every requested delivery. Yet it may change dates if it asks for a
-    plan that always writes, retains days that the parent has dropped, or has a delivery that validation refuses as
-    late. No file is read.
+    An erasure copies all files, and erased rows are removed afterwards. An attempt changes nothing if the parent
+    contains every requested delivery, unless it asks for a plan that always writes, retains days that the parent has
+    dropped, or has a delivery that validation refuses as late.
     """
+    if attempt.erases:
+        return dict.fromkeys(sorted(parent.dates), _COPIED_FOR_ERASURE)
     if attempt.plan not in (Plan.AUTO, Plan.ADOPT) or attempt.retention_day < parent.complete_since:
         return None
     requested = attempt.deliveries
@@ -106,19 +101,14 @@ def unchanged_plans(attempt: Attempt, parent: Parent) -> dict[date, DatePlan] | 
     return dict.fromkeys(sorted(parent.dates), _UNCHANGED) if parent.deliveries.issuperset(requested) else None
 
 
-def erasure_plans(attempt: Attempt, parent: Parent) -> dict[date, DatePlan] | None:
-    """Return the plans of an erasure: all files are copied, and erased rows removed afterwards. None for a publish."""
-    return dict.fromkeys(sorted(parent.dates), _COPIED_FOR_ERASURE) if attempt.erases else None
-
-
 def _select(
     attempt: Attempt,
     day: date,
-    deliveries: list[ValidatedDelivery],
+    delivered: Sequence[DeliveredDate],
     parent_entry: DateEntry | None,
     file_limit_reason: str | None,
 ) -> DatePlan:
-    """Return the plan of one date, without its task. `deliveries`: the applied deliveries that have the date.
+    """Return the plan of one date, without its task. `delivered`: the applied deliveries that have the date.
 
     `file_limit_reason`: why the limit of files forbids adopting the date; None if it does not.
     """
@@ -128,62 +118,60 @@ def _select(
         reason = "asked for: every date is written anew"
         if attempt.plan is Plan.WINDOW:
             return DatePlan(DateOutcome.WINDOW, reason)
-        return _rewrite(reason, _not_rewritten_reason(attempt, day, deliveries))
-    if not deliveries:
+        return _rewrite(reason, _not_rewritten_reason(attempt, delivered))
+    if not delivered:
         return _COPIED_FORWARD
-    not_adopted_reason = _not_adopted_reason(attempt, day, deliveries, parent_entry) or file_limit_reason
+    not_adopted_reason = _not_adopted_reason(attempt, delivered, parent_entry) or file_limit_reason
     if not_adopted_reason is None:
         return DatePlan(DateOutcome.ADOPT, "")
-    return _rewrite(f"not adopted: {not_adopted_reason}", _not_rewritten_reason(attempt, day, deliveries))
+    return _rewrite(f"not adopted: {not_adopted_reason}", _not_rewritten_reason(attempt, delivered))
 
 
 def _not_adopted_reason(
-    attempt: Attempt, day: date, deliveries: list[ValidatedDelivery], parent_entry: DateEntry | None
+    attempt: Attempt, delivered: Sequence[DeliveredDate], parent_entry: DateEntry | None
 ) -> str | None:
     """Return why plan adopt cannot handle the date; None if it can."""
     if attempt.update_id_mode is not UpdateIdMode.LAST_SEEN:
         return f"update_id mode [{attempt.update_id_mode}] compares values"
-    newest = deliveries[-1].delivery
+    newest = delivered[-1].delivery
     # The newest delivery must win against all rows of the parent's date.
     if parent_entry and newest.snapshot_id < parent_entry.max_update_id:
         return f"snapshot id [{newest.snapshot_id}] is below [{parent_entry.max_update_id}], the date's highest"
-    return _several_dates_reason(day, deliveries)
+    return _several_dates_reason(delivered)
 
 
-def _not_rewritten_reason(attempt: Attempt, day: date, deliveries: list[ValidatedDelivery]) -> str | None:
+def _not_rewritten_reason(attempt: Attempt, delivered: Sequence[DeliveredDate]) -> str | None:
     """Return why plan rewrite cannot write the date; None if it can."""
     if attempt.exact and attempt.update_id_mode is UpdateIdMode.LAST_CHANGED:  # plan rewrite compares hashes of values
         return "values are compared themselves, as asked for"
-    if len(deliveries) > 1:
-        return f"[{len(deliveries)}] deliveries have the date"
-    return _several_dates_reason(day, deliveries)
+    if len(delivered) > 1:
+        return f"[{len(delivered)}] deliveries have the date"
+    return _several_dates_reason(delivered)
 
 
-def _several_dates_reason(day: date, deliveries: list[ValidatedDelivery]) -> str | None:
+def _several_dates_reason(delivered: Sequence[DeliveredDate]) -> str | None:
     """Return that a file of the date has rows of other dates, too; None if there is no such file."""
-    for file in (file for validated in deliveries for file in validated.files_of(day)):
-        date_count = len(file.rows_by_date)
-        if date_count > 1:
-            return f"file [{file.file.uri}] holds [{date_count}] dates"
+    for file in (file for dated in delivered for file in dated.files):
+        if file.date_count > 1:
+            return f"file [{file.uri}] holds [{file.date_count}] dates"
     return None
 
 
-def _file_limit_reasons(applied: tuple[ValidatedDelivery, ...], parent: Parent) -> dict[date, str]:
+def _file_limit_reasons(delivered: DeliveriesByDate, parent: Parent) -> dict[date, str]:
     """Return the dates that must not be adopted, with the reason: the table would have too many files.
 
     These are the delivered dates with the most files: just enough of them that all other dates together have at most
     MAX_TABLE_FILES. The files into which these dates are rewritten are few, and are not counted.
     """
-    newest = {day: validated for validated in applied for day in validated.retained_rows}
-    file_counts = Counter(file.date for file in parent.files if file.date not in newest)
-    for day, validated in newest.items():
-        file_counts[day] = _max_survivor_files(day, parent) + len(validated.files_of(day))
+    file_counts = Counter(file.date for file in parent.files if file.date not in delivered)
+    for day, of_date in delivered.items():
+        file_counts[day] = _max_survivor_files(day, parent) + len(of_date[-1].files)
     total, reasons = file_counts.total(), {}
     for day, file_count in file_counts.most_common():
         if total <= MAX_TABLE_FILES:
             break
-        if day in newest:
-            delivered_count = len(newest[day].files_of(day))
+        if day in delivered:
+            delivered_count = len(delivered[day][-1].files)
             reasons[day] = f"its [{delivered_count}] files would give the table too many files"
             total -= file_count
     return reasons

@@ -15,13 +15,13 @@ from google.api_core.exceptions import MethodNotImplemented
 from google.cloud import bigquery as google_bigquery
 from google.cloud import storage as google_storage
 
+from bigquery_standin.client import Control
 from testkit.local_servers import start_fake_gcs, start_stand_in
-from testkit.server_clients import write_api_address
+from testkit.server_clients import control_of
 from tests.conformance.rules import Result, as_markdown
 from tests.conformance.sandbox import BUDGET_BYTES, Sandbox, Servers, live_servers, local_servers, throwaway
 from tests.request_validator import RequestValidator
 from tests.request_validator import request_validator as request_validator
-from tests.shared.stand_in_client import Control
 
 FOLDER = Path(__file__).parent
 LIVE_TIMEOUT_S = 1800
@@ -131,7 +131,7 @@ def sandbox_of_session(request: pytest.FixtureRequest, servers: Servers) -> Iter
 def write_api(servers: Servers, monkeypatch: pytest.MonkeyPatch) -> None:
     """Name the stand-in's Storage Write API in the environment."""
     if servers.control is not None:
-        monkeypatch.setenv(WRITE_API, write_api_address(servers.bigquery))
+        monkeypatch.setenv(WRITE_API, control_of(servers.bigquery).write_api())
 
 
 @pytest.fixture

@@ -20,7 +20,7 @@ from google.api_core.future.polling import DEFAULT_POLLING
 from google.auth.credentials import AnonymousCredentials
 from google.cloud import bigquery, storage
 
-from tests.shared.stand_in_client import Control
+from bigquery_standin.client import Control
 
 EXPIRATION_DAYS = 730
 MILLISECONDS_PER_DAY = 86_400_000

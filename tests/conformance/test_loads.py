@@ -62,7 +62,7 @@ def test_a_job_id_is_used_once(sandbox: Sandbox) -> None:
 @rule(
     "Reliability guide",
     f"{LOAD} plugins/dedup_clone/state/manifests.py",
-    "Nothing: STAGING says `loading` until the load succeeded, and the next load replaces all rows.",
+    "Nothing: CURRENT says what staging holds only after the load succeeded, and the next load replaces all rows.",
 )
 def test_a_failed_load_changes_nothing(sandbox: Sandbox) -> None:
     """A load job with a file that is not Parquet fails, and leaves the table as it was."""
@@ -289,7 +289,7 @@ def test_a_query_compares_a_table_with_files(sandbox: Sandbox) -> None:
 
 @rule(
     "Introduction to partitioned tables",
-    "plugins/dedup_clone/checks/partition_checks.py spark_jobs/dedup_spark/landing/delivery_validation.py",
+    "plugins/dedup_clone/checks/partition_checks.py spark_jobs/dedup_spark/landing/deliveries.py",
     "Nothing: such dates are refused before the load.",
 )
 def test_distant_days_have_no_partition(sandbox: Sandbox) -> None:

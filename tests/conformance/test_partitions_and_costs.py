@@ -18,7 +18,7 @@ ROW_BYTES = 24  # three values of eight logical bytes
 
 @rule(
     EXPIRATION_PAGE,
-    f"spark_jobs/dedup_spark/landing/delivery_validation.py {PARTITION_CHECKS}",
+    f"spark_jobs/dedup_spark/landing/deliveries.py {PARTITION_CHECKS}",
     "Set `retention_days` to more than the oldest delivered date.",
 )
 def test_an_expired_day_vanishes(sandbox: Sandbox) -> None:

@@ -14,6 +14,7 @@ import pytest
 from google.api_core.exceptions import BadRequest, Conflict, Forbidden
 from google.cloud.bigquery import TableReference
 
+from bigquery_standin.client import Control
 from dedup_clone.contract.engine import Engine
 from dedup_clone.contract.errors import CheckFailed
 from dedup_clone.contract.table import Column, TableContract, UpdateIdMode
@@ -36,7 +37,7 @@ from tests.conformance.every_type import (
 from tests.conformance.policies import add_policy, add_policy_tag, column_tags, may_read, named_policy_tag, row_policies
 from tests.conformance.rules import rule
 from tests.conformance.sandbox import Sandbox
-from tests.shared.stand_in_client import FINE_GRAINED_READ, OVERRIDE_TIME_TRAVEL, Control
+from tests.shared.stand_in_client import FINE_GRAINED_READ, OVERRIDE_TIME_TRAVEL
 
 SWAP = "sql/publish/swap_target.sql"
 JOBS = "plugins/dedup_clone/publish/attempt_jobs.py"

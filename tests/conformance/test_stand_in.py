@@ -11,16 +11,16 @@ import pytest
 from google.api_core import exceptions
 from google.cloud import bigquery
 
+from bigquery_standin.client import Control
 from testkit.controlled_stand_in import ControlledStandIn
 from testkit.local_servers import start_stand_in
-from testkit.server_clients import write_api_address
+from testkit.server_clients import control_of
 from tests.conformance.policies import add_policy, add_policy_tag
 from tests.conformance.sandbox import Sandbox, local_servers, throwaway
 from tests.conformance.streams import PLAIN, send
 from tests.shared.stand_in_client import (
     FINE_GRAINED_READ,
     OVERRIDE_TIME_TRAVEL,
-    Control,
     bigquery_client,
 )
 
@@ -66,7 +66,7 @@ def test_time_travel_ends_after_seven_days(moved: Sandbox) -> None:
 def test_streamed_rows_are_queried_at_once_and_cloned_after_some_minutes(
     moved: Sandbox, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("BIGQUERY_STORAGE_EMULATOR_HOST", write_api_address(moved.client))
+    monkeypatch.setenv("BIGQUERY_STORAGE_EMULATOR_HOST", control_of(moved.client).write_api())
     table = moved.make("streamed", "id INT64, name STRING")
     send(table, [PLAIN(id=1, name="a")])
     assert moved.rows(f"SELECT id FROM `{table}`") == [(1,)]

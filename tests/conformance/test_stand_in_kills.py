@@ -14,7 +14,7 @@ from google.cloud import bigquery
 
 from devstack.stack.ports import any_free_port
 from testkit.local_servers import launch_stand_in, stop_process
-from testkit.server_clients import write_api_address
+from testkit.server_clients import control_of
 from tests.conformance.sandbox import Sandbox, local_servers, throwaway
 from tests.conformance.streams import stream_of, writer
 from tests.shared.write_api_client import append_request, message_class
@@ -124,7 +124,7 @@ def test_a_writer_of_changes_that_begins_again_after_a_kill_leaves_the_right_tab
         for number in range(120)
     ]
     for kill_after in (30, 90, None):
-        monkeypatch.setenv("BIGQUERY_STORAGE_EMULATOR_HOST", write_api_address(sandbox.client))
+        monkeypatch.setenv("BIGQUERY_STORAGE_EMULATOR_HOST", control_of(sandbox.client).write_api())
         with writer() as client, contextlib.suppress(exceptions.GoogleAPICallError):
             requests = (append_request(stream_of(table), CHANGE, [change]) for change in changes)
             for answered, response in enumerate(client.append_rows(requests), start=1):

@@ -6,4 +6,4 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
-PAGES = [*sorted(ROOT.glob("*.md")), *sorted(DOCS.rglob("*.md"))]
+PAGES = [*sorted(ROOT.glob("*.md")), ROOT / "bigquery_standin" / "README.md", *sorted(DOCS.rglob("*.md"))]

@@ -67,7 +67,7 @@ def assert_records(stack: Stack, feed: str, runs: list[str]) -> None:
     """The table and all records must be those after these deliveries, each of which was published exactly once.
 
     The table is computed again from the landed files. Generations build on each other without a gap. CURRENT, ledger,
-    manifest, target, STAGING and status table name the same one, and nobody has the lease. The newest two generations
+    manifest, target, staging and status table name the same one, and nobody has the lease. The newest two generations
     have their files, and nothing else has.
     """
     compared = compare(read_target(stack.connection, feed), expected_table(stack.landing, feed))
@@ -80,10 +80,10 @@ def assert_records(stack: Stack, feed: str, runs: list[str]) -> None:
     generations = [record["generation"] for record in published]
     assert [record["parent"] for record in published] == [None, *generations[:-1]]
 
-    current, staging, newest = stack.current(feed), stack.state(f"{feed}/STAGING"), published[-1]
+    current, newest = stack.current(feed), published[-1]
     generation = newest["generation"]
     assert (current["generation"], current["intent"]) == (generation, None)
-    assert (staging["state"], staging["manifest_digest"]) == ("loaded", current["manifest_digest"])
+    assert current["staging"]["holds"] == current["manifest_digest"]
     assert stack.state(f"{feed}/manifests/{generation:08d}.json")["attempt"] == newest["attempt"]
     assert stack.bigquery.get_table(f"warehouse.{feed}").labels["dedup_clone_generation"] == str(generation)
     data = {name.split("/")[2] for name in stack.state_names(f"{feed}/data/")}

@@ -79,6 +79,7 @@ def test_the_demo_publishes_right_tables_and_ends_with_the_address_of_the_page(c
     assert "/plugin/snapshots   login: admin / admin" in said
 
 
+@pytest.mark.soak
 def test_who_is_not_root_publishes_a_snapshot(checkout: Path) -> None:
     if subprocess.run([*NOT_ROOT, "true"]).returncode != 0:
         (pytest.fail if "CI" in os.environ else pytest.skip)("needs user namespaces: sysctl user.max_user_namespaces")

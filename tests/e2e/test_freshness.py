@@ -15,7 +15,7 @@ from testkit.waiting import wait_for
 from tests.e2e.alerts import LATE, Watchdog
 from tests.e2e.feeds import HELD_BACK, SLA_MINUTES, SLOWED, TODAY
 
-pytestmark = pytest.mark.timeout(900)
+pytestmark = [pytest.mark.soak, pytest.mark.timeout(900)]
 
 ROW = row(TODAY, 1, 10, 1)
 

@@ -20,7 +20,7 @@ from tests.e2e.landed_deliveries import Deliveries
 
 pytestmark = pytest.mark.timeout(3600)
 
-IN_CI = [("dedup.writing", "spark_jvm"), ("swap.committed", "task"), ("commit.ledger", "fake_gcs")]
+IN_CI = [("swap.committed", "task"), ("commit.ledger", "fake_gcs")]
 # If one of these is killed, the held request is lost: the killed process has sent it, or the sender dies as well.
 SENDERS = ("task", "spark_driver", "spark_jvm", "spark_worker", "spark_daemon", "trigger_runner")
 MOMENT_TIMEOUT_S = 900.0

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pyarrow.parquet.encryption as parquet_encryption
 
-from devstack.bigquery.jobs import thrift_compact
+from bigquery_standin.jobs import thrift_compact
 
 
 def overwrite_pages(file: bytes, column: str) -> bytes:

@@ -1,20 +1,17 @@
-"""Calls the BigQuery stand-in for its contract tests: a client, small tables, and `/_standin/` endpoints."""
+"""Clients of the BigQuery stand-in, and small tables in it."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from datetime import UTC, date, datetime, timedelta
-from typing import Any
+from datetime import UTC, date, datetime
 
 import pytest
-import requests
 from google.auth.credentials import AnonymousCredentials
 from google.cloud import bigquery
 from google.oauth2.credentials import Credentials
 
 PROJECT = "local-dev"
 BUCKET = "landing"
-STAND_IN_USER = "user:stand-in@local.invalid"  # who makes a request without a token
 OVERRIDE_TIME_TRAVEL = "bigquery.rowAccessPolicies.overrideTimeTravelRestrictions"
 FINE_GRAINED_READ = "datacatalog.categories.fineGrainedGet"
 TODAY = datetime.now(UTC).date()
@@ -29,35 +26,6 @@ def bigquery_client(address: str, user: str | None = None) -> bigquery.Client:
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("BIGQUERY_EMULATOR_HOST", f"http://{address}")
         return bigquery.Client(project=PROJECT, credentials=credentials)
-
-
-class Control:
-    """Calls the stand-in's own endpoints below /_standin/, for its clock, faults and grants."""
-
-    def __init__(self, address: str) -> None:
-        self._root = f"http://{address}/_standin"
-
-    def advance(self, **time: float) -> None:
-        """Advance the clock. `time`: arguments of timedelta."""
-        seconds = timedelta(**time).total_seconds()
-        requests.post(f"{self._root}/clock", json={"advance_seconds": seconds}, timeout=30).raise_for_status()
-
-    def now(self) -> datetime:
-        answer = requests.get(f"{self._root}/clock", timeout=30).json()
-        return datetime.fromisoformat(answer["now"])
-
-    def add_fault(self, **fault: Any) -> None:
-        requests.post(f"{self._root}/faults", json=fault, timeout=30).raise_for_status()
-
-    def grant(self, permission: str, member: str = STAND_IN_USER) -> None:
-        body = {"member": member, "permission": permission}
-        requests.post(f"{self._root}/grants", json=body, timeout=30).raise_for_status()
-
-    def clear_grants(self) -> None:
-        requests.delete(f"{self._root}/grants", timeout=30).raise_for_status()
-
-    def clear_faults(self) -> None:
-        requests.delete(f"{self._root}/faults", timeout=30).raise_for_status()
 
 
 SCHEMA = [

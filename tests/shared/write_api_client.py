@@ -9,13 +9,13 @@ from typing import Any
 from urllib.parse import urlsplit
 
 import grpc
-import requests
 from google.cloud import bigquery
 from google.cloud.bigquery_storage_v1 import BigQueryWriteClient, types
 from google.cloud.bigquery_storage_v1.services.big_query_write.transports import BigQueryWriteGrpcTransport
 from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
 from google.protobuf.message import Message
 
+from bigquery_standin.client import Control
 from tests.shared.stand_in_client import PROJECT
 
 REPEATED = "repeated "
@@ -32,8 +32,7 @@ def days_since_epoch(day: date) -> int:
 @contextmanager
 def write_client(stand_in: str) -> Iterator[BigQueryWriteClient]:
     """Yield Google's client, connected to the port that the stand-in's health endpoint names."""
-    address = requests.get(f"http://{stand_in}/_standin/health", timeout=30).json()["write_api"]
-    with grpc.insecure_channel(address) as channel:
+    with grpc.insecure_channel(Control(stand_in).write_api()) as channel:
         yield BigQueryWriteClient(transport=BigQueryWriteGrpcTransport(channel=channel))
 
 

@@ -17,9 +17,9 @@ from dedup_clone.contract.attempt import Attempt
 from dedup_clone.contract.manifest import Candidate
 from dedup_clone.contract.records import from_json, to_json
 from dedup_spark import storage
-from dedup_spark.execution.job_log import JobLog
+from dedup_spark.command import read_attempt
+from dedup_spark.execution.progress import JobLog
 from dedup_spark.job import DedupJob
-from dedup_spark.read_attempt import read_attempt
 from testkit.local_servers import PYTHON_PATH, REPOSITORY
 from testkit.spark_job_feed import SparkJobFeed
 from tests.spark.local_session import local_session

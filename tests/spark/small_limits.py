@@ -7,11 +7,10 @@ from __future__ import annotations
 
 import pytest
 
-from dedup_spark import dispatch
+from dedup_spark import data_files, dispatch
 from dedup_spark.changes import change_files
 from dedup_spark.comparison import duplicate_keys, key_source, ranged_rows
 from dedup_spark.execution import part_tasks
-from dedup_spark.output import data_file, sorted_files
 from dedup_spark.plans import date_tasks
 from dedup_spark.plans.adopt import adopt_date, differences
 from dedup_spark.plans.rewrite import date_merge
@@ -27,8 +26,8 @@ def lower_limits(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(change_files, "ROWS_PER_RANGE", 13)
     patch.setattr(change_files, "_BYTES_AT_A_TIME", 4096)
     patch.setattr(duplicate_keys, "_ROWS_AT_A_TIME", 5)
-    patch.setattr(data_file, "_MAX_PENDING_ROWS", 4)
-    patch.setattr(sorted_files, "_MAX_RUN_ROWS", 3)
+    patch.setattr(data_files, "_MAX_PENDING_ROWS", 4)
+    patch.setattr(data_files, "_MAX_RUN_ROWS", 3)
     patch.setattr(date_merge, "ROWS_PER_RANGE", 7)
     patch.setattr(date_merge, "_CODES_PER_RANGE", 11)
     patch.setattr(date_tasks, "threads_for", lambda task, median_bytes: 3)

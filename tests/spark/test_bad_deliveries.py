@@ -16,7 +16,7 @@ from dedup_clone.contract.errors import ConfigurationError, ContractViolation, D
 from dedup_clone.contract.manifest import Candidate
 from dedup_clone.contract.table import Column, ColumnMode
 from dedup_spark import job, storage
-from dedup_spark.landing.cast_checks import CastChecks
+from dedup_spark.landing.values import CastChecks
 from testkit.spark_job_feed import SparkJobFeed
 from testkit.table_contracts import PRODUCTS
 from tests.shared.bad_deliveries import CASES, BadDelivery

@@ -23,7 +23,7 @@ from dedup_clone.contract.records import from_json, to_json
 from dedup_clone.orchestration.runners.local_spark_conf import emulator_spark_conf, event_log_conf, local_spark_conf
 from dedup_spark import storage
 from dedup_spark.column_types import arrow_schema
-from dedup_spark.execution.progress_report import INTERVAL_S
+from dedup_spark.execution.progress import INTERVAL_S
 from dedup_spark.storage import cloud
 from testkit.local_servers import start_fake_gcs
 from testkit.spark_job_feed import SparkJobFeed

@@ -6,6 +6,7 @@ import sys
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from datetime import date, timedelta
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -14,9 +15,8 @@ from pyspark import TaskContext
 from pyspark.sql import SparkSession
 
 from dedup_clone.contract.errors import DeliveryRefused
-from dedup_spark.execution.date_fan_out import map_dates
-from dedup_spark.execution.fan_out import FanOut
-from dedup_spark.execution.progress_report import count_running_tasks
+from dedup_spark.execution.fan_out import map_dates, map_objects
+from dedup_spark.execution.progress import count_running_tasks
 from testkit.waiting import wait_for
 
 pytestmark = pytest.mark.spark
@@ -76,12 +76,12 @@ def test_results_come_in_order_and_errors_of_this_project_as_they_were_raised(sp
     def archives(_: int) -> list[str]:
         return [path for path in (*sys.path, *sys.path_importer_cache) if path.endswith((".zip", ".jar"))]
 
-    fan_out = FanOut(lambda: spark)
-    assert fan_out.map(refuse, [*range(7), 8], 0, "test") == [*(n * n for n in range(7)), 64]
-    assert fan_out.map(refuse, [], 0, "test") == []
+    fan_out = partial(map_objects, lambda: spark)
+    assert fan_out(refuse, [*range(7), 8], 0, "test") == [*(n * n for n in range(7)), 64]
+    assert fan_out(refuse, [], 0, "test") == []
     with pytest.raises(DeliveryRefused, match=r"^object \[seven\] was replaced$"):
-        fan_out.map(refuse, range(20), 0, "test")
-    assert [path for path in fan_out.map(archives, [0], 0, "test")[0] if "pyspark" in path] == []
+        fan_out(refuse, range(20), 0, "test")
+    assert [path for path in fan_out(archives, [0], 0, "test")[0] if "pyspark" in path] == []
 
 
 @dataclass(frozen=True)
@@ -104,7 +104,7 @@ def received(number: int, folder: Path) -> Noted:
 
 def test_a_task_is_sent_its_own_items_only(spark: SparkSession, tmp_path: Path) -> None:
     items = [Noted(number, tmp_path) for number in range(20)]
-    assert FanOut(lambda: spark).map(lambda item: item.number, items, 0, "test") == list(range(20))
+    assert map_objects(lambda: spark, lambda item: item.number, items, 0, "test") == list(range(20))
     numbers = [int(path.name.split("-")[0]) for path in tmp_path.iterdir()]
     assert sorted(numbers) == list(range(20))
 
@@ -121,7 +121,7 @@ def test_while_a_slow_task_runs_the_tasks_that_are_done_are_counted(spark: Spark
         return count_running_tasks(spark.sparkContext)
 
     with ThreadPoolExecutor(1) as driver:
-        job = driver.submit(FanOut(lambda: spark).map, work, range(4), 0, "test")
+        job = driver.submit(map_objects, lambda: spark, work, range(4), 0, "test")
         wait_for(lambda: counts() == (3, 4), "all tasks but the slow one are done", 60, poll_interval_s=0.05)
         may_end.touch()
         assert job.result() == [0, 1, 2, 3]

@@ -20,7 +20,7 @@ from dedup_spark.landing.file_validation import FileValidator
 from dedup_spark.sketch import stored
 from testkit.spark_job_feed import SparkJobFeed
 from testkit.table_contracts import PRODUCTS
-from tests.spark.product_rows import FIRST, SECOND, found, path, row, rows
+from tests.spark.product_rows import FIRST, SCHEMA, SECOND, found, path, row, rows
 
 MODES = list(UpdateIdMode)
 
@@ -138,6 +138,18 @@ def test_landed_files_are_decoded_once(area: SparkJobFeed, second_reads: list[st
         assert not landed_uris(area, arrival) & set(second_reads)
         assert [area.entry(day).plan for day in (FIRST, SECOND)] == plans
     assert len(found(area)) == 312
+
+
+def test_only_the_dates_of_a_refused_delivery_run_again(area: SparkJobFeed, second_reads: list[str]) -> None:
+    """A file without rows is no reason to run its date again."""
+    area.land(2, rows(2, 1, 2) + rows(2, 3, day=SECOND))
+    area.put(2, f"date={FIRST}/empty.parquet", SCHEMA.empty_table())
+    good, bad = area.arrive(2), area.land(3, rows(9, 4, day=SECOND))
+    candidate = area.publish(good, bad)
+    assert [refused.delivery for refused in candidate.refused] == [bad.delivery]
+    read_again = {uri for uri in landed_uris(area, good) & set(second_reads) if not uri.endswith("empty.parquet")}
+    assert {uri.split("/")[-2] for uri in read_again} == {f"date={SECOND}"}
+    assert found(area) == [(1, 20, 2), (2, 20, 2), (3, 20, 2)]
 
 
 def test_files_without_date_folders_are_validated_first_and_adopted_then(

@@ -16,8 +16,8 @@ from dedup_clone.contract.attempt import Plan
 from dedup_clone.contract.table import UpdateIdMode
 from dedup_spark.column_types import spark_schema
 from dedup_spark.comparison import duplicate_keys, key_source
-from dedup_spark.plans.window.output_partitions import OutputPartitions, repartition
 from dedup_spark.plans.window.ranking import SOURCE, in_written_order, rank
+from dedup_spark.plans.window.window_plan import OutputPartitions, repartition
 from dedup_spark.sketch import row_words
 from testkit.spark_job_feed import SparkJobFeed
 from testkit.table_contracts import PRODUCTS

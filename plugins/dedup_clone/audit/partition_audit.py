@@ -141,9 +141,11 @@ def compare_partitions(services: Services, dates: tuple[date, ...], run_id: str)
         )
     unequal = [describe(record) for record in records if record.outcome is AuditOutcome.UNEQUAL]
     if unequal:
+        if services.current.read().intent is None:  # else a later audit does it, which begins with unequal partitions
+            services.current.forget_staging()  # target is a clone of it
         raise CheckFailed(
             "Target does not hold what was published:\n  " + "\n  ".join(unequal) + "\n"
-            "Replay the live snapshot (it loads staging anew from the files), then audit this date again; "
+            "Replay the live snapshot (it loads all of staging from the files), then audit this date again; "
             "see content_unequal in the runbook."
         )
     return tuple(records)

@@ -179,7 +179,7 @@ class Manifest:
 
     @property
     def digest(self) -> str:
-        """Identifies the manifest in table labels, and in the objects CURRENT and STAGING in state."""
+        """Identifies the manifest in table labels, and in CURRENT."""
         return record_digest(self)
 
 

@@ -24,7 +24,6 @@ from dedup_clone.publish.attempt_jobs import (
 from dedup_clone.publish.attempts import find_swap
 from dedup_clone.publish.load import finish_load, table_load_configuration
 from dedup_clone.publish.services import Services
-from dedup_clone.state.manifests import StagingState
 
 # A statement that was PENDING for a shorter time did not wait for other statements.
 _MIN_WAIT = timedelta(seconds=1)
@@ -35,7 +34,7 @@ def staging_configuration(
 ) -> dict[str, Any]:
     """The configuration of the job that fills staging with the rows of the manifest's generation.
 
-    Call it before `begin_load` (publish/load.py), which resets the record STAGING. Raises CheckFailed if there are too
+    Call it before `begin_load` (publish/load.py), which forgets what staging holds. Raises CheckFailed if there are too
     many files to load, or if a dry run says that the statement would read more than the feed's `max_bytes_billed` (of a
     script it cannot say so); ContractViolation if the candidate of engine `spark` or `cdc` names no files.
     """
@@ -52,13 +51,16 @@ def staging_configuration(
 
 
 def finish_staging(services: Services, attempt: Attempt, candidate: Candidate, manifest: Manifest) -> None:
-    """Record in STAGING (state/manifests.py) that staging is loaded, and drop an SQL engine's incoming table.
+    """Record that staging is loaded, and drop an SQL engine's incoming table.
 
     Call it when the job has succeeded. A MERGE that waited until other DML statements on staging had ended may have
     merged into rows that these statements changed. In that case the query of engine `bigquery` first replaces all rows
     of staging. Raises what `run_step_job` raises, and CheckFailed if that query would read more than the feed's
     `max_bytes_billed`.
     """
+    if candidate.load_uris_uri is not None:
+        finish_load(services, attempt, manifest)
+        return
     # This task drops the incoming table last. So if it is gone, an earlier try has replaced the rows where necessary.
     has_incoming_table = services.warehouse.table(services.names.incoming_table) is not None
     if manifest.engine is Engine.MERGE and has_incoming_table and _waited_for_others(services, attempt):
@@ -66,8 +68,7 @@ def finish_staging(services: Services, attempt: Attempt, candidate: Candidate, m
         configuration = _deduplicate_configuration(services, attempt, manifest, REPLACE_STEP)
         run_step_job(services, attempt.id, REPLACE_STEP, configuration)
     finish_load(services, attempt, manifest)
-    if candidate.load_uris_uri is None:
-        services.warehouse.alterations.drop(services.names.incoming_table)
+    services.warehouse.alterations.drop(services.names.incoming_table)
 
 
 def _deduplicate_configuration(
@@ -113,8 +114,8 @@ def change_of_staging(services: Services, parent: Manifest) -> str | None:
     Staging may have been changed since that generation was checked, for example by a late task of a run that was
     recovered as dead.
     """
-    recorded, swap = services.staging.read(), find_swap(services, parent.attempt)
-    if recorded is None or recorded.state is not StagingState.LOADED or recorded.manifest_digest != parent.digest:
+    recorded, swap = services.current.read().staging, find_swap(services, parent.attempt)
+    if recorded is None or recorded.holds != parent.digest:
         return f"staging does not hold generation [{parent.generation}]"
     if swap is None:
         return f"the swap record of generation [{parent.generation}] is missing"

@@ -22,7 +22,8 @@ from dedup_clone.contract.table import NEW_ROW
 from dedup_clone.engines.staging_job import change_of_staging
 from dedup_clone.publish.load import finish_load
 from dedup_clone.publish.services import Services
-from dedup_clone.state.manifests import Staging, StagingState, StreamedChanges
+from dedup_clone.state.current import Staging
+from dedup_clone.state.manifests import StreamedChanges
 from dedup_clone.warehouse.row_messages import sequence_number
 
 _BATCH_ROWS = 10_000
@@ -59,7 +60,7 @@ def changes_to_stream(
 
 def _earlier_try_began(services: Services, attempt: Attempt) -> bool:
     """Whether an earlier try of this attempt's task began to stream."""
-    staging = services.staging.read()
+    staging = services.current.read().staging
     return staging is not None and staging.is_streamed and staging.attempt == attempt.id
 
 
@@ -84,11 +85,8 @@ def stream_changes(services: Services, attempt: Attempt, manifest: Manifest, cha
     streamed = services.store.read_record(StreamedChanges, services.layout.streamed_changes(attempt.id))
     if streamed is not None and not streamed.is_overdue:
         return
-    services.current.require_intent(attempt.id)
     began_at, staging = services.now(), services.feed.staging
-    services.staging.write(
-        Staging(StagingState.LOADING, attempt.id, attempt.generation, manifest.digest, is_streamed=True)
-    )
+    services.current.record_staging(Staging(attempt.id, is_streamed=True))
     services.warehouse.cdc.prepare(staging, manifest.table.keys, services.feed.cdc.max_staleness_minutes)
     appender = services.warehouse.cdc.open_stream(staging, manifest.table.columns)
     next_report_at = time.monotonic() + _PROGRESS_S

@@ -26,7 +26,6 @@ from dedup_clone.publish.erasure_records import last_erasure_generation
 from dedup_clone.publish.resolve import excluded_after, waiting_names
 from dedup_clone.publish.services import Services
 from dedup_clone.state.current import lease_held_error
-from dedup_clone.state.manifests import StagingState
 
 # The clone must still be possible when the swap runs, after the checks.
 TIME_TRAVEL_MARGIN = timedelta(hours=1)
@@ -210,10 +209,8 @@ def _held_by_staging_at(services: Services, live: Manifest) -> datetime | None:
 
     So the generation can be restored even when time travel does not reach its swap any more.
     """
-    staging, swap = services.staging.read(), find_swap(services, live.attempt)
-    if staging is None or swap is None:
-        return None
-    if staging.state is not StagingState.LOADED or staging.manifest_digest != live.digest:
+    staging, swap = services.current.read().staging, find_swap(services, live.attempt)
+    if swap is None or staging is None or staging.holds != live.digest:
         return None
     if services.warehouse.table(services.feed.staging) is None:
         return None

@@ -51,9 +51,9 @@ def load_staging(run: FeedRun) -> str:
         load_dates(services, attempt, candidate, manifest, dates)
         return f"{len(dates)} partitions"
 
-    def begin() -> dict[str, Any]:
+    def begin(job_id: str) -> dict[str, Any]:
         configuration = staging_configuration(services, attempt, candidate, manifest)
-        begin_load(services, attempt, manifest)
+        begin_load(services, attempt, [job_id])
         return configuration
 
     job_id = _run_job(run, LOAD_STEP, begin)
@@ -79,21 +79,21 @@ def swap_target(run: FeedRun, before: Callable[[FeedRun], None]) -> str:
         [table_dataset(run.setup, names.staging_table)], [table_dataset(run.setup, names.target_table)]
     )
 
-    def begin() -> dict[str, Any]:
+    def begin(job_id: str) -> dict[str, Any]:
         checked = find_swap(services, attempt.id)
         if checked is None:
             raise ContractViolation(f"Attempt [{attempt.id}] was not checked: clear the run from its first task.")
         before(run)
+        services.current.record_jobs(attempt.id, [job_id])
         return swap_configuration(services, checked)
 
     return _run_job(run, SWAP_STEP, begin)
 
 
-def _run_job(run: FeedRun, step: str, begin: Callable[[], dict[str, Any]]) -> str:
+def _run_job(run: FeedRun, step: str, begin: Callable[[str], dict[str, Any]]) -> str:
     """The id of the step's one job that has succeeded. Raises NotYet while it runs, JobFailed if it failed.
 
-    `begin`: called before a job is started; returns its configuration. The job's id is recorded in CURRENT before the
-    job exists.
+    `begin`: called with the id of a job before it is started; records the id in CURRENT, and returns the configuration.
     """
     services, attempt, deployment = run.services, run.attempt_id, run.setup.deployment
     job = find_step_job(services, attempt, step)
@@ -101,9 +101,7 @@ def _run_job(run: FeedRun, step: str, begin: Callable[[], dict[str, Any]]) -> st
     if has_waited_for_job and job.failed:
         raise _job_failed(job.failed)
     if job.metadata is None:
-        configuration = begin()
-        services.current.record_jobs(attempt, [job.job_id])
-        services.warehouse.jobs.start(job.job_id, configuration)
+        services.warehouse.jobs.start(job.job_id, begin(job.job_id))
     elif not has_waited_for_job:
         services.log(f"{'reuses successful' if job.metadata.ended else 'attaches to running'} job {job.job_id}")
     run.link(BigQueryJobDetailLink, project_id=deployment.project, location=deployment.location, job_id=job.job_id)

@@ -16,6 +16,7 @@ from dedup_clone.checks import partition_checks, row_checks, table_checks
 from dedup_clone.checks.check_result import (
     CheckResult,
     CheckResults,
+    Level,
     accept,
     accepted_failures,
     make_result,
@@ -41,7 +42,6 @@ from dedup_clone.publish.load import read_candidate
 from dedup_clone.publish.services import Services
 from dedup_clone.publish.sql_checks import run_sql_checks
 from dedup_clone.state.ledger import PUBLISHES_COMPARED, LedgerRecord, Stage, count_loads
-from dedup_clone.state.manifests import StagingState
 from dedup_clone.warehouse.metadata import Observation, TableMetadata
 
 
@@ -78,6 +78,8 @@ def check_before_swap(services: Services, attempt: Attempt) -> SwapSpec:
     items = [result for check in CHECKS[attempt.kind] for result in check(facts)]
     results = CheckResults("before", accept(items, attempt.accepted_checks, attempt.reason))
     save_check_results(services, attempt, results)
+    if any(result.level is Level.FAIL and result.check in _ROWS_OF_STAGING for result in items):
+        services.current.forget_staging()
     require_no_failure(results, "Target keeps its old content.")
     if find_step_job(services, attempt.id, SWAP_STEP).metadata is not None:
         begun = find_swap(services, attempt.id)
@@ -166,15 +168,13 @@ def check_rows(facts: Facts) -> list[CheckResult]:
 
 
 def _loaded(facts: Facts) -> CheckResult:
-    """Check that STAGING records the manifest's rows as loaded."""
-    staging = facts.services.staging.read()
-    found = "nothing" if staging is None else f"{staging.state} {staging.manifest_digest}"
-    expected = f"{StagingState.LOADED} {facts.manifest.digest}"
+    """Check that CURRENT says that staging holds the manifest's rows."""
+    staging = facts.services.current.read().staging
     return make_result(
         "staging_loaded",
-        found == expected,
-        found=found,
-        expected=expected,
+        staging is not None and staging.holds == facts.manifest.digest,
+        found=f"manifest {staging.holds if staging else None}",
+        expected=f"manifest {facts.manifest.digest}",
         next_step="clear the run from its first task.",
     )
 
@@ -237,6 +237,8 @@ def check_own_sql(facts: Facts) -> list[CheckResult]:
     return results
 
 
+# If one of these fails, a later load must not rely on rows that staging holds already.
+_ROWS_OF_STAGING = ("staging_rows", "staging_unchanged")
 _TABLES = (check_surroundings, check_rows)
 
 # Which checks run before the swap; docs/runbook.md says what each kind skips. Checks before the dedup are called where

@@ -19,8 +19,7 @@ from dedup_clone.contract.schema_change import (
 from dedup_clone.contract.table import Column, TableContract
 from dedup_clone.publish.services import Services
 from dedup_clone.settings.table_settings import TableSettings
-from dedup_clone.state.current import Intent, lease_held_error
-from dedup_clone.state.manifests import Staging, StagingState
+from dedup_clone.state.current import Intent, Staging, lease_held_error
 from dedup_clone.warehouse.metadata import TableMetadata
 from dedup_clone.warehouse.table_options import (
     FRIENDLY_NAME,
@@ -137,6 +136,7 @@ def prepare_staging(services: Services) -> None:
     table, name = services.feed.table, services.feed.staging
     staging = services.warehouse.table(name)
     if staging is None:
+        services.current.forget_staging()  # somebody dropped the table that held them
         services.warehouse.create_staging(services.names, table.to_contract(), table.options)
     else:
         columns = table.to_contract().columns
@@ -193,9 +193,9 @@ def set_layout_of_staging(services: Services, attempt: str, manifest: Manifest) 
 
     If they differ from those that staging has, staging is dropped and created. `manifest`: of the new generation.
     """
-    staging, intent = services.warehouse.table(services.feed.staging), services.current.require_intent(attempt)
+    staging = services.warehouse.table(services.feed.staging)
     if staging is not None and not _has_layout(staging, services.feed.table.to_contract()):
-        services.staging.write(Staging(StagingState.LOADING, attempt, intent.generation, manifest.digest))
+        services.current.record_staging(Staging(attempt))
         services.warehouse.alterations.drop(services.feed.staging)
     prepare_staging(services)
 
@@ -210,16 +210,16 @@ def set_clustering_of_target(services: Services, table: TableContract) -> None:
 def restore_tables(services: Services, intent: Intent) -> None:
     """After a rebuild that ended before its swap, give staging and target the live generation's layout again.
 
-    If staging has another layout, it is dropped and created, without rows. STAGING then says `loading`, so that the
-    next publish loads all rows. Nothing is done if the rebuild ended before it loaded or dropped staging.
+    If staging has another layout, it is dropped and created, without rows, so that the next publish loads all rows.
+    Nothing is done if the rebuild ended before it loaded or dropped staging.
     """
-    staging, state = services.warehouse.table(services.feed.staging), services.staging.read()
+    staging, state = services.warehouse.table(services.feed.staging), services.current.read().staging
     if intent.parent is None or state is None or state.attempt != intent.attempt:
         return
     table = services.manifests.read(intent.parent).table
     set_clustering_of_target(services, table)
     if staging is None or not _has_layout(staging, table):
-        services.staging.write(Staging(StagingState.LOADING, intent.attempt, intent.generation, state.manifest_digest))
+        services.current.record_staging(Staging(intent.attempt))
         services.warehouse.alterations.drop(services.feed.staging)
         services.warehouse.create_staging(services.names, table, services.feed.table.options)
 

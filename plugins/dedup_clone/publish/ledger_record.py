@@ -146,11 +146,13 @@ def _how_it_ended(services: Services, intent: Intent, candidate: Candidate | Non
     failed = failed_checks(services, intent.attempt)
     if failed:
         return Stage.CHECK, stopped_by(failed)
-    staging = services.staging.read()
+    staging = services.current.read().staging
     if staging is None or staging.attempt != intent.attempt:
         return Stage.LOAD, "ended before its load"
-    check_results = services.layout.check_results(intent.attempt, "before")
-    return Stage.CHECK, f"ended before its swap; staging is {staging.state}; see {check_results}"
+    state = "loaded" if staging.holds else "not loaded"
+    return Stage.CHECK, (
+        f"ended before its swap; staging was {state}; see {services.layout.check_results(intent.attempt, 'before')}"
+    )
 
 
 def _arrival_of_newest(services: Services, manifest: Manifest) -> datetime | None:

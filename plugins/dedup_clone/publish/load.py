@@ -3,15 +3,14 @@
 Usually one load job replaces the whole table. In update id mode `last_changed` most dates do not change between
 publishes; then only the partitions whose files differ are loaded.
 
-During a load the state object STAGING says `loading`, because staging's contents are unknown then; afterwards it says
-`loaded`.
+During a load CURRENT says that nobody knows what staging holds.
 """
 
 from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from datetime import date
 from typing import Any
 
@@ -24,7 +23,7 @@ from dedup_clone.publish.attempt_jobs import LOAD_STEP, URI_LIST, attempt_job_id
 from dedup_clone.publish.declared_form import prepare_staging
 from dedup_clone.publish.early_checks import require_policies_of_staging
 from dedup_clone.publish.services import Services
-from dedup_clone.state.manifests import Staging, StagingState
+from dedup_clone.state.current import Staging
 
 # If more than this share of the dates changed, one job for the whole table is faster than one job for each date. Both
 # ways are free.
@@ -73,10 +72,10 @@ def dates_to_load(services: Services, candidate: Candidate, manifest: Manifest) 
     the new generation lacks a date that staging has within the retention, when a date has too many files for the
     configuration of one load job, and in update id mode `last_seen`.
     """
-    loaded = _manifest_in_staging(services)
-    if manifest.update_id_mode is not UpdateIdMode.LAST_CHANGED or candidate.file_list_uri is None or loaded is None:
+    if manifest.update_id_mode is not UpdateIdMode.LAST_CHANGED or candidate.file_list_uri is None:
         return None
-    if loaded.table.columns != manifest.table.columns:
+    loaded = _manifest_in_staging(services)
+    if loaded is None or loaded.table.columns != manifest.table.columns:
         return None
     digests = {entry.date: entry.files_digest for entry in loaded.dates}
     changed = tuple(e.date for e in manifest.dates if not e.files_digest or digests.get(e.date) != e.files_digest)
@@ -99,10 +98,9 @@ def load_dates(
 ) -> None:
     """Load these dates, each by a load job of its own, as many at once as BigQuery allows.
 
-    Raises JobFailed, and what `begin_load` raises. If the task dies, STAGING still says `loading`, and the retry loads
-    the whole table.
+    Raises JobFailed, and what `begin_load` raises. If the task dies, nobody knows what staging holds, and the retry
+    loads the whole table.
     """
-    begin_load(services, attempt, manifest)
     files = services.manifests.candidate_files(candidate)
     uris: dict[date, list[str]] = {day: [] for day in dates}
     for file in files.files if files else ():
@@ -114,7 +112,7 @@ def load_dates(
         )
         for day, date_uris in uris.items()
     }
-    services.current.record_jobs(attempt.id, configurations)
+    begin_load(services, attempt, configurations)
     job_ids = list(configurations)
     for first in range(0, len(job_ids), LOADS_AT_ONCE):
         if first:
@@ -132,8 +130,8 @@ def load_dates(
     finish_load(services, attempt, manifest)
 
 
-def begin_load(services: Services, attempt: Attempt, manifest: Manifest) -> None:
-    """Wait until every earlier job of the attempt has ended, then mark staging's contents as unknown.
+def begin_load(services: Services, attempt: Attempt, job_ids: Iterable[str]) -> None:
+    """Wait until every earlier job of the attempt has ended, then record these jobs, and that staging is unknown.
 
     If changes were streamed into staging and their load did not finish, staging is made anew, because BigQuery may
     still apply them. Raises CheckFailed if staging lacks a declared policy, LostRace when the attempt has lost the
@@ -142,10 +140,10 @@ def begin_load(services: Services, attempt: Attempt, manifest: Manifest) -> None
     require_policies_of_staging(services)
     intent = services.current.require_intent(attempt.id)
     services.warehouse.wait_for_jobs(intent.jobs, poll_s=services.job_poll_s)
-    staging = services.staging.read()
-    if staging is not None and staging.is_streamed and staging.state is StagingState.LOADING:
+    staging = services.current.read().staging
+    if staging is not None and staging.is_streamed and staging.holds is None:
         _replace_staging(services)
-    services.staging.write(Staging(StagingState.LOADING, attempt.id, attempt.generation, manifest.digest))
+    services.current.record_jobs(attempt.id, job_ids, Staging(attempt.id))
 
 
 def _replace_staging(services: Services) -> None:
@@ -162,8 +160,7 @@ def finish_load(services: Services, attempt: Attempt, manifest: Manifest) -> Non
 
     Raises LostRace when the attempt has lost the lease.
     """
-    services.current.require_intent(attempt.id)
-    services.staging.write(Staging(StagingState.LOADED, attempt.id, attempt.generation, manifest.digest))
+    services.current.record_staging(Staging(attempt.id, manifest.digest))
     services.log(
         f"staging table {services.names.staging_table} holds {manifest.rows} rows in {len(manifest.dates)} partitions",
         snapshot_id=attempt.snapshot_id,
@@ -172,10 +169,8 @@ def finish_load(services: Services, attempt: Attempt, manifest: Manifest) -> Non
 
 
 def _manifest_in_staging(services: Services) -> Manifest | None:
-    """The manifest of the rows that staging holds; None if STAGING does not say `loaded`, or the manifest is lost."""
-    staging = services.staging.read()
-    if staging is None or staging.state is not StagingState.LOADED:
-        return None
-    candidate = services.manifests.candidate(staging.attempt)
+    """The manifest of the rows that staging holds; None if nobody knows, or the manifest is lost."""
+    staging = services.current.read().staging
+    candidate = services.manifests.candidate(staging.attempt) if staging and staging.holds else None
     manifest = candidate.manifest if candidate else None
-    return manifest if manifest is not None and manifest.digest == staging.manifest_digest else None
+    return manifest if manifest and staging and manifest.digest == staging.holds else None

@@ -13,7 +13,7 @@ from dedup_clone.state.current import CurrentFile
 from dedup_clone.state.landing import Landing
 from dedup_clone.state.layout import FeedLayout
 from dedup_clone.state.ledger import Ledger
-from dedup_clone.state.manifests import Manifests, StagingFile
+from dedup_clone.state.manifests import Manifests
 from dedup_clone.state.store import ObjectStore
 from dedup_clone.warehouse.bigquery import Warehouse
 from dedup_clone.warehouse.sql_files import TableNames
@@ -40,7 +40,6 @@ class Services:
     landing: Landing
     arrivals: Arrivals
     current: CurrentFile
-    staging: StagingFile
     manifests: Manifests
     ledger: Ledger
     warehouse: Warehouse
@@ -85,7 +84,6 @@ def open_services(
         landing=Landing(landing, feed.landing.prefix, feed.landing.marker),
         arrivals=Arrivals(state, feed.feed),
         current=CurrentFile(state, feed.feed),
-        staging=StagingFile(state, feed.feed),
         manifests=Manifests(state, feed.feed),
         ledger=Ledger(state, feed.feed),
         warehouse=warehouse,

@@ -1,4 +1,4 @@
-"""CURRENT: the committed generation, the lease of the run that works on the next one, and whether the feed is retired.
+"""CURRENT: the committed generation, the lease of the run that works on the next one, what staging holds, and more.
 
 A run holds the lease while its intent is in CURRENT.
 """
@@ -50,6 +50,20 @@ class Intent:
         return (self.dag_id, self.run_id) == (dag_id, run_id)
 
 
+@dataclass(frozen=True)
+class Staging:
+    """What the table staging holds.
+
+    `attempt`: the one that changed it last. `holds`: the digest of the manifest whose rows it holds exactly; None if
+    nobody knows what it holds, because the attempt has not finished its load, or somebody else changed the table.
+    `is_streamed`: without `holds`, the attempt streams changes, which BigQuery may still be applying.
+    """
+
+    attempt: str
+    holds: str | None = None
+    is_streamed: bool = False
+
+
 class TargetAction(StrEnum):
     """What becomes of a retired feed's target."""
 
@@ -81,7 +95,7 @@ class Current:
     the Airflow environment that publishes the feed: the one that acquired the first lease, or to which the feed was
     moved. It is empty before the first lease. Two environments must not publish one feed: neither can ask the other's
     Airflow whether a run is alive, and both give their runs the same ids. While `retired` is there, no DAG changes or
-    checks the feed.
+    checks the feed. `staging` is None before the first load.
     """
 
     feed: str
@@ -91,6 +105,7 @@ class Current:
     intent: Intent | None
     environment: str = ""
     retired: Retirement | None = None
+    staging: Staging | None = None
 
     def refusal(self, environment: str) -> str:
         """Why the feed is not for `environment`: another one publishes it. Empty if there is no reason."""
@@ -230,13 +245,35 @@ class CurrentFile:
         """Replace the intent of `attempt` by the result of `change`."""
         self.change(lambda current: dataclasses.replace(current, intent=change(self._require(current, attempt))))
 
-    def record_jobs(self, attempt: str, job_ids: Iterable[str]) -> None:
+    def record_jobs(self, attempt: str, job_ids: Iterable[str], staging: Staging | None = None) -> None:
         """Record BigQuery jobs before they are created, so that a recovery knows which jobs may still run.
 
-        Several are recorded with one write, because Cloud Storage limits writes of an object to one a second.
+        `staging`: what it holds from now on; None: the same as before. All is recorded with one write, because Cloud
+        Storage limits writes of an object to one a second.
         """
         ids = tuple(job_ids)
-        self._change_intent(attempt, lambda i: dataclasses.replace(i, jobs=tuple(dict.fromkeys((*i.jobs, *ids)))))
+
+        def record(current: Current) -> Current:
+            intent = self._require(current, attempt)
+            recorded = dataclasses.replace(intent, jobs=tuple(dict.fromkeys((*intent.jobs, *ids))))
+            return dataclasses.replace(current, intent=recorded, staging=staging or current.staging)
+
+        self.change(record)
+
+    def record_staging(self, staging: Staging) -> None:
+        """Record what staging holds now that its attempt changed it."""
+        self.record_jobs(staging.attempt, (), staging)
+
+    def forget_staging(self) -> None:
+        """Record that nobody knows what staging holds, so that the next load fills all of it."""
+
+        def forget(current: Current) -> Current:
+            staging = current.staging
+            if staging is None or staging.holds is None:
+                return current
+            return dataclasses.replace(current, staging=Staging(staging.attempt))
+
+        self.change(forget)
 
     def begin_approval_wait(self, attempt: str) -> None:
         """Let other runs take the lease over until `end_approval_wait` is called."""

@@ -45,7 +45,6 @@ class FeedLayout:
     def __init__(self, feed: str) -> None:
         self.feed = feed
         self.current = f"{feed}/CURRENT"
-        self.staging = f"{feed}/STAGING"
         self.audits = f"{feed}/AUDITS"
         self.fingerprint_seed = f"{feed}/fingerprint_seed"
         self.incidents = f"{feed}/incidents.json"

@@ -1,10 +1,9 @@
-"""Stores attempts, candidates, manifests and file lists, and what the staging table contains (STAGING)."""
+"""Stores attempts, candidates, manifests and file lists."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import datetime
-from enum import StrEnum
 
 from dedup_clone.contract.attempt import Attempt
 from dedup_clone.contract.costs import JobRun
@@ -109,48 +108,6 @@ class Manifests:
                 f"was committed: restore a former version of it (docs/runbook.md, lost records), then retry."
             )
         return manifest
-
-
-class StagingState(StrEnum):
-    """What is known about the rows of staging; `Staging` describes the states."""
-
-    LOADING = "loading"
-    LOADED = "loaded"
-
-
-@dataclass(frozen=True)
-class Staging:
-    """The content of the staging table.
-
-    LOADING: `attempt` is loading, and the content is unknown. LOADED: staging has exactly the rows of the manifest with
-    `manifest_digest`. `is_streamed`: the attempt streams changes over its parent's rows, and in state LOADING BigQuery
-    may still be applying them.
-    """
-
-    state: StagingState
-    attempt: str
-    generation: int
-    manifest_digest: str
-    is_streamed: bool = False
-
-
-class StagingFile:
-    """Reads and writes STAGING of one feed."""
-
-    def __init__(self, store: ObjectStore, feed: str) -> None:
-        self._store = store
-        self._name = FeedLayout(feed).staging
-
-    def read(self) -> Staging | None:
-        """The record; None before the first load."""
-        return self._store.read_record(Staging, self._name)
-
-    def write(self, staging: Staging) -> None:
-        """Replace the record. Raises LostRace when another run replaces it at the same time."""
-        stored, text = self._store.read(self._name), to_json(staging)
-        if stored is None or stored.text != text:
-            expected = 0 if stored is None else stored.object_generation
-            self._store.replace(self._name, text, expected_object_generation=expected)
 
 
 @dataclass(frozen=True)

@@ -281,8 +281,12 @@ class Warehouse:
         return TableReference.from_string(f"{self._project}.{self._dataset}.{table_name}")
 
     def _run(self, sql: str, parameters: list[Any], *, repeated_for_s: float = 1200.0) -> Any:
-        """Run a statement, and repeat it for `repeated_for_s` while BigQuery refuses it for a passing reason."""
+        """Run a statement, and repeat it for `repeated_for_s` while BigQuery refuses it for a passing reason.
+
+        One request starts it and returns the result, because the statements are short.
+        """
         from google.cloud.bigquery import QueryJobConfig
+        from google.cloud.bigquery.enums import QueryApiMethod
         from google.cloud.bigquery.retry import DEFAULT_JOB_RETRY
 
         job_retry = DEFAULT_JOB_RETRY.with_timeout(repeated_for_s)
@@ -292,6 +296,7 @@ class Warehouse:
             location=self._location,
             project=self._project,
             job_retry=job_retry,
+            api_method=QueryApiMethod.QUERY,
         )
         job.result(retry=result_retry(), job_retry=job_retry)
         return job

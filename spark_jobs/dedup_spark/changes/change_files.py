@@ -1,17 +1,17 @@
-"""Writes the changes of a date as rows of the table `FEED_changes`: each with the old and the new row."""
+"""Writes the changes of a generation as rows of the table `FEED_changes`: each with the old and the new row."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import date
-from typing import Self
 
 import numpy as np
 import pyarrow as pa
 
 from dedup_clone.contract.attempt import Attempt
-from dedup_clone.contract.manifest import DataFile
+from dedup_clone.contract.delivery import Delivery
+from dedup_clone.contract.manifest import DataFile, DateEntry
 from dedup_clone.contract.table import (
     CHANGE_TYPE,
     GENERATION,
@@ -25,6 +25,7 @@ from dedup_clone.contract.table import (
     changes_table_contract,
     nullable,
 )
+from dedup_spark import storage
 from dedup_spark.arrays import Indices
 from dedup_spark.changes.row_comparison import ROWS_PER_RANGE, TYPES, RowChanges, RowComparison, RowsOfDate
 from dedup_spark.column_types import arrow_schema
@@ -32,15 +33,78 @@ from dedup_spark.comparison.key_reader import KeyReader
 from dedup_spark.comparison.key_source import KeySource
 from dedup_spark.comparison.row_reader import RowSource, read_rows
 from dedup_spark.comparison.selected_rows import SelectedRows
+from dedup_spark.data_files import DataFileWriter, row_groups
+from dedup_spark.execution.fan_out import largest_first, map_dates
+from dedup_spark.execution.progress import JobLog
+from dedup_spark.execution.session import SessionSource
 from dedup_spark.fingerprints.key_columns import key_columns
-from dedup_spark.fingerprints.seed import Seed
-from dedup_spark.output.data_file import DataFileWriter, row_groups
+from dedup_spark.fingerprints.seed import Seed, read_seed
+from dedup_spark.generation import NewGeneration
+from dedup_spark.parent import Parent, files_by_date
 from dedup_spark.sketch.row_words import RowEncoder
 
 # Whole new rows of about this many bytes are in memory at a time, and as many bytes of old rows. A row in memory is
 # taken to be eight times as large as in its file.
 _BYTES_AT_A_TIME = 128 << 20
 _BYTES_PER_STORED_BYTE = 8
+_HIGHEST_ID = (1 << 63) - 2  # no row has a higher update id; `all_rows` adds 1, and the sum must fit into 64 bits
+
+
+def write_changes(
+    attempt: Attempt,
+    generation: NewGeneration,
+    parent: Parent,
+    applied: Sequence[Delivery],
+    run_id: str,
+    session: SessionSource,
+    job_log: JobLog,
+) -> tuple[DataFile, ...]:
+    """Write the rows by which the generation differs from its parent, below this run's folder in the changes folder.
+
+    Return the records of the written files; their paths begin with the run's folder. `run_id`: the id of this run of
+    the Spark job, which names its folder.
+    """
+    files, tasks = files_by_date(generation.files), []
+    for entry in generation.dates:
+        parent_date = parent.on_date(entry.date)
+        parent_entry = parent_date.entry if parent_date else None
+        if entry.date in generation.copied or _has_no_change(attempt, entry, parent_entry):
+            continue
+        new = files[entry.date]
+        uris = [storage.join(attempt.data_uri, file.path) for file in new]
+        old, size = None, sum(file.size for file in new)
+        if parent_date:
+            old = _rows([parent_date.uri(file) for file in parent_date.files], parent_date.entry)
+            size += parent_date.bytes
+        tasks.append(ChangesTask(entry.date, size, _rows(uris, entry), old))
+    if not tasks:
+        return ()
+    included = attempt.included_deliveries(tuple(applied))
+    snapshot_id = included[-1].snapshot_id if included else max(entry.max_update_id for entry in generation.dates)
+    seed, uri = read_seed(attempt.seed_uri), storage.join(attempt.changes_uri, f"{run_id}/")
+    table = replace(attempt.table, columns=tuple(nullable(column) for column in attempt.table.columns))
+    work = WriteChanges(attempt, table, seed, uri, snapshot_id)
+    job_log.expect_dates(len(tasks))
+    with job_log.dates_at_work(len(tasks)):
+        written = map_dates(session, work, largest_first(tasks), "write changes")
+    return tuple(replace(file, path=f"{run_id}/{file.path}") for date_files in written for file in date_files)
+
+
+def _rows(uris: Sequence[str], entry: DateEntry) -> RowsOfDate:
+    """The date's rows in these files."""
+    return RowsOfDate(tuple(uris), entry.rows, entry.newest_snapshot)
+
+
+def _has_no_change(attempt: Attempt, entry: DateEntry, parent_entry: DateEntry | None) -> bool:
+    """Whether the plan's counts and the ranges of update ids prove that the date has no change.
+
+    They prove nothing in mode last_changed, in which a row may differ by its update id alone, and nothing on a date
+    whose newest snapshot lacks keys, before the publish or after it.
+    """
+    if parent_entry is None or attempt.update_id_mode is UpdateIdMode.LAST_CHANGED:
+        return False
+    is_whole = all(e.newest_snapshot in (None, e.min_update_id) for e in (entry, parent_entry))
+    return entry.changed == 0 and not entry.new_keys and is_whole
 
 
 @dataclass(frozen=True)
@@ -66,34 +130,19 @@ class ChangesTask:
 class WriteChanges:
     """Writes the changes of one date into files below `folder_uri`, and returns the records of the files.
 
-    `generation`, `snapshot_id`: what the rows of the changes table say of the publish. `publish_date`: their partition.
-    `file_bytes`: the target size of a file. `rows_per_range`: about how many rows are compared at a time.
+    `snapshot_id`: the snapshot of the publish. `publish_date`: the partition of the changes. `table`: with all columns
+    nullable.
     """
 
+    attempt: Attempt
     table: TableContract
     seed: Seed
-    mode: UpdateIdMode
     folder_uri: str
-    generation: int
     snapshot_id: int
-    publish_date: date
-    file_bytes: int
-    rows_per_range: int
 
-    @classmethod
-    def from_attempt(cls, attempt: Attempt, folder_uri: str, publish_date: date, seed: Seed, snapshot_id: int) -> Self:
-        table = replace(attempt.table, columns=tuple(nullable(column) for column in attempt.table.columns))
-        return cls(
-            table,
-            seed,
-            attempt.update_id_mode,
-            folder_uri,
-            attempt.generation,
-            snapshot_id,
-            publish_date,
-            attempt.file_bytes,
-            ROWS_PER_RANGE,
-        )
+    @property
+    def publish_date(self) -> date:
+        return self.attempt.taken_at.date()
 
     def __call__(self, task: ChangesTask) -> tuple[DataFile, ...]:
         changes_contract = changes_table_contract(self.table, retention_days=0)
@@ -101,7 +150,7 @@ class WriteChanges:
         for rows in self._rows(task):
             writer = writer or DataFileWriter(changes_contract, self.folder_uri, self.publish_date, f"{task.day}")
             writer.write(rows)
-            if writer.size >= self.file_bytes:
+            if writer.size >= self.attempt.file_bytes:
                 files.append(writer.close())
                 writer = None
         return (*files, writer.close()) if writer else tuple(files)
@@ -114,9 +163,9 @@ class WriteChanges:
                 yield self._change_rows(table, None, np.full(table.num_rows, TYPES.index(ChangeType.NEW), np.intp))
             return
         encoder = RowEncoder(key_columns(self.table), self.table.value_columns, self.seed)
-        comparison = RowComparison(reader, encoder, self.mode)
+        comparison = RowComparison(reader, encoder, self.attempt.update_id_mode)
         new_source, old_source = comparison.source(new), comparison.source(old)
-        for changes in comparison.changes(new, old, self.rows_per_range):
+        for changes in comparison.changes(new, old, ROWS_PER_RANGE):
             for batch in _in_batches(changes, task.rows_at_a_time):
                 old_rows = None if batch.old is None else _whole_rows(old_source, batch.old)
                 yield self._change_rows(_whole_rows(new_source, batch.new), old_rows, batch.types)
@@ -129,7 +178,7 @@ class WriteChanges:
         schema, rows = arrow_schema(changes_table_contract(self.table, retention_days=0).columns), new.num_rows
         columns = {
             PUBLISH_DATE: pa.repeat(pa.scalar(self.publish_date, pa.date32()), rows),
-            GENERATION: pa.repeat(pa.scalar(self.generation, pa.int64()), rows),
+            GENERATION: pa.repeat(pa.scalar(self.attempt.generation, pa.int64()), rows),
             SNAPSHOT_ID: pa.repeat(pa.scalar(self.snapshot_id, pa.int64()), rows),
             CHANGE_TYPE: pa.array([str(kind) for kind in TYPES]).take(pa.array(types)),
             **{name: new[name] for name in self.table.keys},
@@ -137,9 +186,6 @@ class WriteChanges:
             NEW_ROW: _struct(new),
         }
         return pa.table([columns[name] for name in schema.names], schema=schema)
-
-
-_HIGHEST_ID = (1 << 63) - 2  # no row has a higher update id; `all_rows` adds 1, and the sum must fit into 64 bits
 
 
 def _struct(rows: pa.Table) -> pa.StructArray:

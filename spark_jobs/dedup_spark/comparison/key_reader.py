@@ -11,12 +11,12 @@ import pyarrow.parquet as pq
 
 from dedup_clone.contract.table import Column, TableContract
 from dedup_spark import storage
-from dedup_spark.absent_columns import complete_batch
 from dedup_spark.arrays import I64Array
+from dedup_spark.arrow_cast import complete_batch
 from dedup_spark.comparison.cluster_overlap import Range, block_ranges, overlapping_share
 from dedup_spark.fingerprints.key_columns import as_declared, key_columns
 from dedup_spark.landing.file_validation import FileValidation
-from dedup_spark.storage.parquet_files import open_parquet
+from dedup_spark.storage import open_parquet
 
 # The most rows and bytes of a batch: a few of its columns then stay in the processor's cache while they are hashed.
 _BATCH_ROWS = 1 << 16

@@ -11,12 +11,11 @@ import pyarrow as pa
 
 from dedup_clone.contract.table import TableContract
 from dedup_spark import storage
-from dedup_spark.absent_columns import complete_batch
 from dedup_spark.arrays import EMPTY_I64, BoolArray, I64Array
-from dedup_spark.arrow_cast import cast_table
+from dedup_spark.arrow_cast import cast_table, complete_batch
 from dedup_spark.column_types import arrow_schema
 from dedup_spark.comparison.key_reader import KeyReader, group_rows_per_batch
-from dedup_spark.storage.parquet_files import open_parquet
+from dedup_spark.storage import open_parquet
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""Runs one function over many items as one Spark job, in Spark's Python workers. A task is sent only its own items."""
+"""Runs one function over many objects or dates as one Spark job. A task is sent only its own items."""
 
 from __future__ import annotations
 
@@ -6,8 +6,9 @@ from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from datetime import date
 from heapq import heappop, heappush
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, Protocol, TypeVar
 
 from dedup_clone.contract.errors import DedupCloneError
 from dedup_spark.execution.session import SessionSource
@@ -15,38 +16,55 @@ from dedup_spark.execution.session import SessionSource
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 
+
+class DateTask(Protocol):
+    """The task of a plan for one date. `bytes`: the stored size of the files that the task reads."""
+
+    @property
+    def day(self) -> date: ...
+
+    @property
+    def bytes(self) -> int: ...
+
+
+AnyDateTask = TypeVar("AnyDateTask", bound=DateTask)
+
 # Enough tasks that all cores end at about the same time, and few enough that starting them takes little time.
 TASKS_PER_CORE = 4
 
-# `FanOut.map` starts _OBJECT_TASKS_PER_CORE tasks for each core, or one for each _BYTES_PER_TASK if that gives more.
-# Objects up to _SMALL_OBJECT_BYTES on average are handled by several threads of a task, which mostly wait for the
+# `map_objects` starts _OBJECT_TASKS_PER_CORE tasks for each core, or one for each _OBJECT_BYTES_PER_TASK if that gives
+# more. Objects up to _SMALL_OBJECT_BYTES on average are handled by several threads of a task, which mostly wait for the
 # storage. Larger objects are handled one at a time, because each is in memory.
 _OBJECT_TASKS_PER_CORE = 2
-_BYTES_PER_TASK = 4 << 30
+_OBJECT_BYTES_PER_TASK = 4 << 30
 _SMALL_OBJECT_BYTES = 16 << 20
 _THREADS_FOR_SMALL_OBJECTS = 8
 
+# `map_dates` starts TASKS_PER_CORE tasks for each core, or one for each _DATE_BYTES_PER_TASK if that gives more: few,
+# because starting a Spark task takes a twentieth of a second.
+_DATE_BYTES_PER_TASK = 1 << 30
+# The most bytes of key codes that a Spark task caches between two passes over a date's files.
+KEY_CACHE_BYTES = 128 << 20
 
-@dataclass(frozen=True)
-class FanOut:
-    """Runs functions over stored objects, in the tasks of one Spark session."""
 
-    session: SessionSource
+def map_objects(
+    session: SessionSource,
+    function: Callable[[Item], Result],
+    items: Sequence[Item],
+    total_bytes: int,
+    description: str,
+) -> list[Result]:
+    """Return the results of the function on stored objects, in the order of `items`. The driver collects them.
 
-    def map(
-        self, function: Callable[[Item], Result], items: Sequence[Item], total_bytes: int, description: str
-    ) -> list[Result]:
-        """Return the results in the order of `items`. They are collected on the driver, so they should be small.
-
-        `total_bytes`: the size of all objects that are read, by which the numbers of tasks and threads are chosen; 0 if
-        nothing is read. Raises the DedupCloneError that `function` raised. Spark repeats a task after any other error.
-        """
-        if not items:
-            return []
-        core_count = self.session().sparkContext.defaultParallelism
-        task_count = min(len(items), max(core_count * _OBJECT_TASKS_PER_CORE, total_bytes // _BYTES_PER_TASK))
-        thread_count = _THREADS_FOR_SMALL_OBJECTS if total_bytes <= len(items) * _SMALL_OBJECT_BYTES else 1
-        return run_tasks(self.session, function, items, task_count, description, thread_count)
+    `total_bytes`: the size of all objects that are read, by which the numbers of tasks and threads are chosen; 0 if
+    nothing is read. Raises the DedupCloneError that `function` raised. Spark repeats a task after any other error.
+    """
+    if not items:
+        return []
+    core_count = session().sparkContext.defaultParallelism
+    task_count = min(len(items), max(core_count * _OBJECT_TASKS_PER_CORE, total_bytes // _OBJECT_BYTES_PER_TASK))
+    thread_count = _THREADS_FOR_SMALL_OBJECTS if total_bytes <= len(items) * _SMALL_OBJECT_BYTES else 1
+    return run_tasks(session, function, items, task_count, description, thread_count)
 
 
 def run_tasks(
@@ -122,3 +140,36 @@ def thread_counts(loads: Sequence[int], core_count: int) -> list[int]:
         heappush(core_free_at, ends[-1])
     ends.sort()
     return [max(1, core_count // max(1, len(ends) - bisect_right(ends, start))) for start in starts]
+
+
+def map_dates(
+    session: SessionSource,
+    work: Callable[[AnyDateTask], Result],
+    date_tasks: Sequence[AnyDateTask],
+    description: str,
+    with_threads: Callable[[AnyDateTask, int], AnyDateTask] = lambda date_task, thread_count: date_task,
+) -> list[Result]:
+    """Return the result of `work` for each of `date_tasks`, in their order, which should be that of `largest_first`.
+
+    `with_threads(date_task, thread_count)` returns the date task with this many threads. The count is above 1
+    only for dates of the Spark tasks that start last, when other cores are free.
+    """
+    if not date_tasks:
+        return []
+    core_count = session().sparkContext.defaultParallelism
+    spark_task_count = task_count(core_count, len(date_tasks), sum(date_task.bytes for date_task in date_tasks))
+    # Each Spark task gets dates of all sizes, and starts with its largest.
+    batches = assign_round_robin(date_tasks, spark_task_count)
+    threads_by_task = thread_counts([sum(date_task.bytes for date_task in batch) for batch in batches], core_count)
+    items = [with_threads(date_task, threads_by_task[n % spark_task_count]) for n, date_task in enumerate(date_tasks)]
+    return run_tasks(session, work, items, spark_task_count, f"{description} of {len(date_tasks)} dates")
+
+
+def largest_first(date_tasks: Iterable[AnyDateTask]) -> list[AnyDateTask]:
+    """Return the tasks by descending size in bytes, so that no long task starts last."""
+    return sorted(date_tasks, key=lambda date_task: (-date_task.bytes, date_task.day))
+
+
+def task_count(core_count: int, date_count: int, total_bytes: int) -> int:
+    """Return the number of Spark tasks for `date_count` dates, whose files have `total_bytes` together."""
+    return min(date_count, max(core_count * TASKS_PER_CORE, total_bytes // _DATE_BYTES_PER_TASK))

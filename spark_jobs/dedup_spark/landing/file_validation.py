@@ -21,12 +21,10 @@ from dedup_clone.contract.attempt import Attempt
 from dedup_clone.contract.parquet import describe_unreadable
 from dedup_clone.contract.table import ColumnMode, TableContract
 from dedup_spark import storage
-from dedup_spark.absent_columns import complete_batch
-from dedup_spark.landing.cast_checks import CastChecks
-from dedup_spark.landing.file_layout import joined_files, unsupported_encodings
-from dedup_spark.landing.footer_schema import Footer, read_footer
-from dedup_spark.landing.value_checks import InvalidValues, count_invalid_values
-from dedup_spark.storage.parquet_files import open_parquet
+from dedup_spark.arrow_cast import complete_batch
+from dedup_spark.landing.footers import Footer, joined_files, read_footer, unsupported_encodings
+from dedup_spark.landing.values import CastChecks, InvalidValues, count_invalid_values
+from dedup_spark.storage import open_parquet
 
 _BATCH_ROWS = 1 << 17
 _EPOCH = date(1970, 1, 1)
@@ -36,12 +34,18 @@ _READ_WHOLE_BYTES = 4 << 20
 
 @dataclass(frozen=True)
 class LandedFile:
-    """A data file of a delivery. `size`: in bytes. `folder_date`: the date of its folder; None without date folders."""
+    """A data file of a delivery. `size`: in bytes. `folder_date`: the date of its folder; None without date folders.
+
+    `generation`, `crc32c`: its object generation and its checksum in base64, as the inventory recorded them. The file
+    is copied only as long as it has these; to validate it they are not needed.
+    """
 
     uri: str
     size: int
     snapshot_id: int
     folder_date: date | None
+    generation: int = 0
+    crc32c: str = ""
 
 
 @dataclass(frozen=True)
@@ -49,15 +53,13 @@ class FileValidation:
     """The result for one file, which is valid if it has no `problems`. `rows_by_date`: the number of its rows by date.
 
     `has_written_schema`: the file's columns, types and modes are exactly those that the job writes, so that BigQuery
-    can load the file together with written files. `is_expected`: the file has not been read; it is taken to be valid,
-    and to have a row of its folder's date.
+    can load the file together with written files.
     """
 
     file: LandedFile
     rows_by_date: dict[date, int]
     problems: tuple[str, ...]
     has_written_schema: bool = False
-    is_expected: bool = False
 
 
 @dataclass(frozen=True)
@@ -110,14 +112,11 @@ class FileValidator:
 
         The caller then reads all rows of `file` of the returned validation, and adds them to it.
         """
-        optional = {path for path, first_id in self.since.items() if landed.snapshot_id < first_id}
-        if self.has_own_ids:
-            optional = set()
+        later = {path for path, first_id in self.since.items() if landed.snapshot_id < first_id}
+        optional = frozenset() if self.has_own_ids else frozenset(later)
         file = open_parquet(source, verify_checksums=True)
-        footer = read_footer(self.table, file.metadata, exported=self.has_own_ids, optional=frozenset(optional))
-        return RunningValidation(
-            self.table, landed, source, file, self.latest_day, footer, has_own_ids=self.has_own_ids
-        )
+        footer = read_footer(self.table, file.metadata, exported=self.has_own_ids, optional=optional)
+        return RunningValidation(self, landed, source, file, footer)
 
     @staticmethod
     def _invalid(landed: LandedFile, *problems: str) -> FileValidation:
@@ -128,47 +127,45 @@ class FileValidator:
 class RunningValidation:
     """The validation of one file while it is read: its footer, and counts of the rows that were added so far.
 
-    `file`: reads `source`, which the caller closes.
+    `file`: reads `source`, which the caller closes. `invalid`: the number of invalid values or rows, by column and
+    problem.
     """
 
-    table: TableContract
+    validator: FileValidator
     landed: LandedFile
     source: pa.NativeFile
     file: pq.ParquetFile
-    latest_day: date
     footer: Footer
     rows: int = 0
     rows_by_date: Counter[date] = field(default_factory=Counter)
-    nulls: Counter[str] = field(default_factory=Counter)
-    invalid_values: InvalidValues = field(default_factory=Counter)
+    invalid: InvalidValues = field(default_factory=Counter)
     casts: CastChecks = field(default_factory=CastChecks)
-    rows_with_other_ids: int = 0
-    has_own_ids: bool = False
 
     def add(self, batch: pa.RecordBatch) -> None:
         """Validate a batch with all columns of the file."""
         self.rows += batch.num_rows
-        table = self.table
+        table = self.validator.table
         batch = complete_batch(batch, table.columns)
         required = [c.name for c in table.columns if c.mode is ColumnMode.REQUIRED]
         for name in {*table.keys, table.snapshot_id_column, *required}:
-            self.nulls[name] += batch.column(name).null_count
+            self.invalid[name, "rows are [NULL], expected none"] += batch.column(name).null_count
         dates = batch.column(table.partition_column).drop_null()
         all_in_folder = self._count_dates(dates.cast(pa.int32()))
         for column in table.columns:
             # Dates that equal the folder's need no check: a folder's date is in BigQuery's range (but see `_as_date`).
             if column.name != table.partition_column or not all_in_folder:
-                count_invalid_values(column, batch.column(column.name), self.invalid_values)
+                count_invalid_values(column, batch.column(column.name), self.invalid)
             if not self.footer.has_written_schema:
                 self.casts.add(column, batch.column(column.name), self.rows - batch.num_rows)
-        if not self.has_own_ids:
+        if not self.validator.has_own_ids:
             self._count_other_ids(batch.column(table.snapshot_id_column).drop_null().cast(pa.int64()))
 
     def _count_other_ids(self, ids: pa.Array) -> None:
         """Count the rows whose update_id is not the delivery's snapshot id."""
         bounds, expected = pc.min_max(ids), self.landed.snapshot_id
         if len(ids) and not bounds["min"].as_py() == bounds["max"].as_py() == expected:
-            self.rows_with_other_ids += pc.not_equal(ids, expected).true_count
+            problem = f"rows have another id, expected the folder's [{expected}]"
+            self.invalid[self.validator.table.snapshot_id_column, problem] += pc.not_equal(ids, expected).true_count
 
     def _count_dates(self, days: pa.Array) -> bool:
         """Count rows by date. Return whether all of them have the folder's date."""
@@ -211,32 +208,21 @@ class RunningValidation:
         ]
 
     def _problems(self) -> list[str]:
-        table, landed = self.table, self.landed
-        found = [
-            f"column [{name}]: {count} rows are [NULL], expected none"
-            for name, count in sorted(self.nulls.items())
-            if count
-        ]
-        found += [
-            f"column [{path}]: {count} {problem}" for (path, problem), count in sorted(self.invalid_values.items())
-        ]
+        table, landed, latest_day = self.validator.table, self.landed, self.validator.latest_day
+        counts = sorted(self.invalid.items())
+        found = [f"column [{path}]: {count} {problem}" for (path, problem), count in counts if count]
         found += self.casts.problems(table.columns)
-        late = {day: count for day, count in self.rows_by_date.items() if day > self.latest_day}
+        late = {day: count for day, count in self.rows_by_date.items() if day > latest_day}
         if late:
             found.append(
                 f"column [{table.partition_column}]: {sum(late.values())} rows have a date up to [{max(late)}], "
-                f"expected at most [{self.latest_day}]"
+                f"expected at most [{latest_day}]"
             )
         other = {day: count for day, count in self.rows_by_date.items() if landed.folder_date not in (None, day)}
         if other:
             found.append(
                 f"column [{table.partition_column}]: {sum(other.values())} rows have another date such as "
                 f"[{min(other)}], expected its folder's [{landed.folder_date}]"
-            )
-        if self.rows_with_other_ids:
-            found.append(
-                f"column [{table.snapshot_id_column}]: {self.rows_with_other_ids} rows have another id, "
-                f"expected the folder's [{landed.snapshot_id}]"
             )
         return found
 

@@ -8,12 +8,12 @@ from statistics import median
 from typing import Protocol, TypeVar
 
 from dedup_spark import storage
-from dedup_spark.execution.date_fan_out import map_dates
-from dedup_spark.execution.job_log import JobLog
+from dedup_spark.execution.fan_out import map_dates
 from dedup_spark.execution.part_tasks import PartTasks
+from dedup_spark.execution.progress import JobLog
 from dedup_spark.execution.session import SessionSource
 from dedup_spark.plans.adopt.adopt_task import AdoptTask
-from dedup_spark.plans.rewrite.rewrite_task import RewriteTask
+from dedup_spark.plans.rewrite.date_merge import RewriteTask
 
 Task = AdoptTask | RewriteTask
 Result = TypeVar("Result", covariant=True)

@@ -1,18 +1,18 @@
-"""Describes a delivery's files of one date, for the tasks of plans adopt and rewrite."""
+"""Describes the applied deliveries date by date, for the plans: before their files are read, and afterwards."""
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
 from datetime import date
 
-from dedup_clone.contract.delivery import Arrival, Delivery, LandedObject
+from dedup_clone.contract.delivery import Delivery
 from dedup_spark import storage
-from dedup_spark.landing.delivery_validation import ValidatedDelivery
+from dedup_spark.landing.deliveries import Deliveries
 from dedup_spark.landing.file_validation import FileValidation, LandedFile
 from dedup_spark.parent import ParentDate
-from dedup_spark.storage.parquet_files import open_parquet
+from dedup_spark.storage import open_parquet
 
 # If the larger of delivery and parent has at most this many times the bytes of the other, both are taken to have the
 # same number of rows.
@@ -23,27 +23,51 @@ _MAX_FOOTERS = 32
 
 @dataclass(frozen=True)
 class DeliveredFile:
-    """One file of a delivery, which has rows of one date. `generation` is the object generation, `crc32c` in base64.
+    """One file of a delivery, for its rows of the date `day`. `validation`: None until the file has been read."""
 
-    `has_written_schema`: whether the columns, types and modes are those that the job writes. Until the file has been
-    read (`is_read`), only what the inventory says is known: `rows` is 0 and `has_written_schema` False.
-    """
+    landed: LandedFile
+    day: date
+    validation: FileValidation | None
 
-    uri: str
-    size: int
-    generation: int
-    crc32c: str
-    rows: int
-    has_written_schema: bool
-    is_read: bool
+    @property
+    def uri(self) -> str:
+        return self.landed.uri
+
+    @property
+    def size(self) -> int:
+        return self.landed.size
+
+    @property
+    def rows(self) -> int:
+        """The number of rows of the date; 0 until the file has been read."""
+        return self.validation.rows_by_date.get(self.day, 0) if self.validation else 0
+
+    @property
+    def bytes_of_rows(self) -> float:
+        """About how many stored bytes the rows of the date take. The file must have been read."""
+        assert self.validation
+        return self.size * self.rows / sum(self.validation.rows_by_date.values())
+
+    @property
+    def has_written_schema(self) -> bool:
+        """Whether the columns, types and modes are those that the job writes; False until the file has been read."""
+        return self.validation is not None and self.validation.has_written_schema
+
+    @property
+    def date_count(self) -> int:
+        """How many dates the rows of the file have. A file that has not been read is in the folder of its only date."""
+        return len(self.validation.rows_by_date) if self.validation else 1
 
 
 @dataclass(frozen=True)
 class DeliveredDate:
-    """A delivery's files of the date, sorted by URI."""
+    """A delivery's files of one date, by URI.
+
+    Two objects of one delivery are equal even if only one of them knows which files have rows.
+    """
 
     delivery: Delivery
-    files: tuple[DeliveredFile, ...]
+    files: tuple[DeliveredFile, ...] = field(compare=False)
 
     @property
     def rows(self) -> int:
@@ -54,22 +78,41 @@ class DeliveredDate:
         """The stored bytes of the files."""
         return sum(file.size for file in self.files)
 
-    def unread_files(self, day: date) -> list[LandedFile]:
-        """The files that have not been read, in the form in which validation takes them."""
-        snapshot_id = self.delivery.snapshot_id
-        return [LandedFile(file.uri, file.size, snapshot_id, day) for file in self.files if not file.is_read]
+    @property
+    def unread_files(self) -> list[LandedFile]:
+        return [file.landed for file in self.files if file.validation is None]
 
-    def with_validations(self, day: date, found: Mapping[str, FileValidation]) -> DeliveredDate:
-        """The same files, and for those that were just read the row counts and schemas that validation found."""
+    def with_validations(self, found: Mapping[str, FileValidation]) -> DeliveredDate:
+        """The same files with the results, by URI, of those that were just read."""
+        files = (replace(file, validation=found.get(file.uri, file.validation)) for file in self.files)
+        return replace(self, files=tuple(files))
 
-        def counted(file: DeliveredFile) -> DeliveredFile:
-            rows, has_written_schema = found[file.uri].rows_by_date.get(day, 0), found[file.uri].has_written_schema
-            return replace(file, rows=rows, has_written_schema=has_written_schema, is_read=True)
 
-        return replace(self, files=tuple(counted(file) if file.uri in found else file for file in self.files))
+DeliveriesByDate = Mapping[date, tuple[DeliveredDate, ...]]
 
-    def without_empty_files(self) -> DeliveredDate:
-        return replace(self, files=tuple(file for file in self.files if file.rows))
+
+def deliveries_by_date(deliveries: Deliveries) -> DeliveriesByDate:
+    """Return for each date within the retention the applied deliveries that have it, in ascending precedence.
+
+    A file that has not been read is taken to have rows of its folder's date, and no rows without date folders.
+    """
+    found: defaultdict[date, tuple[DeliveredDate, ...]] = defaultdict(tuple)
+    for landed in deliveries.applied:
+        by_date: defaultdict[date, list[DeliveredFile]] = defaultdict(list)
+        for file in landed.files:
+            validation = deliveries.validations.get(file.uri)
+            for day in _dates(file, validation):
+                if deliveries.attempt.retention_day <= day <= deliveries.attempt.latest_day:
+                    by_date[day].append(DeliveredFile(file, day, validation))
+        for day, files in by_date.items():
+            found[day] += (DeliveredDate(landed.delivery, tuple(files)),)
+    return found
+
+
+def _dates(file: LandedFile, validation: FileValidation | None) -> Iterable[date]:
+    if validation is None:
+        return [file.folder_date] if file.folder_date else []
+    return [day for day, rows in validation.rows_by_date.items() if rows]
 
 
 def expected_rows(delivered: DeliveredDate, parent: ParentDate | None) -> int:
@@ -79,7 +122,7 @@ def expected_rows(delivered: DeliveredDate, parent: ParentDate | None) -> int:
     number the number of cells of a sketch is chosen. With too few cells, the next snapshot could not be told apart.
     Raises pyarrow's errors if a footer cannot be read.
     """
-    if all(file.is_read for file in delivered.files):
+    if not delivered.unread_files:
         return delivered.rows
     if parent:
         smaller, larger = sorted((delivered.bytes, parent.bytes))
@@ -93,33 +136,3 @@ def expected_rows(delivered: DeliveredDate, parent: ParentDate | None) -> int:
 def _footer_rows(uri: str) -> int:
     with storage.open_input(uri) as source:
         return int(open_parquet(source).metadata.num_rows)
-
-
-def deliveries_by_date(applied: Sequence[ValidatedDelivery]) -> dict[date, tuple[DeliveredDate, ...]]:
-    """Return for each date the applied deliveries that have it, in ascending precedence."""
-    found: defaultdict[date, tuple[DeliveredDate, ...]] = defaultdict(tuple)
-    for validated in applied:
-        inventory = _inventory(validated.arrival)
-        for day in validated.retained_rows:
-            by_uri = {file.file.uri: file for file in validated.files_of(day)}
-            files = (_delivered_file(by_uri[uri], inventory[uri], day) for uri in sorted(by_uri))
-            found[day] += (DeliveredDate(validated.delivery, tuple(files)),)
-    return found
-
-
-def _delivered_file(validation: FileValidation, landed: LandedObject, day: date) -> DeliveredFile:
-    uri, rows = validation.file.uri, 0 if validation.is_expected else validation.rows_by_date[day]
-    return DeliveredFile(
-        uri,
-        landed.size,
-        landed.generation,
-        landed.crc32c,
-        rows,
-        validation.has_written_schema,
-        not validation.is_expected,
-    )
-
-
-def _inventory(arrival: Arrival) -> dict[str, LandedObject]:
-    """The frozen objects by URI. A delivery may have many thousands, so this is called once for each delivery."""
-    return {storage.object_uri(arrival.bucket, landed.name): landed for landed in arrival.objects}

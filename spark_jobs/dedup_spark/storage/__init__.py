@@ -7,10 +7,13 @@ server-side copies) goes through the client library of Cloud Storage.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import IO, cast
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 
 from dedup_clone.contract.errors import DeliveryRefused
+from dedup_clone.contract.parquet import read_parquet_footer
 from dedup_spark.storage import cloud, files
 
 _GS = "gs://"
@@ -53,6 +56,18 @@ def open_input(uri: str) -> pa.NativeFile:
 def open_output(uri: str) -> pa.NativeFile:
     """Return a writer. On Cloud Storage the object exists only after the writer was closed."""
     return cloud.filesystem().open_output_stream(cloud.path(uri)) if _is_cloud(uri) else files.open_output(uri)
+
+
+def open_parquet(source: pa.NativeFile, *, verify_checksums: bool = False) -> pq.ParquetFile:
+    """Open a Parquet file by the types of its own schema. An Arrow schema that a writer stored beside it is ignored.
+
+    Such a schema asks for Arrow's own types (views, dictionaries, large and fixed-size lists, extension types), for
+    which pyarrow lacks functions, and which each of its versions reads in another way. Raises pyarrow's error if it is
+    no Parquet file. `verify_checksums`: of pages, as they are read.
+    """
+    footer = read_parquet_footer(cast(IO[bytes], source), source.size())
+    metadata = pq.read_metadata(pa.BufferReader(footer)) if footer else None
+    return pq.ParquetFile(source, metadata=metadata, pre_buffer=True, page_checksum_verification=verify_checksums)
 
 
 def read_text(uri: str) -> str:

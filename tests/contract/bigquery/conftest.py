@@ -10,8 +10,9 @@ from google.auth.credentials import AnonymousCredentials
 from google.cloud import bigquery, storage
 from google.cloud.bigquery_storage_v1 import BigQueryWriteClient
 
+from bigquery_standin.client import Control
 from testkit.local_servers import start_fake_gcs, start_stand_in
-from tests.shared.stand_in_client import BUCKET, PROJECT, Control, bigquery_client
+from tests.shared.stand_in_client import BUCKET, PROJECT, bigquery_client
 from tests.shared.write_api_client import write_client
 
 

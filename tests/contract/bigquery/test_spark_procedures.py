@@ -15,10 +15,11 @@ import pytest
 from google.api_core import exceptions
 from google.cloud import bigquery, storage
 
+from bigquery_standin.client import Control
 from devstack.stack.ports import any_free_port
 from testkit import waiting
 from testkit.local_servers import launch_stand_in, stop_process
-from tests.shared.stand_in_client import PROJECT, Control, bigquery_client
+from tests.shared.stand_in_client import PROJECT, bigquery_client
 
 DELEGATE, USE = "bigquery.connections.delegate", "bigquery.connections.use"
 SLEEPS = "import os, pathlib, time\npathlib.Path({path!r}).write_text(str(os.getpid()))\ntime.sleep(600)"

@@ -20,15 +20,9 @@ NETWORK = "https://www.googleapis.com/compute/v1/projects/my-project/global/netw
 SERVICES = "https://serviceusage.googleapis.com/v1/projects/my-project/services"
 LANDING = "https://storage.googleapis.com/storage/v1/b/my-project-landing"
 STATE = "https://storage.googleapis.com/storage/v1/b/my-project-dedup-clone-state"
-ENVIRONMENT_BUCKET = "https://storage.googleapis.com/storage/v1/b/my-project-dedup-clone-airflow"
-SPARK_STAGING = "https://storage.googleapis.com/storage/v1/b/my-project-dedup-clone-spark"
 LANDING_IAM, STATE_IAM = f"{LANDING}/iam", f"{STATE}/iam"
-ROLE_OBJECT_USER = "https://iam.googleapis.com/v1/roles/storage.objectUser"
 DATASET = "https://bigquery.googleapis.com/bigquery/v2/projects/my-project/datasets/warehouse"
 PROJECT_POLICY = "https://cloudresourcemanager.googleapis.com/v1/projects/my-project:getIamPolicy"
-ANCESTRY = "https://cloudresourcemanager.googleapis.com/v1/projects/my-project:getAncestry"
-FOLDER_POLICY = "https://cloudresourcemanager.googleapis.com/v3/folders/17:getIamPolicy"
-ORGANIZATION_POLICY = "https://cloudresourcemanager.googleapis.com/v3/organizations/4:getIamPolicy"
 TAG = "projects/my-project/locations/eu/taxonomies/4/policyTags/2"
 TAG_POLICY = f"https://datacatalog.googleapis.com/v1/{TAG}:getIamPolicy"
 SPARK_POLICY = f"https://iam.googleapis.com/v1/projects/my-project/serviceAccounts/{SPARK}:getIamPolicy"
@@ -47,27 +41,6 @@ CONNECTION_POLICY = f"{CONNECTION}:getIamPolicy"
 CONNECTION_ACCOUNT = "bqcx-42-ab1c@gcp-sa-bigquery-consp.iam.gserviceaccount.com"
 SPARK_CODE = "https://storage.googleapis.com/storage/v1/b/my-project-dedup-clone-airflow/o/dags%2Fspark_code.json"
 
-# The permissions of each role, as far as they decide who can write a GCS bucket (iam/docs/roles-permissions).
-_USER = ("storage.objects.create", "storage.objects.delete", "storage.objects.get", "storage.objects.list")
-ROLES: dict[str, tuple[str, ...]] = {
-    "roles/bigquery.jobUser": ("bigquery.jobs.create",),
-    "roles/bigquery.resourceViewer": ("bigquery.jobs.get",),
-    "roles/bigquery.metadataViewer": ("bigquery.tables.get",),
-    "roles/composer.worker": ("composer.environments.get", "storage.buckets.create", *_USER),
-    "roles/dataproc.editor": ("dataproc.batches.create",),
-    "roles/dataproc.serviceAgent": _USER,
-    "roles/dataprocrm.nodeServiceAgent": ("dataprocrm.nodes.get",),
-    "roles/dataproc.worker": ("dataproc.tasks.lease", "storage.buckets.get", *_USER),
-    "roles/editor": ("storage.buckets.delete",),
-    "roles/owner": ("storage.buckets.delete", "storage.buckets.setIamPolicy"),
-    "roles/storage.admin": ("storage.buckets.setIamPolicy", *_USER),
-    "roles/storage.legacyBucketOwner": ("storage.buckets.setIamPolicy", "storage.objects.create"),
-    "roles/storage.legacyBucketReader": ("storage.buckets.get", "storage.objects.list"),
-    "roles/storage.objectUser": _USER,
-    "roles/storage.objectViewer": ("storage.objects.get", "storage.objects.list"),
-    "projects/my-project/roles/uploader": ("storage.objects.create",),
-}
-
 # The discovery document that describes the answer from an address, and the answer's schema in it.
 SCHEMAS = {
     SERVICES: ("serviceusage.v1", "ListServicesResponse"),
@@ -75,14 +48,8 @@ SCHEMAS = {
     STATE: ("storage.v1", "Bucket"),
     LANDING_IAM: ("storage.v1", "Policy"),
     STATE_IAM: ("storage.v1", "Policy"),
-    f"{ENVIRONMENT_BUCKET}/iam": ("storage.v1", "Policy"),
-    f"{SPARK_STAGING}/iam": ("storage.v1", "Policy"),
     DATASET: ("bigquery.v2", "Dataset"),
     PROJECT_POLICY: ("cloudresourcemanager.v1", "Policy"),
-    ANCESTRY: ("cloudresourcemanager.v1", "GetAncestryResponse"),
-    FOLDER_POLICY: ("cloudresourcemanager.v3", "Policy"),
-    ORGANIZATION_POLICY: ("cloudresourcemanager.v3", "Policy"),
-    **{f"https://iam.googleapis.com/v1/{role}": ("iam.v1", "Role") for role in ROLES},
     SPARK_POLICY: ("iam.v1", "Policy"),
     TAG_POLICY: ("datacatalog.v1", "Policy"),
     REGION: ("compute.v1", "Region"),
@@ -95,9 +62,6 @@ SCHEMAS = {
     SPARK_CODE: ("storage.v1", "Object"),
     ENVIRONMENT: ("composer.v1", "Environment"),
 }
-
-
-ANCESTORS = (("project", "my-project"), ("folder", "17"), ("organization", "4"))
 
 
 def _bucket(name: str) -> dict[str, Any]:
@@ -159,17 +123,8 @@ def healthy() -> dict[str, Any]:
             ("roles/storage.legacyBucketReader", AIRFLOW),
             ("roles/storage.legacyBucketReader", SPARK),
         ),
-        f"{ENVIRONMENT_BUCKET}/iam": {},
-        f"{SPARK_STAGING}/iam": {},
         DATASET: {"location": "europe-west1", "access": [{"role": "OWNER", "userByEmail": AIRFLOW}]},
         PROJECT_POLICY: on_project,
-        ANCESTRY: {"ancestor": [{"resourceId": {"type": kind, "id": number}} for kind, number in ANCESTORS]},
-        FOLDER_POLICY: {},
-        ORGANIZATION_POLICY: {},
-        **{
-            f"https://iam.googleapis.com/v1/{role}": {"name": role, "includedPermissions": list(permissions)}
-            for role, permissions in ROLES.items()
-        },
         TAG_POLICY: {"etag": "BwX"},  # a policy without bindings
         SPARK_POLICY: _policy(("roles/iam.serviceAccountUser", AIRFLOW)),
         REGION: {

@@ -11,7 +11,7 @@ import pytest
 from google.cloud.bigquery import Client as BigQuery
 from google.cloud.storage import Client as Storage
 
-from testkit.server_clients import open_clients, write_api_address
+from testkit.server_clients import control_of, open_clients
 from testkit.server_clients import shared_clients as shared_clients
 from testkit.server_clients import shared_real_dedup as shared_real_dedup
 
@@ -27,5 +27,5 @@ def streaming_clients(
     clients_of_moved_clock: tuple[Storage, BigQuery], monkeypatch: pytest.MonkeyPatch
 ) -> tuple[Storage, BigQuery]:
     """Clients of the servers whose clock tests advance. Rows are streamed to the same stand-in."""
-    monkeypatch.setenv("BIGQUERY_STORAGE_EMULATOR_HOST", write_api_address(clients_of_moved_clock[1]))
+    monkeypatch.setenv("BIGQUERY_STORAGE_EMULATOR_HOST", control_of(clients_of_moved_clock[1]).write_api())
     return clients_of_moved_clock

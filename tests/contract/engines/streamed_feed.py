@@ -59,9 +59,9 @@ def snapshot(number: int) -> list[Row]:
 
 
 def staging_state(world: StreamedFeed) -> tuple[str, bool]:
-    """The state in the record STAGING, and whether rows are streamed."""
-    staging = world.state.read("STAGING")
-    return staging["state"], staging["is_streamed"]
+    """Whether CURRENT says what staging holds, and whether rows are streamed."""
+    staging = world.state.read("CURRENT")["staging"]
+    return "loaded" if staging["holds"] else "loading", staging["is_streamed"]
 
 
 def load_jobs(world: StreamedFeed, record: Any) -> list[str]:

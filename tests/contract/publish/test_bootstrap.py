@@ -11,6 +11,7 @@ from google.api_core.exceptions import Forbidden
 from google.cloud.bigquery import SchemaField
 from google.cloud.bigquery.table import PrimaryKey, TableConstraints
 
+from bigquery_standin.client import STAND_IN_USER
 from dedup_clone.contract.errors import BootstrapRefused, CheckFailed, ConfigurationError, LeaseHeld, LostRace
 from dedup_clone.settings.feed import Feed
 from dedup_clone.settings.table_settings import PolicySettings
@@ -20,7 +21,7 @@ from testkit.dag_tasks import DagTasks
 from testkit.feed_on_stand_in import TODAY, YESTERDAY, FeedOnStandIn, expected, row
 from testkit.spark_dedup_process import SparkDedupProcess
 from tests.contract.publish.existing_tables import KEYS, MAINTAINED, create_table, describe, insert, maintain
-from tests.shared.stand_in_client import FINE_GRAINED_READ, STAND_IN_USER, Control
+from tests.shared.stand_in_client import FINE_GRAINED_READ
 
 TAG = "projects/p/locations/us/taxonomies/1/policyTags/2"
 
@@ -255,10 +256,9 @@ def protected(world: FeedOnStandIn) -> Iterator[str]:
             f"CREATE ROW ACCESS POLICY {name} ON warehouse.{source} GRANT TO ('{member}') FILTER USING ({rows})"
         )
     describe(world, source, policyTags={"names": [TAG]})
-    control = Control(world.bigquery._connection.API_BASE_URL.removeprefix("http://"))
-    control.grant(FINE_GRAINED_READ)
+    world.control.grant(FINE_GRAINED_READ)
     yield source
-    control.clear_grants()
+    world.control.clear_grants()
 
 
 def test_policies_that_only_another_table_has_are_named_before_the_approval(

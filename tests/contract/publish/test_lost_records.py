@@ -224,7 +224,6 @@ def test_the_command_shows_the_plan_and_carries_it_out_only_when_told_to(
     "name",
     [
         "CURRENT",
-        "STAGING",
         "manifests/00000002.json",
         "attempts/{attempt}/attempt.json",
         "attempts/{attempt}/candidate.json",

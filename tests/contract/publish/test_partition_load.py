@@ -15,6 +15,7 @@ import requests
 from google.cloud.bigquery import Client as BigQuery
 from google.cloud.storage import Client as Storage
 
+from dedup_clone.contract.errors import CheckFailed
 from testkit import runs, step_faults
 from testkit.fake_dedup_job import Row
 from testkit.feed_on_stand_in import TODAY, FeedOnStandIn, expected, row
@@ -94,9 +95,9 @@ def test_what_a_failed_run_left_in_staging_is_loaded_over(changing: FeedOnStandI
     """The next run loads the whole table if nobody knows what a load has left, else what differs."""
     run = runs.publish(changing, changing.land(8, SECOND)).until("dedup")
     if dies == "before its end":
-        for number in range(1, 40):  # until STAGING says `loading`, and the job has run
+        for number in range(1, 40):  # until staging is unknown, and the job has run
             kill_before_write(number, lambda: run.step("load"))
-            if changing.state.read("STAGING")["state"] == "loading" and loads_of(changing, run.attempt):
+            if changing.state.read("CURRENT")["staging"]["holds"] is None and loads_of(changing, run.attempt):
                 break
         changing.wait_for_all_jobs()
     else:
@@ -104,6 +105,23 @@ def test_what_a_failed_run_left_in_staging_is_loaded_over(changing: FeedOnStandI
     changing.dedup.refused_ids = {8}
     assert publish(changing, 9, THIRD) == (["load"] if dies == "before its end" else only(0, 1))
     assert changing.rows() == expected(*BASE, *THIRD)
+
+
+def test_after_somebody_dropped_staging_all_of_it_is_loaded(changing: FeedOnStandIn) -> None:
+    changing.query(f"DROP TABLE .{changing.feed.staging}")
+    assert publish(changing, 8, SECOND) == ["load"]
+    assert changing.rows() == expected(*BASE, *SECOND)
+
+
+def test_after_a_foreign_row_in_staging_all_of_it_is_loaded(changing: FeedOnStandIn) -> None:
+    """Else each later publish would load its own dates, and fail because of the row on another date."""
+    changing.query(f"DELETE FROM .{changing.feed.staging} WHERE date = '{DAYS[3]}'")
+    run = runs.publish(changing, changing.land(8, SECOND)).until("load")
+    with pytest.raises(CheckFailed, match="staging_rows"):
+        run.step("check")
+    run.end()
+    assert publish(changing, 9, THIRD) == ["load"]
+    assert changing.rows() == expected(*BASE, *SECOND, *THIRD)
 
 
 @contextmanager

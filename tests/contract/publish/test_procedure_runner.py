@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import requests
 from google.cloud.bigquery import Client as BigQuery
 from google.cloud.storage import Client as Storage
 
+from bigquery_standin.client import Control
 from dedup_clone.contract.errors import SparkRunFailed
 from dedup_clone.settings.spark_settings import Runner, SparkSettings, SparkSize
 from devstack.spark_archive import build_spark_code
@@ -32,8 +32,7 @@ def setup(clients: tuple[Storage, BigQuery], tmp_path: Path, monkeypatch: pytest
     address = bigquery._connection.API_BASE_URL
     connect_bigquery(address, monkeypatch)
     for permission in ("bigquery.connections.delegate", "bigquery.connections.use"):
-        grant = {"member": "user:stand-in@local.invalid", "permission": permission}
-        requests.post(f"{address}/_standin/grants", json=grant, timeout=10).raise_for_status()
+        Control(address).grant(permission)
     code, bucket = build_spark_code(REPOSITORY), storage.bucket("state")
     files = {"main": ("dedup_snapshot.py", code.main), "archive": ("dedup_spark.zip", code.archive)}
     for name, content in files.values():

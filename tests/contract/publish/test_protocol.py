@@ -176,7 +176,7 @@ def test_a_foreign_load_between_load_and_check_and_too_many_files_stop_the_publi
     ):
         run.step("load")
     assert world.rows(world.feed.staging) == expected(*FIRST)
-    assert world.state.read("STAGING")["state"] == "loaded"
+    assert world.state.read("CURRENT")["staging"]["holds"]
 
 
 def test_pruning_keeps_the_live_generation_and_its_parent(world: FeedOnStandIn) -> None:

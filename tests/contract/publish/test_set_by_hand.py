@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -11,14 +12,13 @@ from google.cloud import bigquery
 from google.cloud.bigquery.table import PrimaryKey, TableConstraints
 from pydantic import ValidationError
 
+from bigquery_standin.client import STAND_IN_USER, Control
 from dedup_clone.contract.errors import CheckFailed, ConfigurationError, ContractViolation
 from testkit import runs, step_faults
 from testkit.feed_on_stand_in import TODAY, FeedOnStandIn, row
 from tests.shared.stand_in_client import (
     FINE_GRAINED_READ,
     OVERRIDE_TIME_TRAVEL,
-    STAND_IN_USER,
-    Control,
 )
 
 KMS_KEY = "projects/p/locations/us/keyRings/r/cryptoKeys/k"
@@ -136,7 +136,8 @@ def test_declared_options_are_carried_until_they_are_no_longer_declared(world: F
             assert table.schema[4].description == DESCRIPTION
             assert (table.schema, table.table_constraints) == (before.schema, before.table_constraints)
             assert world.roll_back(1).restores == 1
-    world.state.write("STAGING", world.state.text("STAGING").replace('"loaded"', '"loading"'))  # type: ignore[union-attr]
+    current = world.state.read("CURRENT")
+    world.state.write("CURRENT", json.dumps({**current, "staging": {**current["staging"], "holds": None}}))
     world.publish(world.land(9, [row(9, 1, 90)]), **{**BY_SQL, "engine": "merge"})  # reads a target with a filter
     sql = f"SELECT product_id, attr_value FROM .{world.feed.target} WHERE date >= '{TODAY}' ORDER BY 1"
     assert world.query(sql) == [(1, 90), (2, 20)]
@@ -188,9 +189,8 @@ def governed(world: FeedOnStandIn) -> FeedOnStandIn:
 
 @pytest.fixture
 def control(world: FeedOnStandIn) -> Iterator[Control]:
-    switches = Control(world.bigquery._connection.API_BASE_URL.removeprefix("http://"))
-    yield switches
-    switches.clear_grants()
+    yield world.control
+    world.control.clear_grants()
 
 
 def let_publish(world: FeedOnStandIn, control: Control) -> None:

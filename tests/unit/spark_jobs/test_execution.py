@@ -18,10 +18,9 @@ from dedup_clone.contract.manifest import DateOutcome
 from dedup_clone.contract.records import from_json, to_json
 from dedup_clone.page.feed_reader import JobProgress
 from dedup_spark import command, storage
-from dedup_spark.execution import job_log, progress_report
+from dedup_spark.execution import progress
 from dedup_spark.execution.fan_out import thread_counts
-from dedup_spark.execution.job_log import JobLog, Progress
-from dedup_spark.execution.progress_report import FILE_NAME, INTERVAL_S, ProgressReport
+from dedup_spark.execution.progress import FILE_NAME, INTERVAL_S, JobLog, Progress, ProgressReport
 from dedup_spark.execution.session import describe_failure
 from testkit.spark_job_feed import SparkJobFeed
 from testkit.table_contracts import PRODUCTS
@@ -40,7 +39,7 @@ PREFIX = "feed=orders snapshot_id=- generation=1 at work for 0 s, "
 @pytest.fixture(autouse=True)
 def clock_that_stands_still(monkeypatch: pytest.MonkeyPatch) -> None:
     """On a busy machine the lines below would name later seconds."""
-    monkeypatch.setattr(progress_report, "time", SimpleNamespace(monotonic=lambda: 0.0))
+    monkeypatch.setattr(progress, "time", SimpleNamespace(monotonic=lambda: 0.0))
 
 
 def log_of_orders() -> JobLog:
@@ -131,7 +130,7 @@ def test_the_command_reports_while_it_reads_the_request_and_stops_spark(
         wait_for_line("at work for 0 s: the attempt is read")
         raise OSError("absent")
 
-    monkeypatch.setattr(progress_report, "INTERVAL_S", 0.01)
+    monkeypatch.setattr(progress, "INTERVAL_S", 0.01)
     monkeypatch.setattr(command, "read_attempt", read_attempt)
     session = SimpleNamespace(started=None, stop=lambda: wait_for_line("at work for 0 s: Spark stops"))
     monkeypatch.setattr(command, "StartingSession", lambda name: session)
@@ -148,7 +147,7 @@ def test_the_command_reports_from_the_start_of_spark_to_the_end_of_the_job(
 ) -> None:
     area = SparkJobFeed(None, str(tmp_path / "landing"), str(tmp_path / "state"), PRODUCTS)
     attempt = area.attempt([area.land(1, rows(1, 1))])
-    uri, progress = storage.join(attempt.folder_uri, "attempt.json"), storage.join(attempt.folder_uri, FILE_NAME)
+    uri, stored_uri = storage.join(attempt.folder_uri, "attempt.json"), storage.join(attempt.folder_uri, FILE_NAME)
     storage.write_text(uri, to_json(attempt))
     reported, replace = Event(), storage.replace_text
 
@@ -157,11 +156,11 @@ def test_the_command_reports_from_the_start_of_spark_to_the_end_of_the_job(
         reported.set()
 
     monkeypatch.setattr(storage, "replace_text", store)
-    monkeypatch.setattr(progress_report, "INTERVAL_S", 0.01)
+    monkeypatch.setattr(progress, "INTERVAL_S", 0.01)
     monkeypatch.setattr(command, "StartingSession", lambda name: SimpleNamespace(started=None, stop=lambda: None))
     monkeypatch.setattr(command.DedupJob, "run", lambda job: reported.wait(60))
     assert command.main(["--request", uri]) == 0
-    assert json.loads(storage.read_text(progress))["phase"] == "start"
+    assert json.loads(storage.read_text(stored_uri))["phase"] == "start"
 
 
 def test_the_job_counts_the_dates_that_it_compares_and_writes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -171,7 +170,7 @@ def test_the_job_counts_the_dates_that_it_compares_and_writes(tmp_path: Path, mo
         phases.append(Progress(phase))
         return phases[-1]
 
-    monkeypatch.setattr(job_log, "Progress", begun)
+    monkeypatch.setattr(progress, "Progress", begun)
     area = SparkJobFeed(None, str(tmp_path / "landing"), str(tmp_path / "state"), PRODUCTS, with_changes=True)
     area.publish(area.land(1, rows(1, 3)))
     assert ("examine", 3, 3) in [(phase.phase, phase.done_count, phase.date_count) for phase in phases]

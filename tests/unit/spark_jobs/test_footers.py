@@ -13,7 +13,7 @@ import pytest
 from dedup_clone.contract.table import Column, ColumnMode, TableContract
 from dedup_spark.arrow_cast import cast_array, cast_table
 from dedup_spark.column_types import arrow_schema
-from dedup_spark.landing.footer_schema import Footer, read_footer
+from dedup_spark.landing.footers import Footer, read_footer
 
 OTHERS = (Column("date", "DATE"), Column("update_id", "INT64"))
 

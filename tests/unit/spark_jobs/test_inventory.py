@@ -11,7 +11,7 @@ from dedup_clone.contract import landed_objects
 from dedup_clone.contract.delivery import Arrival, LandedObject
 from dedup_clone.contract.engine import Engine
 from dedup_clone.contract.table import TableContract
-from dedup_spark.landing.inventory import changed_objects, data_files
+from dedup_spark.landing.deliveries import changed_objects, data_files
 from testkit.spark_job_feed import FEED, SparkJobFeed
 from testkit.table_contracts import PRODUCTS
 

@@ -2,23 +2,24 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Collection
 from dataclasses import replace
-from datetime import UTC, date, datetime
+from datetime import date
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from dedup_clone.contract.attempt import Plan
-from dedup_clone.contract.delivery import Arrival, Delivery, LandedObject
+from dedup_clone.contract.delivery import Delivery
 from dedup_clone.contract.manifest import DateEntry, DateOutcome
 from dedup_clone.contract.table import UpdateIdMode
-from dedup_spark.candidate.new_manifest import assemble_generation
-from dedup_spark.landing.delivery_validation import ValidatedDelivery
+from dedup_spark.generation import assemble_generation
 from dedup_spark.landing.file_validation import FileValidation, LandedFile
 from dedup_spark.parent import Parent
-from dedup_spark.plan_selection import DatePlan, select_plans, unchanged_plans
+from dedup_spark.plan_selection import DatePlan, copying_plans, select_plans
+from dedup_spark.plans.delivered_date import DeliveredDate, DeliveredFile
 from dedup_spark.plans.written_date import DeclinedDate
 
 BOTH, NEW, OLD = date(2026, 1, 1), date(2026, 1, 2), date(2026, 1, 3)
@@ -28,29 +29,29 @@ def entry(day: date) -> DateEntry:
     return DateEntry(day, 1, 0, 0, 0, 0, DateOutcome.ADOPT, "", 1, 1, None, None, None, "")
 
 
-def delivery(snapshot_id: int, *files: tuple[date, ...]) -> ValidatedDelivery:
-    """Of files that have these dates each."""
-    names = [f"f{number}" for number in range(len(files))]
-    objects = tuple(LandedObject(name, 1, "", 1) for name in names)
-    arrival = Arrival("feed", Delivery(snapshot_id, 1), "/b", "f/", "f/_SUCCESS", datetime.now(UTC), objects, ())
-    inspected = tuple(
-        FileValidation(LandedFile(f"/b/{name}", 1, snapshot_id, days[0]), dict.fromkeys(days, 1), ())
-        for name, days in zip(names, files, strict=True)
-    )
-    rows = {day: 1 for days in files for day in days}
-    return ValidatedDelivery(arrival, inspected, rows, rows)
+def delivery(snapshot_id: int, *files: tuple[date, ...]) -> dict[date, DeliveredDate]:
+    """The dates of a delivery with files that have these dates each."""
+    found: defaultdict[date, list[DeliveredFile]] = defaultdict(list)
+    for number, days in enumerate(files):
+        landed = LandedFile(f"/b/f{number}", 1, snapshot_id, None)
+        for day in days:
+            found[day].append(DeliveredFile(landed, day, FileValidation(landed, dict.fromkeys(days, 1), ())))
+    return {day: DeliveredDate(Delivery(snapshot_id, 1), tuple(of_date)) for day, of_date in found.items()}
 
 
 def select(
     plan: Plan,
-    *applied: ValidatedDelivery,
+    *applied: dict[date, DeliveredDate],
     held: Collection[date] = (BOTH, OLD),
     dates: tuple[date, ...] | None = None,
     exact: bool = False,
     mode: UpdateIdMode = UpdateIdMode.LAST_SEEN,
 ) -> dict[date, DatePlan]:
     request: Any = SimpleNamespace(plan=plan, dates=dates, exact=exact, update_id_mode=mode, takes_over=None)
-    return select_plans(request, applied, Parent("", {day: entry(day) for day in held}, (), 1, 0))
+    delivered: defaultdict[date, tuple[DeliveredDate, ...]] = defaultdict(tuple)
+    for day, of_date in (item for dates_of_delivery in applied for item in dates_of_delivery.items()):
+        delivered[day] += (of_date,)
+    return select_plans(request, delivered, Parent("", {day: entry(day) for day in held}, (), 1, 0))
 
 
 def outcomes(plans: dict[date, DatePlan]) -> dict[date, str]:
@@ -77,10 +78,6 @@ def test_where_dates_are_requested_no_other_is_written_anew(plan: Plan) -> None:
     assert outcomes(plans) == {BOTH: plan.value, OLD: "carried"}
 
 
-def test_no_date_has_a_plan_where_every_delivery_is_refused() -> None:
-    assert select(Plan.AUTO) == {}
-
-
 @pytest.mark.parametrize(
     ("applied", "options", "reason"),
     [
@@ -95,7 +92,7 @@ def test_no_date_has_a_plan_where_every_delivery_is_refused() -> None:
     ],
 )
 def test_a_date_that_cannot_be_rewritten_takes_plan_window(
-    applied: tuple[ValidatedDelivery, ...], options: dict[str, Any], reason: str | None
+    applied: tuple[dict[date, DeliveredDate], ...], options: dict[str, Any], reason: str | None
 ) -> None:
     plan = select(Plan.REWRITE, *applied, **options)[BOTH]
     asked = "asked for: every date is written anew"
@@ -121,14 +118,14 @@ def test_a_date_that_the_parent_copied_forward_is_unchanged_in_a_replay_of_what_
     """It would be missing otherwise. The parent is as after a replay of one date alone."""
     replayed = Delivery(7, 1)
     request: Any = SimpleNamespace(
-        plan=Plan.AUTO, retention_day=BOTH, deliveries=(replayed,), update_id_mode=UpdateIdMode.LAST_SEEN
+        erases="", plan=Plan.AUTO, retention_day=BOTH, deliveries=(replayed,), update_id_mode=UpdateIdMode.LAST_SEEN
     )
     entries = {
         BOTH: replace(entry(BOTH), plan=DateOutcome.COPIED_FORWARD),
         NEW: replace(entry(NEW), plan=DateOutcome.REWRITE),
     }
     parent = Parent("", entries, (), 7, 0, deliveries=frozenset([replayed]), complete_since=BOTH)
-    plans = unchanged_plans(request, parent)
+    plans = copying_plans(request, parent)
     assert plans is not None
     generation = assemble_generation(UpdateIdMode.LAST_SEEN, plans, {}, {}, parent)
     assert [e.plan for e in generation.dates] == [DateOutcome.UNCHANGED, DateOutcome.REWRITE]

@@ -59,24 +59,21 @@ class AdoptDate:
             DEFAULT_LIMITS,
         )
 
-    def __call__(self, task: AdoptTask, reader: ValidatingReader) -> tuple[AdoptTask, Outcome] | None:
+    def __call__(self, task: AdoptTask, reader: ValidatingReader) -> Outcome | None:
         """Write the date's files and sketch below the data folder, or write nothing and decline the date.
 
-        Return the task with the counted rows of each file, and the outcome; None if the newest delivery has no row.
-        `reader` validates the files that have not been read yet. Raises UnsuitableFile or pyarrow's errors if a file
-        cannot be used, and DeliveryRefused if a landed object has changed since the inventory was frozen.
+        Return None if the newest delivery has no row. `reader` validates the files that have not been read yet. Raises
+        UnsuitableFile or pyarrow's errors if a file cannot be used, and DeliveryRefused if a landed object has changed
+        since the inventory was frozen.
         """
         rows = expected_rows(task.newest, task.parent)
         opener = InputOpener(task, reader, self.seed, self.key_cache_bytes, rows, self.parts, self.exact)
         inputs, delivered = opener.open()
-        newest, *older = (dated.with_validations(task.day, reader.validations) for dated in task.deliveries)
-        counted = replace(task, newest=newest, older=tuple(older))
-        newest, *older = (delivery.without_empty_files() for delivery in counted.deliveries)
-        if not newest.files:
+        newest, *older = (dated.with_validations(reader.validations) for dated in task.deliveries)
+        if not newest.rows:
             return None
-        not_empty = replace(counted, newest=newest, older=tuple(delivery for delivery in older if delivery.files))
-        # File numbers in `inputs` count empty files, too, so `compare_and_write` needs the task with all files.
-        return not_empty, self.compare_and_write(counted, inputs, delivered, reader)
+        counted = replace(task, newest=newest, older=tuple(older))
+        return self.compare_and_write(counted, inputs, delivered, reader)
 
     def compare_and_write(
         self,

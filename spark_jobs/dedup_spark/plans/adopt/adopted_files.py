@@ -48,8 +48,9 @@ class _FileCopier:
     prefix: str
 
     def __call__(self, numbered_file: tuple[int, DeliveredFile]) -> DataFile:
-        number, landed = numbered_file
+        number, file = numbered_file
+        landed = file.landed
         path = f"{self.prefix}-{number:05d}.parquet"
         expected = storage.FrozenObject(landed.generation, landed.size, landed.crc32c)
         storage.copy_frozen(landed.uri, storage.join(self.data_uri, path), expected)
-        return DataFile(path, self.day, landed.rows, landed.size, self.snapshot_id, self.snapshot_id)
+        return DataFile(path, self.day, file.rows, file.size, self.snapshot_id, self.snapshot_id)

@@ -15,8 +15,8 @@ from dedup_clone.contract.manifest import DataFile
 from dedup_spark.arrays import I64Array
 from dedup_spark.comparison.key_reader import FilesRead, KeyReader
 from dedup_spark.comparison.row_reader import RowSource, read_rows
+from dedup_spark.data_files import write_file
 from dedup_spark.execution.part_tasks import PartTasks
-from dedup_spark.output.data_file import DataFileWriter, row_groups
 from dedup_spark.parent import PARENT_SOURCE
 from dedup_spark.plans.adopt.adopt_task import AdoptTask
 from dedup_spark.plans.adopt.diff_result import DiffResult
@@ -75,11 +75,7 @@ class _FileRewriter:
     def __call__(self, landed_and_surplus: tuple[DeliveredFile, I64Array]) -> DataFile | None:
         landed, surplus = landed_and_surplus
         source = RowSource.all_rows(landed.uri, landed.rows, self.snapshot_id, excluded=surplus)
-        file = None
-        for rows in row_groups(read_rows(self.reader, source)):
-            file = file or DataFileWriter(self.reader.table, self.data_uri, self.day, "normalized")
-            file.write(rows)
-        return file.close() if file else None
+        return write_file(self.reader.table, self.data_uri, self.day, "normalized", read_rows(self.reader, source))
 
 
 @dataclass(frozen=True)

@@ -20,8 +20,8 @@ from dedup_spark.column_types import arrow_schema
 from dedup_spark.comparison.key_reader import KeyReader
 from dedup_spark.comparison.row_reader import RowSource, read_rows, sorted_row_numbers
 from dedup_spark.comparison.selected_rows import NO_FILE
+from dedup_spark.data_files import SortedFilesWriter
 from dedup_spark.fingerprints.key_columns import key_columns
-from dedup_spark.output.sorted_files import SortedFilesWriter
 from dedup_spark.parent import PARENT_SOURCE
 from dedup_spark.plans.adopt.adopt_task import AdoptTask
 from dedup_spark.plans.adopt.diff_result import DecodedSurvivors, DiffResult

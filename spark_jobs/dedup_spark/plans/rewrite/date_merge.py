@@ -5,12 +5,15 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from datetime import date
+from enum import StrEnum
 
 import numpy as np
 
 from dedup_clone.contract.manifest import EXAMPLES_PER_DATE, Difference
-from dedup_clone.contract.table import TableContract
-from dedup_spark.arrays import I64Array, Indices
+from dedup_clone.contract.table import Column, TableContract
+from dedup_spark.arrays import BoolArray, I64Array, Indices
+from dedup_spark.comparison.aligned_rows import ABSENT, align
 from dedup_spark.comparison.duplicate_keys import (
     ResolvedDuplicates,
     find_duplicates,
@@ -23,10 +26,49 @@ from dedup_spark.comparison.key_source import KeySource
 from dedup_spark.comparison.ranged_rows import RangedRows
 from dedup_spark.comparison.selected_rows import RowSelector, SelectedRows, every_row, take_rows
 from dedup_spark.fingerprints.key_columns import key_columns
-from dedup_spark.plans.rewrite.rewrite_task import MergePolicy, RewriteTask
-from dedup_spark.plans.rewrite.row_pairs import RowPairs, pair_rows
+from dedup_spark.parent import ParentDate
+from dedup_spark.plans.delivered_date import DeliveredDate
 from dedup_spark.sketch.row_words import RowEncoder
 from dedup_spark.sketch.sketch import Sketch
+
+
+class MergePolicy(StrEnum):
+    """Which row of a key is retained if both the delivery and the parent have the key.
+
+    IN_ORDER: the delivered row. LATE: the row with the higher update_id; if the ids are equal, the delivered row.
+    BY_VALUE: the delivered row if its values differ, otherwise the parent's.
+    """
+
+    IN_ORDER = "in order"
+    LATE = "late"
+    BY_VALUE = "by value"
+
+
+@dataclass(frozen=True)
+class RewriteTask:
+    """One date to rewrite. `delivered` is None if no delivery has the date; `parent` is None if the parent lacks it.
+
+    `has_own_ids`: the delivered rows have update_ids of their own, because they come from an existing table; otherwise
+    the update_id of all is the delivery's snapshot id. `keeps_files`: the parent's files of which no row is removed are
+    copied, and only rows that these files lack are written.
+    """
+
+    day: date
+    policy: MergePolicy
+    delivered: DeliveredDate | None
+    has_own_ids: bool
+    parent: ParentDate | None
+    keeps_files: bool = False
+
+    @property
+    def deliveries(self) -> tuple[DeliveredDate, ...]:
+        return (self.delivered,) if self.delivered else ()
+
+    @property
+    def bytes(self) -> int:
+        """The stored bytes of delivery and parent."""
+        return sum(dated.bytes for dated in (*self.deliveries, self.parent) if dated)
+
 
 # About this many rows are compared at a time.
 ROWS_PER_RANGE = 4 << 20
@@ -193,3 +235,48 @@ def _add_examples(
         if needed_examples > 0 and len(indices):
             keys = take_rows(rows.key_columns, indices[:needed_examples])
             examples[difference] += key_texts(table, [column.to_pylist() for column in keys])
+
+
+@dataclass(frozen=True)
+class RowPairs:
+    """Indices of delivered rows (`new`, `replacing`) and of the parent's rows (`replaced`, `changed`, `missing`).
+
+    `new`: rows whose key the parent lacks. `replacing`, `replaced`: at each position, a delivered row and the parent's
+    row that it replaces. `changed`: the `replaced` rows whose values differ. `missing`: rows whose key the delivery
+    lacks.
+    """
+
+    new: Indices
+    replacing: Indices
+    replaced: Indices
+    changed: Indices
+    missing: Indices
+
+
+def pair_rows(
+    columns: tuple[Column, ...], delivered: SelectedRows, parent: SelectedRows, policy: MergePolicy, snapshot_id: int
+) -> RowPairs:
+    """Pair rows by their keys, which each side has at most once.
+
+    `columns`: the key columns. `snapshot_id`: the snapshot id of the delivery, and so the update_id of its rows.
+    """
+    delivered_rows, parent_rows = align(columns, [delivered, parent])
+    is_paired = (delivered_rows != ABSENT) & (parent_rows != ABSENT)
+    partner, paired = delivered_rows[is_paired], parent_rows[is_paired]
+    differs = delivered.value_hashes[partner] != parent.value_hashes[paired]
+    replaces = _replaces(policy, differs, parent.update_ids[paired], snapshot_id)
+    return RowPairs(
+        new=delivered_rows[parent_rows == ABSENT],
+        replacing=partner[replaces],
+        replaced=paired[replaces],
+        changed=paired[replaces & differs],
+        missing=parent_rows[delivered_rows == ABSENT],
+    )
+
+
+def _replaces(policy: MergePolicy, differs: BoolArray, parent_ids: I64Array, snapshot_id: int) -> BoolArray:
+    """For each pair whether the delivered row replaces the parent's."""
+    if policy is MergePolicy.BY_VALUE:
+        return differs
+    # If the update_ids are equal, the later delivery wins, which is this one: the parent has only earlier deliveries.
+    return np.asarray(parent_ids <= snapshot_id)

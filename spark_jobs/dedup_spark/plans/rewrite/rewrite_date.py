@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from typing import Self
+from dataclasses import dataclass
 
 from dedup_clone.contract.attempt import Attempt
 from dedup_clone.contract.manifest import DataFile, KeyExample
-from dedup_clone.contract.table import TableContract
 from dedup_spark import storage
 from dedup_spark.arrays import EMPTY_I64
 from dedup_spark.comparison.duplicate_keys import TooManyDuplicates
@@ -17,12 +15,10 @@ from dedup_spark.comparison.key_source import KeySource
 from dedup_spark.comparison.row_encoders import encoders, wide_encoder
 from dedup_spark.comparison.row_reader import RowSource, read_rows
 from dedup_spark.comparison.validating_reader import ValidatingReader
+from dedup_spark.data_files import SortedFilesWriter, are_fragmented
 from dedup_spark.fingerprints.seed import Seed
-from dedup_spark.output.file_sizes import are_fragmented
-from dedup_spark.output.sorted_files import SortedFilesWriter
 from dedup_spark.plans.delivered_date import DeliveredDate, expected_rows
-from dedup_spark.plans.rewrite.date_merge import DateMerge, merge_date, stored_sketch
-from dedup_spark.plans.rewrite.rewrite_task import MergePolicy, RewriteTask
+from dedup_spark.plans.rewrite.date_merge import DateMerge, MergePolicy, RewriteTask, merge_date, stored_sketch
 from dedup_spark.plans.written_date import DeclinedDate, Outcome, WrittenDate
 from dedup_spark.sketch import stored
 from dedup_spark.sketch.row_words import OutOfSpan
@@ -31,40 +27,28 @@ from dedup_spark.sketch.sketch import Sketch, bits_for
 
 @dataclass(frozen=True)
 class RewriteDate:
-    """Rewrites one date.
+    """Rewrites one date. `file_bytes`: the target size of a file.
 
-    `exact`: compare all rows, whatever the sketches say. `file_bytes`: the target size of a file.
     `key_cache_bytes`: how many bytes of key codes may stay in memory between two passes over the files.
     """
 
-    table: TableContract
+    attempt: Attempt
     seed: Seed
-    data_uri: str
-    exact: bool
     file_bytes: int
     key_cache_bytes: int
 
-    @classmethod
-    def from_attempt(cls, attempt: Attempt, seed: Seed, file_bytes: int, key_cache_bytes: int) -> Self:
-        return cls(attempt.table, seed, attempt.data_uri, attempt.exact, file_bytes, key_cache_bytes)
-
-    def __call__(self, task: RewriteTask, reader: ValidatingReader) -> tuple[RewriteTask, Outcome] | None:
+    def __call__(self, task: RewriteTask, reader: ValidatingReader) -> Outcome | None:
         """Write the date's files and sketch below the data folder, or decline the date.
 
         No files are written if those of the parent are kept (see `_is_unchanged`). No sketch is written if that of the
         parent remains valid, or if the next publish has to compute it.
 
-        Return the task with the counted rows of each file, and the outcome; None if the delivery has no row. `reader`
-        validates the files that have not been read yet. Raises UnsuitableFile or pyarrow's errors if a file cannot be
-        used.
+        Return None if the delivery has no row. `reader` validates the files that have not been read yet. Raises
+        UnsuitableFile or pyarrow's errors if a file cannot be used.
         """
         if task.delivered is None:
-            return task, self._rewrite_parent(task, reader)
-        outcome = self._merge(task, task.delivered, reader)
-        if outcome is None:
-            return None
-        delivered = task.delivered.with_validations(task.day, reader.validations).without_empty_files()
-        return replace(task, delivered=delivered), outcome
+            return self._rewrite_parent(task, reader)
+        return self._merge(task, task.delivered, reader)
 
     def _merge(self, task: RewriteTask, delivered: DeliveredDate, reader: KeyReader) -> Outcome | None:
         """Compare the delivery with the parent, and write or decline the date; None if the delivery has no row."""
@@ -74,7 +58,7 @@ class RewriteDate:
             uris = [task.parent.uri(file) for file in task.parent.files]
             parent = KeySource(reader, newest.encoder, uris, task.parent.constant_ids)
         try:
-            merge = merge_date(self.table, task, newest, parent, sketch, former_sketch)
+            merge = merge_date(self.attempt.table, task, newest, parent, sketch, former_sketch)
         except TooManyDuplicates as error:
             return DeclinedDate(task.day, str(error))
         if not merge.sketch.rows:
@@ -85,7 +69,7 @@ class RewriteDate:
         files = None if is_unchanged else (*copied, *new_files)
         next_sketch = _sketch_for_next(task, delivered, merge, files or ())
         if next_sketch.to_write:
-            stored.write(storage.join(self.data_uri, stored.path_of(task.day)), next_sketch.to_write)
+            stored.write(storage.join(self.attempt.data_uri, stored.path_of(task.day)), next_sketch.to_write)
         rows_of_date = task.parent.entry.rows if is_unchanged and task.parent else sum(f.rows for f in files or ())
         return WrittenDate(
             day=task.day,
@@ -105,7 +89,7 @@ class RewriteDate:
         self, task: RewriteTask, delivered: DeliveredDate, reader: KeyReader
     ) -> tuple[KeySource, Sketch, Sketch | None]:
         """Read the delivery. Return its reader, the sketch of its rows, and the parent's sketch to compare it with."""
-        former = None if self.exact else stored_sketch(task, wide_encoder(reader, self.seed))
+        former = None if self.attempt.exact else stored_sketch(task, wide_encoder(reader, self.seed))
         uris = [file.uri for file in delivered.files]
         ids = [None if task.has_own_ids else delivered.delivery.snapshot_id] * len(uris)
         rows, differing_rows = expected_rows(delivered, task.parent), task.parent.differing_rows if task.parent else 0
@@ -149,7 +133,7 @@ class RewriteDate:
             return []
         copied = [file for number, file in enumerate(task.parent.files) if number not in merge.removed]
         for file in copied:
-            storage.copy(task.parent.uri(file), storage.join(self.data_uri, file.path))
+            storage.copy(task.parent.uri(file), storage.join(self.attempt.data_uri, file.path))
         return copied
 
     def _write(
@@ -160,7 +144,7 @@ class RewriteDate:
         `merge`: None to write all rows of the parent. The overlap is None if files were copied, because these were not
         read. Delivered rows are written first: usually they are few, and one sorted run has all of them.
         """
-        files = SortedFilesWriter(self.table, self.data_uri, task.day, "rewritten", self.file_bytes)
+        files = SortedFilesWriter(self.attempt.table, self.attempt.data_uri, task.day, "rewritten", self.file_bytes)
         sources, copied_files = [], set(copied)
         if merge and task.delivered:
             snapshot_id = task.delivered.delivery.snapshot_id

@@ -1,50 +1,64 @@
-"""Runs plan `window`: reads, ranks and writes all of its dates in one Spark job."""
+"""Runs plan `window`: reads, ranks and writes all of its dates in one Spark job.
+
+One shuffle divides the rows of each date into output files, and serves both dedup and writing.
+"""
 
 from __future__ import annotations
 
 import pickle
 from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from datetime import date
 
-from pyspark.sql import SparkSession
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as f
+from pyspark.sql.types import IntegerType, StructField, StructType
 
 from dedup_clone.contract.attempt import Attempt
+from dedup_clone.contract.delivery import Delivery
 from dedup_clone.contract.manifest import Difference
-from dedup_spark.landing.delivery_validation import ValidatedDelivery
+from dedup_clone.contract.table import TableContract
+from dedup_spark import storage
+from dedup_spark.arrow_cast import cast_table, complete_batch, nullable_type
+from dedup_spark.column_types import arrow_type, spark_schema
+from dedup_spark.comparison.key_reader import group_rows_per_batch
+from dedup_spark.execution.fan_out import TASKS_PER_CORE
 from dedup_spark.parent import PARENT_SOURCE, Parent
-from dedup_spark.plans.window.output_partitions import partition_dates, repartition
-from dedup_spark.plans.window.ranking import in_written_order, rank
-from dedup_spark.plans.window.source_rows import read_sources
+from dedup_spark.plans.delivered_date import DeliveriesByDate
+from dedup_spark.plans.window.ranking import DESTINATION_FILE, SOURCE, in_written_order, rank
 from dedup_spark.plans.window.writing import RECORD_SCHEMA, FileRecord, RowWriter
 from dedup_spark.plans.written_date import WrittenDate
+from dedup_spark.storage import open_parquet
 
 
 def run_window_plan(
-    session: SparkSession,
-    attempt: Attempt,
-    dates: set[date],
-    applied: tuple[ValidatedDelivery, ...],
-    parent: Parent,
-    file_bytes: int,
+    session: SparkSession, attempt: Attempt, dates: DeliveriesByDate, parent: Parent, file_bytes: int
 ) -> list[WrittenDate]:
     """Write the files of `dates` below the attempt's data folder. Return what was written.
 
-    `file_bytes`: the target size of a written file. Raises errors of Spark.
+    All files of the deliveries must have been read. `file_bytes`: the target size of a written file. Raises errors of
+    Spark.
     """
     context, table = session.sparkContext, attempt.table
-    partitions = partition_dates(bytes_by_date(dates, applied, parent), file_bytes, context.defaultParallelism)
-    rows = repartition(read_sources(session, table, applied, parent, dates), table, partitions)
-    writer = RowWriter(table, attempt.data_uri, {day: newest_source(day, applied) for day in dates})
+    deliveries = sorted({dated.delivery for delivered in dates.values() for dated in delivered})
+    sources = {delivery: number for number, delivery in enumerate(deliveries, start=PARENT_SOURCE + 1)}
+    partitions = partition_dates(_bytes_by_date(dates, parent), file_bytes, context.defaultParallelism)
+    rows = repartition(_read_sources(session, table, dates, sources, parent), table, partitions)
+    newest = {day: sources[found[-1].delivery] if found else PARENT_SOURCE for day, found in dates.items()}
+    writer = RowWriter(table, attempt.data_uri, newest)
     context.setJobDescription(f"{attempt.feed} generation {attempt.generation}: window over {len(dates)} dates, write")
     ranked = in_written_order(rank(rows, table, attempt.update_id_mode), table)
     by_date: defaultdict[date, list[FileRecord]] = defaultdict(list)
     for row in ranked.mapInArrow(writer.write, RECORD_SCHEMA).collect():
         record: FileRecord = pickle.loads(row.record)
         by_date[record.file.date].append(record)
-    return [_written_date(day, records, applied) for day, records in by_date.items()]
+    return [_written_date(day, records, sources) for day, records in by_date.items()]
 
 
-def _written_date(day: date, records: list[FileRecord], applied: tuple[ValidatedDelivery, ...]) -> WrittenDate:
+def _written_date(day: date, records: list[FileRecord], sources: Mapping[Delivery, int]) -> WrittenDate:
     """Return what was written for the date. `records`: one for each file."""
     differing, surplus = Counter[Difference](), Counter[int]()
     for record in records:
@@ -56,30 +70,113 @@ def _written_date(day: date, records: list[FileRecord], applied: tuple[Validated
         new_keys=differing[Difference.NEW],
         changed=differing[Difference.CHANGED],
         survivors=differing[Difference.SURVIVOR],
-        surplus_rows={v.delivery.snapshot_id: surplus[n] for n, v in enumerate(applied, start=PARENT_SOURCE + 1)},
+        surplus_rows={delivery.snapshot_id: surplus[number] for delivery, number in sources.items()},
         key_fingerprint=None,
         examples=tuple(example for record in records for example in record.examples),
     )
 
 
-def newest_source(day: date, applied: tuple[ValidatedDelivery, ...]) -> int:
-    """Return the number of the last applied delivery that has the date; PARENT_SOURCE when none has."""
-    sources = [
-        number for number, validated in enumerate(applied, start=PARENT_SOURCE + 1) if day in validated.retained_rows
-    ]
-    return max(sources, default=PARENT_SOURCE)
+def _read_sources(
+    session: SparkSession,
+    table: TableContract,
+    dates: DeliveriesByDate,
+    sources: Mapping[Delivery, int],
+    parent: Parent,
+) -> DataFrame:
+    """Return the rows of these dates from all deliveries and from the parent, each with the number of its source."""
+    files = {parent.uri(file): PARENT_SOURCE for file in parent.files if file.date in dates}
+    for dated in (dated for delivered in dates.values() for dated in delivered):
+        files.update((file.uri, sources[dated.delivery]) for file in dated.files)
+    context = session.sparkContext
+    task_count = min(len(files), context.defaultParallelism * TASKS_PER_CORE)
+    tasks = session.createDataFrame(context.parallelize(list(files.items()), task_count), "uri string, source int")
+    schema = StructType([*spark_schema(table.columns), StructField(SOURCE, IntegerType())])
+    return tasks.mapInArrow(_FileReader(table, frozenset(dates)).read, schema)
 
 
-def bytes_by_date(dates: set[date], applied: tuple[ValidatedDelivery, ...], parent: Parent) -> dict[date, int]:
+@dataclass(frozen=True)
+class _FileReader:
+    """Reads the files of a Spark task. Spark itself reads no Parquet: each of its versions reads another set of files.
+
+    Spark 3.5.3, for example, returns wrong texts from the encoding DELTA_LENGTH_BYTE_ARRAY (SPARK-52240).
+    """
+
+    table: TableContract
+    dates: frozenset[date]
+
+    def read(self, tasks: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Yield the rows of the files, with the declared columns and the number of the source."""
+        schema = pa.schema([(column.name, nullable_type(arrow_type(column))) for column in self.table.columns])
+        days = pa.array(sorted(self.dates), pa.date32())
+        for file in (row for task in tasks for row in task.to_pylist()):
+            for batch in self._batches(file["uri"]):
+                complete = complete_batch(batch, self.table.columns).select(schema.names)
+                rows = cast_table(pa.Table.from_batches([complete]), schema)
+                rows = rows.filter(pc.is_in(rows.column(self.table.partition_column), days))
+                source = pa.repeat(pa.scalar(file["source"], pa.int32()), rows.num_rows)
+                yield from rows.append_column(SOURCE, source).to_batches()
+
+    def _batches(self, uri: str) -> Iterator[pa.RecordBatch]:
+        with storage.open_input(uri) as stream, open_parquet(stream) as file:
+            for group in range(file.num_row_groups):
+                batch_rows = group_rows_per_batch(file, group, [column.name for column in self.table.columns])
+                yield from file.iter_batches(batch_rows, row_groups=[group], use_threads=False)
+
+
+def _bytes_by_date(dates: DeliveriesByDate, parent: Parent) -> dict[date, int]:
     """Estimate the bytes of each date: as many as its largest source has, because the sources share most keys."""
-    largest = {day: size for day, size in parent.bytes_by_date().items() if day in dates}
-    for validated in applied:
-        sizes = dict.fromkeys(dates, 0.0)
-        for file in validated.files:
-            rows = sum(file.rows_by_date.values())
-            for day, count in file.rows_by_date.items():
-                if day in sizes:
-                    sizes[day] += file.file.size * count / rows
-        for day, size in sizes.items():
-            largest[day] = max(largest.get(day, 0), int(size))
-    return largest
+    found = {}
+    for day, delivered in dates.items():
+        of_deliveries = [int(sum(file.bytes_of_rows for file in dated.files)) for dated in delivered]
+        found[day] = max(sum(file.size for file in parent.files_of(day)), *of_deliveries, 0)
+    return found
+
+
+@dataclass(frozen=True)
+class OutputPartitions:
+    """The number of files of each date (powers of two), and the number of Spark tasks that write them."""
+
+    file_counts: dict[date, int]
+    task_count: int
+
+
+def partition_dates(bytes_by_date: Mapping[date, int], file_bytes: int, core_count: int) -> OutputPartitions:
+    """Return the partitions. `bytes_by_date`: about how large each date will be. `file_bytes`: the target file size.
+
+    There are at most as many tasks as files. There are fewer if many files are small.
+    """
+    file_counts = {day: _power_of_two(size / file_bytes) for day, size in bytes_by_date.items()}
+    full_file_count = sum(bytes_by_date.values()) // file_bytes
+    task_count = min(sum(file_counts.values()), max(full_file_count, core_count * TASKS_PER_CORE))
+    return OutputPartitions(file_counts, max(1, task_count))
+
+
+def _power_of_two(least: float) -> int:
+    """The lowest power of two that is at least `least`."""
+    count = 1
+    while count < least:
+        count *= 2
+    return count
+
+
+def repartition(rows: DataFrame, table: TableContract, partitions: OutputPartitions) -> DataFrame:
+    """Add the number of each row's output file, and bring all rows of one output file into one task."""
+    day = table.partition_column
+    other_keys = [name for name in table.keys if name != day]
+    if not other_keys or max(partitions.file_counts.values()) == 1:
+        return rows.withColumn(DESTINATION_FILE, f.lit(0)).repartition(partitions.task_count, day)
+    number = f.pmod(f.xxhash64(*other_keys), _file_count(day, partitions)).cast("int")
+    return rows.withColumn(DESTINATION_FILE, number).repartition(partitions.task_count, day, DESTINATION_FILE)
+
+
+def _file_count(partition_column: str, partitions: OutputPartitions) -> Column:
+    """The number of files of a row's date: the most common number, except for dates that the expression lists."""
+    dates_by_count: defaultdict[int, list[date]] = defaultdict(list)
+    for day, count in partitions.file_counts.items():
+        dates_by_count[count].append(day)
+    most_common = max(dates_by_count, key=lambda count: len(dates_by_count[count]))
+    counts = f.lit(most_common)
+    for count, days in sorted(dates_by_count.items()):
+        if count != most_common:
+            counts = f.when(f.col(partition_column).isin(days), f.lit(count)).otherwise(counts)
+    return counts

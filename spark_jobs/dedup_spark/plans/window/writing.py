@@ -22,8 +22,8 @@ from dedup_clone.contract.table import TableContract
 from dedup_spark.arrow_cast import cast_table
 from dedup_spark.column_types import arrow_schema
 from dedup_spark.comparison.key_examples import key_texts
+from dedup_spark.data_files import DataFileWriter
 from dedup_spark.fingerprints.key_columns import key_columns
-from dedup_spark.output.data_file import DataFileWriter
 from dedup_spark.plans.window.ranking import CHANGED, DESTINATION_FILE, IN_PARENT, NEWEST, SOURCE, SURPLUS
 
 # Large row groups compress better and are read with fewer requests; a task has one in memory.

@@ -1,0 +1,88 @@
+"""Starts the BigQuery stand-in: `python -m bigquery_standin --host 127.0.0.1 --port 9050 --data DIR`.
+
+It serves BigQuery's REST API and, on another port, the Storage Write API by gRPC.
+"""
+
+from __future__ import annotations
+
+import argparse
+import logging
+from dataclasses import replace
+from pathlib import Path
+
+import uvicorn
+
+from bigquery_standin.rest.application import create_application
+from bigquery_standin.stand_in import open_stand_in
+from bigquery_standin.storage.quotas import QuotaLimits
+from bigquery_standin.write_api.server import WriteApiServer
+
+# Requests that BigQuery does not have.
+EPILOG = """\
+requests that BigQuery does not have (DELETE removes grants and faults, GET lists them):
+  GET  /_standin/health    the address of the Storage Write API
+  POST /_standin/clock     {"advance_seconds": 86400} or {"now": "2026-01-31T00:00:00Z"}
+  POST /_standin/grants    {"member": "user:a@example.com", "permission": "bigquery.connections.use"}
+                           a caller is the bearer token, read as an email address
+  POST /_standin/faults    {"match": {"path": ".*/jobs"}, "effect": "error", "status": 503, "nth": 1, "times": 1}
+                           match: method and path of requests, or job_type and job_id of jobs; seconds: for delay, queue
+"""
+
+
+def parse_arguments() -> argparse.Namespace:
+    limits = QuotaLimits()
+    parser = argparse.ArgumentParser(
+        prog="python -m bigquery_standin",
+        description=__doc__,
+        epilog=EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("--host", default="127.0.0.1")
+    parser.add_argument("--port", type=int, default=9050)
+    parser.add_argument(
+        "--grpc-port",
+        type=int,
+        default=0,
+        help="of the Storage Write API; 0: any free one, which GET /_standin/health returns",
+    )
+    parser.add_argument("--data", type=Path, required=True, help="folder of all tables and jobs")
+    parser.add_argument("--object-store", help="its http://host:port; default: STORAGE_EMULATOR_HOST")
+    parser.add_argument("--log-level", default="warning", choices=("debug", "info", "warning", "error"))
+    quotas = parser.add_argument_group("quotas of a table, by default those of BigQuery")
+    quotas.add_argument("--partition-modifications-per-day", type=int, default=limits.partition_modifications_per_day)
+    quotas.add_argument("--updates-per-10-s", type=int, default=limits.updates_per_10_s)
+    quotas.add_argument("--updates-per-10-s-partitioned", type=int, default=limits.updates_per_10_s_partitioned)
+    quotas.add_argument("--dml-per-10-s", type=int, default=limits.dml_per_10_s)
+    return parser.parse_args()
+
+
+def main() -> None:
+    arguments = parse_arguments()
+    logging.basicConfig(level=arguments.log_level.upper(), format="%(asctime)s %(levelname)s %(name)s: %(message)s")
+    limits = QuotaLimits(
+        partition_modifications_per_day=arguments.partition_modifications_per_day,
+        updates_per_10_s=arguments.updates_per_10_s,
+        updates_per_10_s_partitioned=arguments.updates_per_10_s_partitioned,
+        dml_per_10_s=arguments.dml_per_10_s,
+    )
+    stand_in = open_stand_in(arguments.data, limits, arguments.object_store)
+    write_api = WriteApiServer(stand_in, arguments.host, arguments.grpc_port)
+    stand_in = replace(stand_in, write_api_address=write_api.address)
+    write_api.start()
+    stand_in.garbage_collector.start()
+    try:
+        uvicorn.run(
+            create_application(stand_in),
+            host=arguments.host,
+            port=arguments.port,
+            log_level=arguments.log_level,
+            access_log=arguments.log_level in ("debug", "info"),
+            timeout_graceful_shutdown=2,
+        )
+    finally:
+        write_api.stop()
+        stand_in.garbage_collector.stop()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,151 @@
+"""Runs apply jobs, which merge a table's streamed row changes into its rows, in time for the table's max_staleness.
+
+Source: "Stream table updates with change data capture".
+"""
+
+from __future__ import annotations
+
+import time
+import uuid
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from bigquery_standin.clock import MICROSECONDS
+from bigquery_standin.jobs.change_merge import merge_changes
+from bigquery_standin.jobs.dml_commit import ConcurrentUpdate, dml_change
+from bigquery_standin.jobs.duckdb_session import DuckDbSession
+from bigquery_standin.jobs.job_configuration import table_id_from_api
+from bigquery_standin.jobs.job_runner import JobContext, JobRunner
+from bigquery_standin.jobs.job_store import DONE, JobRecord
+from bigquery_standin.jobs.scanned_bytes import ScannedBytes, bytes_with_changes
+from bigquery_standin.jobs.statement_outcome import Outcome
+from bigquery_standin.storage.catalog import Catalog
+from bigquery_standin.storage.change_log import max_staleness_us, stale_since_us
+from bigquery_standin.storage.model import CommitInfo, TableId, TableVersion
+from bigquery_standin.storage.quotas import APPLIED
+from bigquery_standin.storage.table_change import Change
+
+BACKGROUND_USER = "bigquery-adminbot@system.gserviceaccount.com"
+JOB_ID_PREFIX = "cdc_background_"
+MAXIMUM_RETRIES = 3  # of a merge, after another job has changed the same rows
+RETRY_INTERVAL_US = 30 * MICROSECONDS  # from the failure of a table's job to its next job
+# How long `run_due` waits for each job, so that tables are fresh when a test has moved the clock. A slower job runs on.
+WAIT_S = 10.0
+
+
+class ApplyJob:
+    """Runs apply jobs. One with pending changes reads the whole table, and is billed for that as an on-demand query."""
+
+    def __init__(self, catalog: Catalog) -> None:
+        self._catalog = catalog
+
+    def __call__(self, context: JobContext) -> Mapping[str, Any]:
+        """Commits the pending changes and returns the job's statistics.
+
+        Raises ConcurrentUpdate if other jobs keep changing the same rows, NotFound if the table was dropped.
+        """
+        table = table_id_from_api(context.record.configuration["query"]["destinationTable"])
+        session = DuckDbSession(context.stop)
+        context.on_cancel = session.interrupt
+        try:
+            for _ in range(MAXIMUM_RETRIES):
+                try:
+                    return self._apply(context, session, table)
+                except ConcurrentUpdate:
+                    context.check_cancelled()
+            return self._apply(context, session, table)
+        finally:
+            context.on_cancel = lambda: None
+            session.close()
+
+    def _apply(self, context: JobContext, session: DuckDbSession, table: TableId) -> Mapping[str, Any]:
+        catalog, started, read_us = self._catalog, time.perf_counter(), self._catalog.clock.now_us()
+        with catalog.pinned(table) as version, catalog.segments.batch() as batch:
+            pending = version.pending_changes
+            merged = merge_changes(catalog, session, table, version, batch, read_us) if pending else None
+            scanned = ScannedBytes({table: bytes_with_changes(version) if pending else 0}, 0)
+            slot_ms = max(1, int((time.perf_counter() - started) * 1000))
+            outcome = Outcome("MERGE", scanned.processed, scanned.billed, slot_ms, (table,))
+            context.check_cancelled()
+
+            def build(latest: TableVersion | None, commit_us: int) -> Change:
+                if latest is None or latest.change_log is None or version.change_log is None:
+                    raise ConcurrentUpdate(table)
+                log = latest.change_log
+                if log.pending[: len(pending)] != version.change_log.pending:
+                    raise ConcurrentUpdate(table)
+                later = log.pending[len(pending) :]
+                watermark_us = min([read_us, *(changes.acknowledged_us - 1 for changes in later)])
+                log = replace(log, pending=later, watermark_us=max(watermark_us, log.watermark_us or 0))
+                if merged is None:
+                    return Change(APPLIED, latest.settings, latest.partitions, latest.clone, change_log=log)
+                change = dml_change(APPLIED, catalog, table, version, latest, merged.writes, commit_us)
+                return replace(change, change_log=replace(log, applied=merged.applied))
+
+            statistics = outcome.statistics()
+            catalog.commit(table, build, CommitInfo(context.record.key, statistics))
+        return statistics
+
+
+class ApplySchedule:
+    """Starts apply jobs when they are due.
+
+    A job is due when half of a table's max_staleness has passed, so that it ends within the other half (`_is_due`).
+    """
+
+    def __init__(self, catalog: Catalog, jobs: JobRunner) -> None:
+        self._catalog = catalog
+        self._jobs = jobs
+        self._last_jobs: dict[TableId, JobRecord] = {}
+
+    def run_due(self) -> int:
+        """Starts the jobs that are due, and waits up to WAIT_S for each. Returns how many were started."""
+        started = [
+            self._start(table)
+            for table, _ in self._catalog.histories()
+            if (version := self._catalog.find(table)) is not None
+            and _is_due(version, self._catalog.clock.now_us())
+            and not self._must_wait(table)
+        ]
+        for record in started:
+            self._jobs.wait(record, WAIT_S)
+        return len(started)
+
+    def _must_wait(self, table: TableId) -> bool:
+        """Whether the table's last job has not ended, or failed less than RETRY_INTERVAL_US ago."""
+        if table not in self._last_jobs:
+            return False
+        last = self._jobs.wait(self._last_jobs[table], 0)
+        if last.state != DONE:
+            return True
+        return last.error is not None and self._catalog.clock.now_us() - (last.ended_us or 0) < RETRY_INTERVAL_US
+
+    def _start(self, table: TableId) -> JobRecord:
+        query = {"query": "", "destinationTable": table.to_api(), "useLegacySql": False}
+        record = JobRecord(
+            project=table.project,
+            location=self._catalog.datasets.get(table.dataset_id).location,
+            job_id=f"{JOB_ID_PREFIX}{uuid.uuid4().hex}",
+            configuration={"jobType": "QUERY", "query": query},
+            created_us=self._catalog.clock.now_us(),
+            user=BACKGROUND_USER,
+            applies_changes=True,
+        )
+        self._last_jobs[table] = self._jobs.insert(record)
+        return self._last_jobs[table]
+
+
+def _is_due(version: TableVersion, now_us: int) -> bool:
+    """Whether rows may have lacked changes for half of max_staleness, and an apply job has something to do.
+
+    A table without max_staleness gets no apply jobs.
+
+    BigQuery runs apply jobs at regular intervals. Here one more job follows the one that applied the last change, so
+    that clients see the watermark, the time up to which all changes are applied, pass that change. Then no job follows
+    until the next change.
+    """
+    log, interval_us = version.change_log, max_staleness_us(version) // 2
+    if log is None or not interval_us or now_us - stale_since_us(log) < interval_us:
+        return False
+    return bool(log.pending) or (log.watermark_us or 0) < log.acknowledged_us + interval_us

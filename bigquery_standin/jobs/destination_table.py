@@ -1,0 +1,198 @@
+"""Computes how a job that writes rows changes its destination table: the schema, the layout and the partitions.
+
+Raises BigQuery's error where the job does not fit the table.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+from bigquery_standin.bigquery_errors import Duplicate, Invalid, NotFound
+from bigquery_standin.jobs.job_configuration import TableLayout
+from bigquery_standin.jobs.table_alterations import declared_name, declared_names, with_schema_spelling
+from bigquery_standin.sql.field_types import TableField
+from bigquery_standin.storage.model import Partition, Segment, TableId, TableSettings, TableVersion
+from bigquery_standin.storage.table_change import Change
+from bigquery_standin.storage.table_rules import (
+    check_settings,
+    describe_clustering,
+    describe_partitioning,
+)
+
+NewSegments = Mapping[str, Sequence[Segment]]  # stored Parquet files, by partition id
+
+
+def new_settings(schema: tuple[TableField, ...], layout: TableLayout) -> TableSettings:
+    return with_schema_spelling(
+        TableSettings(
+            schema=schema,
+            partition_column=layout.partition_column,
+            partition_expiration_ms=layout.partition_expiration_ms,
+            clustering=layout.clustering or (),
+        )
+    )
+
+
+def resolve_settings(
+    table: TableId,
+    current: TableSettings | None,
+    fields: tuple[TableField, ...],
+    layout: TableLayout,
+    replaces_schema: bool,
+    *,
+    adds_fields: bool = False,
+) -> TableSettings:
+    """The table's settings after the job. Raises Invalid if the job's schema or layout does not fit the table.
+
+    `current`: the settings before the job; None if there is no table. `fields`: the job's schema.
+    `replaces_schema`: whether the job writes a whole table with WRITE_TRUNCATE. It then replaces the schema and its
+    policy tags, removes description, primary key and row access policies, and keeps all other settings, such as the
+    layout, the labels and the expiration.
+    `adds_fields`: whether the job may add columns to the table.
+    """
+    if current is None:
+        settings = new_settings(fields, layout)
+    elif replaces_schema:
+        check_layout(table, current, layout)
+        settings = replace(current, schema=fields, description=None, row_policies=(), primary_key=())
+    else:
+        check_layout(table, current, layout)
+        if adds_fields:
+            current = replace(current, schema=_with_new_fields(table, current.schema, fields))
+        check_schema(table, current.schema, fields)
+        return current if current.schema else replace(current, schema=fields)
+    check_settings(table, settings)
+    return settings
+
+
+def check_layout(table: TableId, current: TableSettings, layout: TableLayout) -> None:
+    """Raises Invalid if the job states another layout than the table's. A job may state none."""
+    if layout.partition_column is not None and (
+        current.partition_column != declared_name(current, layout.partition_column)
+        or layout.partition_expiration_ms not in (None, current.partition_expiration_ms)
+    ):
+        requested = new_settings((), layout)
+        raise Invalid(
+            f"Incompatible table partitioning specification for {table}. Expected partitioning specification "
+            f"{describe_partitioning(current)} with expiration [{current.partition_expiration_ms}] ms, but input "
+            f"partitioning specification is {describe_partitioning(requested)} with expiration "
+            f"[{layout.partition_expiration_ms}] ms"
+        )
+    if layout.clustering is not None and declared_names(current, layout.clustering) != current.clustering:
+        requested = new_settings((), layout)
+        raise Invalid(
+            f"Incompatible table clustering specification for {table}. Expected {describe_clustering(current)}, but "
+            f"input is {describe_clustering(requested)}"
+        )
+
+
+def check_schema(
+    table: TableId, existing: Sequence[TableField], provided: Sequence[TableField], prefix: str = ""
+) -> None:
+    """Raises Invalid unless the job's schema fits the table's.
+
+    A job's schema may lack columns of the table that are not REQUIRED. `prefix`: the path of the RECORD whose fields
+    these are, with a final dot; empty for columns.
+    """
+    if not existing:
+        return
+    refusal = f"Provided Schema does not match Table {table}."
+    unmatched = {field.name.lower(): field for field in provided}
+    for column in existing:
+        name = prefix + column.name
+        field = unmatched.pop(column.name.lower(), None)
+        if field is None:
+            if column.mode == "REQUIRED":
+                raise Invalid(f"{refusal} Field {name} is missing in new schema")
+            continue
+        if field.type != column.type:
+            raise Invalid(f"{refusal} Field {name} has changed type from {_api_type(column)} to {_api_type(field)}")
+        if field.mode != column.mode and not (field.mode == "REQUIRED" and column.mode == "NULLABLE"):
+            raise Invalid(f"{refusal} Field {name} has changed mode from {column.mode} to {field.mode}")
+        if field.policy_tags not in ((), column.policy_tags):
+            raise Invalid(
+                f"{refusal} Field {name} has policy tags [{', '.join(column.policy_tags)}], the job's schema says "
+                f"[{', '.join(field.policy_tags)}]: change them with tables.patch."
+            )
+        check_schema(table, column.fields, field.fields, f"{name}.")
+    if unmatched:
+        raise Invalid(f"{refusal} Cannot add fields (field: {prefix}{next(iter(unmatched.values())).name})")
+
+
+def _with_new_fields(
+    table: TableId, existing: Sequence[TableField], provided: Sequence[TableField]
+) -> tuple[TableField, ...]:
+    """The existing columns, then those of `provided` that are new. Raises Invalid for a REQUIRED one."""
+    unmatched = {field.name.lower(): field for field in provided}
+    columns = []
+    for column in existing:
+        field = unmatched.pop(column.name.lower(), column)
+        columns.append(replace(column, fields=_with_new_fields(table, column.fields, field.fields)))
+    # Without existing columns, this is a table without a schema or a column that is no STRUCT: nothing is added to it.
+    for field in unmatched.values() if existing else ():
+        if field.mode == "REQUIRED":
+            raise Invalid(
+                f"Provided Schema does not match Table {table}. Cannot add required fields to an existing schema. "
+                f"(field: {field.name})"
+            )
+        columns.append(field)
+    return tuple(columns)
+
+
+def _api_type(field: TableField) -> str:
+    return str(field.to_api()["type"])
+
+
+def check_dispositions(
+    table: TableId, partition: str | None, current: TableVersion | None, create_disposition: str, write_disposition: str
+) -> None:
+    """Raises NotFound or Duplicate if the dispositions forbid the job to write into the table as it is now."""
+    if current is None:
+        if create_disposition == "CREATE_NEVER":
+            raise NotFound(f"Not found: Table {table}")
+        return
+    if current.settings.view is not None:
+        raise Invalid(f"Cannot write into {table}: it is a view.")
+    if write_disposition == "WRITE_EMPTY" and any(segment.rows for segment in current.segments(partition)):
+        name = table if partition is None else f"{table}${partition}"
+        raise Duplicate(f"Already Exists: Table {name}")
+
+
+def write_change(
+    kind: str,
+    settings: TableSettings,
+    current: TableVersion | None,
+    new_segments: NewSegments,
+    write_disposition: str,
+    partition: str | None,
+    commit_us: int,
+) -> Change:
+    """The change that appends the new segments, or replaces all rows, or the rows of one partition, by them.
+
+    `kind`: the new version's `change_kind`. `partition`: the partition that the table's name in the job has as a
+    decorator (`table$partition`), or None. A clone remains one unless WRITE_TRUNCATE replaces the whole table. The
+    streaming buffer is emptied only if all rows are replaced. Source: "Use the Storage Write API (REST)".
+    """
+    before = dict(current.partitions) if current else {}
+    after = dict(before)
+    truncates = write_disposition in ("WRITE_TRUNCATE", "WRITE_TRUNCATE_DATA")
+    if truncates:
+        if partition is None:
+            after.clear()
+        else:
+            after.pop(partition, None)
+    for key, segments in new_segments.items():
+        earlier = after[key].segments if key in after else ()
+        after[key] = Partition((*earlier, *segments), commit_us)
+    modified = {key for key in before.keys() | after.keys() if before.get(key) != after.get(key)}
+    replaces_table = write_disposition == "WRITE_TRUNCATE" and partition is None
+    return Change(
+        kind=kind,
+        settings=settings,
+        partitions=after,
+        clone=current.clone if current and not replaces_table else None,
+        modified_partitions=len(modified),
+        buffer=() if current is None or (truncates and partition is None) else current.buffer,
+        replaces_rows=truncates and partition is None,
+    )

@@ -1,0 +1,216 @@
+"""Computes which rows an UPDATE, DELETE or MERGE changes in one version of its target. It writes nothing.
+
+UPDATE and DELETE are SELECTs of the rows that change. DuckDB runs a MERGE on a copy of the target, and returns what it
+has inserted, updated and deleted there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from sqlglot import exp
+
+from bigquery_standin.bigquery_errors import InvalidQuery, NotImplementedConstruct
+from bigquery_standin.jobs.ddl_statements import conform_query_rows
+from bigquery_standin.jobs.dml_commit import RowChanges
+from bigquery_standin.jobs.dml_read_query import expressions_of, source_alias, target_filters
+from bigquery_standin.jobs.duckdb_session import DuckDbSession
+from bigquery_standin.jobs.external_tables import FILE_NAME
+from bigquery_standin.jobs.script_state import SqlEvaluator, check_assignable
+from bigquery_standin.sql.field_types import TableField, quote_identifier, to_duckdb_type
+from bigquery_standin.sql.statements import (
+    Assignment,
+    Delete,
+    Merge,
+    MergeClause,
+    MergeInsert,
+    MergeUpdate,
+    MutatingStatement,
+    Update,
+)
+from bigquery_standin.storage.arrow_schema import arrow_schema
+from bigquery_standin.storage.model import TableId, TableVersion
+from bigquery_standin.storage.version_relation import ROW_ID, relation_sql
+
+_ACTION = "merge_action"  # the column in which DuckDB says what a MERGE has done to a row: INSERT, UPDATE or DELETE
+
+
+def row_changes(
+    statement: MutatingStatement, evaluator: SqlEvaluator, table: TableId, version: TableVersion
+) -> RowChanges:
+    """The rows that the statement changes.
+
+    Raises InvalidQuery for errors that BigQuery finds while it runs the statement.
+    """
+    session, target = evaluator.state.session, _Target(statement.alias, evaluator, table, version)
+    match statement:
+        case Delete():
+            removed = session.materialize(target.delete_sql(statement))
+            _, ids = session.run(f"SELECT {ROW_ID} FROM {removed}")
+            return RowChanges(removed, arrow_schema(target.schema).empty_table(), {"deleted": ids.num_rows})
+        case Update():
+            removed = session.materialize(target.update_sql(statement))
+            rows = target.new_rows(f"FROM {removed}")
+            return RowChanges(removed, rows, {"updated": rows.num_rows})
+        case Merge():
+            copy = session.materialize(target.copy_sql(statement))
+            _, changed = session.run(target.merge_sql(statement, copy))
+            session.drop(copy)
+            returned = session.register(changed)
+            removed = session.materialize(f"SELECT {ROW_ID} FROM {returned} WHERE {ROW_ID} IS NOT NULL")
+            rows = target.new_rows(f"FROM {returned} WHERE {_ACTION} <> 'DELETE'")
+            return RowChanges(removed, rows, _counts(changed.column(_ACTION)))
+
+
+def check_names_and_types(
+    statement: MutatingStatement, evaluator: SqlEvaluator, table: TableId, version: TableVersion
+) -> None:
+    """Check the names and types of a statement in a dry run, without running it."""
+    session, target = evaluator.state.session, _Target(statement.alias, evaluator, table, version)
+    match statement:
+        case Delete():
+            session.schema(target.delete_sql(statement))
+        case Update():
+            session.schema(target.update_sql(statement))
+        case Merge():
+            copy = session.materialize(f"{target.copy_sql(statement)} LIMIT 0")
+            session.run(f"EXPLAIN {target.merge_sql(statement, copy)}")
+            session.drop(copy)
+
+
+class _Target:
+    """One version of a statement's target, and DuckDB's SQL of the statement."""
+
+    def __init__(self, alias: str, evaluator: SqlEvaluator, table: TableId, version: TableVersion) -> None:
+        self.schema = version.settings.schema
+        self._table = table
+        self._session: DuckDbSession = evaluator.state.session
+        self._evaluator = evaluator
+        self._alias = quote_identifier(alias)
+        relation = relation_sql(table, version, evaluator.reader.catalog.segments, with_row_id=True)
+        self._from = f"FROM {relation} AS {self._alias}"
+        # The names that the statement's expressions may refer to.
+        self._names = {column.name for column in self.schema} | {alias}
+
+    def delete_sql(self, statement: Delete) -> str:
+        """SQL of the ids of the rows that the statement deletes."""
+        return f"SELECT {ROW_ID} {self._from} WHERE {self._evaluator.duckdb_sql(statement.where, self._names)}"
+
+    def update_sql(self, statement: Update) -> str:
+        """SQL of the rows that the statement updates, with their ids and new values."""
+        assigned = self._assigned(statement.assignments, self._names, self._from)
+        values = [
+            f"{assigned.get(column.name, f'{self._alias}.{quote_identifier(column.name)}')} "
+            f"AS {quote_identifier(column.name)}"
+            for column in self.schema
+        ]
+        where = self._evaluator.duckdb_sql(statement.where, self._names)
+        return f"SELECT {', '.join(values)}, {self._alias}.{ROW_ID} {self._from} WHERE {where}"
+
+    def copy_sql(self, statement: Merge) -> str:
+        """SQL of the target's rows, with their ids, that the MERGE may change."""
+        filters = [f"({self._evaluator.duckdb_sql(part, self._names)})" for part in target_filters(statement)]
+        return f"SELECT * {self._from}" + (f" WHERE {' AND '.join(filters)}" if filters else "")
+
+    def merge_sql(self, statement: Merge, copy: str) -> str:
+        """DuckDB's MERGE into the table `copy`. It returns `merge_action`, and the inserted, new or deleted row."""
+        if any(column.name.lower() == _ACTION for column in self.schema):
+            raise NotImplementedConstruct(f"MERGE into a table with a column [{_ACTION}]")
+        alias = source_alias(statement)
+        from_clause = self._evaluator.duckdb_sql(statement.source.args["from_"]).lstrip()
+        columns = [field.name for field in self._session.schema(f"SELECT * {from_clause}")]
+        source = f"(SELECT * {from_clause}) AS {quote_identifier(alias)}"
+        names = {*self._names, *columns, alias}
+        clauses = []
+        for clause in statement.clauses:
+            for expression in expressions_of(clause):
+                _refuse_correlation(expression, {statement.alias.lower(), alias.lower()})
+            condition = clause.condition
+            more = "" if condition is None else f" AND {self._evaluator.duckdb_sql(condition, names)}"
+            if isinstance(clause.action, MergeUpdate):
+                matching = f"FROM {copy} AS {self._alias}, {source}"
+                assigned = self._assigned(clause.action.assignments, names, matching)
+                pairs = (f"{quote_identifier(name)} = {value}" for name, value in assigned.items())
+                action = f"UPDATE SET {', '.join(pairs)}"
+            elif isinstance(clause.action, MergeInsert):
+                listed = [name for name in columns if name.upper() != FILE_NAME]
+                action = self._insert(clause, names, alias, listed, f"FROM {source}")
+            else:
+                action = "DELETE"
+            clauses.append(f"WHEN {clause.kind}{more} THEN {action}")
+        return (
+            f"MERGE INTO {copy} AS {self._alias} USING {source} "
+            f"ON {self._evaluator.duckdb_sql(statement.condition, names)} {' '.join(clauses)} RETURNING {_ACTION}, *"
+        )
+
+    def new_rows(self, from_clause: str) -> pa.Table:
+        """The rows that `from_clause` has, as the table stores them. Raises InvalidQuery for one that does not fit."""
+        columns = ", ".join(quote_identifier(column.name) for column in self.schema)
+        _, rows = self._session.run(f"SELECT {columns} {from_clause}")
+        return conform_query_rows(rows, self.schema)
+
+    def _insert(
+        self, clause: MergeClause, names: set[str], alias: str, source_columns: Sequence[str], from_clause: str
+    ) -> str:
+        insert = clause.action
+        assert isinstance(insert, MergeInsert)  # the caller has checked it
+        fields = [self._column(name) for name in insert.columns] or list(self.schema)
+        if len({field.name for field in fields}) != len(fields):
+            raise InvalidQuery(f"INSERT names a column twice: [{', '.join(insert.columns)}]")
+        if insert.values is None:
+            values = [f"{quote_identifier(alias)}.{quote_identifier(name)}" for name in source_columns]
+        else:
+            values = [self._evaluator.duckdb_sql(value, names) for value in insert.values]
+        if len(values) != len(fields):
+            raise InvalidQuery(
+                f"Inserted row has wrong column count; Has [{len(values)}], expected [{len(fields)}]: "
+                f"[{', '.join(field.name for field in fields)}]"
+            )
+        columns = ", ".join(quote_identifier(field.name) for field in fields)
+        return f"INSERT ({columns}) VALUES ({', '.join(self._casts(values, fields, from_clause))})"
+
+    def _assigned(self, assignments: Sequence[Assignment], names: set[str], from_clause: str) -> dict[str, str]:
+        """SQL of the assigned values by column. `names`, `from_clause`: what the values may refer to."""
+        fields = [self._column(item.column) for item in assignments]
+        values = [self._evaluator.duckdb_sql(item.value, names) for item in assignments]
+        return dict(zip((field.name for field in fields), self._casts(values, fields, from_clause), strict=True))
+
+    def _casts(self, values: Sequence[str], fields: Sequence[TableField], from_clause: str) -> list[str]:
+        """SQL of values, each cast to its field's type. `from_clause`: where the columns in the values come from.
+
+        Raises InvalidQuery if BigQuery would not assign a value, by its own type, to its field.
+        """
+        sql = f"SELECT {', '.join(f'{value} AS v{number}' for number, value in enumerate(values))} {from_clause}"
+        untyped = self._session.untyped_positions(sql)
+        for position, (source, field) in enumerate(zip(self._session.schema(sql), fields, strict=True)):
+            if position not in untyped:
+                check_assignable(source, field)
+        return [f"CAST({value} AS {to_duckdb_type(field)})" for value, field in zip(values, fields, strict=True)]
+
+    def _column(self, name: str) -> TableField:
+        field = next((column for column in self.schema if column.name.lower() == name.lower()), None)
+        if field is None:
+            raise InvalidQuery(f"Column {name} is not present in table {self._table.table}")
+        return field
+
+
+def _counts(actions: pa.ChunkedArray) -> dict[str, int]:
+    """How many rows a MERGE has changed, by kind of change. `actions`: what DuckDB has done to each row."""
+    found = {item["values"]: item["counts"] for item in pc.value_counts(actions).to_pylist()}
+    return {f"{action.lower().removesuffix('e')}ed": found.get(action, 0) for action in ("INSERT", "UPDATE", "DELETE")}
+
+
+def _refuse_correlation(expression: exp.Expression, aliases: set[str]) -> None:
+    """Raises InvalidQuery if a subquery in the expression refers to the MERGE's target or source by alias.
+
+    Source: "Using data manipulation language (DML)", limitations.
+    """
+    for query in expression.find_all(exp.Select):
+        for column in query.find_all(exp.Column):
+            if len(column.parts) > 1 and column.parts[0].name.lower() in aliases:
+                raise InvalidQuery(
+                    "Correlated subqueries within a when_clause, search_condition, merge_update_clause or "
+                    f"merge_insert_clause are not supported for MERGE statements: found {column.sql('bigquery')} in one"
+                )

@@ -1,0 +1,175 @@
+"""Computes the rows of a dataset's INFORMATION_SCHEMA views from the current table versions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pyarrow as pa
+
+from bigquery_standin.bigquery_errors import NotFound
+from bigquery_standin.clock import DAY_MS, floor_to_millisecond, to_datetime
+from bigquery_standin.sql.field_types import TableField
+from bigquery_standin.storage.arrow_schema import arrow_schema
+from bigquery_standin.storage.catalog import Catalog
+from bigquery_standin.storage.model import (
+    NULL_PARTITION,
+    UNPARTITIONED,
+    DatasetId,
+    TableId,
+    TableSettings,
+    TableVersion,
+)
+
+Row = dict[str, Any]
+_TABLE_COLUMNS = "table_catalog STRING, table_schema STRING, table_name STRING"
+
+_COLUMNS = {
+    "TABLES": _TABLE_COLUMNS + ", table_type STRING, managed_table_type STRING, is_insertable_into STRING, "
+    "is_typed STRING, creation_time TIMESTAMP, base_table_catalog STRING, base_table_schema STRING, "
+    "base_table_name STRING, snapshot_time_ms TIMESTAMP, upsert_stream_apply_watermark TIMESTAMP",
+    "COLUMNS": _TABLE_COLUMNS + ", column_name STRING, ordinal_position INT64, is_nullable STRING, data_type STRING, "
+    "is_generated STRING, is_hidden STRING, is_system_defined STRING, is_partitioning_column STRING, "
+    "clustering_ordinal_position INT64",
+    "PARTITIONS": _TABLE_COLUMNS + ", partition_id STRING, total_rows INT64, total_logical_bytes INT64, "
+    "last_modified_time TIMESTAMP, storage_tier STRING",
+    "TABLE_OPTIONS": _TABLE_COLUMNS + ", option_name STRING, option_type STRING, option_value STRING",
+}
+VIEWS = tuple(_COLUMNS)
+
+
+def view_columns(view: str) -> tuple[TableField, ...]:
+    """The columns of a view. Raises NotFound if the stand-in does not have the view."""
+    if view not in _COLUMNS:
+        raise NotFound(f"Not found: INFORMATION_SCHEMA.{view}; the stand-in has [{', '.join(VIEWS)}].")
+    return tuple(TableField(name, kind) for name, kind in (column.split(" ") for column in _COLUMNS[view].split(", ")))
+
+
+def view_rows(catalog: Catalog, dataset: DatasetId, view: str) -> pa.Table:
+    """The rows of a view. Raises NotFound if there is no such dataset or view."""
+    columns = view_columns(view)
+    catalog.datasets.get(dataset)
+    rows = [
+        {"table_catalog": table.project, "table_schema": table.dataset, "table_name": table.table, **row}
+        for table, version in catalog.list_tables(dataset)
+        for row in _ROWS[view](table, version)
+    ]
+    return pa.Table.from_pylist(rows, schema=arrow_schema(columns))
+
+
+def _yes_no(value: bool) -> str:
+    return "YES" if value else "NO"
+
+
+def _table_rows(table: TableId, version: TableVersion) -> Iterator[Row]:
+    clone, watermark_us = version.clone, version.change_log.watermark_us if version.change_log else None
+    yield {
+        "table_type": "CLONE" if clone else "VIEW" if version.settings.view else "BASE TABLE",
+        "managed_table_type": "NATIVE",
+        "is_insertable_into": "YES",
+        "is_typed": "NO",
+        "creation_time": to_datetime(version.table_created_us),
+        "base_table_catalog": clone.base.project if clone else None,
+        "base_table_schema": clone.base.dataset if clone else None,
+        "base_table_name": clone.base.table if clone else None,
+        "snapshot_time_ms": to_datetime(floor_to_millisecond(clone.clone_us)) if clone else None,
+        "upsert_stream_apply_watermark": to_datetime(floor_to_millisecond(watermark_us)) if watermark_us else None,
+    }
+
+
+def _column_rows(table: TableId, version: TableVersion) -> Iterator[Row]:
+    settings = version.settings
+    for position, column in enumerate(settings.schema, start=1):
+        clustering_place = settings.clustering.index(column.name) + 1 if column.name in settings.clustering else None
+        yield {
+            "column_name": column.name,
+            "ordinal_position": position,
+            "is_nullable": _yes_no(column.mode != "REQUIRED"),
+            "data_type": column.sql_type(parameterized=True),
+            "is_generated": "NEVER",
+            "is_hidden": "NO",
+            "is_system_defined": "NO",
+            "is_partitioning_column": _yes_no(column.name == settings.partition_column),
+            "clustering_ordinal_position": clustering_place,
+        }
+
+
+def _partition_rows(table: TableId, version: TableVersion) -> Iterator[Row]:
+    """A row for each partition; an unpartitioned table has one row, with a NULL partition_id.
+
+    __UNPARTITIONED__ has the rows of the streaming buffer and of days that have no partition. BigQuery has a row for
+    each partition and storage tier; the stand-in has only the tier ACTIVE. Source: "PARTITIONS view".
+    """
+    partitions: list[tuple[str | None, int, int, int]] = [(None, version.rows, version.bytes, version.modified_us)]
+    if version.settings.partition_column is not None:
+        partitions = []
+        unpartitioned = [(rows.segment.rows, rows.segment.bytes, rows.received_us) for rows in version.buffer]
+        for key, partition in sorted(version.partitions.items()):
+            if _has_partition(key):
+                partitions.append((key, partition.rows, partition.bytes, partition.modified_us))
+            else:
+                unpartitioned.append((partition.rows, partition.bytes, partition.modified_us))
+        if unpartitioned:
+            row_counts, sizes, times_us = zip(*unpartitioned, strict=True)
+            partitions.append((UNPARTITIONED, sum(row_counts), sum(sizes), max(times_us)))
+    for partition_id, rows, size, modified_us in partitions:
+        yield {
+            "partition_id": partition_id,
+            "total_rows": rows,
+            "total_logical_bytes": size,
+            "last_modified_time": to_datetime(modified_us),
+            "storage_tier": "ACTIVE",
+        }
+
+
+def _has_partition(key: str) -> bool:
+    """Whether rows with this partition key have a partition of their own: those of NULL and of days from 1960 to 2159.
+
+    Rows of other days are in __UNPARTITIONED__. Source: "Introduction to partitioned tables".
+    """
+    return key == NULL_PARTITION or 1960_01_01 <= int(key) <= 2159_12_31
+
+
+def _sql_string(text: str) -> str:
+    """A string literal as BigQuery prints it in option_value."""
+    escaped = text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n").replace("\r", "\\r")
+    return f'"{escaped}"'
+
+
+def printed_options(settings: TableSettings) -> list[tuple[str, str, str]]:
+    """Name, type and value of each option that is set. Values are SQL text as BigQuery prints it."""
+    options: list[tuple[str, str, str]] = []
+    if settings.description is not None:
+        options.append(("description", "STRING", _sql_string(settings.description)))
+    if settings.expires_us is not None:
+        moment = to_datetime(settings.expires_us).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+        options.append(("expiration_timestamp", "TIMESTAMP", f"TIMESTAMP {_sql_string(moment)}"))
+    if settings.friendly_name is not None:
+        options.append(("friendly_name", "STRING", _sql_string(settings.friendly_name)))
+    if settings.kms_key_name is not None:
+        options.append(("kms_key_name", "STRING", _sql_string(settings.kms_key_name)))
+    if settings.labels:
+        pairs = ", ".join(
+            f"STRUCT({_sql_string(key)}, {_sql_string(value)})" for key, value in sorted(settings.labels.items())
+        )
+        options.append(("labels", "ARRAY<STRUCT<STRING, STRING>>", f"[{pairs}]"))
+    if settings.max_staleness is not None:
+        options.append(("max_staleness", "INTERVAL", settings.max_staleness))
+    if settings.partition_expiration_ms is not None:
+        options.append(("partition_expiration_days", "FLOAT64", str(settings.partition_expiration_ms / DAY_MS)))
+    if settings.require_partition_filter:
+        options.append(("require_partition_filter", "BOOL", "true"))
+    return options
+
+
+def _option_rows(table: TableId, version: TableVersion) -> Iterator[Row]:
+    for name, kind, value in printed_options(version.settings):
+        yield {"option_name": name, "option_type": kind, "option_value": value}
+
+
+_ROWS: dict[str, Callable[[TableId, TableVersion], Iterator[Row]]] = {
+    "TABLES": _table_rows,
+    "COLUMNS": _column_rows,
+    "PARTITIONS": _partition_rows,
+    "TABLE_OPTIONS": _option_rows,
+}

@@ -1,0 +1,133 @@
+"""Stores the records of jobs, each as one JSON file. A job id can be used once per project and location."""
+
+from __future__ import annotations
+
+import re
+import threading
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from bigquery_standin.bigquery_errors import Duplicate, Invalid, NotFound, StandInError
+from bigquery_standin.durable_files import JsonFiles
+from bigquery_standin.storage.callers import DEFAULT_USER
+
+KINDS = ("query", "load", "extract")
+PENDING, RUNNING, DONE = "PENDING", "RUNNING", "DONE"
+JOB_ID = re.compile(r"[\w-]{1,200}", re.ASCII)
+
+
+@dataclass(frozen=True)
+class JobRecord:
+    """The record of one job.
+
+    `configuration`: the client's, with what BigQuery adds: `jobType` and the table with a query's rows. `statistics`:
+    those in the API's job resource, without times. `error`: the API's ErrorProto; None unless the job has failed.
+    """
+
+    project: str
+    location: str
+    job_id: str
+    configuration: Mapping[str, Any]
+    created_us: int
+    state: str = PENDING
+    started_us: int | None = None
+    ended_us: int | None = None
+    statistics: Mapping[str, Any] = field(default_factory=dict)
+    error: Mapping[str, Any] | None = None
+    parent_job_id: str | None = None
+    request_id: str | None = None  # of jobs.query: a repeated request with this id starts no second job
+    user: str = DEFAULT_USER
+    upload: str | None = None  # name of the file that was sent with the request
+    applies_changes: bool = False  # a background job of change data capture
+
+    @property
+    def key(self) -> str:
+        return job_key(self.project, self.location, self.job_id)
+
+    @property
+    def kind(self) -> str:
+        return next(kind for kind in KINDS if kind in self.configuration)
+
+
+class JobStore:
+    """The records of all jobs. Threads may share it."""
+
+    def __init__(self, folder: Path) -> None:
+        self._files = JsonFiles(folder, JobRecord)
+        self._changed = threading.Condition()
+        self._records: dict[str, JobRecord] = {}
+        self._keys_by_request: dict[tuple[str, str, str], str] = {}
+        for record in self._files.read_all():
+            self._index(record)
+
+    def add(self, record: JobRecord) -> JobRecord:
+        """Store a new job and return its record. Raises Invalid for a wrong job id, Duplicate for a used one.
+
+        If an earlier jobs.query had the record's requestId, store nothing and return the record of its job.
+        """
+        if not JOB_ID.fullmatch(record.job_id):
+            raise Invalid(
+                f'Invalid job ID "{record.job_id}". Job IDs must be letters, digits, underscores or dashes and at '
+                "most 200 characters long here."
+            )
+        with self._changed:
+            if (earlier := self._of_same_request(record)) is not None:
+                return earlier
+            if record.key in self._records:
+                raise Duplicate(f"Already Exists: Job {record.key}")
+            self._write(record)
+        return record
+
+    def get(self, project: str, location: str, job_id: str) -> JobRecord:
+        record = self._records.get(job_key(project, location, job_id))
+        if record is None:
+            raise NotFound(f"Not found: Job {job_key(project, location, job_id)}")
+        return record
+
+    def by_key(self, key: str) -> JobRecord:
+        return self._records[key]
+
+    def all(self, project: str | None = None) -> list[JobRecord]:
+        """All records, newest first. `project`: None for the jobs of all projects."""
+        with self._changed:
+            records = [record for record in self._records.values() if project in (None, record.project)]
+        return sorted(records, key=lambda record: (record.created_us, record.job_id), reverse=True)
+
+    def save(self, record: JobRecord) -> JobRecord:
+        """Store the changed record of a job, and return it."""
+        with self._changed:
+            self._write(record)
+            self._changed.notify_all()
+        return record
+
+    def wait(self, key: str, until: Callable[[JobRecord], bool], timeout_s: float) -> JobRecord:
+        """The job's record as soon as `until` is true for it, or as it is after `timeout_s`."""
+        with self._changed:
+            self._changed.wait_for(lambda: until(self._records[key]), timeout_s)
+            return self._records[key]
+
+    def _of_same_request(self, record: JobRecord) -> JobRecord | None:
+        """The job that an earlier jobs.query with the record's requestId created, or None."""
+        if record.request_id is None:
+            return None
+        key = self._keys_by_request.get((record.project, record.location, record.request_id))
+        return self._records.get(key) if key is not None else None
+
+    def _write(self, record: JobRecord) -> None:
+        self._files.write(f"{record.project}/{record.location}/{record.job_id}", record)
+        self._index(record)
+
+    def _index(self, record: JobRecord) -> None:
+        self._records[record.key] = record
+        if record.request_id is not None:
+            self._keys_by_request[record.project, record.location, record.request_id] = record.key
+
+
+def job_key(project: str, location: str, job_id: str) -> str:
+    return f"{project}:{location}.{job_id}"
+
+
+def error_proto(error: StandInError) -> dict[str, Any]:
+    return {"reason": error.reason, "location": getattr(error, "location", ""), "message": error.message}

@@ -1,0 +1,192 @@
+"""Runs load jobs: writes the rows of files as new segments (stored Parquet files), and commits these to the table."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from bigquery_standin.bigquery_errors import Invalid
+from bigquery_standin.jobs.destination_table import NewSegments, check_dispositions, resolve_settings, write_change
+from bigquery_standin.jobs.job_configuration import LoadConfiguration, parse_load_configuration
+from bigquery_standin.jobs.job_runner import JobContext
+from bigquery_standin.jobs.json_rows import parse_rows
+from bigquery_standin.jobs.object_store import ObjectStore
+from bigquery_standin.jobs.parquet_rows import ParquetSource
+from bigquery_standin.jobs.table_alterations import with_new_columns
+from bigquery_standin.sql.field_types import TableField
+from bigquery_standin.storage.catalog import Catalog
+from bigquery_standin.storage.model import CommitInfo, Segment, TableSettings, TableVersion
+from bigquery_standin.storage.partition_rows import check_destination_partition, split_rows
+from bigquery_standin.storage.segment_store import SegmentBatch
+from bigquery_standin.storage.table_change import Change
+from bigquery_standin.storage.table_rules import check_is_partitioned
+
+PARALLEL_FILES = 2  # decoding is limited by the cores, and each file is in memory as a whole
+
+
+@dataclass(frozen=True)
+class _Input:
+    """One file of the job. `size`: in bytes. `read` returns its content."""
+
+    uri: str
+    size: int
+    read: Callable[[], bytes]
+
+
+class LoadJob:
+    """Runs load jobs."""
+
+    def __init__(self, catalog: Catalog, objects: ObjectStore, uploads: Path) -> None:
+        self._catalog = catalog
+        self._objects = objects
+        self._uploads = uploads
+
+    @contextmanager
+    def admission(self, context: JobContext) -> Iterator[None]:
+        """Deletes the job's uploaded file when the job ends, even if it is cancelled before it starts."""
+        try:
+            yield
+        finally:
+            if context.record.upload is not None:
+                (self._uploads / context.record.upload).unlink()
+
+    def __call__(self, context: JobContext) -> Mapping[str, Any]:
+        config = parse_load_configuration(context.record.configuration["load"])
+        self._catalog.datasets.get(config.table.dataset_id)
+        current = self._catalog.find(config.table)
+        check_dispositions(config.table, config.partition, current, config.create_disposition, config.write_disposition)
+        inputs = self._inputs(context, config)
+        settings = self._settings(config, current, _fields(config, inputs[-1]))
+        with self._catalog.segments.batch() as batch:
+            segments = self._write(context, config, settings, inputs, batch)
+            statistics = _statistics(inputs, segments)
+            context.check_cancelled()
+            self._catalog.commit(
+                config.table,
+                lambda latest, commit_us: self._change(config, settings, latest, segments, batch, commit_us),
+                CommitInfo(context.record.key, statistics),
+            )
+        return statistics
+
+    def _inputs(self, context: JobContext, config: LoadConfiguration) -> list[_Input]:
+        if context.record.upload is not None:
+            path = self._uploads / context.record.upload
+            return [_Input("uploaded file", path.stat().st_size, path.read_bytes)]
+        files = self._objects.resolve(config.uris, config.is_manifest)
+        return [_Input(file.uri, file.size, partial(self._objects.read, file)) for file in files]
+
+    def _settings(
+        self, config: LoadConfiguration, current: TableVersion | None, fields: tuple[TableField, ...] | None
+    ) -> TableSettings:
+        """The table's settings after the job. `fields`: those of the job or file; None for those of the table.
+
+        Raises Invalid if the job does not fit the table, or if neither job nor table has a schema.
+        """
+        existing = current.settings if current else None
+        if fields is None:
+            if existing is None or not existing.schema:
+                raise Invalid(
+                    f"No schema specified on job or table {config.table}: give load.schema, the stand-in does not "
+                    "detect the schema of JSON."
+                )
+            fields = existing.schema
+        replaces_schema = config.write_disposition == "WRITE_TRUNCATE" and config.partition is None
+        settings = resolve_settings(
+            config.table, existing, fields, config.layout, replaces_schema, adds_fields=config.adds_fields
+        )
+        check_is_partitioned(config.table, settings, config.partition)
+        return settings
+
+    def _write(
+        self,
+        context: JobContext,
+        config: LoadConfiguration,
+        settings: TableSettings,
+        inputs: Sequence[_Input],
+        batch: SegmentBatch,
+    ) -> NewSegments:
+        """Writes the rows of the files as segments. Raises Invalid for a file that does not fit the table."""
+
+        def load_one(source: _Input) -> list[tuple[str, Segment]]:
+            context.check_cancelled()
+            content = source.read()
+            rows, segment_content = _rows(config, settings.schema, source.uri, content)
+            partitions = list(split_rows(rows, settings.partition_column))
+            for key, _ in partitions:
+                check_destination_partition(config.table, config.partition, key)
+            if segment_content and len(partitions) == 1:
+                return [(partitions[0][0], batch.adopt(rows, segment_content))]
+            return [(key, batch.write(partition_rows)) for key, partition_rows in partitions]
+
+        segments: dict[str, list[Segment]] = {}
+        with ThreadPoolExecutor(PARALLEL_FILES) as pool:
+            for written_segments in pool.map(load_one, inputs):
+                for key, segment in written_segments:
+                    segments.setdefault(key, []).append(segment)
+        return segments
+
+    def _change(
+        self,
+        config: LoadConfiguration,
+        settings: TableSettings,
+        current: TableVersion | None,
+        segments: NewSegments,
+        batch: SegmentBatch,
+        commit_us: int,
+    ) -> Change:
+        """The change that puts the segments into the table.
+
+        It checks the table again: the table may have changed while the files were read, and is locked only now.
+        """
+        check_dispositions(config.table, config.partition, current, config.create_disposition, config.write_disposition)
+        latest_settings = self._settings(config, current, settings.schema)
+        if (latest_settings.schema, latest_settings.partition_column) != (settings.schema, settings.partition_column):
+            raise Invalid(f"Table {config.table} changed its schema while the job ran: run the job again.")
+        if config.adds_fields and current is not None and current.settings.schema != latest_settings.schema:
+            current = with_new_columns(self._catalog.segments, current, latest_settings.schema, batch)
+        return write_change(
+            "load", latest_settings, current, segments, config.write_disposition, config.partition, commit_us
+        )
+
+
+def _fields(config: LoadConfiguration, last: _Input) -> tuple[TableField, ...] | None:
+    """The fields that the job declares, else those of `last` if it is a Parquet file, else None.
+
+    `last`: the alphabetically last file.
+    """
+    if config.schema is not None:
+        return config.schema
+    if config.source_format == "PARQUET":
+        return ParquetSource(last.uri, last.read(), config.list_inference, config.enum_as_string).fields
+    return None
+
+
+def _rows(
+    config: LoadConfiguration, schema: Sequence[TableField], uri: str, content: bytes
+) -> tuple[pa.Table, bytes | None]:
+    """The rows of a file, and the same file if it can become a segment. Raises Invalid for a wrong file."""
+    if config.source_format == "NEWLINE_DELIMITED_JSON":
+        return parse_rows(uri, content, schema), None
+    source = ParquetSource(uri, content, config.list_inference, config.enum_as_string)
+    source.check(schema)
+    return source.rows(schema), source.content if source.can_be_stored_as_is(schema) else None
+
+
+def _statistics(inputs: Sequence[_Input], segments: NewSegments) -> dict[str, Any]:
+    written = [segment for of_partition in segments.values() for segment in of_partition]
+    return {
+        "load": {
+            "inputFiles": str(len(inputs)),
+            "inputFileBytes": str(sum(source.size for source in inputs)),
+            "outputRows": str(sum(segment.rows for segment in written)),
+            "outputBytes": str(sum(segment.bytes for segment in written)),
+            "badRecords": "0",
+        }
+    }

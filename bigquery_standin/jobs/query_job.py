@@ -1,0 +1,166 @@
+"""Runs query jobs: one statement or a script.
+
+The rows of each SELECT are stored in a table. The job's configuration names the table of the last SELECT, or the
+table that a CREATE TABLE AS SELECT has made, for the client.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import Any
+
+from bigquery_standin.bigquery_errors import InvalidQuery
+from bigquery_standin.clock import HOUR_US
+from bigquery_standin.jobs.dml_queue import DmlQueue
+from bigquery_standin.jobs.dml_statement import defaults_of, dml_statement
+from bigquery_standin.jobs.dry_run_statistics import dry_run_statistics
+from bigquery_standin.jobs.duckdb_session import DuckDbSession
+from bigquery_standin.jobs.external_tables import open_external_tables, parse_table_definitions
+from bigquery_standin.jobs.job_configuration import (
+    CREATE_DISPOSITIONS,
+    WRITE_DISPOSITIONS,
+    enum_value,
+    table_id_from_api,
+)
+from bigquery_standin.jobs.job_runner import JobContext
+from bigquery_standin.jobs.job_store import JobRecord, JobStore
+from bigquery_standin.jobs.object_store import ObjectStore
+from bigquery_standin.jobs.query_parameters import parse_parameters
+from bigquery_standin.jobs.script_runner import ScriptRunner
+from bigquery_standin.jobs.script_state import ScriptState
+from bigquery_standin.jobs.spark_submit import SparkSubmit
+from bigquery_standin.jobs.statement_outcome import Outcome, script_statistics
+from bigquery_standin.jobs.statement_runner import ResultTable, StatementRunner
+from bigquery_standin.sql.script_parser import parse_script
+from bigquery_standin.sql.statements import Call, Declare, If, Insert, Query, Script
+from bigquery_standin.storage.callers import Caller, Grants
+from bigquery_standin.storage.catalog import Catalog
+from bigquery_standin.storage.model import CommitInfo, DatasetId, TableId
+from bigquery_standin.storage.partition_rows import split_decorator
+
+RESULT_LIFETIME_US = 24 * HOUR_US
+
+
+class QueryJob:
+    """Runs query jobs."""
+
+    def __init__(
+        self, catalog: Catalog, objects: ObjectStore, grants: Grants, spark: SparkSubmit, jobs: JobStore
+    ) -> None:
+        self._catalog = catalog
+        self._objects = objects
+        self._grants = grants
+        self._spark = spark
+        self._jobs = jobs
+        self._dml_queue = DmlQueue()
+
+    def __call__(self, context: JobContext) -> Mapping[str, Any]:
+        query = context.record.configuration["query"]
+        script = parse_script(query["query"])
+        session = DuckDbSession(context.stop)
+        context.on_cancel = session.interrupt
+        try:
+            with self._state(context.record, session) as state:
+                return self._run(context, script, state)
+        finally:
+            context.on_cancel = lambda: None
+            session.close()
+
+    def _run(self, context: JobContext, script: Script, state: ScriptState) -> Mapping[str, Any]:
+        limit = context.record.configuration["query"].get("maximumBytesBilled")
+        runner = StatementRunner(state, context.check_cancelled, int(limit) if limit else None)
+        if script.is_script:
+            return self._run_script(context, script, state, runner)
+        return self._run_statement(context, script, runner)
+
+    @contextmanager
+    def admission(self, context: JobContext) -> Iterator[None]:
+        """Keeps a job of one UPDATE, DELETE or MERGE PENDING while it waits in the queue of its table."""
+        found = dml_statement(context.record)
+        if found is None or isinstance(found[0], Insert):
+            yield
+            return
+        with self._dml_queue.admit(found[1], context.stop):
+            yield
+
+    def dry_run(self, record: JobRecord) -> Mapping[str, Any]:
+        """The statistics that the job would have. The query is not run."""
+        context = JobContext(record, store=None, clock=self._catalog.clock)  # type: ignore[arg-type]
+        session = DuckDbSession(context.stop)
+        try:
+            script = parse_script(record.configuration["query"]["query"])
+            with self._state(record, session) as state:
+                return dry_run_statistics(script, state)
+        finally:
+            session.close()
+
+    def _run_statement(self, context: JobContext, script: Script, runner: StatementRunner) -> Mapping[str, Any]:
+        statement = script.statements[0]
+        assert not isinstance(statement, Declare | If | Call)  # those are multi-statement scripts
+        result = self._result_table(context.record) if isinstance(statement, Query) else None
+        if result is None and context.record.configuration["query"].get("destinationTable"):
+            raise InvalidQuery("Cannot set destination table in jobs with DDL or DML statements")
+        outcome = runner.run(statement, lambda outcome: CommitInfo(context.record.key, outcome.statistics()), result)
+        self._record_destination(context, outcome)
+        return outcome.statistics()
+
+    def _run_script(
+        self, context: JobContext, script: Script, state: ScriptState, runner: StatementRunner
+    ) -> Mapping[str, Any]:
+        if context.record.configuration["query"].get("destinationTable"):
+            raise InvalidQuery("configuration.query.destinationTable cannot be set for scripts")
+        if context.record.configuration["query"].get("tableDefinitions"):
+            raise InvalidQuery("configuration.query.tableDefinitions cannot be set for scripts")
+        context.statistics = script_statistics([])
+        script_runner = ScriptRunner(context, state, runner, self._anonymous_table, self._dml_queue, self._spark)
+        script_runner.run_block(script.statements, ends_script=True)
+        with_rows = [outcome for outcome in script_runner.outcomes if outcome.destination is not None]
+        if with_rows:
+            self._record_destination(context, with_rows[-1])
+        return script_statistics(script_runner.outcomes)
+
+    @staticmethod
+    def _record_destination(context: JobContext, outcome: Outcome) -> None:
+        """Adds the table with the result to the job's configuration, unless the client has named one there."""
+        table = outcome.ddl_table if outcome.statement_type == "CREATE_TABLE_AS_SELECT" else outcome.destination
+        if table is None:
+            return
+        record = context.record
+        query = {**record.configuration["query"]}
+        query["destinationTable"] = query.get("destinationTable") or table.to_api()  # clients send null for no table
+        context.record = replace(record, configuration={**record.configuration, "query": query})
+
+    @contextmanager
+    def _state(self, record: JobRecord, session: DuckDbSession) -> Iterator[ScriptState]:
+        query, defaults = record.configuration["query"], defaults_of(record)
+        parameters = parse_parameters(query.get("queryParameters") or (), query.get("parameterMode"))
+        definitions = parse_table_definitions(query.get("tableDefinitions") or {})
+        with open_external_tables(definitions, self._objects, self._catalog.segments, query["query"]) as externals:
+            caller = Caller(record.user, self._grants)
+            yield ScriptState(
+                self._catalog, session, caller, defaults, parameters, jobs=self._jobs, externals=externals
+            )
+
+    def _result_table(self, record: JobRecord) -> ResultTable:
+        query = record.configuration["query"]
+        if not query.get("destinationTable"):
+            return self._anonymous_table(record)
+        table, partition = split_decorator(table_id_from_api(query["destinationTable"]))
+        return ResultTable(
+            table,
+            partition,
+            enum_value("createDisposition", query.get("createDisposition"), CREATE_DISPOSITIONS, "CREATE_IF_NEEDED"),
+            enum_value("writeDisposition", query.get("writeDisposition"), WRITE_DISPOSITIONS, "WRITE_EMPTY"),
+        )
+
+    def _anonymous_table(self, record: JobRecord) -> ResultTable:
+        """A hidden table for the rows, which expires after a day. Its name derives from the job's key."""
+        digest = hashlib.sha1(f"{record.project}/{record.location}".encode(), usedforsecurity=False).hexdigest()
+        dataset = DatasetId(record.project, f"_{digest}")
+        self._catalog.datasets.ensure_hidden(dataset, record.location)
+        name = f"anon{hashlib.sha256(record.key.encode()).hexdigest()}"
+        expires_us = self._catalog.clock.now_us() + RESULT_LIFETIME_US
+        return ResultTable(TableId(record.project, dataset.dataset, name), expires_us=expires_us)

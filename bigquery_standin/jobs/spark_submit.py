@@ -1,0 +1,139 @@
+"""Runs a stored procedure for Apache Spark by spark-submit on this machine; BigQuery runs it on its own machines.
+
+The procedure's arguments are in the environment of driver and executors, as JSON. Source: "Work with stored procedures
+for Apache Spark", Pass a value as an input parameter.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import re
+import subprocess
+import sys
+import tempfile
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from bigquery_standin.bigquery_errors import BackendError, InvalidQuery
+from bigquery_standin.jobs.job_runner import JobContext
+from bigquery_standin.jobs.object_store import HOST_VARIABLE, ObjectStore
+from bigquery_standin.storage.routine_store import Procedure
+
+PARAMETER_PREFIX = "BIGQUERY_PROC_PARAM."
+_GUARD = Path(__file__).with_name("guarded_command.py")
+_FILE_FLAGS = {
+    "py_file_uris": "--py-files",
+    "jar_uris": "--jars",
+    "file_uris": "--files",
+    "archive_uris": "--archives",
+}
+_ERROR = re.compile(r" ERROR |^[\w.]*(Error|Exception)\b")  # a line of a logger, or the end of a traceback
+
+
+@dataclass(frozen=True)
+class SparkSubmit:
+    """Runs procedures. `folder`: for the log of each run, named after its job, and for the files of runs under way."""
+
+    folder: Path
+    objects: ObjectStore
+
+    def run(self, procedure: Procedure, arguments: Mapping[str, str], job_id: str, context: JobContext) -> None:
+        """Runs the procedure until it ends or the job is cancelled.
+
+        Raises InvalidQuery with the log's last error if it fails, NotFound if one of its files does not exist,
+        BackendError if Spark is not installed or the object store does not answer, and StoppedJob if the job was
+        cancelled.
+        """
+        self.folder.mkdir(parents=True, exist_ok=True)
+        log, cancel = self.folder / f"{job_id}.log", context.on_cancel
+        with tempfile.TemporaryDirectory(dir=self.folder) as work, log.open("wb") as output:
+            process = subprocess.Popen(
+                [sys.executable, str(_GUARD), *self._command(procedure, Path(work))],
+                cwd=work,
+                env=self._environment(arguments),
+                stdin=subprocess.PIPE,
+                stdout=output,
+                stderr=subprocess.STDOUT,
+            )
+            assert process.stdin
+            context.on_cancel = process.stdin.close
+            try:
+                if context.stop.is_set():
+                    process.stdin.close()
+                code = process.wait()
+            finally:
+                context.on_cancel = cancel
+                process.stdin.close()
+        context.check_cancelled()
+        if code != 0:
+            raise InvalidQuery(
+                f"Procedure {procedure.id} failed: Spark ended with exit code {code}. {_last_error(log)} Log: {log}"
+            )
+
+    def _command(self, procedure: Procedure, work: Path) -> list[str]:
+        """The command of spark-submit. This machine's settings override the procedure's properties."""
+        conf = {**procedure.properties, **_machine_conf(self.objects.url)}
+        command = [str(_spark_home() / "bin" / "spark-submit"), "--master", "local[*]", "--name", str(procedure.id)]
+        for name, value in conf.items():
+            command += ["--conf", f"{name}={value}"]
+        for option, uris in procedure.uris.items():
+            command += [_FILE_FLAGS[option], ",".join(str(self._download(uri, work)) for uri in uris)]
+        if procedure.code is None:
+            assert procedure.main_file_uri
+            return [*command, str(self._download(procedure.main_file_uri, work))]
+        main = work / "main.py"
+        main.write_text(procedure.code, encoding="utf-8")
+        return [*command, str(main)]
+
+    def _download(self, uri: str, work: Path) -> Path:
+        (file,) = self.objects.resolve([uri], is_manifest=False)
+        path = Path(tempfile.mkdtemp(dir=work)) / file.name.rpartition("/")[2]
+        path.write_bytes(self.objects.read(file))
+        return path
+
+    def _environment(self, arguments: Mapping[str, str]) -> dict[str, str]:
+        """Spark's environment variables. As on BigQuery's machines, Python's path contains no source tree."""
+        inherited = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+        parameters = {f"{PARAMETER_PREFIX}{name}": value for name, value in arguments.items()}
+        return {**inherited, "SPARK_HOME": str(_spark_home()), HOST_VARIABLE: self.objects.url, **parameters}
+
+
+def _machine_conf(object_store_url: str) -> dict[str, str]:
+    """Spark's settings: one process, reachable from this machine only, whose `gs://` is the object store."""
+    connector = _package_folder("pyspark_gcs") / "jars"
+    jar = str(next(connector.glob("gcs-connector-*.jar"), connector))
+    return {
+        "spark.driver.bindAddress": "127.0.0.1",
+        "spark.driver.host": "127.0.0.1",
+        "spark.driver.memory": "2g",
+        # The archive of Spark's classes that `make setup` makes; Java does without it if it is missing.
+        "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC "
+        f"-XX:SharedArchiveFile={Path(sys.prefix) / 'share' / 'spark-classes.jsa'}",
+        "spark.pyspark.python": sys.executable,
+        "spark.ui.enabled": "false",
+        "spark.driver.extraClassPath": jar,
+        "spark.hadoop.fs.gs.impl": "com.google.cloud.hadoop.fs.gcs.GoogleHadoopFileSystem",
+        "spark.hadoop.fs.AbstractFileSystem.gs.impl": "com.google.cloud.hadoop.fs.gcs.GoogleHadoopFS",
+        "spark.hadoop.fs.gs.storage.root.url": f"{object_store_url}/",
+        "spark.hadoop.fs.gs.auth.service.account.enable": "false",
+        "spark.hadoop.fs.gs.auth.null.enable": "true",
+        "spark.hadoop.fs.gs.project.id": "local",
+    }
+
+
+def _spark_home() -> Path:
+    return _package_folder("pyspark")
+
+
+def _package_folder(module: str) -> Path:
+    found = importlib.util.find_spec(module)
+    if found is None or found.origin is None:
+        raise BackendError(f"The package of module {module} is not installed: CALL of a Spark procedure needs it.")
+    return Path(found.origin).parent
+
+
+def _last_error(log: Path) -> str:
+    lines = log.read_text(encoding="utf-8", errors="replace").splitlines()
+    return next((line for line in reversed(lines) if _ERROR.search(line)), "Its log has no error.")

@@ -1,0 +1,169 @@
+"""Executes ALTER TABLE, and applies OPTIONS to a table's settings."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+import pyarrow.parquet as pq
+
+from bigquery_standin.bigquery_errors import InvalidQuery, NotFound, NotImplementedConstruct
+from bigquery_standin.clock import DAY_MS, from_datetime
+from bigquery_standin.jobs.script_state import SqlEvaluator
+from bigquery_standin.jobs.statement_outcome import CommitInfoOf, Outcome
+from bigquery_standin.sql.ddl_options import evaluate_options
+from bigquery_standin.sql.field_types import TableField
+from bigquery_standin.sql.statements import AlterColumn, AlterTableSetOptions
+from bigquery_standin.sql.type_parameters import is_less_restrictive
+from bigquery_standin.storage.arrow_schema import conform
+from bigquery_standin.storage.model import Segment, TableId, TableSettings, TableVersion
+from bigquery_standin.storage.segment_store import SegmentBatch, SegmentStore
+from bigquery_standin.storage.table_change import Change
+from bigquery_standin.storage.table_rules import check_settings
+
+
+def alter_table(
+    statement: AlterColumn | AlterTableSetOptions, evaluator: SqlEvaluator, commit_info_of: CommitInfoOf
+) -> Outcome:
+    """Executes ALTER TABLE. If it raises StandInError, nothing has changed.
+
+    `commit_info_of`: makes what the new version stores of this job, from the statement's outcome.
+    """
+    catalog, table = evaluator.state.catalog, evaluator.state.target(statement.name)
+    change_settings: Callable[[TableSettings], TableSettings]
+    if isinstance(statement, AlterColumn):
+        change_settings = partial(_with_column, table, statement)
+    else:
+        change_settings = partial(with_options, options=evaluate_options(statement.options, evaluator.python_value))
+    if statement.if_exists and catalog.find(table) is None:
+        return Outcome("ALTER_TABLE", ddl_operation="SKIP", ddl_table=table)
+    outcome = Outcome("ALTER_TABLE", ddl_operation="ALTER", ddl_table=table)
+    catalog.commit(table, lambda current, _: _alter_change(table, current, change_settings), commit_info_of(outcome))
+    return outcome
+
+
+def declared_name(settings: TableSettings, name: str | None) -> str | None:
+    """The column's name in the spelling of its declaration, because upper and lower case do not differ in SQL.
+
+    The name itself if there is no such column.
+    """
+    column = settings.column(name) if name is not None else None
+    return column.name if column else name
+
+
+def declared_names(settings: TableSettings, names: tuple[str, ...]) -> tuple[str, ...]:
+    return tuple(declared_name(settings, name) or name for name in names)
+
+
+def with_schema_spelling(settings: TableSettings) -> TableSettings:
+    """The settings with the columns of layout and primary key in the spelling of the schema."""
+    return replace(
+        settings,
+        partition_column=declared_name(settings, settings.partition_column),
+        clustering=declared_names(settings, settings.clustering),
+        primary_key=declared_names(settings, settings.primary_key),
+    )
+
+
+def with_options(settings: TableSettings, options: Mapping[str, Any]) -> TableSettings:
+    """The settings after OPTIONS(…). An option that is not written stays as it is; NULL removes an option."""
+    changes: dict[str, Any] = {}
+    for name, value in options.items():
+        if name == "labels":
+            changes["labels"] = dict(value or ())
+        elif name == "partition_expiration_days":
+            changes["partition_expiration_ms"] = None if value is None else round(value * DAY_MS)
+        elif name == "expiration_timestamp":
+            changes["expires_us"] = None if value is None else from_datetime(value)
+        elif name == "require_partition_filter":
+            changes[name] = bool(value)
+        else:  # description, friendly_name, kms_key_name and max_staleness
+            changes[name] = value
+    return replace(settings, **changes)
+
+
+def _with_column(table: TableId, statement: AlterColumn, settings: TableSettings) -> TableSettings:
+    """The settings with another type or mode of one column, as BigQuery's page "Data definition language" allows it."""
+    column = settings.column(statement.column)
+    if column is None:
+        if statement.if_column_exists:
+            return settings
+        raise InvalidQuery(f"Column not found: {statement.column} in table {table}")
+    if statement.new_type is None:
+        if column.mode != "REQUIRED":
+            raise InvalidQuery(
+                f"ALTER TABLE ALTER COLUMN DROP NOT NULL: column {column.name} of {table} is not NOT NULL"
+            )
+        changed = replace(column, mode="NULLABLE")
+    else:
+        new_type = statement.new_type
+        if not _can_become(column, new_type):
+            raise InvalidQuery(
+                f"ALTER TABLE ALTER COLUMN SET DATA TYPE requires that the existing column type "
+                f"({column.sql_type()}) is assignable to the new type ({new_type.sql_type()})"
+            )
+        changed = _with_type(column, new_type)
+    schema = tuple(changed if field is column else field for field in settings.schema)
+    altered = settings.has_altered_types or changed.sql_type() != column.sql_type()
+    return replace(settings, schema=schema, has_altered_types=altered)
+
+
+_WIDENINGS = {("INT64", "NUMERIC"), ("INT64", "FLOAT64"), ("NUMERIC", "FLOAT64")}
+
+
+def _can_become(column: TableField, new_type: TableField) -> bool:
+    """Whether BigQuery allows a change of the column to the new type. A STRUCT must keep the names of its fields.
+
+    Raises NotImplementedConstruct for an ARRAY, and for a change to a type of another name if either type has
+    parameters, because the source does not say whether BigQuery allows it. Source: "Modifying table schemas".
+    """
+    if column.sql_type(parameterized=True) == new_type.sql_type(parameterized=True):
+        return True
+    if "REPEATED" in (column.mode, new_type.mode):
+        raise NotImplementedConstruct("SET DATA TYPE of an ARRAY")
+    if [field.name for field in column.fields] != [field.name for field in new_type.fields]:
+        return False
+    if column.fields:
+        return all(map(_can_become, column.fields, new_type.fields))
+    if column.type == new_type.type:
+        return is_less_restrictive(column.type, column.parameters, new_type.parameters)
+    if column.parameters or new_type.parameters:
+        raise NotImplementedConstruct("SET DATA TYPE from or to a parameterized type of another name")
+    return (column.type, new_type.type) in _WIDENINGS
+
+
+def _with_type(column: TableField, new_type: TableField) -> TableField:
+    fields = tuple(map(_with_type, column.fields, new_type.fields))
+    return replace(column, type=new_type.type, parameters=new_type.parameters, fields=fields)
+
+
+def _alter_change(
+    table: TableId, current: TableVersion | None, change_settings: Callable[[TableSettings], TableSettings]
+) -> Change:
+    if current is None:
+        raise NotFound(f"Not found: Table {table}")
+    settings = change_settings(current.settings)
+    check_settings(table, settings)
+    return Change("options", settings, current.partitions, current.clone)
+
+
+def with_new_columns(
+    segments: SegmentStore, current: TableVersion, schema: tuple[TableField, ...], batch: SegmentBatch
+) -> TableVersion:
+    """The version with all rows, also buffered ones, in segments that have all columns of the new schema.
+
+    The change log stays: its changes get the new columns when they are read.
+    """
+
+    def widened(segment: Segment) -> Segment:
+        rows = pq.read_table(segments.path(segment), partitioning=None)
+        return batch.write(conform(rows, schema))
+
+    partitions = {
+        key: replace(partition, segments=tuple(widened(segment) for segment in partition.segments))
+        for key, partition in current.partitions.items()
+    }
+    buffer = tuple(replace(rows, segment=widened(rows.segment)) for rows in current.buffer)
+    return replace(current, partitions=partitions, buffer=buffer)

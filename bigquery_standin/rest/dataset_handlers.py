@@ -1,0 +1,105 @@
+"""Handles requests about datasets."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from bigquery_standin.bigquery_errors import Invalid, NotImplementedConstruct
+from bigquery_standin.rest.request_response import ApiRequest, ApiResponse, paginate
+from bigquery_standin.rest.table_resource import check_etag, dataset_resource
+from bigquery_standin.stand_in import StandIn
+from bigquery_standin.storage.model import DEFAULT_TIME_TRAVEL_HOURS, Dataset, DatasetId
+
+DEFAULT_LOCATION = "US"
+TIME_TRAVEL_HOURS = range(48, 169, 24)
+
+
+def normalize_location(location: str | None) -> str:
+    """The location in BigQuery's spelling: multi-regions in upper case, regions in lower case. Without one: US."""
+    if not location:
+        return DEFAULT_LOCATION
+    return location.upper() if location.upper() in ("US", "EU") else location.lower()
+
+
+def insert_dataset(stand_in: StandIn, request: ApiRequest) -> ApiResponse:
+    reference = request.body.get("datasetReference") or {}
+    if reference.get("projectId", request.project()) != request.project():
+        raise Invalid(f"Dataset project [{reference['projectId']}] differs from the URL's [{request.project()}].")
+    if not reference.get("datasetId"):
+        raise Invalid("Required parameter is missing: datasetReference.datasetId")
+    dataset = Dataset(
+        DatasetId(request.project(), reference["datasetId"]), normalize_location(request.body.get("location")), 0, 0
+    )
+    created = stand_in.catalog.datasets.create(_with_changes(dataset, request.body))
+    return ApiResponse(dataset_resource(created, request.base_url))
+
+
+def list_datasets(stand_in: StandIn, request: ApiRequest) -> ApiResponse:
+    all_datasets = stand_in.catalog.datasets.list(request.project(), with_hidden=request.flag("all"))
+    items, next_page = paginate(all_datasets, request)
+    keys = ("kind", "id", "datasetReference", "location", "labels", "friendlyName", "type")
+    datasets = []
+    for dataset in items:
+        resource = dataset_resource(dataset, request.base_url)
+        datasets.append({key: resource[key] for key in keys if key in resource})
+    body: dict[str, Any] = {"kind": "bigquery#datasetList", "datasets": datasets}
+    return ApiResponse(body | next_page)
+
+
+def get_dataset(stand_in: StandIn, request: ApiRequest) -> ApiResponse:
+    return ApiResponse(dataset_resource(stand_in.catalog.datasets.get(_dataset_id(request)), request.base_url))
+
+
+def patch_dataset(stand_in: StandIn, request: ApiRequest) -> ApiResponse:
+    def change(dataset: Dataset) -> Dataset:
+        check_etag(request.headers, dataset_resource(dataset, request.base_url))
+        return _with_changes(dataset, request.body)
+
+    return ApiResponse(
+        dataset_resource(stand_in.catalog.datasets.update(_dataset_id(request), change), request.base_url)
+    )
+
+
+def delete_dataset(stand_in: StandIn, request: ApiRequest) -> ApiResponse:
+    stand_in.catalog.drop_dataset(_dataset_id(request), request.flag("deleteContents"))
+    return ApiResponse(None, 204)
+
+
+def _dataset_id(request: ApiRequest) -> DatasetId:
+    return DatasetId(request.project(), request.path["dataset"])
+
+
+def _with_changes(dataset: Dataset, body: Mapping[str, Any]) -> Dataset:
+    changes: dict[str, Any] = {}
+    if any("view" in entry for entry in body.get("access") or ()):
+        raise NotImplementedConstruct("authorized view in the access of a dataset")
+    if "location" in body and normalize_location(body["location"]) != dataset.location:
+        raise Invalid(
+            f"Location of dataset {dataset.id} is [{dataset.location}] and cannot become [{body['location']}]."
+        )
+    if "labels" in body:
+        changes["labels"] = merged_labels(dataset.labels, body["labels"])
+    for key, name in (("description", "description"), ("friendlyName", "friendly_name"),
+                      ("storageBillingModel", "storage_billing_model")):  # fmt: skip
+        if key in body:
+            changes[name] = body[key] or None
+    if "maxTimeTravelHours" in body:
+        hours = int(body["maxTimeTravelHours"] or DEFAULT_TIME_TRAVEL_HOURS)
+        if hours not in TIME_TRAVEL_HOURS:
+            raise Invalid(f"maxTimeTravelHours is [{hours}], expected a multiple of 24 from 48 to 168.")
+        changes["max_time_travel_hours"] = hours
+    for key, name in (("defaultTableExpirationMs", "default_table_expiration_ms"),
+                      ("defaultPartitionExpirationMs", "default_partition_expiration_ms")):  # fmt: skip
+        if key in body:
+            changes[name] = int(body[key] or 0) or None  # 0 removes the default
+    return replace(dataset, **changes)
+
+
+def merged_labels(before: Mapping[str, str], requested: Mapping[str, str | None] | None) -> dict[str, str]:
+    """The labels after a request. A null value removes a label; null in place of all labels removes all."""
+    if requested is None:
+        return {}
+    merged = {**before, **requested}
+    return {key: str(value) for key, value in merged.items() if value is not None}

@@ -1,0 +1,147 @@
+"""Handles jobs.insert, list, get, cancel and delete."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from bigquery_standin.bigquery_errors import Invalid, NotImplementedConstruct
+from bigquery_standin.jobs.external_tables import parse_table_definitions
+from bigquery_standin.jobs.job_configuration import parse_extract_configuration, parse_load_configuration
+from bigquery_standin.jobs.job_store import DONE, KINDS, JobRecord
+from bigquery_standin.rest.dataset_handlers import normalize_location
+from bigquery_standin.rest.job_resource import job_resource
+from bigquery_standin.rest.request_response import ApiRequest, ApiResponse, paginate
+from bigquery_standin.stand_in import StandIn
+from bigquery_standin.storage.model import DatasetId
+
+
+def insert_job(stand_in: StandIn, request: ApiRequest) -> ApiResponse:
+    record = new_job_record(stand_in, request.project(), request.body, request.user())
+    if record.configuration.get("dryRun"):
+        return dry_run(stand_in, record, request)
+    return ApiResponse(job_resource(stand_in.jobs.insert(record), request.base_url))
+
+
+def new_job_record(
+    stand_in: StandIn, project: str, body: Mapping[str, Any], user: str, upload: str | None = None
+) -> JobRecord:
+    """The record of a new job. Raises the errors that BigQuery returns without creating a job.
+
+    `upload`: the name of the file that was sent with the request, or None.
+    """
+    reference = body.get("jobReference") or {}
+    configuration = dict(body.get("configuration") or {})
+    if reference.get("projectId", project) != project:
+        raise Invalid(f"jobReference.projectId [{reference['projectId']}] differs from the URL's project [{project}].")
+    kinds = [kind for kind in KINDS if configuration.get(kind)]
+    if len(kinds) != 1:
+        problem = "More than one kind of job" if kinds else "Required parameter is missing"
+        raise Invalid(f"{problem}: configuration has [{', '.join(kinds)}], expected one of [{', '.join(KINDS)}].")
+    configuration["jobType"] = kinds[0].upper()
+    _check_configuration(kinds[0], configuration)
+    location = reference.get("location")
+    return JobRecord(
+        project=project,
+        location=normalize_location(location) if location else default_location(stand_in, project, configuration),
+        job_id=reference.get("jobId") or f"job_{uuid.uuid4().hex}",
+        configuration=configuration,
+        created_us=stand_in.clock.now_us(),
+        user=user,
+        upload=upload,
+    )
+
+
+def _check_configuration(kind: str, configuration: Mapping[str, Any]) -> None:
+    if kind == "query":
+        check_query(configuration["query"])
+        parse_table_definitions(configuration["query"].get("tableDefinitions") or {})
+        return
+    if configuration.get("dryRun"):
+        raise NotImplementedConstruct(f"configuration.dryRun of {'an' if kind == 'extract' else 'a'} {kind} job")
+    if kind == "load":
+        parse_load_configuration(configuration["load"])
+    else:
+        parse_extract_configuration(configuration["extract"])
+
+
+def check_query(query: Mapping[str, Any]) -> None:
+    """Raises Invalid for a query without SQL text, NotImplementedConstruct for legacy SQL."""
+    if not query.get("query"):
+        raise Invalid("Required parameter is missing: query")
+    if query.get("useLegacySql", True) is not False:
+        raise NotImplementedConstruct("useLegacySql = true, which is the API's default: set useLegacySql to false")
+
+
+def default_location(stand_in: StandIn, project: str, configuration: Mapping[str, Any]) -> str:
+    """The location of the configuration's first dataset that exists, else US.
+
+    Table names in a query's SQL are not considered.
+    """
+    settings = next(configuration[kind] for kind in KINDS if configuration.get(kind))
+    for name in ("destinationTable", "sourceTable", "defaultDataset"):
+        reference = settings.get(name) or {}
+        dataset = stand_in.catalog.datasets.find(
+            DatasetId(reference.get("projectId", project), reference.get("datasetId", ""))
+        )
+        if dataset is not None:
+            return dataset.location
+    return normalize_location(None)
+
+
+def dry_run(stand_in: StandIn, record: JobRecord, request: ApiRequest) -> ApiResponse:
+    """Return the statistics that the query would have. No job is stored."""
+    statistics = stand_in.queries.dry_run(record)
+    now_us = stand_in.clock.now_us()
+    done = replace(record, state=DONE, started_us=now_us, ended_us=now_us, statistics=statistics)
+    resource = job_resource(done, request.base_url)
+    del resource["jobReference"]["jobId"]
+    return ApiResponse(resource)
+
+
+def find_job(stand_in: StandIn, request: ApiRequest) -> JobRecord:
+    """The job in the URL. Like BigQuery, raises NotFound if it is not in the request's location, by default US."""
+    location = normalize_location(request.query.get("location"))
+    return stand_in.jobs.store.get(request.project(), location, request.path["job"])
+
+
+def get_job(stand_in: StandIn, request: ApiRequest) -> ApiResponse:
+    return ApiResponse(job_resource(find_job(stand_in, request), request.base_url))
+
+
+def cancel_job(stand_in: StandIn, request: ApiRequest) -> ApiResponse:
+    record = stand_in.jobs.cancel(find_job(stand_in, request))
+    return ApiResponse({"kind": "bigquery#jobCancelResponse", "job": job_resource(record, request.base_url)})
+
+
+def list_jobs(stand_in: StandIn, request: ApiRequest) -> ApiResponse:
+    """Lists jobs, newest first. Child jobs are listed only if the request names their parent."""
+    parent = request.query.get("parentJobId") or None
+    states = {state.upper() for state in request.query.get("stateFilter", "").split(",") if state}
+    earliest_ms, latest_ms = request.integer("minCreationTime", 0), request.integer("maxCreationTime")
+    records = [
+        record
+        for record in stand_in.jobs.store.all(request.project())
+        if record.parent_job_id == parent
+        and (not states or record.state in states)
+        and record.created_us // 1000 >= (earliest_ms or 0)
+        and (latest_ms is None or record.created_us // 1000 <= latest_ms)
+    ]
+    items, next_page = paginate(records, request, default_size=50)
+    full = request.query.get("projection") == "full"
+    body: dict[str, Any] = {
+        "kind": "bigquery#jobList",
+        "jobs": [_list_entry(record, request.base_url, full) for record in items],
+    }
+    return ApiResponse(body | next_page)
+
+
+def _list_entry(record: JobRecord, base_url: str, full: bool) -> dict[str, Any]:
+    resource = job_resource(record, base_url)
+    entry = {key: resource[key] for key in ("kind", "id", "jobReference", "status", "statistics", "user_email")}
+    entry["state"] = record.state
+    if record.error is not None:
+        entry["errorResult"] = record.error
+    return entry | ({"configuration": resource["configuration"]} if full else {})

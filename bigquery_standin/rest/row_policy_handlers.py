@@ -1,0 +1,108 @@
+"""Handles requests about row access policies, and about the caller's permissions on them and on their table.
+
+Resources contain no grantees, because BigQuery stores these as IAM policies.
+"""
+
+from __future__ import annotations
+
+import threading
+from typing import Any
+
+from bigquery_standin.bigquery_errors import Invalid, NotImplementedConstruct
+from bigquery_standin.jobs.duckdb_session import DuckDbSession
+from bigquery_standin.jobs.row_policy_changes import add_policy_change, check_predicate
+from bigquery_standin.rest.request_response import ApiRequest, ApiResponse, paginate
+from bigquery_standin.rest.table_handlers import requested_table
+from bigquery_standin.rest.table_resource import etag_of, rfc3339
+from bigquery_standin.sql.script_parser import parse_predicate
+from bigquery_standin.stand_in import StandIn
+from bigquery_standin.storage.callers import OVERRIDE_TIME_TRAVEL
+from bigquery_standin.storage.model import RowPolicy, TableId
+from bigquery_standin.storage.row_policy_rules import find_policy, get_policy, policy_reference
+
+_READ_ROWS = "bigquery.rowAccessPolicies.getFilteredData"
+_GRANTEES_ROLE = "roles/bigquery.filteredDataViewer"
+
+
+def insert_policy(stand_in: StandIn, request: ApiRequest) -> ApiResponse:
+    table = _table(request)
+    reference, text = request.body.get("rowAccessPolicyReference") or {}, request.body.get("filterPredicate")
+    name = reference.get("policyId")
+    if not name or not text:
+        raise Invalid("Required parameter is missing: rowAccessPolicyReference.policyId and filterPredicate.")
+    policy_table = {**table.to_api(), **{key: value for key, value in reference.items() if key != "policyId"}}
+    if policy_table != table.to_api():
+        raise Invalid(f"rowAccessPolicyReference [{policy_table}] differs from the URL's table [{table}].")
+    settings = stand_in.catalog.get(table).settings
+    session = DuckDbSession(threading.Event())
+    try:
+        check_predicate(parse_predicate(text), table, settings, session)
+    finally:
+        session.close()
+    grantees = tuple(request.body.get("grantees") or ())
+    build = add_policy_change(table, settings, name, text, grantees)
+    version = stand_in.catalog.commit(table, build)
+    return ApiResponse(_resource(table, get_policy(table, version.settings.row_policies, name)))
+
+
+def list_policies(stand_in: StandIn, request: ApiRequest) -> ApiResponse:
+    table = _table(request)
+    policies = stand_in.catalog.get(table).settings.row_policies
+    items, next_page = paginate(list(policies), request, size_parameter="pageSize")
+    body: dict[str, Any] = {"rowAccessPolicies": [_resource(table, policy) for policy in items]} if items else {}
+    return ApiResponse(body | next_page)
+
+
+def get_iam_policy(stand_in: StandIn, request: ApiRequest) -> ApiResponse:
+    policies = stand_in.catalog.get(_table(request)).settings.row_policies
+    policy = get_policy(_table(request), policies, request.path["policy"])
+    body: dict[str, Any] = {"version": 1, "etag": etag_of({"grantees": policy.grantees})}
+    if policy.grantees:
+        body["bindings"] = [{"role": _GRANTEES_ROLE, "members": list(policy.grantees)}]
+    return ApiResponse(body)
+
+
+def test_table_permissions(stand_in: StandIn, request: ApiRequest) -> ApiResponse:
+    """Which of the permissions in the request the caller has. On a table that does not exist, nobody has any."""
+    caller = stand_in.caller(request.user())
+    exists = stand_in.catalog.find(_table(request)) is not None
+    tested = _permissions(request, (OVERRIDE_TIME_TRAVEL,))
+    return ApiResponse(_permitted([name for name in tested if exists and caller.has(name)]))
+
+
+def test_policy_permissions(stand_in: StandIn, request: ApiRequest) -> ApiResponse:
+    version = stand_in.catalog.find(_table(request))
+    policy = None if version is None else find_policy(version.settings.row_policies, request.path["policy"])
+    tested = _permissions(request, (_READ_ROWS,))
+    is_grantee = policy is not None and stand_in.caller(request.user()).is_grantee(policy)
+    return ApiResponse(_permitted(tested if is_grantee else []))
+
+
+def _permissions(request: ApiRequest, supported: tuple[str, ...]) -> list[str]:
+    """The permissions that the request asks about. Raises NotImplementedConstruct for one that is not supported."""
+    permissions = list(request.body.get("permissions") or ())
+    for name in permissions:
+        if name not in supported:
+            raise NotImplementedConstruct(f"testIamPermissions of {name}")
+    return permissions
+
+
+def _permitted(permissions: list[str]) -> dict[str, Any]:
+    return {"permissions": permissions} if permissions else {}
+
+
+def _table(request: ApiRequest) -> TableId:
+    table, partition = requested_table(request)
+    if partition is not None:
+        raise Invalid(f"Row access policies are of a whole table: leave [${partition}] out.")
+    return table
+
+
+def _resource(table: TableId, policy: RowPolicy) -> dict[str, Any]:
+    resource = {
+        "rowAccessPolicyReference": policy_reference(table, policy.name),
+        "filterPredicate": policy.predicate,
+        "creationTime": rfc3339(policy.created_us),
+        "lastModifiedTime": rfc3339(policy.created_us),
+    }
+    return resource | {"etag": etag_of(resource)}

@@ -1,0 +1,253 @@
+"""Handles tables.insert, list, get, patch, update and delete."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from bigquery_standin.bigquery_errors import Duplicate, Invalid, NotFound, NotImplementedConstruct
+from bigquery_standin.jobs.job_configuration import layout_from_api
+from bigquery_standin.jobs.table_alterations import with_new_columns, with_schema_spelling
+from bigquery_standin.rest.dataset_handlers import merged_labels
+from bigquery_standin.rest.request_response import ApiRequest, ApiResponse, paginate
+from bigquery_standin.rest.table_resource import check_etag, table_resource, time_partitioning
+from bigquery_standin.sql.field_types import TableField
+from bigquery_standin.sql.interval_values import canonical_interval
+from bigquery_standin.stand_in import StandIn
+from bigquery_standin.storage.model import DatasetId, TableId, TableSettings, TableVersion
+from bigquery_standin.storage.partition_rows import split_decorator
+from bigquery_standin.storage.table_change import Change
+from bigquery_standin.storage.table_rules import (
+    check_is_partitioned,
+    check_settings,
+    describe_partitioning,
+)
+
+
+def insert_table(stand_in: StandIn, request: ApiRequest) -> ApiResponse:
+    reference = request.body.get("tableReference") or {}
+    path = (request.project(), request.path["dataset"])
+    if (reference.get("projectId", path[0]), reference.get("datasetId", path[1])) != path:
+        raise Invalid(f"tableReference [{reference}] differs from the URL's project and dataset [{'.'.join(path)}].")
+    table, partition = split_decorator(TableId(*path, reference.get("tableId") or ""))
+    if partition is not None or not table.table:
+        raise Invalid(f"tableReference.tableId is [{reference.get('tableId')}], expected a plain table id.")
+    settings = _settings_after(table, TableSettings(()), request.body, new=True)
+
+    def build(current: TableVersion | None, commit_us: int) -> Change:
+        if current is not None:
+            raise Duplicate(f"Already Exists: Table {table}")
+        return Change("create", settings, {})
+
+    return _resource(stand_in, request, table, stand_in.catalog.commit(table, build))
+
+
+def list_tables(stand_in: StandIn, request: ApiRequest) -> ApiResponse:
+    dataset = DatasetId(request.project(), request.path["dataset"])
+    stand_in.catalog.datasets.get(dataset)
+    all_tables = stand_in.catalog.list_tables(dataset)
+    items, next_page = paginate(all_tables, request)
+    body: dict[str, Any] = {
+        "kind": "bigquery#tableList",
+        "tables": [_list_entry(table, version) for table, version in items],
+        "totalItems": len(all_tables),
+    }
+    return ApiResponse(body | next_page)
+
+
+def _list_entry(table: TableId, version: TableVersion) -> dict[str, Any]:
+    entry: dict[str, Any] = {
+        "kind": "bigquery#table",
+        "id": str(table),
+        "tableReference": table.to_api(),
+        "type": "VIEW" if version.settings.view else "TABLE",
+        "creationTime": str(version.table_created_us // 1000),
+    }
+    settings = version.settings
+    if settings.partition_column is not None:
+        entry["timePartitioning"] = time_partitioning(version)
+    if settings.clustering:
+        entry["clustering"] = {"fields": list(settings.clustering)}
+    if settings.labels:
+        entry["labels"] = dict(settings.labels)
+    if settings.expires_us is not None:
+        entry["expirationTime"] = str(settings.expires_us // 1000)
+    return entry
+
+
+def get_table(stand_in: StandIn, request: ApiRequest) -> ApiResponse:
+    table, partition = requested_table(request)
+    version = stand_in.catalog.get(table)
+    check_is_partitioned(table, version.settings, partition)
+    return _resource(stand_in, request, table, version, partition)
+
+
+def delete_table(stand_in: StandIn, request: ApiRequest) -> ApiResponse:
+    table, partition = requested_table(request)
+    if partition is None:
+        stand_in.catalog.drop(table)
+        return ApiResponse(None, 204)
+
+    def build(current: TableVersion | None, commit_us: int) -> Change:
+        if current is None or partition not in current.partitions:
+            raise NotFound(f"Not found: Table {table}${partition}")
+        remaining = {key: other for key, other in current.partitions.items() if key != partition}
+        return Change("drop partition", current.settings, remaining, current.clone, modified_partitions=1)
+
+    stand_in.catalog.commit(table, build)
+    return ApiResponse(None, 204)
+
+
+def requested_table(request: ApiRequest) -> tuple[TableId, str | None]:
+    """The table in the URL, and the partition that its name has as a decorator (`table$partition`), or None."""
+    return split_decorator(TableId(request.project(), request.path["dataset"], request.path["table"]))
+
+
+def _resource(
+    stand_in: StandIn, request: ApiRequest, table: TableId, version: TableVersion, partition: str | None = None
+) -> ApiResponse:
+    location = stand_in.catalog.datasets.get(table.dataset_id).location
+    return ApiResponse(table_resource(table, version, location, request.base_url, partition))
+
+
+def patch_table(stand_in: StandIn, request: ApiRequest) -> ApiResponse:
+    table, partition = requested_table(request)
+    if partition is not None:
+        raise NotImplementedConstruct("change of a single partition's metadata")
+    location = stand_in.catalog.datasets.get(table.dataset_id).location
+
+    def build(current: TableVersion | None, commit_us: int) -> Change:
+        if current is None:
+            raise NotFound(f"Not found: Table {table}")
+        check_etag(request.headers, table_resource(table, current, location, request.base_url))
+        before = current.settings
+        settings = _settings_after(table, before, request.body, new=False)
+        if len(settings.schema) > len(before.schema) > 0:
+            if current.buffer:
+                raise NotImplementedConstruct(f"new columns of table {table} while it has a streaming buffer")
+            current = with_new_columns(stand_in.catalog.segments, current, settings.schema, new_segments)
+        return Change("options", settings, current.partitions, current.clone)
+
+    with stand_in.catalog.segments.batch() as new_segments:  # `build` writes into it
+        return _resource(stand_in, request, table, stand_in.catalog.commit(table, build))
+
+
+def _settings_after(table: TableId, settings: TableSettings, body: Mapping[str, Any], *, new: bool) -> TableSettings:
+    """The settings with the values in the request's body. `new`: whether the table is new.
+
+    A null removes a value. A null schema changes nothing, and partitioning cannot be removed.
+    """
+    changes: dict[str, Any] = {}
+    if body.get("schema") is not None:
+        changes["schema"] = _schema(table, settings, body["schema"].get("fields") or [], new=new)
+    if "timePartitioning" in body or "clustering" in body:
+        changes |= _layout_changes(table, settings, body, new=new)
+    changes |= _label_text_and_key_changes(settings, body)
+    if "expirationTime" in body:
+        changes["expires_us"] = int(body["expirationTime"]) * 1000 if body["expirationTime"] else None
+    if "tableConstraints" in body:
+        primary_key = (body["tableConstraints"] or {}).get("primaryKey") or {}
+        changes["primary_key"] = tuple(primary_key.get("columns") or ())
+    if "maxStaleness" in body:
+        changes["max_staleness"] = canonical_interval(body["maxStaleness"]) if body["maxStaleness"] else None
+    flag = "requirePartitionFilter"  # the API also has it, deprecated, in timePartitioning
+    flags = [part[flag] for part in (body, body.get("timePartitioning") or {}) if flag in part]
+    if flags:
+        changes["require_partition_filter"] = any(flags)
+    changed = with_schema_spelling(replace(settings, **changes))
+    check_settings(table, changed)
+    return changed
+
+
+def _label_text_and_key_changes(settings: TableSettings, body: Mapping[str, Any]) -> dict[str, Any]:
+    """New values of labels, description, friendly name and encryption key, by the name of the setting."""
+    changes: dict[str, Any] = {}
+    if "labels" in body:
+        changes["labels"] = merged_labels(settings.labels, body["labels"])
+    for key, name in (("description", "description"), ("friendlyName", "friendly_name")):
+        if key in body:
+            changes[name] = body[key] or None
+    if "encryptionConfiguration" in body:
+        changes["kms_key_name"] = (body["encryptionConfiguration"] or {}).get("kmsKeyName")
+    return changes
+
+
+def _schema(
+    table: TableId, settings: TableSettings, fields: list[Mapping[str, Any]], *, new: bool
+) -> tuple[TableField, ...]:
+    """The schema after a request with these fields.
+
+    Raises Invalid for new REQUIRED columns, NotImplementedConstruct for other changes that are not supported.
+    """
+    schema = tuple(TableField.from_api(field) for field in fields)
+    if new or not settings.schema:
+        return schema
+    existing = len(settings.schema)
+    if _without_texts_and_tags(schema[:existing]) != _without_texts_and_tags(_relaxed(settings.schema, schema)):
+        raise NotImplementedConstruct(
+            f"change of columns of existing table {table} (descriptions and policy tags may change, columns be added, "
+            f"and REQUIRED become NULLABLE)"
+        )
+    required = [column.name for column in schema[existing:] if column.mode == "REQUIRED"]
+    if required:
+        raise Invalid(
+            f"Provided Schema does not match Table {table}. Cannot add required fields to an existing schema. "
+            f"(field: {required[0]})"
+        )
+    return _with_unchanged_tags(schema[:existing], fields[:existing], settings.schema) + schema[existing:]
+
+
+def _relaxed(existing: tuple[TableField, ...], requested: tuple[TableField, ...]) -> tuple[TableField, ...]:
+    """The existing columns, NULLABLE where they were REQUIRED and `requested` has them NULLABLE, also in RECORDs.
+
+    Source: BigQuery's pages "Modifying table schemas" and "Specify nested and repeated columns".
+    """
+    requested_by_name = {column.name: column for column in requested}
+
+    def relaxed(column: TableField) -> TableField:
+        new = requested_by_name.get(column.name, column)
+        mode = "NULLABLE" if (column.mode, new.mode) == ("REQUIRED", "NULLABLE") else column.mode
+        return replace(column, mode=mode, fields=_relaxed(column.fields, new.fields))
+
+    return tuple(map(relaxed, existing))
+
+
+def _without_texts_and_tags(schema: tuple[TableField, ...]) -> tuple[TableField, ...]:
+    """The columns without what a request may change freely: descriptions and policy tags."""
+    return tuple(
+        replace(column, description=None, policy_tags=(), fields=_without_texts_and_tags(column.fields))
+        for column in schema
+    )
+
+
+def _with_unchanged_tags(
+    schema: tuple[TableField, ...], fields: list[Mapping[str, Any]], existing: tuple[TableField, ...]
+) -> tuple[TableField, ...]:
+    """A column without `policyTags` in the request keeps its tags. An empty list of names or a null removes them."""
+    return tuple(
+        replace(
+            column,
+            policy_tags=column.policy_tags if "policyTags" in field else before.policy_tags,
+            fields=_with_unchanged_tags(column.fields, field.get("fields") or [], before.fields),
+        )
+        for column, field, before in zip(schema, fields, existing, strict=True)
+    )
+
+
+def _layout_changes(table: TableId, settings: TableSettings, body: Mapping[str, Any], *, new: bool) -> dict[str, Any]:
+    layout = layout_from_api(body)
+    changes: dict[str, Any] = {}
+    if "timePartitioning" in body:
+        if not new and layout.partition_column != settings.partition_column:
+            raise Invalid(
+                f"Cannot change partitioning of table {table}: it is {describe_partitioning(settings)}, the request "
+                f"says [{layout.partition_column}]. Create another table."
+            )
+        changes["partition_column"] = layout.partition_column
+        changes["partition_expiration_ms"] = layout.partition_expiration_ms
+    if "clustering" in body:
+        # BigQuery keeps the rows in the order in which they were written. Source: "Manage clustered tables", Modify the
+        # clustering specification. The stand-in estimates scanned bytes as if they were in the new order.
+        changes["clustering"] = layout.clustering or ()
+    return changes

@@ -1,0 +1,144 @@
+"""Writes datasets and tables as the API's resources. Their etags are digests of the content."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from bigquery_standin.bigquery_errors import ConditionNotMet
+from bigquery_standin.clock import MICROSECONDS, floor_to_millisecond, to_datetime
+from bigquery_standin.storage.model import Dataset, TableId, TableVersion
+
+
+def etag_of(resource: Mapping[str, Any]) -> str:
+    digest = hashlib.sha256(json.dumps(resource, sort_keys=True).encode()).hexdigest()
+    return f'"{digest[:22]}"'
+
+
+def check_etag(headers: Mapping[str, str], resource: Mapping[str, Any]) -> None:
+    """Raises ConditionNotMet if the request has an If-Match header with another etag than the resource."""
+    expected = headers.get("if-match")
+    if expected and expected not in ("*", resource["etag"]):
+        raise ConditionNotMet(
+            f"Precondition check failed: {resource['id']} has etag [{resource['etag']}], If-Match says [{expected}]. "
+            "Read it again and repeat the change."
+        )
+
+
+def dataset_resource(dataset: Dataset, base_url: str) -> dict[str, Any]:
+    resource: dict[str, Any] = {
+        "kind": "bigquery#dataset",
+        "id": str(dataset.id),
+        "selfLink": f"{base_url}bigquery/v2/projects/{dataset.id.project}/datasets/{dataset.id.dataset}",
+        "datasetReference": {"projectId": dataset.id.project, "datasetId": dataset.id.dataset},
+        "location": dataset.location,
+        "creationTime": str(dataset.created_us // 1000),
+        "lastModifiedTime": str(dataset.modified_us // 1000),
+        "maxTimeTravelHours": str(dataset.max_time_travel_hours),
+        "type": "DEFAULT",
+    }
+    _add_set_fields(
+        resource,
+        labels=dict(dataset.labels),
+        description=dataset.description,
+        friendlyName=dataset.friendly_name,
+        storageBillingModel=dataset.storage_billing_model,
+        defaultTableExpirationMs=_text(dataset.default_table_expiration_ms),
+        defaultPartitionExpirationMs=_text(dataset.default_partition_expiration_ms),
+    )
+    return resource | {"etag": etag_of(resource)}
+
+
+def time_partitioning(version: TableVersion) -> dict[str, Any] | None:
+    settings = version.settings
+    if settings.partition_column is None:
+        return None
+    partitioning: dict[str, Any] = {"type": "DAY", "field": settings.partition_column}
+    if settings.partition_expiration_ms is not None:
+        partitioning["expirationMs"] = str(settings.partition_expiration_ms)
+    return partitioning
+
+
+def table_resource(
+    table: TableId, version: TableVersion, location: str, base_url: str, partition: str | None = None
+) -> dict[str, Any]:
+    """The table as a resource. With `partition`, its sizes and modification time are those of the partition."""
+    settings = version.settings
+    name = table.table if partition is None else f"{table.table}${partition}"
+    stored_partition = version.partitions.get(partition) if partition is not None else None
+    segments = version.segments(partition)
+    size = sum(segment.bytes for segment in segments)
+    modified_us = stored_partition.modified_us if stored_partition else version.modified_us
+    resource: dict[str, Any] = {
+        "kind": "bigquery#table",
+        "id": f"{table.project}:{table.dataset}.{name}",
+        "selfLink": f"{base_url}bigquery/v2/projects/{table.project}/datasets/{table.dataset}/tables/{name}",
+        "tableReference": {**table.to_api(), "tableId": name},
+        "type": "VIEW" if settings.view else "TABLE",
+        "location": location,
+        "creationTime": str(version.table_created_us // 1000),
+        "lastModifiedTime": str(modified_us // 1000),
+        "numRows": str(sum(segment.rows for segment in segments)),
+        "numBytes": str(size),
+        "numLongTermBytes": "0",
+        "numTotalLogicalBytes": str(size),
+        "numActiveLogicalBytes": str(size),
+        "numLongTermLogicalBytes": "0",
+    }
+    if settings.schema:
+        resource["schema"] = {"fields": [column.to_api() for column in settings.schema]}
+    if settings.partition_column is not None:
+        resource["numPartitions"] = str(len(version.partitions))
+    if settings.require_partition_filter:
+        resource["requirePartitionFilter"] = True
+    _add_set_fields(
+        resource,
+        timePartitioning=time_partitioning(version),
+        clustering={"fields": list(settings.clustering)} if settings.clustering else None,
+        labels=dict(settings.labels),
+        view={"query": settings.view, "useLegacySql": False} if settings.view else None,
+        description=settings.description,
+        friendlyName=settings.friendly_name,
+        expirationTime=None if settings.expires_us is None else str(settings.expires_us // 1000),
+        tableConstraints={"primaryKey": {"columns": list(settings.primary_key)}} if settings.primary_key else None,
+        maxStaleness=settings.max_staleness,
+        cloneDefinition=clone_definition(version),
+        encryptionConfiguration={"kmsKeyName": settings.kms_key_name} if settings.kms_key_name else None,
+        streamingBuffer=_streaming_buffer(version),
+    )
+    return resource | {"etag": etag_of(resource)}
+
+
+def clone_definition(version: TableVersion) -> dict[str, Any] | None:
+    if version.clone is None:
+        return None
+    clone_time = rfc3339(floor_to_millisecond(version.clone.clone_us))
+    return {"baseTableReference": version.clone.base.to_api(), "cloneTime": clone_time}
+
+
+def _streaming_buffer(version: TableVersion) -> dict[str, str]:
+    """The resource's streamingBuffer; empty if there are no rows in it."""
+    if not version.buffer:
+        return {}
+    return {
+        "estimatedRows": str(sum(rows.segment.rows for rows in version.buffer)),
+        "estimatedBytes": str(sum(rows.segment.bytes for rows in version.buffer)),
+        "oldestEntryTime": str(min(rows.received_us for rows in version.buffer) // 1000),
+    }
+
+
+def rfc3339(moment_us: int) -> str:
+    """The time as Google's JSON prints it: with 0, 3 or 6 digits after the second, as few as hold it exactly."""
+    precision = "microseconds" if moment_us % 1000 else "milliseconds" if moment_us % MICROSECONDS else "seconds"
+    return f"{to_datetime(moment_us).replace(tzinfo=None).isoformat(timespec=precision)}Z"
+
+
+def _text(number: int | None) -> str | None:
+    return None if number is None else str(number)
+
+
+def _add_set_fields(resource: dict[str, Any], **values: Any) -> None:
+    """Adds the fields whose value is neither None nor an empty object."""
+    resource.update({key: value for key, value in values.items() if value not in (None, {})})

@@ -1,0 +1,298 @@
+"""Defines BigQuery types and fields, converts them to and from DuckDB types, and makes them from Arrow types.
+
+A `TableField` describes a column, a STRUCT field or a query parameter. Its `type` is an SQL name (INT64, FLOAT64, BOOL,
+STRUCT). Only `to_api` and `from_api` use the REST API's older names (INTEGER, FLOAT, BOOLEAN, RECORD).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import pyarrow as pa
+
+from bigquery_standin.bigquery_errors import Invalid, NotImplementedConstruct
+from bigquery_standin.sql.tokens import RESERVED
+from bigquery_standin.sql.type_parameters import (
+    Parameters,
+    parameters_from_api,
+    parameters_to_api,
+    stored_scalar,
+    with_parameters,
+)
+
+NUMERIC_PRECISION, NUMERIC_SCALE = 38, 9
+MAXIMUM_CLUSTERING_COLUMNS = 4
+CLUSTERING_TYPES = ("BOOL", "DATE", "DATETIME", "INT64", "NUMERIC", "STRING", "TIMESTAMP")
+
+_API_NAMES = {"INT64": "INTEGER", "FLOAT64": "FLOAT", "BOOL": "BOOLEAN", "STRUCT": "RECORD"}
+_SYNONYMS = {
+    **{api: name for name, api in _API_NAMES.items()},
+    **dict.fromkeys(("INT", "SMALLINT", "BIGINT", "TINYINT", "BYTEINT"), "INT64"),
+    "DECIMAL": "NUMERIC",
+    "BIGDECIMAL": "BIGNUMERIC",
+}
+_DUCKDB_TYPES = {
+    "INT64": "BIGINT",
+    "FLOAT64": "DOUBLE",
+    "BOOL": "BOOLEAN",
+    "STRING": "VARCHAR",
+    "BYTES": "BLOB",
+    "DATE": "DATE",
+    "DATETIME": "TIMESTAMP",
+    "TIME": "TIME",
+    "TIMESTAMP": "TIMESTAMPTZ",
+    "NUMERIC": f"DECIMAL({NUMERIC_PRECISION},{NUMERIC_SCALE})",
+}
+_FROM_DUCKDB_IDS = {
+    **dict.fromkeys(
+        ("tinyint", "smallint", "integer", "bigint", "hugeint", "utinyint", "usmallint", "uinteger", "ubigint"), "INT64"
+    ),
+    **dict.fromkeys(("float", "double"), "FLOAT64"),
+    "boolean": "BOOL",
+    "varchar": "STRING",
+    "blob": "BYTES",
+    "date": "DATE",
+    "time": "TIME",
+    "timestamp": "DATETIME",
+    "timestamp with time zone": "TIMESTAMP",
+    "decimal": "NUMERIC",
+    "null": "INT64",  # as BigQuery types an untyped NULL
+}
+_REFUSED_TYPES = ("BIGNUMERIC", "JSON", "GEOGRAPHY", "INTERVAL", "RANGE")
+_SUPPORTED_KEYS = (*("name", "type", "mode", "fields", "description", "policyTags", "maxLength", "precision", "scale"),)
+MODES = ("NULLABLE", "REQUIRED", "REPEATED")
+MAXIMUM_POLICY_TAGS = 1  # of one column
+_PLAIN_NAME = re.compile(r"[A-Za-z_]\w*", re.ASCII)
+_POLICY_TAG = re.compile(r"projects/[^/]+/locations/[^/]+/taxonomies/[^/]+/policyTags/[^/]+")
+
+
+@dataclass(frozen=True)
+class TableField:
+    """BigQuery's TableFieldSchema with SQL type names. `policy_tags` are resource names.
+
+    `parameters`: those of STRING(L), BYTES(L) and NUMERIC(P, S). Only columns have them, not results of
+    expressions.
+    """
+
+    name: str
+    type: str
+    mode: str = "NULLABLE"
+    fields: tuple[TableField, ...] = ()
+    description: str | None = None
+    policy_tags: tuple[str, ...] = ()
+    parameters: Parameters = ()
+
+    def to_api(self) -> dict[str, Any]:
+        api: dict[str, Any] = {"name": self.name, "type": _API_NAMES.get(self.type, self.type), "mode": self.mode}
+        if self.fields:
+            api["fields"] = [child.to_api() for child in self.fields]
+        if self.description is not None:
+            api["description"] = self.description
+        if self.policy_tags:
+            api["policyTags"] = {"names": list(self.policy_tags)}
+        return api | parameters_to_api(self.type, self.parameters)
+
+    @classmethod
+    def from_api(cls, api: Mapping[str, Any]) -> TableField:
+        """Parses a TableFieldSchema.
+
+        Raises Invalid for a wrong field, NotImplementedConstruct for an unsupported key or type.
+        """
+        name = api.get("name")
+        if not isinstance(name, str) or not name or "type" not in api:
+            raise Invalid(f"Schema field [{dict(api)}] lacks [name] or [type]: give both.")
+        for key in api:
+            if key not in _SUPPORTED_KEYS:
+                raise NotImplementedConstruct(f"schema field property {key} of {name}")
+        mode = str(api.get("mode") or "NULLABLE").upper()
+        if mode not in MODES:
+            raise Invalid(
+                f"Mode of field [{name}] is [{mode}], expected one of [{', '.join(MODES)}]: correct the schema."
+            )
+        type_name = canonical_type(str(api["type"]))
+        fields = tuple(cls.from_api(child) for child in api.get("fields") or ())
+        if (type_name == "STRUCT") != bool(fields):
+            raise Invalid(
+                f"Field [{name}] is of type [{type_name}] with [{len(fields)}] nested fields: a RECORD needs them, no "
+                "other type has them."
+            )
+        tags, parameters = _policy_tags(name, api), parameters_from_api(type_name, api)
+        return cls(name, type_name, mode, fields, api.get("description"), tags, parameters)
+
+    def first_policy_tag(self) -> str | None:
+        """The policy tag of the column, or of the first nested field that has one; None without any."""
+        if self.policy_tags:
+            return self.policy_tags[0]
+        return next((tag for child in self.fields if (tag := child.first_policy_tag()) is not None), None)
+
+    @property
+    def has_parameters(self) -> bool:
+        """Whether the column or one of its nested fields has a parameterized type."""
+        return bool(self.parameters) or any(child.has_parameters for child in self.fields)
+
+    def sql_type(self, *, parameterized: bool = False) -> str:
+        """The type in SQL: `ARRAY<STRUCT<a INT64, b STRING>>`.
+
+        `parameterized`: with the parameters, as INFORMATION_SCHEMA.COLUMNS.data_type has it.
+        """
+        inner = with_parameters(self.type, self.parameters) if parameterized else self.type
+        if self.type == "STRUCT":
+            types = ((child.name, child.sql_type(parameterized=parameterized)) for child in self.fields)
+            inner = f"STRUCT<{', '.join(f'{_sql_name(name)} {kind}'.strip() for name, kind in types)}>"
+        return f"ARRAY<{inner}>" if self.mode == "REPEATED" else inner
+
+    def stored_value(self, value: Any) -> Any:
+        """The value as the column stores it: decimals rounded to the scale. Raises ValueError if it does not fit."""
+        if value is None or not self.has_parameters:
+            return value
+        if self.mode == "REPEATED":
+            element = replace(self, mode="NULLABLE")
+            return [element.stored_value(item) for item in value]
+        if self.type == "STRUCT":
+            return {child.name: child.stored_value(value[child.name]) for child in self.fields}
+        return stored_scalar(self.type, self.parameters, value)
+
+
+@dataclass(frozen=True)
+class QueryValue:
+    """A parameter or script variable: its type (as an unnamed field) and its Python value.
+
+    Values: int, float, bool, str, bytes, date, time, datetime (aware for TIMESTAMP, naive for DATETIME), Decimal,
+    a list for REPEATED, a dict for STRUCT, None for NULL.
+    """
+
+    field: TableField
+    value: Any
+
+    @classmethod
+    def scalar(cls, type_name: str, value: Any) -> QueryValue:
+        return cls(TableField("", canonical_type(type_name)), value)
+
+
+def _sql_name(name: str) -> str:
+    """A name as SQL text, in backticks if it needs them."""
+    needs_backticks = name and (not _PLAIN_NAME.fullmatch(name) or name.upper() in RESERVED)
+    return f"`{name}`" if needs_backticks else name
+
+
+def _policy_tags(name: str, api: Mapping[str, Any]) -> tuple[str, ...]:
+    """The policy tags in a TableFieldSchema. Raises Invalid for more than one, and for one that is no resource name.
+
+    Source: REST resource tables, TableFieldSchema.policyTags.
+    """
+    tags = tuple((api.get("policyTags") or {}).get("names") or ())
+    if len(tags) > MAXIMUM_POLICY_TAGS:
+        raise Invalid(f"Field [{name}] has [{len(tags)}] policy tags, allowed [{MAXIMUM_POLICY_TAGS}].")
+    for tag in tags:
+        if not _POLICY_TAG.fullmatch(tag):
+            raise Invalid(
+                f"Policy tag [{tag}] of field [{name}] is not a resource name, expected "
+                "[projects/P/locations/L/taxonomies/T/policyTags/N]."
+            )
+    return tags
+
+
+def canonical_type(name: str) -> str:
+    """The SQL name of a scalar type or STRUCT, from any of its names.
+
+    Raises NotImplementedConstruct for an unsupported type, and Invalid for an unknown one.
+    """
+    upper = name.strip().upper()
+    upper = _SYNONYMS.get(upper, upper)
+    if upper in _REFUSED_TYPES:
+        raise NotImplementedConstruct(f"type {upper}")
+    if upper not in _DUCKDB_TYPES and upper != "STRUCT":
+        raise Invalid(f"Type not found: [{name}], expected one of [{', '.join((*_DUCKDB_TYPES, 'STRUCT'))}].")
+    return upper
+
+
+def is_type_name(name: str) -> bool:
+    """Whether BigQuery has a type of this upper-case name."""
+    return name in (*_DUCKDB_TYPES, *_SYNONYMS, *_REFUSED_TYPES, "ARRAY", "STRUCT")
+
+
+def quote_identifier(name: str) -> str:
+    """A name as a quoted DuckDB identifier."""
+    return '"' + name.replace('"', '""') + '"'
+
+
+def to_duckdb_type(field: TableField) -> str:
+    """The DuckDB SQL type of a field and its mode: `STRUCT("a" BIGINT)[]`."""
+    if field.type == "STRUCT":
+        inner = (
+            f"STRUCT({', '.join(f'{quote_identifier(child.name)} {to_duckdb_type(child)}' for child in field.fields)})"
+        )
+    else:
+        inner = _DUCKDB_TYPES[canonical_type(field.type)]
+    return f"{inner}[]" if field.mode == "REPEATED" else inner
+
+
+def field_from_duckdb(name: str, duckdb_type: Any) -> TableField:
+    """The field of a `DuckDBPyType`. Raises NotImplementedConstruct for a type without a supported BigQuery type."""
+    identifier = str(duckdb_type.id)
+    if identifier in ("list", "array"):
+        return _repeated(name, field_from_duckdb(name, duckdb_type.children[0][1]))
+    if identifier == "struct":
+        return TableField(name, "STRUCT", fields=tuple(field_from_duckdb(n, t) for n, t in duckdb_type.children))
+    if identifier not in _FROM_DUCKDB_IDS:
+        raise NotImplementedConstruct(f"result type {duckdb_type!s} of column {name}")
+    return TableField(name, _FROM_DUCKDB_IDS[identifier])
+
+
+def from_arrow_schema(schema: pa.Schema) -> tuple[TableField, ...]:
+    """The columns of a Parquet file, from its Arrow schema.
+
+    They are the columns that a load job without a schema creates, with one exception: a timestamp without a time
+    zone, in milli- or microseconds, is a TIMESTAMP there and a DATETIME here.
+    Raises NotImplementedConstruct for an Arrow type without a supported BigQuery type.
+    """
+    return tuple(field_from_arrow(column) for column in schema)
+
+
+def field_from_arrow(column: pa.Field) -> TableField:
+    """The field of an Arrow field. Raises NotImplementedConstruct for an Arrow type without a supported type."""
+    kind = column.type
+    if pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind):
+        return _repeated(column.name, field_from_arrow(kind.value_field))
+    mode = "NULLABLE" if column.nullable else "REQUIRED"
+    if pa.types.is_dictionary(kind):
+        return field_from_arrow(pa.field(column.name, kind.value_type, column.nullable))
+    if pa.types.is_struct(kind):
+        return TableField(column.name, "STRUCT", mode, tuple(field_from_arrow(child) for child in kind))
+    return TableField(column.name, _scalar_from_arrow(column.name, kind), mode)
+
+
+def _repeated(name: str, element: TableField) -> TableField:
+    if element.mode == "REPEATED":
+        raise NotImplementedConstruct(f"array of arrays in column {name}")
+    return replace(element, name=name, mode="REPEATED")
+
+
+def _scalar_from_arrow(name: str, kind: pa.DataType) -> str:
+    if pa.types.is_timestamp(kind):
+        # By default pyarrow reads Parquet's INT96, a TIMESTAMP for BigQuery, as nanoseconds without a time zone.
+        return "TIMESTAMP" if kind.tz is not None or kind.unit == "ns" else "DATETIME"
+    if pa.types.is_decimal(kind):
+        if kind.scale > NUMERIC_SCALE or kind.precision - kind.scale > NUMERIC_PRECISION - NUMERIC_SCALE:
+            raise NotImplementedConstruct(f"type BIGNUMERIC (decimal({kind.precision},{kind.scale}) of column {name})")
+        return "NUMERIC"
+    rules = (
+        (pa.types.is_boolean, "BOOL"),
+        (pa.types.is_integer, "INT64"),
+        (pa.types.is_floating, "FLOAT64"),
+        (pa.types.is_string, "STRING"),
+        (pa.types.is_large_string, "STRING"),
+        (pa.types.is_binary, "BYTES"),
+        (pa.types.is_large_binary, "BYTES"),
+        (pa.types.is_fixed_size_binary, "BYTES"),
+        (pa.types.is_date, "DATE"),
+        (pa.types.is_time, "TIME"),
+        (pa.types.is_null, "INT64"),
+    )
+    for matches, type_name in rules:
+        if matches(kind):
+            return type_name
+    raise NotImplementedConstruct(f"Arrow type {kind} of column {name}")

@@ -1,0 +1,203 @@
+-- Functions of GoogleSQL as macros of DuckDB: a call F(x) is written as bq_f(x). A scalar function that has no macro
+-- here, or none with so many arguments, is refused, unless SQLGlot's generator has a method for it. The macros own_… are
+-- helpers.
+
+-- Evaluated, these fail with BigQuery's error or as not supported. They can stand for a value of any type. The reason
+-- for list_resize: a COALESCE leaves out an argument that DuckDB knows to be always NULL. DuckDB's own error() is not
+-- used: it counts as a side effect, and DuckDB does not sort or group by a column that has one.
+CREATE MACRO own_fail(message) AS (list_resize([NULL], CAST(concat('stand-in:failed:', message) AS BIGINT)))[1];
+CREATE MACRO own_refuse(construct) AS (list_resize([NULL], CAST(concat('stand-in:refused:', construct) AS BIGINT)))[1];
+
+-- The types of values are known only at run time. Each type converts to text, so that each branch of a CASE binds.
+CREATE MACRO own_is_numeric(x) AS typeof(x) LIKE 'DECIMAL%';
+CREATE MACRO own_is_nan(x) AS typeof(x) IN ('DOUBLE', 'FLOAT') AND CAST(x AS VARCHAR) = 'nan';
+CREATE MACRO own_bytes(x) AS
+    CASE WHEN typeof(x) = 'BLOB' THEN CAST(CAST(x AS VARCHAR) AS BLOB) ELSE encode(CAST(x AS VARCHAR)) END;
+
+-- Numbers. In DuckDB a product of NUMERIC has the decimal digits of both factors; BigQuery rounds it to nine, halves
+-- away from zero. Products of other types are rounded to 400 digits, which does not change them.
+CREATE MACRO own_multiply(a, b) AS round(a * b, CASE WHEN typeof(a * b) LIKE 'DECIMAL%' THEN 9 ELSE 400 END);
+CREATE MACRO own_quotient(a, b, at_zero) AS
+    CASE WHEN own_is_numeric(a) OR own_is_numeric(b) THEN own_refuse('division of NUMERIC')
+    WHEN b = 0 THEN at_zero ELSE CAST(a AS DOUBLE) / CAST(b AS DOUBLE) END;
+CREATE MACRO own_divide(a, b) AS
+    own_quotient(a, b, own_fail('division by zero: ' || CAST(a AS VARCHAR) || ' / ' || CAST(b AS VARCHAR)));
+CREATE MACRO own_float(name, x, result) AS
+    CASE WHEN own_is_numeric(x) THEN own_refuse(name || ' of NUMERIC') ELSE result END;
+CREATE MACRO bq_abs(x) AS abs(x);
+CREATE MACRO bq_ceil(x) AS own_float('CEIL', x, ceil(CAST(x AS DOUBLE)));
+CREATE MACRO bq_div(a, b) AS
+    CASE WHEN own_is_numeric(a) OR own_is_numeric(b) THEN own_refuse('DIV of NUMERIC') ELSE a // b END;
+CREATE MACRO bq_floor(x) AS own_float('FLOOR', x, floor(CAST(x AS DOUBLE)));
+CREATE MACRO bq_is_inf(x) AS isinf(CAST(x AS DOUBLE));
+CREATE MACRO bq_is_nan(x) AS isnan(CAST(x AS DOUBLE));
+CREATE MACRO bq_mod(a, b) AS (a % b);
+CREATE MACRO bq_round
+    (x) AS own_float('ROUND', x, round(CAST(x AS DOUBLE))),
+    (x, digits) AS own_float('ROUND', x, round(CAST(x AS DOUBLE), CAST(digits AS INTEGER)));
+CREATE MACRO bq_safe_divide(a, b) AS own_quotient(a, b, NULL);
+CREATE MACRO bq_trunc
+    (x) AS own_float('TRUNC', x, trunc(CAST(x AS DOUBLE))),
+    (x, digits) AS own_refuse('TRUNC with digits');
+
+-- Conversions: own_to_… as CAST, own_safe_to_… as SAFE_CAST. BigQuery prints whole FLOAT64 numbers without a point, and
+-- others with fifteen digits if these identify the number, else with seventeen; zero has no sign.
+CREATE MACRO own_float_text(x) AS
+    CASE WHEN x = 0 THEN '0' WHEN CAST(printf('%.15g', x) AS DOUBLE) = x THEN printf('%.15g', x)
+    ELSE printf('%.17g', x) END;
+-- A fraction of a second has three or six digits.
+CREATE MACRO own_filled(digits) AS rpad(digits, CASE WHEN length(digits) <= 3 THEN 3 ELSE 6 END, '0');
+CREATE MACRO own_text(x, text, decoded) AS
+    CASE WHEN typeof(x) IN ('DOUBLE', 'FLOAT') THEN own_float_text(TRY_CAST(text AS DOUBLE))
+    WHEN own_is_numeric(x) THEN regexp_replace(regexp_replace(text, '(\.\d*?)0+$', '\1'), '\.$', '')
+    WHEN typeof(x) IN ('TIMESTAMP WITH TIME ZONE', 'TIMESTAMP', 'TIME')
+    THEN regexp_replace(text, '\.\d+', '.' || own_filled(regexp_extract(text, '\.(\d+)', 1)))
+    WHEN typeof(x) = 'BLOB' THEN decoded
+    WHEN typeof(x) LIKE 'STRUCT%' OR typeof(x) LIKE '%[]' THEN own_refuse('CAST of ARRAY or STRUCT AS STRING')
+    ELSE text END;
+CREATE MACRO own_to_string(x) AS own_text(x, CAST(x AS VARCHAR), decode(CAST(CAST(x AS VARCHAR) AS BLOB)));
+CREATE MACRO own_safe_to_string(x) AS own_text(x, CAST(x AS VARCHAR), TRY(decode(CAST(CAST(x AS VARCHAR) AS BLOB))));
+-- Text must be a whole number, decimal or hexadecimal, also with a sign. Halves are rounded away from zero.
+CREATE MACRO own_is_integer(text) AS regexp_full_match(text, '\s*[+-]?([0-9]+|0[xX][0-9a-fA-F]+)\s*');
+CREATE MACRO own_unsigned_hex(text) AS regexp_replace(trim(text), '[+-](0[xX])', '\1');
+CREATE MACRO own_sign_of_hex(text) AS CASE WHEN regexp_matches(text, '-0[xX]') THEN -1 ELSE 1 END;
+CREATE MACRO own_to_int64(x) AS
+    CASE WHEN typeof(x) = 'VARCHAR' THEN
+        CASE WHEN NOT own_is_integer(CAST(x AS VARCHAR)) THEN own_fail('Bad int64 value: ' || CAST(x AS VARCHAR))
+        ELSE CAST(own_unsigned_hex(CAST(x AS VARCHAR)) AS BIGINT) * own_sign_of_hex(CAST(x AS VARCHAR)) END
+    WHEN typeof(x) IN ('DOUBLE', 'FLOAT') THEN CAST(round(TRY_CAST(CAST(x AS VARCHAR) AS DOUBLE)) AS BIGINT)
+    WHEN own_is_numeric(x) THEN CAST(round(TRY_CAST(CAST(x AS VARCHAR) AS DECIMAL(38, 9))) AS BIGINT)
+    ELSE CAST(x AS BIGINT) END;
+CREATE MACRO own_safe_to_int64(x) AS
+    CASE WHEN typeof(x) = 'VARCHAR' THEN
+        CASE WHEN NOT own_is_integer(CAST(x AS VARCHAR)) THEN NULL
+        ELSE TRY_CAST(own_unsigned_hex(CAST(x AS VARCHAR)) AS BIGINT) * own_sign_of_hex(CAST(x AS VARCHAR)) END
+    WHEN typeof(x) IN ('DOUBLE', 'FLOAT') THEN TRY_CAST(round(TRY_CAST(CAST(x AS VARCHAR) AS DOUBLE)) AS BIGINT)
+    WHEN own_is_numeric(x) THEN TRY_CAST(round(TRY_CAST(CAST(x AS VARCHAR) AS DECIMAL(38, 9))) AS BIGINT)
+    ELSE TRY_CAST(x AS BIGINT) END;
+CREATE MACRO own_is_no_bool(x) AS typeof(x) = 'VARCHAR' AND lower(CAST(x AS VARCHAR)) NOT IN ('true', 'false');
+CREATE MACRO own_to_bool(x) AS
+    CASE WHEN own_is_no_bool(x) THEN own_fail('Bad bool value: ' || CAST(x AS VARCHAR)) ELSE CAST(x AS BOOLEAN) END;
+CREATE MACRO own_safe_to_bool(x) AS CASE WHEN own_is_no_bool(x) THEN NULL ELSE TRY_CAST(x AS BOOLEAN) END;
+CREATE MACRO bq_string
+    (x) AS own_to_string(x),
+    (x, zone) AS own_refuse('STRING with a time zone');
+
+-- Text and bytes.
+CREATE MACRO bq_byte_length(x) AS octet_length(own_bytes(x));
+CREATE MACRO bq_char_length(x) AS length(x);
+CREATE MACRO bq_length(x) AS
+    CASE WHEN typeof(x) = 'BLOB' THEN octet_length(own_bytes(x)) ELSE length(CAST(x AS VARCHAR)) END;
+CREATE MACRO bq_ends_with(x, y) AS ends_with(x, y);
+CREATE MACRO bq_farm_fingerprint(x) AS _bigquery_farm_fingerprint(own_bytes(x));
+CREATE MACRO bq_from_base64(x) AS from_base64(x);
+CREATE MACRO bq_from_hex(x) AS unhex(x);
+CREATE MACRO bq_lower(x) AS lower(x);
+CREATE MACRO own_not_negative(name, n, result) AS
+    CASE WHEN n < 0 THEN own_fail('Second argument in ' || name || '() cannot be negative') ELSE result END;
+CREATE MACRO bq_lpad
+    (x, n) AS own_not_negative('LPAD', n, lpad(x, CAST(n AS INTEGER), ' ')),
+    (x, n, pattern) AS own_not_negative('LPAD', n, lpad(x, CAST(n AS INTEGER), pattern));
+CREATE MACRO bq_rpad
+    (x, n) AS own_not_negative('RPAD', n, rpad(x, CAST(n AS INTEGER), ' ')),
+    (x, n, pattern) AS own_not_negative('RPAD', n, rpad(x, CAST(n AS INTEGER), pattern));
+CREATE MACRO bq_ltrim
+    (x) AS regexp_replace(x, '^[\s\pZ]+', ''),
+    (x, characters) AS ltrim(x, characters);
+CREATE MACRO bq_rtrim
+    (x) AS regexp_replace(x, '[\s\pZ]+$', ''),
+    (x, characters) AS rtrim(x, characters);
+CREATE MACRO bq_trim
+    (x) AS regexp_replace(x, '^[\s\pZ]+|[\s\pZ]+$', '', 'g'),
+    (x, characters) AS trim(x, characters);
+CREATE MACRO bq_md5(x) AS unhex(md5(own_bytes(x)));
+CREATE MACRO bq_regexp_contains(x, pattern) AS regexp_matches(x, pattern);
+CREATE MACRO bq_regexp_replace(x, pattern, y) AS regexp_replace(x, pattern, y, 'g');
+CREATE MACRO bq_repeat(x, n) AS own_not_negative('REPEAT', n, repeat(x, n));
+CREATE MACRO bq_replace(x, old, new) AS CASE WHEN old = '' THEN x ELSE replace(x, old, new) END;
+CREATE MACRO bq_reverse(x) AS reverse(x);
+CREATE MACRO bq_sha256(x) AS unhex(sha256(own_bytes(x)));
+CREATE MACRO bq_split
+    (x) AS string_split(x, ','),
+    (x, delimiter) AS string_split(x, delimiter);
+CREATE MACRO bq_starts_with(x, y) AS starts_with(x, y);
+CREATE MACRO bq_strpos(x, y) AS strpos(x, y);
+CREATE MACRO bq_to_base64(x) AS to_base64(x);
+CREATE MACRO bq_to_hex(x) AS lower(hex(x));
+CREATE MACRO bq_upper(x) AS upper(x);
+-- DuckDB's array_slice would cut arrays, too.
+CREATE MACRO own_size(x) AS
+    CASE WHEN typeof(x) LIKE '%]'
+    THEN own_fail('No matching signature for a function of STRING or BYTES: ' || typeof(x))
+    ELSE bq_length(x) END;
+-- The position of the first character; a negative one counts from the end.
+CREATE MACRO own_first(x, position) AS
+    CASE WHEN position > 0 THEN position WHEN position = 0 OR -(position) >= own_size(x) THEN 1
+    ELSE own_size(x) + position + 1 END;
+-- `least` and `array_slice` ignore NULL. A NULL literal has no type: the branch with '' makes the result a STRING.
+CREATE MACRO bq_substr
+    (x, position) AS CASE WHEN FALSE THEN '' WHEN x IS NULL OR position IS NULL THEN NULL
+        ELSE array_slice(x, own_first(x, position), own_size(x)) END,
+    (x, position, n) AS CASE WHEN FALSE THEN '' WHEN x IS NULL OR position IS NULL OR n IS NULL THEN NULL
+        WHEN n < 0 THEN own_fail('Third argument in SUBSTR() cannot be negative')
+        ELSE array_slice(x, own_first(x, position), own_first(x, position) - 1 + least(n, own_size(x))) END;
+
+-- FORMAT: %s, %d, %t and %e with a precision. BigQuery writes NaN and negative zero without a sign.
+CREATE MACRO own_format_s(x) AS
+    CASE WHEN typeof(x) = 'VARCHAR' THEN CAST(x AS VARCHAR)
+    ELSE own_fail('Invalid type for argument of FORMAT %s: ' || typeof(x)) END;
+CREATE MACRO own_format_d(x) AS
+    CASE WHEN typeof(x) IN ('BIGINT', 'INTEGER', 'HUGEINT') THEN CAST(x AS VARCHAR)
+    ELSE own_fail('Invalid type for argument of FORMAT %d: ' || typeof(x)) END;
+CREATE MACRO own_format_t(x) AS coalesce(own_to_string(x), 'NULL');
+CREATE MACRO own_scientific(element, x) AS
+    CASE WHEN isnan(x) THEN 'nan' WHEN x = 0 THEN printf(element, 0.0::DOUBLE) ELSE printf(element, x) END;
+CREATE MACRO own_format_e(element, x) AS
+    CASE WHEN typeof(x) <> 'DOUBLE' THEN own_refuse('FORMAT ' || element || ' of other types than FLOAT64')
+    ELSE own_scientific(element, TRY_CAST(CAST(x AS VARCHAR) AS DOUBLE)) END;
+
+-- DuckDB's JSON is BigQuery's, except that of these types and of long integers, which BigQuery quotes.
+CREATE MACRO own_json(x, json) AS
+    CASE WHEN regexp_matches(typeof(x), 'DOUBLE|FLOAT|DECIMAL|TIMESTAMP|BLOB|TIME|HUGEINT')
+    OR regexp_matches(json, '[0-9]{16,}')
+    THEN own_refuse('TO_JSON_STRING of other values than STRING, BOOL, DATE and INT64 of 15 digits')
+    ELSE coalesce(json, 'null') END;
+CREATE MACRO bq_to_json_string
+    (x) AS own_json(x, CAST(to_json(x) AS VARCHAR)),
+    (x, pretty) AS own_refuse('TO_JSON_STRING with pretty printing');
+
+-- Arrays, and values of any type.
+CREATE MACRO bq_array_length(x) AS len(x);
+CREATE MACRO bq_array_to_string
+    (x, delimiter) AS array_to_string(x, delimiter),
+    (x, delimiter, null_text) AS array_to_string(list_transform(x, lambda e: coalesce(e, null_text)), delimiter);
+CREATE MACRO bq_generate_array
+    (first, last) AS generate_series(first, last),
+    (first, last, step) AS CASE WHEN step = 0 THEN own_fail('Sequence step cannot be 0.')
+        ELSE generate_series(first, last, step) END;
+CREATE MACRO bq_error(message) AS own_fail(message);
+CREATE MACRO bq_ifnull(x, y) AS coalesce(x, y);
+CREATE MACRO bq_nullif(x, y) AS nullif(x, y);
+
+-- Dates and times, in UTC. DuckDB converts from more types than BigQuery does, so values of those are refused.
+CREATE MACRO own_in_utc(x, zone) AS
+    CASE WHEN upper(zone) IN ('UTC', 'ETC/UTC', '+00:00', '') THEN x ELSE own_refuse('time zone ' || zone) END;
+CREATE MACRO own_date(x) AS
+    CASE WHEN typeof(x) LIKE 'TIMESTAMP%' THEN own_refuse('DATE function of a TIMESTAMP or DATETIME')
+    ELSE CAST(x AS DATE) END;
+CREATE MACRO own_timestamp(x) AS
+    CASE WHEN typeof(x) = 'TIMESTAMP' THEN own_refuse('TIMESTAMP function of a DATETIME')
+    ELSE CAST(x AS TIMESTAMPTZ) END;
+CREATE MACRO bq_date
+    (x) AS CAST(x AS DATE),
+    (x, zone) AS own_in_utc(CAST(x AS DATE), zone),
+    (year, month, day) AS own_refuse('DATE of 3 arguments');
+CREATE MACRO bq_datetime
+    (x) AS CAST(x AS TIMESTAMP),
+    (x, zone) AS own_refuse('DATETIME of 2 arguments'),
+    (year, month, day, hour, minute, second) AS own_refuse('DATETIME of 6 arguments');
+CREATE MACRO bq_timestamp
+    (x) AS CAST(x AS TIMESTAMPTZ),
+    (x, zone) AS own_in_utc(CAST(x AS TIMESTAMPTZ), zone);
+CREATE MACRO bq_unix_date(x) AS date_diff('day', DATE '1970-01-01', CAST(x AS DATE));
+CREATE MACRO bq_unix_micros(x) AS epoch_us(CAST(x AS TIMESTAMPTZ));

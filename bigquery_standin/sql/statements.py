@@ -1,0 +1,294 @@
+"""Defines the syntax tree of a script: one frozen dataclass for each supported statement.
+
+`script_parser.py` makes the trees and `jobs/` executes them. Expressions and queries inside them are SQLGlot trees.
+SQLGlot parses many of the statements, such as IF, CALL and CLONE with options, only as opaque text or not at all.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from sqlglot import exp
+
+from bigquery_standin.sql.field_types import TableField
+
+
+@dataclass(frozen=True)
+class TableName:
+    """A table name as written. A missing project or dataset comes from the job's defaults."""
+
+    table: str
+    dataset: str | None = None
+    project: str | None = None
+
+
+Options = tuple[tuple[str, exp.Expression], ...]  # OPTIONS(name = expression, …) in the order of the text
+
+
+@dataclass(frozen=True)
+class Declare:
+    names: tuple[str, ...]
+    type: TableField | None  # a field without a name; None: the type of the default
+    default: exp.Expression | None
+
+
+@dataclass(frozen=True)
+class If:
+    branches: tuple[tuple[exp.Expression, tuple[Statement, ...]], ...]
+    otherwise: tuple[Statement, ...] = ()
+
+
+@dataclass(frozen=True)
+class Assert:
+    condition: exp.Expression
+    message: str | None
+
+
+@dataclass(frozen=True)
+class CreateTable:
+    """CREATE [OR REPLACE] TABLE [IF NOT EXISTS] with columns, AS a query, or both; or a VIEW, which has only a query.
+
+    `view`: the text of a view's query; None for a table.
+    """
+
+    name: TableName
+    columns: tuple[TableField, ...] | None  # None without a column list
+    replace: bool = False
+    if_not_exists: bool = False
+    partition_by: str | None = None  # a DATE column, the only supported partitioning
+    cluster_by: tuple[str, ...] = ()
+    options: Options = ()
+    query: exp.Expression | None = None
+    primary_key: tuple[str, ...] = ()
+    view: str | None = None
+
+
+@dataclass(frozen=True)
+class CreateClone:
+    """CREATE [OR REPLACE] TABLE [IF NOT EXISTS] name CLONE source [FOR SYSTEM_TIME AS OF t] [OPTIONS(…)]."""
+
+    name: TableName
+    source: TableName
+    replace: bool = False
+    if_not_exists: bool = False
+    system_time: exp.Expression | None = None
+    options: Options = ()
+
+
+@dataclass(frozen=True)
+class AlterTableSetOptions:
+    name: TableName
+    options: Options
+    if_exists: bool = False
+
+
+@dataclass(frozen=True)
+class AlterColumn:
+    """ALTER TABLE … ALTER COLUMN … SET DATA TYPE `new_type`, or, without `new_type`, DROP NOT NULL."""
+
+    name: TableName
+    column: str
+    new_type: TableField | None
+    if_exists: bool = False
+    if_column_exists: bool = False
+
+
+@dataclass(frozen=True)
+class DropTable:
+    name: TableName
+    if_exists: bool = False
+
+
+@dataclass(frozen=True)
+class CreateRowPolicy:
+    """CREATE ROW ACCESS POLICY name ON table [GRANT TO (…)] FILTER USING (…). `text` is the predicate as written."""
+
+    name: str
+    table: TableName
+    grantees: tuple[str, ...]
+    predicate: exp.Expression
+    text: str
+
+
+@dataclass(frozen=True)
+class DropRowPolicies:
+    """DROP ALL ROW ACCESS POLICIES ON table."""
+
+    table: TableName
+
+
+@dataclass(frozen=True)
+class UndropSchema:
+    """UNDROP SCHEMA [project.]name [OPTIONS (location = …)]."""
+
+    name: str
+    options: Options = ()
+    project: str | None = None
+
+
+@dataclass(frozen=True)
+class Insert:
+    """INSERT [INTO] table [(columns)] VALUES … or a query. `source` is the tree of the query or of VALUES."""
+
+    table: TableName
+    columns: tuple[str, ...]
+    source: exp.Expression
+
+
+@dataclass(frozen=True)
+class Assignment:
+    """`column = value` in SET."""
+
+    column: str
+    value: exp.Expression
+
+
+@dataclass(frozen=True)
+class Update:
+    """UPDATE table [AS alias] SET … WHERE …
+
+    `alias`: the table's name if no alias is written, as in DELETE and MERGE.
+    """
+
+    table: TableName
+    alias: str
+    assignments: tuple[Assignment, ...]
+    where: exp.Expression
+
+
+@dataclass(frozen=True)
+class Delete:
+    """DELETE [FROM] table [AS alias] WHERE …."""
+
+    table: TableName
+    alias: str
+    where: exp.Expression
+
+
+@dataclass(frozen=True)
+class MergeUpdate:
+    assignments: tuple[Assignment, ...]
+
+
+@dataclass(frozen=True)
+class MergeDelete:
+    pass
+
+
+@dataclass(frozen=True)
+class MergeInsert:
+    """Without `values`, INSERT ROW. Without `columns`, all columns of the table."""
+
+    columns: tuple[str, ...]
+    values: tuple[exp.Expression, ...] | None
+
+
+MATCHED, NOT_MATCHED_BY_TARGET, NOT_MATCHED_BY_SOURCE = "MATCHED", "NOT MATCHED BY TARGET", "NOT MATCHED BY SOURCE"
+
+
+@dataclass(frozen=True)
+class MergeClause:
+    """WHEN … [AND condition] THEN action. `kind`: MATCHED, NOT_MATCHED_BY_TARGET or NOT_MATCHED_BY_SOURCE."""
+
+    kind: str
+    condition: exp.Expression | None
+    action: MergeUpdate | MergeDelete | MergeInsert
+
+
+@dataclass(frozen=True)
+class Merge:
+    """`source` is a SELECT of all columns of the table or subquery after USING."""
+
+    table: TableName
+    alias: str
+    source: exp.Select
+    condition: exp.Expression
+    clauses: tuple[MergeClause, ...]
+
+
+@dataclass(frozen=True)
+class TruncateTable:
+    table: TableName
+
+
+@dataclass(frozen=True)
+class Query:
+    """A SELECT (or WITH … SELECT, or a set operation)."""
+
+    tree: exp.Expression
+
+
+@dataclass(frozen=True)
+class ProcedureParameter:
+    """An IN parameter of a procedure. `type_name` is its type as SQL text."""
+
+    name: str
+    type_name: str
+
+
+@dataclass(frozen=True)
+class CreateProcedure:
+    """CREATE [OR REPLACE] PROCEDURE [IF NOT EXISTS] name(…) WITH CONNECTION … OPTIONS(…) LANGUAGE PYTHON [AS code]."""
+
+    name: TableName
+    parameters: tuple[ProcedureParameter, ...]
+    connection: tuple[str, str, str]  # project, location, id
+    options: Options
+    code: str | None = None
+    replace: bool = False
+    if_not_exists: bool = False
+
+
+@dataclass(frozen=True)
+class DropProcedure:
+    name: TableName
+    if_exists: bool = False
+
+
+@dataclass(frozen=True)
+class Call:
+    """CALL procedure(argument, …)."""
+
+    name: TableName
+    arguments: tuple[exp.Expression, ...]
+
+
+MutatingStatement = Update | Delete | Merge  # DML that BigQuery queues per table
+Statement = (
+    Declare
+    | If
+    | Assert
+    | CreateTable
+    | CreateClone
+    | AlterTableSetOptions
+    | AlterColumn
+    | DropTable
+    | CreateRowPolicy
+    | DropRowPolicies
+    | UndropSchema
+    | Insert
+    | Update
+    | Delete
+    | Merge
+    | TruncateTable
+    | CreateProcedure
+    | DropProcedure
+    | Call
+    | Query
+)
+
+
+@dataclass(frozen=True)
+class Script:
+    """The whole text of a job.
+
+    `is_script`: whether BigQuery calls the job a SCRIPT, as it does for several statements, and for a single IF,
+    DECLARE or CALL.
+    """
+
+    statements: tuple[Statement, ...]
+    text: str = field(default="", compare=False)
+
+    @property
+    def is_script(self) -> bool:
+        return len(self.statements) != 1 or isinstance(self.statements[0], If | Declare | Call)

@@ -1,0 +1,75 @@
+"""Writes the values of literals, query parameters and script variables as DuckDB SQL."""
+
+from __future__ import annotations
+
+import math
+from datetime import UTC, date, datetime, time
+from decimal import Decimal
+from typing import Any
+
+from bigquery_standin.bigquery_errors import InvalidQuery
+from bigquery_standin.sql.field_types import QueryValue, TableField, quote_identifier, to_duckdb_type
+from bigquery_standin.sql.runtime_errors import string_literal
+
+_INT64_MAX = 2**63 - 1
+
+
+def value_literal(value: QueryValue) -> str:
+    """DuckDB SQL of the value, cast to its type."""
+    return f"CAST({_untyped(value.field, value.value)} AS {to_duckdb_type(value.field)})"
+
+
+def _untyped(field: TableField, value: Any) -> str:
+    if value is None:
+        return "NULL"
+    if field.mode == "REPEATED":
+        element = TableField("", field.type, fields=field.fields)
+        return f"[{', '.join(value_literal(QueryValue(element, item)) for item in value)}]"
+    if field.type == "STRUCT":
+        values = list(value.values()) if isinstance(value, dict) else list(value)
+        names = [quote_identifier(child.name) for child in named_fields(field.fields)]
+        literals = [value_literal(QueryValue(child, item)) for child, item in zip(field.fields, values, strict=True)]
+        return f"struct_pack({', '.join(f'{n} := {v}' for n, v in zip(names, literals, strict=True))})"
+    return _scalar(value)
+
+
+def named_fields(fields: tuple[TableField, ...]) -> tuple[TableField, ...]:
+    """The fields, each with a name, which DuckDB needs in a STRUCT. One without a name gets `_field_N`, as in BigQuery.
+
+    Descriptions, policy tags and type parameters are left out.
+    """
+    return tuple(
+        TableField(field.name or f"_field_{number}", field.type, field.mode, field.fields)
+        for number, field in enumerate(fields, start=1)
+    )
+
+
+def _scalar(value: Any) -> str:
+    match value:
+        case bool() | int():
+            return str(value)
+        case float():
+            return repr(value) if math.isfinite(value) else string_literal(str(value))
+        case str():
+            return string_literal(value)
+        case bytes():
+            return bytes_literal(value)
+        case datetime():
+            in_utc = value.astimezone(UTC) if value.tzinfo else value
+            return string_literal(in_utc.isoformat(" "))
+        case date() | time():
+            return string_literal(value.isoformat())
+        case Decimal():
+            return string_literal(str(value))
+    raise TypeError(f"A query value is [{type(value).__name__}], expected [a Python value of a BigQuery type]")
+
+
+def bytes_literal(value: bytes) -> str:
+    return "'" + "".join(f"\\x{byte:02X}" for byte in value) + "'::BLOB"
+
+
+def int64_literal(value: int) -> str:
+    """Raises InvalidQuery for a number outside the range of INT64."""
+    if not -_INT64_MAX - 1 <= value <= _INT64_MAX:
+        raise InvalidQuery(f"Invalid integer literal: {value}")
+    return f"CAST({value} AS BIGINT)"

@@ -1,0 +1,85 @@
+"""Connects the parts of the stand-in for BigQuery, whose data are in one folder."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from bigquery_standin.clock import Clock
+from bigquery_standin.faults import FaultRegistry
+from bigquery_standin.jobs.change_apply import ApplyJob, ApplySchedule
+from bigquery_standin.jobs.extract_job import ExtractJob
+from bigquery_standin.jobs.job_recovery import recover_jobs
+from bigquery_standin.jobs.job_runner import JobFunction, JobRunner
+from bigquery_standin.jobs.job_store import JobStore
+from bigquery_standin.jobs.load_job import LoadJob
+from bigquery_standin.jobs.object_store import ObjectStore
+from bigquery_standin.jobs.query_job import QueryJob
+from bigquery_standin.jobs.spark_submit import SparkSubmit
+from bigquery_standin.storage.callers import Caller, Grants
+from bigquery_standin.storage.catalog import Catalog
+from bigquery_standin.storage.garbage_collector import GarbageCollector
+from bigquery_standin.storage.quotas import QuotaLimits
+
+
+@dataclass(frozen=True)
+class StandIn:
+    """All parts of one stand-in. The REST handlers, the Storage Write API and the tests use it.
+
+    `jobs`: runs jobs of all kinds. `queries`: the function that `jobs` calls for query jobs; it also does dry runs.
+    `uploads`: the folder of files that are sent with load jobs. `write_api_address`: host:port of the Storage Write
+    API, empty if it is not served.
+    """
+
+    clock: Clock
+    catalog: Catalog
+    garbage_collector: GarbageCollector
+    faults: FaultRegistry
+    grants: Grants
+    jobs: JobRunner
+    queries: QueryJob
+    uploads: Path
+    write_api_address: str = ""
+
+    def caller(self, user: str) -> Caller:
+        return Caller(user, self.grants)
+
+
+def open_stand_in(folder: Path, limits: QuotaLimits | None = None, object_store: str | None = None) -> StandIn:
+    """Opens the stand-in whose data are in the folder. Starts no thread.
+
+    Jobs that had not ended when the last process was killed are ended first, and uploaded files are deleted.
+
+    `limits`: None for BigQuery's. `object_store`: the address of the Cloud Storage emulator; None for that in
+    STORAGE_EMULATOR_HOST.
+    """
+    clock = Clock(folder / "clock.json")
+    catalog = Catalog(folder, clock, limits)
+    store = JobStore(folder / "jobs")
+    recover_jobs(store, catalog)
+    uploads = folder / "uploads"
+    uploads.mkdir(parents=True, exist_ok=True)
+    for unfinished in uploads.iterdir():
+        unfinished.unlink()
+    faults = FaultRegistry()
+    objects = ObjectStore(object_store)
+    grants = Grants(folder / "grants.json")
+    loads = LoadJob(catalog, objects, uploads)
+    queries = QueryJob(catalog, objects, grants, SparkSubmit(folder / "spark", objects), store)
+    apply_job = ApplyJob(catalog)
+    functions: dict[str, JobFunction] = {
+        "extract": ExtractJob(catalog, objects, grants),
+        "load": loads,
+        "query": lambda context: (apply_job if context.record.applies_changes else queries)(context),
+    }
+    jobs = JobRunner(store, clock, faults, functions, {"load": loads.admission, "query": queries.admission})
+    return StandIn(
+        clock=clock,
+        catalog=catalog,
+        garbage_collector=GarbageCollector(catalog, [ApplySchedule(catalog, jobs).run_due]),
+        faults=faults,
+        grants=grants,
+        jobs=jobs,
+        queries=queries,
+        uploads=uploads,
+    )

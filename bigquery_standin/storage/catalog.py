@@ -1,0 +1,284 @@
+"""Keeps all tables: readers find a table's current version in the catalog, and writers commit new versions to it.
+
+A job first writes segments, which are files of rows. Then it commits under the table's lock, which it holds only for a
+short time. Streamed rows, and rows that get new columns, are written under the lock. Readers use the version that is
+current and never wait for a writer.
+"""
+
+from __future__ import annotations
+
+import re
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import replace
+from pathlib import Path
+
+from bigquery_standin.bigquery_errors import Invalid, NotFound, ResourceInUse
+from bigquery_standin.clock import HOUR_US, Clock
+from bigquery_standin.storage import quotas
+from bigquery_standin.storage.dataset_store import DatasetStore
+from bigquery_standin.storage.expiration import with_dataset_defaults, without_expired
+from bigquery_standin.storage.model import (
+    CommitInfo,
+    DatasetId,
+    TableId,
+    TableVersion,
+)
+from bigquery_standin.storage.quotas import QuotaLimits
+from bigquery_standin.storage.routine_store import RoutineStore
+from bigquery_standin.storage.segment_store import SegmentStore
+from bigquery_standin.storage.table_change import BuildChange
+from bigquery_standin.storage.table_history import TableHistory
+
+TABLE_NAME = re.compile(r"[\w-]{1,200}")
+
+
+class Catalog:
+    """All tables and their datasets. Threads may share it."""
+
+    def __init__(self, folder: Path, clock: Clock, limits: QuotaLimits | None = None) -> None:
+        self.clock = clock
+        self.limits = limits or QuotaLimits()
+        self.datasets = DatasetStore(folder / "datasets", clock)
+        self.routines = RoutineStore(folder / "routines", clock)
+        self.segments = SegmentStore(folder / "segments")
+        self._folder = folder / "tables"
+        self._histories_lock = threading.Lock()
+        self._histories: dict[TableId, TableHistory] = {}
+        self._locks: dict[TableId, threading.RLock] = {}
+        # Held while a version is found and its segments are pinned. The garbage collector takes it too.
+        self.pin_lock = threading.Lock()
+        for path in self._folder.glob("*/*/*") if self._folder.exists() else ():
+            table_id = TableId(*path.relative_to(self._folder).parts)
+            self._histories[table_id] = TableHistory(path)
+        self._drop_tables_without_dataset()
+
+    def find(self, table_id: TableId) -> TableVersion | None:
+        """The table as it is now, None if it does not exist."""
+        history = self._histories.get(table_id)
+        latest = history.latest() if history else None
+        if latest is None or self.datasets.find(table_id.dataset_id) is None:
+            return None
+        version = without_expired(latest, self.clock.now_us())
+        return None if version.dropped else version
+
+    def get(self, table_id: TableId) -> TableVersion:
+        """The table as it is now. Raises NotFound if it or its dataset does not exist."""
+        version = self.find(table_id)
+        if version is None:
+            self.datasets.get(table_id.dataset_id)
+            raise NotFound(f"Not found: Table {table_id}")
+        return version
+
+    def at(self, table_id: TableId, moment_us: int) -> TableVersion:
+        """The version that was current at the moment, within the dataset's time travel window.
+
+        Raises NotFound for a table that does not exist now, and Invalid for a moment in the future, before the window
+        or before the table was last created.
+        """
+        self.get(table_id)
+        now_us = self.clock.now_us()
+        hours = self.datasets.get(table_id.dataset_id).max_time_travel_hours
+        history = self.history(table_id)
+        if moment_us > now_us:
+            raise Invalid(
+                f"Invalid snapshot time {moment_us // 1000} for table {table_id}@{moment_us // 1000}. "
+                f"Cannot read after {now_us // 1000}."
+            )
+        first_us = max(now_us - hours * HOUR_US, history.first_readable_us() or 0)
+        version = history.at(moment_us)
+        if version is None or moment_us < first_us:
+            raise Invalid(
+                f"Invalid snapshot time {moment_us // 1000} for table {table_id}@{moment_us // 1000}. "
+                f"Cannot read before {first_us // 1000}."
+            )
+        return without_expired(version, moment_us)
+
+    def pinned(self, table_id: TableId, moment_us: int | None = None) -> AbstractContextManager[TableVersion]:
+        """Pins the current version, or the version that was current at the moment. See `pin`."""
+        return self.pin(lambda: self.get(table_id) if moment_us is None else self.at(table_id, moment_us))
+
+    @contextmanager
+    def pin(self, find: Callable[[], TableVersion]) -> Iterator[TableVersion]:
+        """Yields the version that `find` returns, and keeps its segments on disk until the block ends.
+
+        The segments stay on disk even if the table is replaced or dropped meanwhile.
+        """
+        with self.pin_lock:
+            version = find()
+            files = [segment.file for segment in version.all_segments()]
+            self.segments.pin(files)
+        try:
+            yield version
+        finally:
+            self.segments.unpin(files)
+
+    def history(self, table_id: TableId) -> TableHistory:
+        """The table's history, empty if the table has never existed. Raises Invalid for an invalid table name."""
+        with self._histories_lock:
+            history = self._histories.get(table_id)
+            if history is None:
+                if not TABLE_NAME.fullmatch(table_id.table):
+                    raise Invalid(
+                        f'Invalid table ID "{table_id.table}". Table IDs must be letters, digits, underscores or '
+                        "dashes and at most 200 characters long here."
+                    )
+                folder = self._folder / table_id.project / table_id.dataset / table_id.table
+                history = self._histories[table_id] = TableHistory(folder)
+            return history
+
+    def histories(self) -> list[tuple[TableId, TableHistory]]:
+        with self._histories_lock:
+            return sorted(self._histories.items(), key=lambda item: item[0])
+
+    def list_tables(self, dataset_id: DatasetId) -> list[tuple[TableId, TableVersion]]:
+        """The existing tables of a dataset, as they are now, sorted by name."""
+        tables = []
+        for table_id, _ in self.histories():
+            version = self.find(table_id) if table_id.dataset_id == dataset_id else None
+            if version is not None:
+                tables.append((table_id, version))
+        return tables
+
+    def commit(self, table_id: TableId, build: BuildChange, job: CommitInfo | None = None) -> TableVersion:
+        """Commits the change that `build` makes under the table's lock. If `build` raises, nothing changes.
+
+        `job`: the job that makes the change; the version records it. Raises NotFound if there is no such dataset,
+        QuotaExceeded or RateLimitExceeded for too many changes, Invalid for an invalid table name and for a change that
+        would lose streamed row changes.
+        """
+        with self._lock(table_id):
+            history = self.history(table_id)
+            dataset = self.datasets.get(table_id.dataset_id)
+            current, latest = self.find(table_id), history.latest()
+            if current is None and latest is not None and not latest.dropped:
+                # Record the expired table's drop first, so that time travel does not read it as the new table.
+                self.commit_expired(table_id)
+                latest = history.latest()
+            now_us = self.clock.now_us()
+            commit_us = max(now_us, latest.committed_us + 1) if latest else now_us
+            change = build(current, commit_us)
+            if not dataset.hidden:
+                kind, partitioned = change.kind, change.settings.partition_column is not None
+                quotas.check_update_rate(self.limits, table_id, history, kind, partitioned, now_us)
+                if partitioned:
+                    modified = change.modified_partitions
+                    quotas.check_partition_modifications(self.limits, table_id, history, kind, modified, commit_us)
+                else:
+                    quotas.check_table_modifications(self.limits, table_id, history, kind, commit_us)
+            is_new = current is None or change.recreates
+            version = TableVersion(
+                number=latest.number + 1 if latest else 1,
+                committed_us=commit_us,
+                change_kind=change.kind,
+                table_created_us=commit_us if is_new or current is None else current.table_created_us,
+                modified_us=current.modified_us if current and change.changes_only_log(current) else commit_us,
+                settings=with_dataset_defaults(change.settings, dataset, commit_us) if is_new else change.settings,
+                partitions=change.partitions,
+                clone=change.clone,
+                job=job,
+                modified_partitions=quotas.counted_modifications(change.kind, change.modified_partitions),
+                had_row_policies=bool(change.settings.row_policies) or (latest is not None and latest.had_row_policies),
+                buffer=change.buffer_after(current),
+                change_log=change.change_log_after(table_id, current),
+            )
+            self.segments.sync()
+            version = without_expired(version, commit_us)
+            history.append(version)
+            return version
+
+    def drop(self, table_id: TableId, job: CommitInfo | None = None) -> None:
+        """Raises NotFound if the table does not exist."""
+        with self._lock(table_id):
+            self._append_version(table_id, self.get(table_id), "drop", dropped=True, job=job)
+
+    def drop_dataset(self, dataset_id: DatasetId, delete_contents: bool) -> None:
+        """Drops the dataset with its tables and routines.
+
+        Raises NotFound if it does not exist, Invalid if it was restored in the last seven days, and ResourceInUse if it
+        has tables or routines, unless `delete_contents`.
+        """
+        self.datasets.check_deletable(dataset_id)
+        tables, routines = self.list_tables(dataset_id), self.routines.list(dataset_id)
+        if (tables or routines) and not delete_contents:
+            raise ResourceInUse(
+                f"Dataset {dataset_id} is still in use: delete its tables and routines first or ask to delete contents."
+            )
+        for procedure in routines:
+            self.routines.drop(procedure.id)
+        # The dataset is removed first, so that no commit can add a table after the tables are dropped.
+        self.datasets.remove(dataset_id, has_routines=bool(routines))
+        self._drop_tables_without_dataset()
+
+    def undrop(self, table_id: TableId, dropped_since_us: int) -> None:
+        """Restores a dropped table as it was before its drop, if it was dropped at `dropped_since_us` or later."""
+        with self._lock(table_id):
+            history = self.history(table_id)
+            latest = history.latest()
+            if latest is not None and latest.dropped and latest.committed_us >= dropped_since_us:
+                last = history.by_number(latest.number - 1)
+                if last is not None and not last.dropped:
+                    self._append_version(table_id, last, "undrop", dropped=False)
+
+    def commit_expired(self, table_id: TableId) -> bool:
+        """Commits a version without the expired partitions, or the drop of an expired table.
+
+        Readers ignore what has expired even before that. Returns whether anything had expired.
+        """
+        with self._lock(table_id):
+            latest = self.history(table_id).latest()
+            if latest is None or latest.dropped:
+                return False
+            version = without_expired(latest, self.clock.now_us())
+            if version is latest:
+                return False
+            self._append_version(table_id, version, "expire", dropped=version.dropped)
+            return True
+
+    def remove_history(self, table_id: TableId) -> None:
+        """Removes the table's history if the table is still dropped.
+
+        The caller has found that time travel can no longer read it.
+        """
+        with self._lock(table_id), self._histories_lock:
+            history = self._histories[table_id]
+            latest = history.latest()
+            if latest is None or latest.dropped:
+                history.remove_all()
+                del self._histories[table_id]
+
+    def _lock(self, table_id: TableId) -> threading.RLock:
+        with self._histories_lock:
+            return self._locks.setdefault(table_id, threading.RLock())
+
+    def _append_version(
+        self, table_id: TableId, version: TableVersion, kind: str, dropped: bool, job: CommitInfo | None = None
+    ) -> None:
+        """Commits `version`, without its rows if `dropped`, as a new version made by a change of this kind."""
+        history = self.history(table_id)
+        latest = history.latest()
+        if latest is None:
+            raise NotFound(f"Not found: Table {table_id}")
+        number, committed_us = latest.number + 1, max(self.clock.now_us(), latest.committed_us + 1)
+        partitions, buffer, change_log = (
+            ({}, (), None) if dropped else (version.partitions, version.buffer, version.change_log)
+        )
+        history.append(
+            replace(
+                version, number=number, committed_us=committed_us, change_kind=kind, partitions=partitions, job=job,
+                dropped=dropped, modified_partitions=0, buffer=buffer, change_log=change_log,
+            )
+        )  # fmt: skip
+
+    def _drop_tables_without_dataset(self) -> None:
+        """Drops tables whose dataset does not exist.
+
+        Such tables exist while a dataset is being dropped, and later if the process was killed meanwhile.
+        """
+        for table_id, history in self.histories():
+            if self.datasets.find(table_id.dataset_id) is None:
+                with self._lock(table_id):
+                    latest = history.latest()
+                    if latest is not None and not latest.dropped:
+                        self._append_version(table_id, latest, "drop", dropped=True)

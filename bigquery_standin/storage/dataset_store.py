@@ -1,0 +1,124 @@
+"""Stores each dataset as one JSON file, and the last deleted one of each name as another."""
+
+from __future__ import annotations
+
+import re
+import threading
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+from bigquery_standin.bigquery_errors import Duplicate, Invalid, NotFound
+from bigquery_standin.clock import DAY_US, HOUR_US, Clock
+from bigquery_standin.durable_files import JsonFiles
+from bigquery_standin.storage.model import Dataset, DatasetId
+
+PROJECT_NAME = re.compile(r"[a-z0-9][a-z0-9.:-]{0,98}")
+DATASET_NAME = re.compile(r"[A-Za-z0-9_]{1,200}")
+MINIMUM_TABLE_EXPIRATION_MS = HOUR_US // 1000
+NOT_DELETED_AFTER_RESTORATION_US = 7 * DAY_US  # how long a restored dataset cannot be deleted
+
+
+class DatasetStore:
+    """The properties of all datasets."""
+
+    def __init__(self, folder: Path, clock: Clock) -> None:
+        self._files = JsonFiles(folder, Dataset)
+        self._deleted_files = JsonFiles(folder.with_name("deleted_datasets"), Dataset)
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._datasets = {dataset.id: dataset for dataset in self._files.read_all()}
+
+    def find(self, dataset_id: DatasetId) -> Dataset | None:
+        return self._datasets.get(dataset_id)
+
+    def get(self, dataset_id: DatasetId) -> Dataset:
+        """Raises NotFound if the dataset does not exist."""
+        dataset = self.find(dataset_id)
+        if dataset is None:
+            raise NotFound(f"Not found: Dataset {dataset_id}")
+        return dataset
+
+    def list(self, project: str | None = None, with_hidden: bool = False) -> list[Dataset]:
+        """The datasets of one project or, by default, of all, sorted by id. `with_hidden`: also hidden ones."""
+        return sorted(
+            (
+                dataset
+                for dataset in list(self._datasets.values())
+                if (project is None or dataset.id.project == project) and (with_hidden or not dataset.hidden)
+            ),
+            key=lambda dataset: dataset.id,
+        )
+
+    def create(self, dataset: Dataset) -> Dataset:
+        """Raises Invalid for an invalid name or table expiration, and Duplicate if the dataset exists."""
+        if not PROJECT_NAME.fullmatch(dataset.id.project):
+            raise Invalid(f"Invalid project ID [{dataset.id.project}]: expected lower-case letters, digits, dashes.")
+        if not DATASET_NAME.fullmatch(dataset.id.dataset):
+            raise Invalid(
+                f'Invalid dataset ID "{dataset.id.dataset}". Dataset IDs must be alphanumeric (plus underscores) '
+                "and at most 200 characters long here."
+            )
+        with self._lock:
+            if dataset.id in self._datasets:
+                raise Duplicate(f"Already Exists: Dataset {dataset.id}")
+            now_us = self._clock.now_us()
+            created = self._write(replace(dataset, created_us=now_us, modified_us=now_us))
+            if self._deleted_files.exists(_name(dataset.id)):
+                self._deleted_files.remove(_name(dataset.id))
+            return created
+
+    def ensure_hidden(self, dataset_id: DatasetId, location: str) -> Dataset:
+        """The dataset for anonymous query results of a project and location. Creates it if needed."""
+        with self._lock:
+            existing = self._datasets.get(dataset_id)
+            now_us = self._clock.now_us()
+            return existing or self._write(Dataset(dataset_id, location, now_us, now_us, hidden=True))
+
+    def update(self, dataset_id: DatasetId, change: Callable[[Dataset], Dataset]) -> Dataset:
+        """Raises NotFound if the dataset does not exist, and Invalid for an invalid table expiration."""
+        with self._lock:
+            return self._write(replace(change(self.get(dataset_id)), modified_us=self._clock.now_us()))
+
+    def check_deletable(self, dataset_id: DatasetId) -> None:
+        """Raises NotFound if the dataset does not exist, and Invalid if it was restored in the last seven days."""
+        restored_us = self.get(dataset_id).undeleted_us
+        if restored_us is not None and self._clock.now_us() - restored_us < NOT_DELETED_AFTER_RESTORATION_US:
+            raise Invalid(f"Dataset {dataset_id} was undeleted and cannot be deleted within the next seven days.")
+
+    def remove(self, dataset_id: DatasetId, *, has_routines: bool) -> None:
+        """Moves the dataset to the deleted ones, from which `restore` can bring it back.
+
+        `has_routines`: whether it had procedures when its deletion began.
+        """
+        with self._lock:
+            now_us = self._clock.now_us()
+            deleted = replace(self.get(dataset_id), deleted_us=now_us, deleted_with_routines=has_routines)
+            self._deleted_files.write(_name(dataset_id), deleted)
+            self._files.remove(_name(dataset_id))
+            del self._datasets[dataset_id]
+
+    def find_deleted(self, dataset_id: DatasetId) -> Dataset | None:
+        """The last deleted dataset of this name; None if there is none, or if one of this name exists now."""
+        is_deleted = self.find(dataset_id) is None and self._deleted_files.exists(_name(dataset_id))
+        return self._deleted_files.read(_name(dataset_id)) if is_deleted else None
+
+    def restore(self, deleted: Dataset) -> None:
+        with self._lock:
+            self._write(replace(deleted, deleted_us=None, undeleted_us=self._clock.now_us()))
+            self._deleted_files.remove(_name(deleted.id))
+
+    def _write(self, dataset: Dataset) -> Dataset:
+        expiration_ms = dataset.default_table_expiration_ms
+        if expiration_ms is not None and expiration_ms < MINIMUM_TABLE_EXPIRATION_MS:
+            raise Invalid(
+                f"Dataset {dataset.id} has a default table expiration of [{expiration_ms}] ms, expected at least "
+                f"[{MINIMUM_TABLE_EXPIRATION_MS}]."
+            )
+        self._files.write(_name(dataset.id), dataset)
+        self._datasets[dataset.id] = dataset
+        return dataset
+
+
+def _name(dataset_id: DatasetId) -> str:
+    return f"{dataset_id.project}/{dataset_id.dataset}"

@@ -1,0 +1,253 @@
+"""Defines the data model of tables: each change of a table adds an immutable version, which lists its segments.
+
+Times are in microseconds since 1970, and their names end with `_us`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from bigquery_standin.sql.field_types import TableField
+
+WHOLE_TABLE = ""  # the partition id of an unpartitioned table's rows
+NULL_PARTITION = "__NULL__"  # the partition id of rows without a date
+DEFAULT_TIME_TRAVEL_HOURS = 168  # of a dataset
+# The partition id that INFORMATION_SCHEMA shows for rows in the streaming buffer, and for days outside 1960 to 2159.
+UNPARTITIONED = "__UNPARTITIONED__"
+
+
+@dataclass(frozen=True, order=True)
+class DatasetId:
+    project: str
+    dataset: str
+
+    def __str__(self) -> str:
+        return f"{self.project}:{self.dataset}"
+
+
+@dataclass(frozen=True, order=True)
+class TableId:
+    project: str
+    dataset: str
+    table: str
+
+    @property
+    def dataset_id(self) -> DatasetId:
+        return DatasetId(self.project, self.dataset)
+
+    def to_api(self) -> dict[str, str]:
+        return {"projectId": self.project, "datasetId": self.dataset, "tableId": self.table}
+
+    def __str__(self) -> str:
+        return f"{self.project}:{self.dataset}.{self.table}"
+
+
+@dataclass(frozen=True)
+class Segment:
+    """One immutable Parquet file with rows. `column_bytes`: BigQuery's logical bytes of each top-level column."""
+
+    file: str
+    rows: int
+    column_bytes: Mapping[str, int]
+
+    @property
+    def bytes(self) -> int:
+        return sum(self.column_bytes.values())
+
+
+@dataclass(frozen=True)
+class Partition:
+    """The segments of one partition. `modified_us`: when it was modified; in a clone, when the clone was made."""
+
+    segments: tuple[Segment, ...]
+    modified_us: int
+
+    @property
+    def rows(self) -> int:
+        return sum(segment.rows for segment in self.segments)
+
+    @property
+    def bytes(self) -> int:
+        return sum(segment.bytes for segment in self.segments)
+
+
+@dataclass(frozen=True)
+class BufferedRows:
+    """Rows of one streaming request, in the table's streaming buffer, where queries see them and copies do not."""
+
+    segment: Segment
+    received_us: int
+
+
+@dataclass(frozen=True)
+class PendingChanges:
+    """The row changes of one request, which no apply job (`jobs/change_apply.py`) has applied yet."""
+
+    segment: Segment
+    acknowledged_us: int
+
+
+@dataclass(frozen=True)
+class ChangeLog:
+    """The change data capture of a table.
+
+    `pending`: in the order of acknowledgement. `acknowledged_us`: the time of the last change. `applied`: the last
+    applied change of every key, with which later changes are compared; None if there is none. `watermark_us`: changes
+    acknowledged up to then are applied; None before the first apply job. `has_sequences`: whether the changes have
+    sequence numbers.
+    """
+
+    pending: tuple[PendingChanges, ...]
+    acknowledged_us: int
+    has_sequences: bool
+    applied: Segment | None = None
+    watermark_us: int | None = None
+
+    def segments(self) -> Sequence[Segment]:
+        return [*(changes.segment for changes in self.pending), *((self.applied,) if self.applied else ())]
+
+
+@dataclass(frozen=True)
+class CloneDefinition:
+    """What a clone was made of: the table `base`, as it was at the time `clone_us`."""
+
+    base: TableId
+    clone_us: int
+
+
+@dataclass(frozen=True)
+class RowPolicy:
+    """A row access policy: `grantees` may read the rows for which the SQL expression `predicate` is true."""
+
+    name: str
+    predicate: str
+    grantees: tuple[str, ...]
+    created_us: int
+
+    @property
+    def is_true_filter(self) -> bool:
+        """Whether the predicate is TRUE, so that the grantees may read all rows."""
+        return self.predicate.strip().strip("()").strip().upper() == "TRUE"
+
+
+@dataclass(frozen=True)
+class TableSettings:
+    """A table's metadata: schema, layout, options and policies."""
+
+    schema: tuple[TableField, ...]
+    partition_column: str | None = None
+    partition_expiration_ms: int | None = None
+    require_partition_filter: bool = False
+    clustering: tuple[str, ...] = ()
+    labels: Mapping[str, str] = field(default_factory=dict)
+    description: str | None = None
+    friendly_name: str | None = None
+    expires_us: int | None = None
+    row_policies: tuple[RowPolicy, ...] = ()
+    primary_key: tuple[str, ...] = ()  # never enforced
+    max_staleness: str | None = None  # an INTERVAL as BigQuery prints it, such as `0-0 0 0:10:0`
+    kms_key_name: str | None = None
+    has_altered_types: bool = False  # segments may have narrower types than the schema
+    view: str | None = None  # the query of a view, which has no rows of its own; None for a table
+
+    def column(self, name: str) -> TableField | None:
+        return next((column for column in self.schema if column.name.lower() == name.lower()), None)
+
+
+@dataclass(frozen=True)
+class CommitInfo:
+    """The job that committed a version.
+
+    It is stored in the version, so that the table's content and the job's result are written atomically. `key`,
+    `parent_key`: the keys of the job and of its script in the job store; `parent_key` is None without a script.
+    `parent_statistics`: the statistics of the script, if this commit was its last step; else None.
+    """
+
+    key: str
+    statistics: Mapping[str, object]
+    parent_key: str | None = None
+    parent_statistics: Mapping[str, object] | None = None
+
+
+@dataclass(frozen=True)
+class TableVersion:
+    """The content and metadata of a table after one commit.
+
+    `committed_us`: when this version was committed. `change_kind`: what made it, such as `load`, `merge`, `drop` or
+    `expire`. `table_created_us`: when the table was created or last replaced. `modified_us`: when its metadata or rows,
+    buffered ones included, last changed; older than `committed_us` in a version that drops or restores the table,
+    removes expired partitions, or only changes the change log.
+    """
+
+    number: int
+    committed_us: int
+    change_kind: str
+    table_created_us: int
+    settings: TableSettings
+    partitions: Mapping[str, Partition] = field(default_factory=dict)
+    clone: CloneDefinition | None = None
+    job: CommitInfo | None = None
+    modified_partitions: int = 0  # counted against the daily quota
+    dropped: bool = False
+    modified_us: int = 0
+    had_row_policies: bool = False  # now or at any time before, also before the table was replaced
+    buffer: tuple[BufferedRows, ...] = ()  # in the order of their requests; in no partition yet
+    change_log: ChangeLog | None = None  # None for a table without change data capture
+
+    @property
+    def pending_changes(self) -> Sequence[Segment]:
+        """The row changes that no apply job has applied yet. If there are any, BigQuery calls the table "active"."""
+        return [changes.segment for changes in self.change_log.pending] if self.change_log else ()
+
+    @property
+    def rows(self) -> int:
+        """The number of rows in partitions, without those in the streaming buffer."""
+        return sum(partition.rows for partition in self.partitions.values())
+
+    @property
+    def bytes(self) -> int:
+        """The logical bytes of the rows in partitions."""
+        return sum(partition.bytes for partition in self.partitions.values())
+
+    def segments(self, partition: str | None = None) -> Sequence[Segment]:
+        """The segments of one partition, or of all partitions, without the streaming buffer.
+
+        Their order is always the same, so rows have a fixed order, too.
+        """
+        if partition is not None:
+            return self.partitions[partition].segments if partition in self.partitions else ()
+        return [segment for key in sorted(self.partitions) for segment in self.partitions[key].segments]
+
+    def queried_segments(self) -> Sequence[Segment]:
+        """The segments that a query reads: those of all partitions, then those of the streaming buffer."""
+        return [*self.segments(), *(rows.segment for rows in self.buffer)]
+
+    def all_segments(self) -> Sequence[Segment]:
+        """All segments of which the version consists: those that a query reads, then those of the change log."""
+        return [*self.queried_segments(), *(self.change_log.segments() if self.change_log else ())]
+
+
+@dataclass(frozen=True)
+class Dataset:
+    """A dataset's metadata.
+
+    `hidden`: whether it holds anonymous query results and is not listed. `deleted_us`, `deleted_with_routines`: of a
+    deleted dataset, when it was deleted, and whether it had procedures. `undeleted_us`: when it was last restored.
+    """
+
+    id: DatasetId
+    location: str
+    created_us: int
+    modified_us: int
+    labels: Mapping[str, str] = field(default_factory=dict)
+    description: str | None = None
+    friendly_name: str | None = None
+    max_time_travel_hours: int = DEFAULT_TIME_TRAVEL_HOURS
+    storage_billing_model: str | None = None
+    default_table_expiration_ms: int | None = None
+    default_partition_expiration_ms: int | None = None
+    hidden: bool = False
+    deleted_us: int | None = None
+    deleted_with_routines: bool = False
+    undeleted_us: int | None = None

@@ -1,0 +1,154 @@
+"""Stores segments: immutable Parquet files in one folder, which table versions reference.
+
+A segment that no version references may be removed unless it is pinned. Readers pin the segments that they read; a
+`SegmentBatch` pins new segments until they are committed.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+import uuid
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from bigquery_standin.durable_files import make_folder, sync_folder
+from bigquery_standin.storage.model import Segment
+
+ROW_GROUP_ROWS = 122_880  # DuckDB's default; DuckDB prunes and parallelises by row group
+LENGTH_PREFIX_BYTES = 2  # of every STRING and BYTES value
+
+
+class SegmentStore:
+    """The folder of all segments. Threads may share it."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._lock = threading.Lock()
+        self._pins: Counter[str] = Counter()
+        make_folder(folder)
+
+    def path(self, segment: Segment) -> Path:
+        return self._folder / segment.file
+
+    @contextmanager
+    def batch(self) -> Iterator[SegmentBatch]:
+        """Yields a batch whose segments stay pinned until the block ends."""
+        batch = SegmentBatch(self)
+        try:
+            yield batch
+        finally:
+            self.unpin(batch.files)
+
+    @contextmanager
+    def temporary_batch(self) -> Iterator[SegmentBatch]:
+        """Yields a batch whose segments are removed when the block ends: no version may reference them."""
+        with self.batch() as batch:
+            try:
+                yield batch
+            finally:
+                self.remove(batch.files)
+
+    def pin(self, files: Iterable[str]) -> None:
+        """Keeps files from the garbage collector until `unpin` has been called as often as `pin`."""
+        with self._lock:
+            self._pins.update(files)
+
+    def unpin(self, files: Iterable[str]) -> None:
+        with self._lock:
+            self._pins.subtract(files)
+            self._pins = +self._pins
+
+    def files(self) -> set[str]:
+        """The names of all files."""
+        return {entry.name for entry in os.scandir(self._folder)}
+
+    def pinned(self) -> set[str]:
+        """The names of the pinned files."""
+        with self._lock:
+            return set(self._pins)
+
+    def remove(self, files: Iterable[str]) -> int:
+        """Deletes the files that still exist. Returns how many names were given."""
+        count = 0
+        for file in files:
+            (self._folder / file).unlink(missing_ok=True)  # its writer may have removed it just now
+            count += 1
+        return count
+
+    def sync(self) -> None:
+        """Makes the file names of new segments durable. Their contents are already synced."""
+        sync_folder(self._folder)
+
+    def file_path(self, file: str) -> Path:
+        return self._folder / file
+
+
+class SegmentBatch:
+    """The new segments of one writer, pinned until the block of `batch()` ends. Threads may share it."""
+
+    def __init__(self, store: SegmentStore) -> None:
+        self._store = store
+        self.files: list[str] = []
+
+    def write(self, rows: pa.Table) -> Segment:
+        """Writes the rows to a new file. Its content is durable then, its name only after `SegmentStore.sync`."""
+        path = self._reserve()
+        with path.open("wb") as stream:
+            pq.write_table(
+                rows, stream, compression="zstd", compression_level=1, row_group_size=ROW_GROUP_ROWS,
+                write_page_index=False,
+            )  # fmt: skip
+            stream.flush()
+            os.fsync(stream.fileno())
+        return Segment(path.name, rows.num_rows, column_bytes(rows))
+
+    def adopt(self, rows: pa.Table, content: bytes) -> Segment:
+        """Stores the bytes of a Parquet file as a segment. `rows` are its decoded rows."""
+        path = self._reserve()
+        with path.open("wb") as stream:
+            stream.write(content)
+            stream.flush()
+            os.fsync(stream.fileno())
+        return Segment(path.name, rows.num_rows, column_bytes(rows))
+
+    def _reserve(self) -> Path:
+        file = f"{uuid.uuid4().hex}.parquet"
+        self._store.pin([file])
+        self.files.append(file)
+        return self._store.file_path(file)
+
+
+def column_bytes(rows: pa.Table) -> dict[str, int]:
+    """The logical bytes of each top-level column."""
+    return {name: sum(_array_bytes(chunk) for chunk in rows.column(name).chunks) for name in rows.column_names}
+
+
+def _array_bytes(values: pa.Array) -> int:
+    """The logical bytes of the values.
+
+    A NULL has none, a list has those of its elements, a struct has those of its fields.
+    """
+    kind = values.type
+    present = int(len(values) - values.null_count)
+    if pa.types.is_string(kind) or pa.types.is_binary(kind) or pa.types.is_large_string(kind) or \
+            pa.types.is_large_binary(kind):  # fmt: skip
+        content = pc.sum(pc.binary_length(values)).as_py() or 0
+        return int(content) + LENGTH_PREFIX_BYTES * present
+    if pa.types.is_list(kind) or pa.types.is_large_list(kind):
+        return _array_bytes(values.flatten())
+    if pa.types.is_struct(kind):
+        return sum(_array_bytes(part) for part in values.flatten())
+    if pa.types.is_boolean(kind):
+        return present
+    if pa.types.is_decimal(kind):
+        return 16 * present
+    if pa.types.is_null(kind):
+        return 0
+    return 8 * present

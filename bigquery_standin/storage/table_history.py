@@ -1,0 +1,140 @@
+"""Stores each version of one table as a file. The version with the highest number is the current one.
+
+The name of a file contains the version's number, commit time and state, so that no file has to be read when the
+stand-in starts. A file is written under a temporary name; the version exists as soon as it is renamed.
+"""
+
+from __future__ import annotations
+
+import threading
+from dataclasses import dataclass
+from pathlib import Path
+
+from bigquery_standin.durable_files import JsonFiles
+from bigquery_standin.storage.model import TableVersion
+
+CACHED_VERSIONS = 8  # a version of 730 partitions takes about a megabyte in memory
+
+
+@dataclass(frozen=True, order=True)
+class _Entry:
+    number: int
+    committed_us: int
+    dropped: bool
+
+    @property
+    def name(self) -> str:
+        return f"{self.number:010d}-{self.committed_us}-{'dropped' if self.dropped else 'live'}"
+
+
+class TableHistory:
+    """The versions of one table. Any thread may read; callers of `append` must hold the table's lock."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self._lock = threading.Lock()
+        self._cache: dict[int, TableVersion] = {}
+        # Version number -> change kind, and how many modified partitions count against the quota.
+        self._summaries: dict[int, tuple[str, int]] = {}
+        self._files = JsonFiles(folder, TableVersion)
+        self._entries: list[_Entry] = []
+        for name in self._files.names():
+            number, committed_us, state = name.split("-")
+            self._entries.append(_Entry(int(number), int(committed_us), state == "dropped"))
+        self._entries.sort()
+
+    def latest(self) -> TableVersion | None:
+        """The current version, also if it is a dropped one; None if there is no version."""
+        with self._lock:
+            return self._load(self._entries[-1]) if self._entries else None
+
+    def at(self, moment_us: int) -> TableVersion | None:
+        """The version that was current at the moment; None before `first_readable_us`."""
+        with self._lock:
+            for entry in reversed(self._readable()):
+                if entry.committed_us <= moment_us:
+                    return self._load(entry)
+        return None
+
+    def first_readable_us(self) -> int | None:
+        """The commit time of the earliest version that time travel can read; None if the table does not exist.
+
+        The dataset's time travel window may begin later.
+        """
+        with self._lock:
+            readable = self._readable()
+            return readable[0].committed_us if readable else None
+
+    def by_number(self, number: int) -> TableVersion | None:
+        with self._lock:
+            return next((self._load(entry) for entry in self._entries if entry.number == number), None)
+
+    def change_kinds_since(self, moment_us: int) -> list[str]:
+        """The kinds of the changes committed after the moment. Reads each file at most once."""
+        with self._lock:
+            return [self._summary(entry)[0] for entry in self._entries if entry.committed_us > moment_us]
+
+    def versions_since(self, moment_us: int) -> list[TableVersion]:
+        """Versions committed after the moment, newest first."""
+        with self._lock:
+            return [self._load(entry) for entry in reversed(self._entries) if entry.committed_us > moment_us]
+
+    def modified_partitions_since(self, moment_us: int) -> int:
+        """How many modified partitions since the moment count against the daily quota."""
+        with self._lock:
+            return sum(self._summary(entry)[1] for entry in self._entries if entry.committed_us > moment_us)
+
+    def all_versions(self) -> list[TableVersion]:
+        return self.versions_since(-1)
+
+    def append(self, version: TableVersion) -> None:
+        entry = _Entry(version.number, version.committed_us, version.dropped)
+        self._files.write(entry.name, version)
+        with self._lock:
+            self._entries.append(entry)
+            self._add_to_cache(version)
+
+    def remove_before(self, moment_us: int) -> int:
+        """Removes the versions that were no longer current at the moment. Returns how many there were."""
+        with self._lock:
+            first_remaining = 0
+            for position in range(1, len(self._entries)):
+                if self._entries[position].committed_us <= moment_us:
+                    first_remaining = position
+            removed, self._entries = self._entries[:first_remaining], self._entries[first_remaining:]
+            for entry in removed:
+                self._cache.pop(entry.number, None)
+                self._files.remove(entry.name)
+        return len(removed)
+
+    def remove_all(self) -> None:
+        with self._lock:
+            for entry in self._entries:
+                self._files.remove(entry.name)
+            self._entries.clear()
+            self._cache.clear()
+            if self.folder.exists():
+                self.folder.rmdir()
+
+    def _readable(self) -> list[_Entry]:
+        """The versions that time travel can read: those since the table was last dropped; none if it is dropped now."""
+        last_drop = max((i for i, entry in enumerate(self._entries) if entry.dropped), default=-1)
+        return self._entries[last_drop + 1 :]
+
+    def _load(self, entry: _Entry) -> TableVersion:
+        cached = self._cache.get(entry.number)
+        if cached is None:
+            cached = self._files.read(entry.name)
+            self._add_to_cache(cached)
+        return cached
+
+    def _summary(self, entry: _Entry) -> tuple[str, int]:
+        if entry.number not in self._summaries:
+            self._load(entry)
+        return self._summaries[entry.number]
+
+    def _add_to_cache(self, version: TableVersion) -> None:
+        self._summaries[version.number] = (version.change_kind, version.modified_partitions)
+        self._cache[version.number] = version
+        while len(self._cache) > CACHED_VERSIONS:
+            self._cache.pop(next(iter(self._cache)))

@@ -1,0 +1,165 @@
+"""Checks BigQuery's rules for the layout of tables, and for replacing and cloning them, with BigQuery's messages."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from bigquery_standin.bigquery_errors import Invalid
+from bigquery_standin.sql.field_types import CLUSTERING_TYPES, MAXIMUM_CLUSTERING_COLUMNS, TableField
+from bigquery_standin.storage.catalog import Catalog
+from bigquery_standin.storage.model import CloneDefinition, TableId, TableSettings
+
+MAXIMUM_CLONE_DEPTH = 3  # a clone of a clone of a clone of a base table
+MAXIMUM_CLONES = 1_000  # of one base table, clones of its clones included
+# Source: BigQuery's page "Specifying a schema", column names.
+RESERVED_PREFIXES = (
+    *("_table_", "_file_", "_partition", "_row_timestamp", "__root__", "_colidentifier"),
+    *("_change_sequence_number", "_change_type", "_change_timestamp"),
+)
+MAXIMUM_NAME_LENGTH = 300  # characters of a column name
+MAXIMUM_KEY_COLUMNS = 16
+KEY_TYPES = frozenset(["BIGNUMERIC", "BOOL", "BYTES", "DATE", "DATETIME", "INT64", "NUMERIC", "STRING", "TIMESTAMP"])
+
+
+def describe_partitioning(settings: TableSettings) -> str:
+    return f"interval(type:day,field:{settings.partition_column})" if settings.partition_column else "none"
+
+
+def reserved_name_message(name: str) -> str:
+    return (
+        f'Invalid field name "{name}". Field names are not allowed to start with the (case-insensitive) prefixes '
+        f"{', '.join(prefix.upper() for prefix in RESERVED_PREFIXES)}"
+    )
+
+
+def check_is_partitioned(table: TableId, settings: TableSettings, partition: str | None) -> None:
+    """Raises Invalid if a request names a partition of an unpartitioned table."""
+    if partition is not None and settings.partition_column is None:
+        raise Invalid(f"Table {table} is not partitioned: leave [${partition}] out.")
+
+
+def describe_clustering(settings: TableSettings) -> str:
+    return f"clustering({', '.join(settings.clustering)})" if settings.clustering else "none"
+
+
+def check_settings(table: TableId, settings: TableSettings) -> None:
+    """Raises Invalid if BigQuery would refuse the column names, partitioning, clustering or primary key.
+
+    It also raises Invalid for a partitioning column of another type than DATE, which the stand-in does not support.
+    """
+    _check_names_differ(table, settings.schema)
+    names = [column.name.lower() for column in settings.schema]
+    for name in names:
+        if name.startswith(RESERVED_PREFIXES):
+            raise Invalid(f"{reserved_name_message(name)}: rename the column of {table}.")
+        if len(name) > MAXIMUM_NAME_LENGTH:
+            raise Invalid(
+                f'Invalid field name "{name}" of {table}: it has more than [{MAXIMUM_NAME_LENGTH}] characters.'
+            )
+    if settings.partition_column is not None:
+        column = settings.column(settings.partition_column)
+        if column is None:
+            raise Invalid(
+                f"The field specified for partitioning cannot be found in the schema of {table}: "
+                f"[{settings.partition_column}], the columns are [{', '.join(names)}]."
+            )
+        if column.type != "DATE" or column.mode == "REPEATED":
+            raise Invalid(
+                f"The field specified for partitioning of {table} is [{column.name} {column.sql_type()}], expected "
+                "a column of type DATE (the stand-in partitions by day of a DATE column only)."
+            )
+    elif settings.partition_expiration_ms is not None or settings.require_partition_filter:
+        raise Invalid(f"Partition options of {table} need a partitioned table: add PARTITION BY or leave them out.")
+    _check_clustering(table, settings)
+    _check_primary_key(table, settings)
+
+
+def _check_names_differ(table: TableId, columns: Sequence[TableField], parent: str = "") -> None:
+    """Raises Invalid if two columns, or two fields of one STRUCT, have the same name. `parent`: the STRUCT's path."""
+    names = [column.name.lower() for column in columns]
+    for column, name in zip(columns, names, strict=True):
+        if names.count(name) > 1:
+            raise Invalid(f"Duplicate column name [{parent}{name}] in the schema of {table}: name each column once.")
+        _check_names_differ(table, column.fields, f"{parent}{name}.")
+
+
+def _check_primary_key(table: TableId, settings: TableSettings) -> None:
+    """Raises Invalid if BigQuery would refuse the key. Source: "Use primary and foreign keys", limitations."""
+    if len(settings.primary_key) > MAXIMUM_KEY_COLUMNS:
+        raise Invalid(
+            f"The primary key of {table} has [{len(settings.primary_key)}] columns, allowed [{MAXIMUM_KEY_COLUMNS}]."
+        )
+    if len({name.lower() for name in settings.primary_key}) < len(settings.primary_key):
+        raise Invalid(f"The primary key of {table} names a column twice: [{', '.join(settings.primary_key)}].")
+    for name in settings.primary_key:
+        column = settings.column(name)
+        if column is None or column.mode == "REPEATED" or column.type not in KEY_TYPES:
+            raise Invalid(
+                f"Column [{name}] cannot be in the primary key of {table}: name top-level columns of the types "
+                f"[{', '.join(sorted(KEY_TYPES))}]."
+            )
+
+
+def _check_clustering(table: TableId, settings: TableSettings) -> None:
+    if len(settings.clustering) > MAXIMUM_CLUSTERING_COLUMNS:
+        raise Invalid(
+            f"{table} has [{len(settings.clustering)}] clustering columns, allowed [{MAXIMUM_CLUSTERING_COLUMNS}]."
+        )
+    for name in settings.clustering:
+        column = settings.column(name)
+        if column is None:
+            raise Invalid(f"The field specified for clustering cannot be found in the schema of {table}: [{name}].")
+        if column.mode == "REPEATED" or column.type not in CLUSTERING_TYPES:
+            raise Invalid(f"Clustering column [{name} {column.sql_type()}] of {table} has a type that cannot cluster.")
+
+
+def check_replacement(table: TableId, existing: TableSettings, new: TableSettings) -> None:
+    """Raises Invalid if CREATE OR REPLACE would change the table's partitioning or clustering."""
+    if existing.partition_column != new.partition_column:
+        raise Invalid(
+            f"Cannot replace a table with a different partitioning spec. Instead, DROP the table, and then recreate "
+            f"it. New partitioning spec is {describe_partitioning(new)} and existing spec is "
+            f"{describe_partitioning(existing)}: [{table}]"
+        )
+    if existing.clustering != new.clustering:
+        raise Invalid(
+            f"Cannot replace a table with a different clustering spec. Instead, DROP the table, and then recreate "
+            f"it. New clustering spec is {describe_clustering(new)} and existing spec is "
+            f"{describe_clustering(existing)}: [{table}]"
+        )
+
+
+def lineage(catalog: Catalog, table: TableId, clone: CloneDefinition | None) -> list[TableId]:
+    """The tables from which a clone derives, nearest first; an empty list for a table that is not a clone."""
+    bases: list[TableId] = []
+    while clone is not None and clone.base not in bases and clone.base != table:
+        bases.append(clone.base)
+        version = catalog.find(clone.base)
+        clone = version.clone if version else None
+    return bases
+
+
+def check_clone(catalog: Catalog, target: TableId, source: TableId, source_clone: CloneDefinition | None) -> None:
+    """Raises Invalid if `source` cannot be cloned to `target`. `source_clone`: what `source` is a clone of, if any."""
+    if target == source:
+        raise Invalid(f"Cannot clone table {source} onto itself: name another target.")
+    bases = lineage(catalog, source, source_clone)
+    if target in bases:
+        raise Invalid(
+            f"Cannot clone {source} onto {target}: {source} is itself a clone of {target}. Restore {target} from its "
+            "own earlier version with FOR SYSTEM_TIME AS OF, or load it."
+        )
+    if len(bases) + 1 > MAXIMUM_CLONE_DEPTH:
+        raise Invalid(
+            f"Cannot clone {source}: the chain of clones would be [{len(bases) + 1}] deep, allowed "
+            f"[{MAXIMUM_CLONE_DEPTH}]. Clone from the base table [{bases[-1]}]."
+        )
+    base = bases[-1] if bases else source
+    clones = [other for other, history in catalog.histories() if other != target and _is_clone_of(catalog, other, base)]
+    if len(clones) >= MAXIMUM_CLONES:
+        raise Invalid(f"Table {base} has [{len(clones)}] clones, allowed [{MAXIMUM_CLONES}]: drop some first.")
+
+
+def _is_clone_of(catalog: Catalog, table: TableId, base: TableId) -> bool:
+    version = catalog.find(table)
+    return version is not None and base in lineage(catalog, table, version.clone)

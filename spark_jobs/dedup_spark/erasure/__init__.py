@@ -1,1 +1,0 @@
-"""Leaves the rows of erased keys out of a generation."""

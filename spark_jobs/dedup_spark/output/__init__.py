@@ -1,1 +1,0 @@
-"""Writes the Parquet files of the new generation, and copies the parent's files that it keeps."""

@@ -1,0 +1,139 @@
+"""Scripts leave behind what statements.sql says; parameters, variables, the clock, and dry runs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import UTC, date, datetime
+from decimal import Decimal
+from typing import Any
+
+import pytest
+from google.api_core.exceptions import GoogleAPICallError
+from google.cloud.bigquery import (
+    ArrayQueryParameter,
+    QueryJob,
+    QueryJobConfig,
+    ScalarQueryParameter,
+    StructQueryParameter,
+)
+
+from devstack.zetasql.grammar import Grammar
+from tests.bigquery_standin.test_selects import comparable, sections, selects
+from tests.bigquery_standin.warehouse import Warehouse
+
+SCRIPTS = [case for lines in sections("statements.sql").values() for case in selects(lines)]
+
+
+@pytest.mark.parametrize(("script", "rows"), SCRIPTS, ids=lambda value: str(value)[:60])
+def test_a_script_ends_with_these_rows(warehouse: Warehouse, script: str, rows: Sequence[tuple[Any, ...]]) -> None:
+    assert [comparable(row) for row in warehouse.rows(script)] == rows
+
+
+def test_every_script_is_googlesql(grammar: Grammar) -> None:
+    assert {script: grammar.check(script) for script, _ in SCRIPTS if grammar.check(script)} == {}
+
+
+PARAMETERS = {
+    "INT64": 5,
+    "FLOAT64": 1.5,
+    "BOOL": True,
+    "STRING": "it's",
+    "BYTES": b"\x00'a",
+    "DATE": date(2024, 2, 29),
+    "TIMESTAMP": datetime(2024, 2, 29, 1, 2, 3, 456789, tzinfo=UTC),
+    "NUMERIC": Decimal("1.5"),
+}
+
+
+@pytest.mark.parametrize("kind", PARAMETERS)
+@pytest.mark.parametrize(("name", "written"), [("p", "@p"), (None, "?")])
+def test_a_parameter_keeps_its_type(shared: Warehouse, kind: str, name: str | None, written: str) -> None:
+    given = [ScalarQueryParameter(name, kind, value) for value in (PARAMETERS[kind],)]
+    assert shared.rows(f"SELECT {written} AS x", query_parameters=given) == [(PARAMETERS[kind],)]
+    script = f"DECLARE v {kind} DEFAULT {written}; SELECT v, v = {'@p' if name else 'v'}"
+    assert shared.rows(script, query_parameters=given) == [(PARAMETERS[kind], True)]
+
+
+def test_arrays_of_structs_and_several_positions_are_parameters(shared: Warehouse) -> None:
+    structs = [
+        StructQueryParameter(None, ScalarQueryParameter("a", "INT64", a), ScalarQueryParameter("b", "STRING", b))
+        for a, b in ((1, "x"), (2, None))
+    ]
+    given = [ArrayQueryParameter("rows", "STRUCT", structs)]
+    assert shared.rows("SELECT * FROM UNNEST(@rows) ORDER BY a", query_parameters=given) == [(1, "x"), (2, None)]
+    values = [ScalarQueryParameter(None, kind, value) for kind, value in (("STRING", "%Y"), ("INT64", 1), ("INT64", 1))]
+    sql = "SELECT FORMAT_DATE(?, DATE '2024-12-31' + ?) AS year FROM UNNEST([1, 2]) LIMIT ?"
+    assert shared.rows(sql, query_parameters=values) == [("2025",)]
+
+
+def test_a_column_wins_over_a_variable_and_an_alias_of_its_name_is_refused(warehouse: Warehouse) -> None:
+    warehouse.job("CREATE TABLE d.t AS SELECT 1 AS x")
+    assert warehouse.rows("DECLARE x, y INT64 DEFAULT 7; SELECT x + y FROM d.t") == [(8,)]
+    alias = "DECLARE x INT64 DEFAULT 7; SELECT x FROM (SELECT x + y AS x FROM UNNEST([2, 1]) AS y)"
+    assert warehouse.refusal(alias)[0] == "notImplemented"
+
+
+def test_a_query_has_one_time_of_the_stand_ins_clock_and_names_columns_as_bigquery_does(warehouse: Warehouse) -> None:
+    warehouse.advance(days=400)
+    before = warehouse.now()
+    ((now, today),) = warehouse.rows("SELECT CURRENT_TIMESTAMP(), CURRENT_DATE() FROM UNNEST([1])")
+    assert before <= now <= warehouse.now()
+    assert today == now.date()
+    schema = warehouse.job("SELECT 1, a, a + 1, COUNT(*) OVER () FROM (SELECT 1 AS a)").result().schema
+    assert [field.name for field in schema] == ["f0_", "a", "f1_", "f2_"]
+
+
+def dry_run(warehouse: Warehouse, sql: str) -> QueryJob:
+    return warehouse.client.query(sql, QueryJobConfig(dry_run=True), retry=None, job_retry=None)
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "INSERT d.nothing (v) VALUES (1)",
+        "INSERT d.t (w) VALUES (1)",
+        "INSERT d.t (v) VALUES ('a')",
+        "MERGE d.t USING (SELECT 1 AS v) s ON t.v = s.v WHEN NOT MATCHED AND s.v IN (SELECT t.v) THEN INSERT ROW",
+        "MERGE d.t USING (SELECT 1 AS v) s ON t.v = s.v WHEN NOT MATCHED AND s.w = 1 THEN INSERT ROW",
+    ],
+)
+def test_a_dry_run_is_refused_as_the_run_is(warehouse: Warehouse, sql: str) -> None:
+    warehouse.job("CREATE TABLE d.t (v INT64)")
+    with pytest.raises(GoogleAPICallError) as refused:
+        dry_run(warehouse, sql)
+    assert refused.value.errors[0]["reason"] == warehouse.refusal(sql)[0]
+
+
+def test_a_dry_run_names_operation_and_tables_and_changes_nothing(warehouse: Warehouse) -> None:
+    warehouse.client.create_dataset("e")
+    warehouse.client.delete_dataset("e")
+    warehouse.job("CREATE TABLE d.t (v INT64)")
+    assert dry_run(warehouse, "UNDROP SCHEMA e").ddl_operation_performed == "CREATE"
+    (table,) = dry_run(warehouse, "INSERT d.t VALUES (1)").referenced_tables
+    assert table.table_id == "t"
+    dry_run(warehouse, "DROP TABLE d.t")
+    assert warehouse.rows("SELECT * FROM d.t") == []
+
+
+@pytest.mark.parametrize(
+    ("layout", "where", "is_free"),
+    [
+        ("PARTITION BY day", "TRUE", True),
+        ("PARTITION BY day", "t.day < DATE '2026-01-02'", True),
+        ("PARTITION BY day CLUSTER BY v", "TRUE", False),
+        ("PARTITION BY day", "name IS NULL", False),  # a NULL has no bytes
+        ("PARTITION BY day", "info.day = DATE '2026-01-01'", False),
+        ("", "TRUE", False),
+    ],
+)
+def test_only_a_delete_of_whole_partitions_bills_nothing(
+    warehouse: Warehouse, layout: str, where: str, is_free: bool
+) -> None:
+    warehouse.job(
+        f"CREATE TABLE d.t (day DATE, v INT64, name STRING, info STRUCT<day DATE>) {layout}; "
+        "INSERT d.t (day, v, info) VALUES (DATE '2026-01-01', 1, STRUCT(DATE '2026-01-01' AS day))"
+    )
+    sql = f"DELETE FROM d.t WHERE {where}"
+    estimate, run = dry_run(warehouse, sql), warehouse.job(sql)
+    assert run.num_dml_affected_rows == 1
+    assert [job.total_bytes_billed == 0 for job in (estimate, run)] == [is_free, is_free]

@@ -1,0 +1,274 @@
+"""Versions, time travel, expiration, clones, quotas and schemas of tables, and their files on disk."""
+
+from __future__ import annotations
+
+import threading
+from datetime import date, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from google.api_core.exceptions import GoogleAPICallError
+from google.cloud.bigquery import LoadJobConfig
+
+from tests.bigquery_standin.warehouse import PROJECT, Warehouse
+
+TAG = "projects/p/locations/us/taxonomies/1/policyTags/2"
+TOO_EARLY = "Cannot read before"
+
+
+def put(warehouse: Warehouse, number: int, *ages: int | None, table: str = "d.t") -> None:
+    """Replace the rows by a load of three rows for each day, all with the same number. `ages`: days ago."""
+    today = warehouse.now().date()
+    days = [None if age is None else f"{today - timedelta(days=age)}" for age in ages or (0,)]
+    rows = [{"day": day, "n": number} for day in days for _ in range(3)]
+    config = LoadJobConfig(write_disposition="WRITE_TRUNCATE_DATA")
+    warehouse.client.load_table_from_json(rows, table, job_config=config).result(retry=None)
+
+
+def make(warehouse: Warehouse, table: str = "d.t", options: str = "") -> None:
+    warehouse.job(f"CREATE OR REPLACE TABLE {table} (day DATE, n INT64) PARTITION BY day {options}")
+
+
+def numbers(warehouse: Warehouse, source: str = "d.t") -> set[int]:
+    return {n for (n,) in warehouse.rows(f"SELECT n FROM {source}")}
+
+
+def at(moment: Any) -> str:
+    return f"d.t FOR SYSTEM_TIME AS OF TIMESTAMP '{moment}'"
+
+
+def test_a_table_survives_a_restart_with_its_days_and_counts_bytes_as_bigquery_does(warehouse: Warehouse) -> None:
+    make(warehouse, options="OPTIONS (partition_expiration_days = 4000000, description = 'x')")
+    put(warehouse, 7, 1, None, (warehouse.now().date() - date(999, 10, 1)).days)
+    warehouse.job("CREATE ROW ACCESS POLICY p ON d.t GRANT TO ('allUsers') FILTER USING (TRUE)")
+    before = warehouse.client.get_table("d.t").to_api_repr()
+    warehouse.restart()
+    found = warehouse.client.get_table("d.t")
+    assert found.to_api_repr() == before
+    assert (found.num_rows, found.num_bytes) == (9, 9 * 8 + 6 * 8)  # NULL is free
+    names = warehouse.rows("SELECT partition_id FROM d.INFORMATION_SCHEMA.PARTITIONS ORDER BY partition_id")
+    assert {"__NULL__", "__UNPARTITIONED__"} <= {name for (name,) in names}  # the year 999 has no partition of its own
+
+
+def test_time_travel_reads_replaced_rows_for_seven_days_and_then_frees_their_files(warehouse: Warehouse) -> None:
+    make(warehouse)
+    put(warehouse, 1)
+    first = warehouse.now()
+    put(warehouse, 2)
+    assert numbers(warehouse, at(first)) == {1}
+    warehouse.advance(days=6)
+    assert numbers(warehouse, at(first)) == {1}
+    warehouse.advance(days=2)
+    assert TOO_EARLY in warehouse.refusal(f"SELECT n FROM {at(first)}")[1]
+    assert (warehouse.files(), numbers(warehouse)) == (1, {2})
+
+
+def test_a_dropped_table_is_not_read_in_the_past_and_forgotten_after_time_travel(warehouse: Warehouse) -> None:
+    make(warehouse)
+    put(warehouse, 1)
+    first = warehouse.now()
+    warehouse.job("DROP TABLE d.t")
+    assert warehouse.refusal(f"SELECT n FROM {at(first)}")[0] == "notFound"
+    make(warehouse)
+    assert TOO_EARLY in warehouse.refusal(f"SELECT n FROM {at(first)}")[1]
+    assert warehouse.files() == 1
+    warehouse.job("DROP TABLE d.t")
+    warehouse.advance(days=8)
+    assert warehouse.files() == 0
+
+
+def test_a_running_query_keeps_the_files_that_it_reads(warehouse: Warehouse) -> None:
+    make(warehouse)
+    put(warehouse, 1)
+    slow = "CREATE TABLE d.sum AS SELECT SUM(n) AS n FROM d.t, UNNEST(GENERATE_ARRAY(1, 3000000))"
+    query = threading.Thread(target=warehouse.job, args=(slow,))
+    query.start()
+    put(warehouse, 2)
+    warehouse.advance(days=8)
+    query.join()
+    assert numbers(warehouse, "d.sum") in ({9_000_000}, {18_000_000})
+    warehouse.restart()
+    assert numbers(warehouse) == {2}
+
+
+def test_expired_days_are_gone_at_once_and_their_files_after_time_travel(warehouse: Warehouse) -> None:
+    make(warehouse, options="OPTIONS (partition_expiration_days = 10)")
+    put(warehouse, 1, 11, 9, 0, None)
+    days = "SELECT COUNT(DISTINCT IFNULL(day, DATE '1970-01-01')) FROM d.t"
+    assert warehouse.rows(days) == [(3,)]
+    warehouse.advance(days=2)
+    assert warehouse.rows(days) == [(2,)]
+    for passed in (20, 8):
+        warehouse.advance(days=passed)
+    assert (warehouse.files(), warehouse.rows(days)) == (1, [(1,)])
+
+
+def test_an_expired_table_that_was_made_anew_is_not_read_in_the_past(warehouse: Warehouse) -> None:
+    expiry = "TIMESTAMP_ADD(CURRENT_TIMESTAMP(), INTERVAL 1 HOUR)"
+    make(warehouse, options=f"OPTIONS (expiration_timestamp = {expiry})")
+    expired = warehouse.now()
+    warehouse.advance(hours=2)
+    assert warehouse.refusal("SELECT n FROM d.t")[0] == "notFound"
+    make(warehouse)
+    assert TOO_EARLY in warehouse.refusal(f"SELECT n FROM {at(expired)}")[1]
+
+
+def test_the_clock_survives_a_restart_and_never_goes_back(warehouse: Warehouse) -> None:
+    warehouse.advance(hours=3)
+    now = warehouse.now()
+    warehouse.restart()
+    assert warehouse.now() >= now
+    for body in ({"advance_seconds": -1}, {"now": f"{now - timedelta(hours=1)}"}):
+        assert warehouse.http.post("/_standin/clock", json=body).status_code == 400
+
+
+def test_a_clone_keeps_its_rows_when_its_source_changes_and_has_no_options_of_it(warehouse: Warehouse) -> None:
+    make(warehouse, "d.s", "CLUSTER BY n OPTIONS (description = 'rows', labels = [('a', 'b')])")
+    put(warehouse, 1, table="d.s")
+    files = warehouse.files()
+    warehouse.job("CREATE TABLE d.t CLONE d.s OPTIONS (labels = [('generation', '2')])")
+    found = warehouse.client.get_table("d.t")
+    assert (found.clustering_fields, found.description, found.labels) == (["n"], None, {"generation": "2"})
+    assert (found.clone_definition.base_table_reference.table_id, warehouse.files()) == ("s", files)
+    put(warehouse, 2, table="d.s")
+    warehouse.advance(days=8)
+    assert (numbers(warehouse), numbers(warehouse, "d.s")) == ({1}, {2})
+
+
+@pytest.mark.parametrize(
+    "setup",
+    [
+        "CREATE TABLE d.t (day DATE, n INT64); CREATE TABLE d.s (day DATE, n INT64) PARTITION BY day",
+        "CREATE TABLE d.t (n INT64); CREATE TABLE d.s (n INT64) CLUSTER BY n",
+        "CREATE TABLE d.t (n INT64); CREATE TABLE d.s CLONE d.t",
+        "CREATE TABLE d.a AS SELECT 1 AS n; CREATE TABLE d.b CLONE d.a; "
+        "CREATE TABLE d.c CLONE d.b; CREATE TABLE d.s CLONE d.c",
+    ],
+    ids=["another partitioning", "another clustering", "onto its base", "a fourth level"],
+)
+def test_a_clone_is_refused(warehouse: Warehouse, setup: str) -> None:
+    warehouse.job(setup)
+    assert warehouse.refusal("CREATE OR REPLACE TABLE d.t CLONE d.s")[0] in ("invalid", "invalidQuery")
+    assert warehouse.refusal("CREATE OR REPLACE TABLE d.s CLONE d.s")[0] in ("invalid", "invalidQuery")
+
+
+def limited(folder: Path, **limits: int) -> Warehouse:
+    warehouse = Warehouse(folder, **limits)
+    warehouse.client.create_dataset("d")
+    make(warehouse)
+    warehouse.advance(seconds=11)
+    return warehouse
+
+
+def refused(warehouse: Warehouse, *ages: int, table: str = "d.t") -> str:
+    with pytest.raises(GoogleAPICallError) as failed:
+        put(warehouse, 1, *ages, table=table)
+    return str(failed.value.errors[0]["reason"])
+
+
+def test_updates_of_a_table_are_limited_in_10_seconds_and_dml_counts_but_is_not_refused(tmp_path: Path) -> None:
+    warehouse = limited(tmp_path, updates_per_10_s_partitioned=3)
+    for number in range(2):
+        put(warehouse, number)
+    for _ in range(3):
+        warehouse.job("INSERT d.t VALUES (NULL, 1)")
+    assert refused(warehouse) == "rateLimitExceeded"
+    make(warehouse, "d.other")
+    put(warehouse, 1, table="d.other")
+    warehouse.advance(seconds=11)
+    put(warehouse, 1)
+
+
+def test_partition_modifications_are_limited_in_24_hours_and_per_job(tmp_path: Path) -> None:
+    """A rolling window: the quota refills over 24 hours (optimize-load-jobs). DML does not count."""
+    warehouse = limited(tmp_path, partition_modifications_per_day=6, partitions_per_job=4)
+    assert refused(warehouse, 0, 1, 2, 3, 4) == "quotaExceeded"
+    put(warehouse, 1, 0, 1, 2)
+    warehouse.job("UPDATE d.t SET n = 2 WHERE TRUE")
+    warehouse.advance(hours=23, minutes=59)
+    warehouse.restart()
+    assert refused(warehouse, 0, 1, 2) == "quotaExceeded"
+    warehouse.advance(minutes=2)
+    put(warehouse, 1, 0, 1, 2)
+
+
+def test_dml_statements_of_a_table_are_limited_in_10_seconds(tmp_path: Path) -> None:
+    """ "Quotas", data manipulation language statements."""
+    warehouse = limited(tmp_path, dml_per_10_s=3)
+    for _ in range(3):
+        warehouse.job("INSERT d.t VALUES (NULL, 1)")
+    warehouse.restart()
+    assert warehouse.refusal("INSERT d.t VALUES (NULL, 1)")[0] == "rateLimitExceeded"
+    warehouse.advance(seconds=11)
+    warehouse.job("INSERT d.t VALUES (NULL, 1)")
+
+
+def test_jobs_that_write_an_unpartitioned_table_are_limited_in_24_hours(tmp_path: Path) -> None:
+    """ "Quotas", standard tables: clones count as copy jobs, DML does not."""
+    warehouse = limited(tmp_path, table_modifications_per_day=3)
+    warehouse.job("CREATE TABLE d.plain (day DATE, n INT64); CREATE TABLE d.s CLONE d.plain")
+    put(warehouse, 1, table="d.plain")
+    for _ in range(2):
+        put(warehouse, 1, table="d.plain")
+        warehouse.job("UPDATE d.plain SET n = 3 WHERE TRUE")
+    assert refused(warehouse, table="d.plain") == "quotaExceeded"
+    warehouse.advance(hours=24)
+    put(warehouse, 1, table="d.plain")
+
+
+LONG = "x" * 301
+INNER = {"name": "i", "type": "RECORD", "fields": [{"name": "a", "type": "STRING"}, {"name": "A", "type": "STRING"}]}
+
+
+@pytest.mark.parametrize(
+    ("field", "reason"),
+    [
+        *(({"name": name, "type": "INTEGER"}, "invalid") for name in ("_TABLE_x", "_file_name", "_PartitionTime")),
+        *(({"name": name, "type": "INTEGER"}, "invalid") for name in ("__root__", "_CHANGE_TYPE", LONG, "N", None)),
+        (INNER, "invalid"),
+        ({"name": "x", "type": "BIGNUMERIC"}, "notImplemented"),
+        ({"name": "x", "type": "INTEGER", "defaultValueExpression": "1"}, "notImplemented"),
+        ({"name": "x", "type": "INTEGER", "policyTags": {"names": ["secret"]}}, "invalid"),
+        ({"name": "x", "type": "INTEGER", "policyTags": {"names": [TAG, TAG]}}, "invalid"),
+        ({"name": "x", "type": "INTEGER", "mode": "MAYBE"}, "invalid"),
+        ({"name": "x", "type": "RECORD"}, "invalid"),
+        ({"name": "x", "type": "NOTHING"}, "invalid"),
+    ],
+    ids=lambda value: str(value)[:50],
+)
+def test_a_column_that_bigquery_has_not_is_refused(shared: Warehouse, field: dict[str, Any], reason: str) -> None:
+    """ "Specifying a schema", column names; REST resource tables."""
+    fields = [{"name": "n", "type": "INTEGER"}, {key: value for key, value in field.items() if value is not None}]
+    body = {"tableReference": {"projectId": PROJECT, "datasetId": "d", "tableId": "made"}, "schema": {"fields": fields}}
+    answer = shared.http.post(f"/bigquery/v2/projects/{PROJECT}/datasets/d/tables", json=body)
+    assert answer.json()["error"]["errors"][0]["reason"] == reason
+
+
+@pytest.mark.parametrize("name", ["a b", "a/b", "x" * 201])
+def test_impossible_table_names_are_refused(shared: Warehouse, name: str) -> None:
+    assert shared.refusal(f"CREATE TABLE d.`{name}` (n INT64)")[0] in ("invalid", "invalidQuery")
+
+
+def test_a_view_is_its_query_at_the_time_of_the_select(warehouse: Warehouse) -> None:
+    warehouse.job("CREATE TABLE d.t (feed STRING, n INT64)")
+    newest = "SELECT feed, n FROM d.t WHERE TRUE QUALIFY ROW_NUMBER() OVER (PARTITION BY feed ORDER BY n DESC) = 1"
+    assert warehouse.job(f"CREATE VIEW IF NOT EXISTS d.v AS {newest};").statement_type == "CREATE_VIEW"
+    warehouse.job("CREATE VIEW IF NOT EXISTS d.v AS SELECT 1 AS other")
+    warehouse.job("CREATE VIEW d.w AS SELECT SUM(n) AS total FROM d.v")
+    warehouse.job("INSERT d.t VALUES ('a', 1), ('a', 2), ('b', 5)")
+    warehouse.restart()
+    assert warehouse.rows("SELECT feed, v.n FROM d.v WHERE n > 1 ORDER BY feed") == [("a", 2), ("b", 5)]
+    assert warehouse.rows("SELECT x.total FROM `d.w` AS x CROSS JOIN d.v AS y") == [(7,), (7,)]
+    found = warehouse.client.get_table("d.v")
+    assert (found.table_type, found.view_query, [f.name for f in found.schema]) == ("VIEW", newest, ["feed", "n"])
+    assert {t.table_id: t.table_type for t in warehouse.client.list_tables("d")} == {
+        "t": "TABLE",
+        "v": "VIEW",
+        "w": "VIEW",
+    }
+    assert warehouse.refusal("CREATE OR REPLACE TABLE d.v (n INT64)")[0] == "invalid"
+    assert warehouse.refusal("CREATE VIEW d.v AS SELECT 1 AS a")[0] == "duplicate"
+    assert warehouse.refusal("INSERT d.v VALUES ('a', 1)")[0] == "notImplemented"
+    warehouse.client.delete_table("d.v")
+    assert warehouse.refusal("SELECT * FROM d.v")[0] == "notFound"
