@@ -169,7 +169,7 @@ def open_feed(shape: DatasetShape, session: SparkSession, out: Path) -> SparkJob
     feed._next_numbers = itertools.count(feed.manifest.generation + 1)
     seed = storage.join(feed.state, "fingerprint_seed")
     feed.state = str(out)
-    storage.copy(seed, storage.join(feed.state, "fingerprint_seed"))  # stored fingerprints depend on the seed
+    storage.copy(seed, storage.join(feed.state, "fingerprint_seed"))  # stored sketches depend on the seed
     return feed
 
 

@@ -21,6 +21,7 @@ from dedup_spark.comparison.selected_rows import SelectedRows
 from dedup_spark.execution import part_tasks
 from dedup_spark.execution.part_tasks import PartTasks
 from dedup_spark.plans.date_tasks import is_split
+from dedup_spark.sketch.sketch import Sketch
 from testkit.spark_job_feed import SparkJobFeed
 from testkit.table_contracts import PRODUCTS
 from tests.spark.against_oracle import JobAgainstOracle, Row
@@ -187,6 +188,7 @@ def test_differences_are_compared_by_ranges_of_key_codes(
     tmp_path: Path, unsplit: list[Any], steps: list[tuple[str, int]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     lower_limits(monkeypatch)
+    monkeypatch.setattr(Sketch, "peel", lambda self: None)
 
     def without_reasons(found: list[Any]) -> list[Any]:
         return [(replace(entry, plan_reason="", cluster_overlap=None), table) for entry, _, table, _ in found]

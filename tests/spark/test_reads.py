@@ -91,6 +91,16 @@ def test_the_parents_base_is_not_read_and_its_survivors_only_if_keys_come(area: 
     assert "differing rows decoded; sketch of the parent stored" in entry.plan_reason
 
 
+def test_a_delivery_with_duplicates_needs_no_look_at_the_parents(area: SparkJobFeed) -> None:
+    """Not even for rows that are there three times, which cannot be decoded."""
+    for snapshot_id in (1, 2, 3):
+        copies = [row(snapshot_id, 7, 7)] * 2 + [row(snapshot_id, 8, value) for value in (None, 9, 9, 9)]
+        area.publish(area.land(snapshot_id, [*unchanged(snapshot_id, 400), *copies]))
+        entry = area.entry(FIRST)
+        assert (entry.ties, entry.changed, entry.new_keys) == (6, 0, 400 if snapshot_id == 1 else 0)
+        destroy_data_files(area)
+
+
 @pytest.fixture
 def second_reads(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """URIs of files that are read apart from the first pass: validated alone, or for their keys."""

@@ -14,9 +14,9 @@ import numpy as np
 
 from dedup_clone.contract.table import ChangeType, UpdateIdMode
 from dedup_spark.arrays import BoolArray, I64Array, Indices, U64Array
+from dedup_spark.comparison.aligned_rows import ABSENT, align
 from dedup_spark.comparison.key_reader import KeyReader
 from dedup_spark.comparison.key_source import KeySource
-from dedup_spark.comparison.packed_keys import pack_keys
 from dedup_spark.comparison.ranged_rows import RangedRows
 from dedup_spark.comparison.selected_rows import SelectedRows
 from dedup_spark.sketch.row_words import RowEncoder
@@ -113,13 +113,12 @@ class RowComparison:
 
         `newest_id`, `old_newest_id`: the `newest_id` of the new rows and of the old ones.
         """
-        keys, old_keys = pack_keys(self.encoder.keys, [new.key_columns, old.key_columns])
-        positions = _positions(old_keys, keys)
-        added, common = np.flatnonzero(positions < 0), np.flatnonzero(positions >= 0)
+        new_rows, old_rows = align(self.encoder.keys, [new, old])
+        added, is_common = new_rows[old_rows == ABSENT], (new_rows != ABSENT) & (old_rows != ABSENT)
         if len(added):
             yield RowChanges(new.take(added), None, np.full(len(added), TYPES.index(ChangeType.NEW), np.intp))
-        new, old = new.take(common), old.take(positions[common])
-        types = np.full(len(common), -1, np.intp)
+        new, old = new.take(new_rows[is_common]), old.take(old_rows[is_common])
+        types = np.full(len(new), -1, np.intp)
         is_changed = new.value_hashes != old.value_hashes
         if self.mode is UpdateIdMode.LAST_CHANGED:
             is_changed |= new.update_ids != old.update_ids
@@ -145,13 +144,3 @@ def _mixed(hashes: U64Array, numbers: I64Array | BoolArray) -> U64Array:
     """
     mixed = (hashes ^ (numbers.astype(np.uint64) * _ODD)) * _ODD
     return np.asarray((mixed * mixed) ^ (mixed >> _SHIFT))
-
-
-def _positions(keys: U64Array, searched: U64Array) -> Indices:
-    """The position of each searched key in `keys`, which are distinct; -1 for a key that they lack."""
-    if not len(keys):
-        return np.full(len(searched), -1, np.intp)
-    order = np.argsort(keys)
-    found = np.minimum(np.searchsorted(keys, searched, sorter=order), len(keys) - 1)
-    positions = order[found]
-    return np.asarray(np.where(keys[positions] == searched, positions, -1), np.intp)

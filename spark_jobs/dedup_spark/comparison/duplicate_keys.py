@@ -13,7 +13,6 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from dedup_clone.contract.table import Column
 from dedup_spark.arrays import I64Array, Indices, U64Array
 from dedup_spark.column_types import arrow_type
 from dedup_spark.comparison.key_comparison import KeySet, indices_of, repeated_in
@@ -41,15 +40,12 @@ class TooManyDuplicates(Exception):
 
 @dataclass(frozen=True)
 class ResolvedDuplicates:
-    """Rows divided into `retained` and `surplus`.
+    """Rows divided into `retained`, which have each key once, and `surplus`.
 
-    `retained`: one row of each key that was resolved, and all rows of the other keys. `keys`: the packed keys of
-    `retained`. `surplus`: the other rows of the resolved keys, without value columns. `surplus_words`: these rows as a
-    sketch takes them.
+    The surplus rows have no value columns. `surplus_words`: these rows as a sketch takes them.
     """
 
     retained: SelectedRows
-    keys: U64Array
     surplus: SelectedRows
     surplus_words: U64Array
 
@@ -60,41 +56,39 @@ def require_few_surplus_rows(count: int) -> None:
         raise TooManyDuplicates
 
 
-def find_duplicates(
-    source: KeySource, columns: tuple[Column, ...], rows: int, limit: int
-) -> Iterator[ResolvedDuplicates]:
+def find_duplicates(source: KeySource, rows: int, limit: int) -> Iterator[ResolvedDuplicates]:
     """Resolve the duplicate keys of a delivery of about `rows` rows. Yield the results in batches that fit into memory.
 
     Equal keys have equal codes, so only rows whose code repeats are compared, and `retained` has only such rows.
-    `columns`: the key columns. `limit`: about how many codes are sorted at a time. Raises TooManyDuplicates.
+    `limit`: about how many codes are sorted at a time. Raises TooManyDuplicates.
     """
     for repeated in source.repeated_codes(rows // limit + 1):
         if len(repeated) > _MAX_ROWS:  # each of these codes has several rows
             raise TooManyDuplicates
         if len(repeated):
-            selected = source.select(with_codes(repeated))
-            (keys,) = pack_keys(columns, [selected.key_columns])
-            yield resolve_duplicates(source, selected, keys, repeated_in(np.sort(keys)))
+            yield resolve_duplicates(source, source.select(with_codes(repeated)))
 
 
-def resolve_duplicates(source: KeySource, rows: SelectedRows, keys: U64Array, repeated: U64Array) -> ResolvedDuplicates:
-    """Resolve the duplicates among selected rows of `source`, whose packed keys are `keys`.
+def resolve_duplicates(source: KeySource, rows: SelectedRows) -> ResolvedDuplicates:
+    """Resolve the duplicate keys of selected rows of `source`.
 
-    `repeated` are the sorted packed keys to resolve. Values that `rows` lacks are read from the files. Raises
-    TooManyDuplicates if the rows to resolve are too many, or too large for the memory.
+    Values that `rows` lacks are read from the files. Raises TooManyDuplicates if the rows to resolve are too many, or
+    too large for the memory.
     """
-    indices = indices_of(keys, repeated)
+    indices = indices_of(rows.codes, repeated_in(np.sort(rows.codes)))
+    (keys,) = pack_keys(source.encoder.keys, [take_rows(rows.key_columns, indices)])
+    is_repeated = indices_of(keys, repeated_in(np.sort(keys)))
+    indices, keys = indices[is_repeated], keys[is_repeated]
     if len(indices) > _MAX_ROWS:
         raise TooManyDuplicates
     duplicates = rows.take(indices)
     values = value_columns(source, duplicates)
-    lower = np.sort(lower_ranked(keys[indices], duplicates.update_ids, values))
-    is_retained = np.ones(len(keys), dtype=bool)
+    lower = np.sort(lower_ranked(keys, duplicates.update_ids, values))
+    is_retained = np.ones(len(rows), dtype=bool)
     is_retained[indices[lower]] = False
-    retained = np.flatnonzero(is_retained)
     surplus = replace(duplicates, value_columns=None).take(lower)
     words = source.words(surplus.key_columns, take_rows(values, lower))
-    return ResolvedDuplicates(rows.take(retained), keys[retained], surplus, words)
+    return ResolvedDuplicates(rows.take(np.flatnonzero(is_retained)) if len(lower) else rows, surplus, words)
 
 
 def with_codes(codes: U64Array) -> RowSelector:

@@ -1,4 +1,4 @@
-"""Compares two lists of packed keys exactly: finds keys that are repeated, added or missing."""
+"""Finds repeated keys, and rows of given keys, in long lists of numbers: codes of keys, or packed keys."""
 
 from __future__ import annotations
 
@@ -9,50 +9,11 @@ import numpy as np
 
 from dedup_spark.arrays import NO_INDICES, BoolArray, Indices, U64Array
 
-_ONE = np.uint64(1)
 # With sixteen slots for each key, the bitmap takes about one in sixteen other keys for one of its own. It does
 # not grow beyond 2^26 slots: more keys have fewer slots each.
 _SLOTS_PER_KEY, _MIN_BITMAP_BITS, _MAX_BITMAP_BITS = 16, 16, 26
 # An odd number (2^64 divided by the golden ratio): the product's highest bits spread keys evenly over the slots.
 _BITMAP_FACTOR = np.uint64(0x9E3779B97F4A7C15)
-
-
-@dataclass(frozen=True)
-class KeyDiff:
-    """How a new list of keys differs from an old one.
-
-    `surplus`: each key that the new list has n times, n - 1 times. `missing`: the distinct old keys that the new
-    list lacks. `added_count`: how many distinct new keys the old list lacks. `added_sample`: a few of these keys.
-    """
-
-    surplus: U64Array
-    missing: U64Array
-    added_count: int
-    added_sample: U64Array
-
-
-def diff_keys(new: U64Array, old: U64Array, max_sample: int) -> KeyDiff:
-    """Compare keys of at most 63 bits: in the merged list the lowest bit says which list a key comes from.
-
-    `missing` and `added_sample` are ascending; `added_sample` has at most `max_sample` keys.
-    """
-    both = np.empty(len(new) + len(old), dtype=np.uint64)
-    np.left_shift(old, _ONE, out=both[: len(old)])
-    np.left_shift(new, _ONE, out=both[len(old) :])
-    both[len(old) :] |= _ONE
-    both.sort()
-    keys, is_new = both >> _ONE, (both & _ONE).astype(bool)
-    same_as_next = np.zeros(len(keys), dtype=bool)
-    np.equal(keys[1:], keys[:-1], out=same_as_next[:-1])
-    is_first = np.ones(len(keys), dtype=bool)
-    np.logical_not(same_as_next[:-1], out=is_first[1:])
-    only_new = np.flatnonzero(is_first & is_new)
-    return KeyDiff(
-        surplus=keys[same_as_next & is_new],
-        missing=keys[~same_as_next & ~is_new],
-        added_count=len(only_new),
-        added_sample=keys[only_new[:max_sample]],
-    )
 
 
 def repeated_in(ordered: U64Array) -> U64Array:

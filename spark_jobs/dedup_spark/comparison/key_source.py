@@ -23,7 +23,7 @@ from dedup_spark.comparison.row_reader import RowSource, read_rows
 from dedup_spark.comparison.selected_rows import NO_FILE, Columns, RowSelector, SelectedRows, concat_rows, take_rows
 from dedup_spark.execution.fan_out import assign_round_robin
 from dedup_spark.sketch.row_words import RowEncoder
-from dedup_spark.sketch.sketch import Sketch
+from dedup_spark.sketch.sketch import CellsLeft, Sketch
 
 Result = TypeVar("Result")
 FileNumbers = Sequence[int]
@@ -54,7 +54,7 @@ class KeySource:
         self._constant_ids = constant_ids
         self._threads = threads
         self._free_bytes = cache_bytes
-        self._cached_codes: dict[int, list[U64Array]] = {}
+        self._cached_codes: dict[int, U64Array] = {}
 
     def sketch(self, bits: int, *, file_numbers: FileNumbers | None = None, only_id: int | None = None) -> Sketch:
         """Return a sketch, with `2**bits` cells in each table, of all rows or of some.
@@ -86,7 +86,7 @@ class KeySource:
         size = sum(array.nbytes for array in codes)
         if 0 < size <= self._free_bytes:
             self._free_bytes -= size
-            self._cached_codes[number] = codes
+            self._cached_codes[number] = np.concatenate(codes)
 
     def words(self, keys: Columns, values: Columns) -> U64Array:
         """The words of rows that are given by their key columns and value columns."""
@@ -97,12 +97,22 @@ class KeySource:
         """Yield the rows with these numbers, which ascend, of one file, with all columns."""
         return read_rows(self.reader, RowSource.selected_rows(self.uris[file_number], len(row_numbers), row_numbers))
 
-    def has_repeated(self, codes: U64Array) -> bool:
-        """Whether several rows have one of these key codes, which are sorted. Keys with equal codes may differ."""
-        if not len(codes):
-            return False
-        found = self.codes(KeySet.from_sorted(codes).indices_in)
-        return len(np.unique(found)) < len(found)
+    def repeated(self, codes: U64Array) -> U64Array:
+        """Those of these key codes that several rows have, sorted as `codes` are. Keys with equal codes may differ."""
+        return repeated_in(np.sort(self.codes(KeySet.from_sorted(codes).indices_in))) if len(codes) else codes
+
+    def codes_in(self, cells: CellsLeft, file_numbers: FileNumbers | None = None) -> U64Array:
+        """The key codes of the rows in these cells, in all files or in these."""
+
+        def codes(numbers: FileNumbers) -> list[U64Array]:
+            found = [EMPTY_U64]
+            for batch in (batch for number in numbers for batch in self._batches(number, with_values=True)):
+                assert batch.value_columns is not None
+                indices = cells.rows_in(self.encoder.words(batch.key_columns, batch.value_columns))
+                found.append(self._codes_of(batch)[indices])
+            return found
+
+        return np.concatenate([found for of_thread in self._in_threads(codes, file_numbers) for found in of_thread])
 
     def repeated_codes(self, range_count: int) -> Iterator[U64Array]:
         """Yield the key codes that several rows have, sorted, for each of `range_count` ranges of codes."""
@@ -125,7 +135,7 @@ class KeySource:
 
     def _codes_in(self, number: int) -> Iterator[U64Array]:
         if number in self._cached_codes:
-            yield from self._cached_codes[number]
+            yield self._cached_codes[number]
         else:
             yield from map(self._codes_of, self._batches(number, with_values=False))
 
@@ -160,11 +170,11 @@ class KeySource:
     def _selected(self, number: int, selector: RowSelector) -> Iterator[SelectedRows]:
         """Yield the selected rows of one file, batch by batch."""
         cached = self._cached_codes.get(number)
-        if cached is not None and not any(len(selector(codes)) for codes in cached):
+        if cached is not None and not len(selector(cached)):
             return
         for batch in self._batches(number, with_values=True):
-            codes = self._codes_of(batch)
-            indices = selector(codes)
+            first, stop = batch.first_row, batch.first_row + batch.rows
+            indices = selector(self._codes_of(batch) if cached is None else cached[first:stop])
             if len(indices):
                 assert batch.value_columns is not None
                 ids = batch.update_ids

@@ -16,7 +16,7 @@ from dedup_clone.contract.table import Column
 from dedup_spark.arrays import EMPTY_I64, U64Array
 from dedup_spark.fingerprints.key_columns import is_number, numbers
 
-# One bit of 64 is left free: in it `diff_keys` marks which list a key comes from.
+# One bit of 64 is left free, so that no number is shifted by all bits of a word.
 _KEY_BITS = 63
 
 
@@ -40,7 +40,7 @@ def pack_keys(columns: tuple[Column, ...], lists: Sequence[Sequence[pa.ChunkedAr
 
 def _codes(column: Column, arrays: Sequence[pa.ChunkedArray]) -> tuple[U64Array, int]:
     """A number from 0 on for each value of the column, and the bits that the numbers need."""
-    chunks = [chunk for array in arrays for chunk in array.chunks]
+    chunks = [chunk for array in arrays for chunk in array.chunks if len(chunk)]
     if is_number(column):
         values = np.concatenate([numbers(column, chunk) for chunk in chunks] or [EMPTY_I64])
         if not len(values):

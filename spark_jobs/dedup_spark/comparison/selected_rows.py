@@ -91,6 +91,17 @@ def concat_rows(parts: Sequence[SelectedRows]) -> SelectedRows:
     return SelectedRows.from_table(pa.concat_tables([table.select(common) for table in tables]))
 
 
+def without_rows(rows: SelectedRows, excluded: Sequence[SelectedRows]) -> SelectedRows:
+    """The rows without `excluded`, which are rows of the same files."""
+    is_retained = np.ones(len(rows), dtype=bool)
+    for some in excluded:
+        for file in np.unique(some.file_numbers):
+            of_file = np.flatnonzero(rows.file_numbers == file)
+            numbers = some.row_numbers[some.file_numbers == file]
+            is_retained[of_file[np.isin(rows.row_numbers[of_file], numbers)]] = False
+    return rows if is_retained.all() else rows.take(np.flatnonzero(is_retained))
+
+
 def take_rows(columns: Sequence[pa.Array | pa.ChunkedArray], indices: Indices) -> tuple[pa.Array, ...]:
     """The rows at these indices, column by column."""
     positions = pa.array(indices)

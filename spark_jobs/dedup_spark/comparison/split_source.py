@@ -25,7 +25,7 @@ from dedup_spark.comparison.validating_reader import UnsuitableFile, ValidatingR
 from dedup_spark.execution.part_tasks import PartTasks
 from dedup_spark.sketch import stored
 from dedup_spark.sketch.row_words import OutOfSpan, RowEncoder
-from dedup_spark.sketch.sketch import Sketch
+from dedup_spark.sketch.sketch import CellsLeft, Sketch
 
 Found = TypeVar("Found")
 
@@ -91,6 +91,14 @@ class SplitKeySource(KeySource):
             return source.codes(selector, file_numbers)
 
         return np.concatenate([EMPTY_U64, *(found for _, found in self._map(codes, "look keys up", file_numbers))])
+
+    def codes_in(self, cells: CellsLeft, file_numbers: FileNumbers | None = None) -> U64Array:
+        def codes(source: KeySource, file_numbers: FileNumbers, _: str) -> U64Array:
+            return source.codes_in(cells, file_numbers)
+
+        return np.concatenate(
+            [EMPTY_U64, *(found for _, found in self._map(codes, "look up rows of cells", file_numbers))]
+        )
 
     def _map(
         self, work: Callable[[KeySource, FileNumbers, str], Found], step: str, file_numbers: FileNumbers | None = None

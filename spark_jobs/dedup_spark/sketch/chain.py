@@ -16,21 +16,27 @@ import numpy as np
 
 from dedup_spark.arrays import Indices, U64Array
 from dedup_spark.sketch.row_words import RowEncoder
-from dedup_spark.sketch.sketch import Difference, Sketch, group_equal
+from dedup_spark.sketch.sketch import CellsLeft, Difference, Sketch, group_equal
 
 _ABSENT = -1
 
 
-def peel_chain(links: Sequence[Sketch]) -> list[Difference] | None:
-    """Return the step from each link to the next; None if the rows of a step cannot be told apart.
+@dataclass(frozen=True)
+class StuckStep:
+    """A step whose rows cannot be told apart: that from link `number` to the next. `cells`: where these rows are."""
 
-    All sketches must have the same encoder.
-    """
+    number: int
+    cells: CellsLeft
+
+
+def peel_chain(links: Sequence[Sketch]) -> list[Difference] | StuckStep:
+    """Return the step from each link to the next. All sketches must have the same encoder."""
     steps = []
-    for earlier, later in pairwise(links):
-        step = later.minus(earlier).peel()
+    for number, (earlier, later) in enumerate(pairwise(links)):
+        difference = later.minus(earlier)
+        step = difference.peel()
         if step is None:
-            return None
+            return StuckStep(number, difference.cells_left())
         steps.append(step)
     return steps
 
@@ -41,7 +47,8 @@ class KeyVersions:
 
     `words`: rows. `rows`: by link and key, the index of the link's row in `words`, or -1 if the link lacks the key.
     `codes`: the codes of the keys (`RowEncoder.key_codes`). `suspects`: for each link, the codes of those keys that it
-    has once by the steps if the neighbouring link has them not at all, but twice if the neighbour has them once.
+    may have more than once. If one link has each key once, and each other link has each of its suspects once, then all
+    links have each key once, and `rows` are right: a key that a link has more often than its neighbour is a suspect.
     """
 
     words: U64Array
@@ -50,30 +57,20 @@ class KeyVersions:
     suspects: tuple[U64Array, ...]
 
     @classmethod
-    def of_steps(cls, encoder: RowEncoder, steps: Sequence[Difference]) -> Self | None:
-        """Return None if a step shows that a link has a key twice.
-
-        If one link has each key once, and each other link has each of its suspects once, all links have each key once:
-        a key that is in a link more often than in its neighbour is a suspect of the link.
-        """
+    def of_steps(cls, encoder: RowEncoder, steps: Sequence[Difference]) -> Self:
         words = np.concatenate([step.words for step in steps], axis=1)
         keys, firsts = group_equal(encoder.key_words(words))
         codes = encoder.codes_of(words[:, firsts])
         changes, start = [], 0
         suspects: list[list[U64Array]] = [[] for _ in range(len(steps) + 1)]
         for number, step in enumerate(steps):
-            removed, added = (start + np.flatnonzero(step.counts == count) for count in (-1, 1))
+            rows = np.arange(start, start + len(step))
             start += len(step)
-            if len(removed) + len(added) < len(step):
-                return None
             surplus = np.zeros(len(firsts), np.int64)
-            for rows, change in ((removed, -1), (added, 1)):
-                if len(np.unique(keys[rows])) < len(rows):
-                    return None
-                surplus[keys[rows]] += change
+            np.add.at(surplus, keys[rows], step.counts)
             suspects[number].append(codes[surplus < 0])
             suspects[number + 1].append(codes[surplus > 0])
-            changes.append((removed, added))
+            changes.append((rows[step.counts < 0], rows[step.counts > 0]))
         rows_by_link = _rows_by_link(keys, len(firsts), changes)
         return cls(words, rows_by_link, codes, tuple(np.unique(np.concatenate(found)) for found in suspects))
 

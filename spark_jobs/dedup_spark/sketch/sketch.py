@@ -68,6 +68,25 @@ class Difference:
         return len(self.counts)
 
 
+@dataclass(frozen=True)
+class CellsLeft:
+    """The cells of a difference whose rows could not be told apart: `is_left` by table and cell."""
+
+    encoder: RowEncoder
+    bits: int
+    is_left: BoolArray
+
+    def rows_in(self, words: U64Array) -> Indices:
+        """Indices of the rows that are in one of these cells."""
+        found: BoolArray = np.zeros(words.shape[1], dtype=bool)
+        for start in range(0, words.shape[1], _BLOCK_ROWS):
+            permuted = words[:, start : start + _BLOCK_ROWS].copy()
+            _permutation(self.encoder.seed, self.encoder.word_count).apply(permuted)
+            for table, is_left in enumerate(self.is_left):
+                found[start : start + _BLOCK_ROWS] |= is_left[_cells_of(permuted, table, self.bits)]
+        return np.flatnonzero(found)
+
+
 @dataclass
 class Sketch:
     """A sketch of `rows` rows. `cells`: by table and word, a sum for each of `2**bits` cells.
@@ -101,13 +120,9 @@ class Sketch:
 
     def _change_cells(self, permuted: U64Array, operation: np.ufunc) -> None:
         for table in range(_TABLES):
-            cells = self._cells_of(permuted, table)
+            cells = _cells_of(permuted, table, self.bits)
             for sums, word in zip(self.cells[table], permuted, strict=True):
                 operation.at(sums, cells, word)
-
-    def _cells_of(self, permuted: U64Array, table: int) -> Indices:
-        cells: Indices = (permuted[table] >> np.uint64(64 - self.bits)).view(np.intp)
-        return cells
 
     @property
     def _permutation(self) -> Permutation:
@@ -140,7 +155,7 @@ class Sketch:
     def peel(self) -> Difference | None:
         """Return the rows of this sketch, which is a difference of two sketches; None if they cannot be told apart.
 
-        The sketch is used up: its cells change.
+        The sketch is used up: its cells change. Those of rows that cannot be told apart are then in `cells_left`.
         """
         found: list[tuple[U64Array, int]] = []
         changed = [np.flatnonzero(self.cells[table].any(axis=0)) for table in range(_TABLES)]
@@ -148,7 +163,7 @@ class Sketch:
             table, other = number % _TABLES, 1 - number % _TABLES
             for permuted, sign in self._single_rows(changed[table], table):
                 self._change_cells(permuted, np.subtract if sign > 0 else np.add)
-                changed[other] = np.union1d(changed[other], self._cells_of(permuted, other))
+                changed[other] = np.union1d(changed[other], _cells_of(permuted, other, self.bits))
                 found.append((permuted, sign))
             changed[table] = changed[table][:0]
             if not any(map(len, changed)):
@@ -157,6 +172,10 @@ class Sketch:
             return None
         difference = self._net(found)
         return difference if difference.counts.sum() == self.rows else None
+
+    def cells_left(self) -> CellsLeft:
+        """The cells that are not zero."""
+        return CellsLeft(self.encoder, self.bits, np.asarray(self.cells.any(axis=1)))
 
     def _single_rows(self, cells: Indices, table: int) -> list[tuple[U64Array, int]]:
         """The rows, as permuted words, of those `cells` that are a single row, added (1) or removed (-1)."""
@@ -168,7 +187,7 @@ class Sketch:
             words = permuted.copy()
             self._permutation.undo(words)
             is_row: BoolArray = words[-1] >> np.uint64(64 - SPARE_BITS) == 0
-            is_row &= self._cells_of(permuted, table) == cells
+            is_row &= _cells_of(permuted, table, self.bits) == cells
             if is_row.any():
                 rows.append((permuted[:, is_row], sign))
         return rows
@@ -195,6 +214,12 @@ def group_equal(words: U64Array) -> tuple[Indices, Indices]:
     groups = np.empty(len(order), np.intp)
     groups[order] = np.cumsum(is_first) - 1
     return groups, order[is_first]
+
+
+def _cells_of(permuted: U64Array, table: int, bits: int) -> Indices:
+    """The number of each row's cell in a table."""
+    cells: Indices = (permuted[table] >> np.uint64(64 - bits)).view(np.intp)
+    return cells
 
 
 @lru_cache

@@ -22,7 +22,8 @@ from dedup_clone.contract.table import Column
 from dedup_spark import storage
 from dedup_spark.column_types import SCALARS, arrow_schema
 from dedup_spark.comparison import duplicate_keys, ranged_rows
-from dedup_spark.comparison.key_comparison import diff_keys, indices_of
+from dedup_spark.comparison.aligned_rows import ABSENT, align
+from dedup_spark.comparison.key_comparison import indices_of, repeated_in
 from dedup_spark.comparison.key_reader import KeyReader
 from dedup_spark.comparison.key_source import KeySource
 from dedup_spark.comparison.packed_keys import pack_keys
@@ -37,6 +38,9 @@ from testkit.table_contracts import NESTED, PRODUCTS, oracle_table
 from tests.shared.random_rows import FIRST_DAY, random_rows
 from tests.thoroughness import SEEDS
 
+SELECTABLE = KeySource(
+    KeyReader(PRODUCTS), RowEncoder((Column("key", "INT64"),), (), Seed(b"a secret")), uris=[], constant_ids=[]
+)
 VALUES: dict[str, list[Any]] = {
     "INT64": [-(2**63), -1, 0, 1, 2**31, 2**63 - 1],
     "narrow": [5, 6, 7, 1000],
@@ -89,7 +93,8 @@ def test_packed_keys_are_equal_exactly_where_keys_are(types: tuple[str, ...]) ->
 def test_without_rows_there_are_no_packed_keys() -> None:
     columns = (Column("a", "INT64"), Column("b", "STRING"))
     empty = [pa.chunked_array([], SCALARS[c.type].in_arrow) for c in columns]
-    assert [len(part) for part in pack_keys(columns, [empty, empty])] == [0, 0]
+    with_empty_chunks = [pa.chunked_array([pa.array([], SCALARS[c.type].in_arrow)]) for c in columns]
+    assert [len(part) for part in pack_keys(columns, [empty, with_empty_chunks])] == [0, 0]
 
 
 def _keys(values: Sequence[int]) -> np.ndarray[Any, np.dtype[np.uint64]]:
@@ -97,18 +102,32 @@ def _keys(values: Sequence[int]) -> np.ndarray[Any, np.dtype[np.uint64]]:
 
 
 @pytest.mark.parametrize("seed", range(30))
-def test_comparison_equals_plain_set_arithmetic(seed: int) -> None:
+def test_rows_are_aligned_as_dictionaries_would_be(seed: int) -> None:
     random = Random(seed)
-    top = 2**63 - 1
-    new = [random.choice([random.randrange(40), top - random.randrange(5)]) for _ in range(random.randrange(60))]
-    old = [random.choice([random.randrange(40), top - random.randrange(5)]) for _ in range(random.randrange(60))]
-    found = diff_keys(_keys(new), _keys(old), 3)
-    assert Counter(found.surplus.tolist()) == Counter(new) - Counter(set(new))
-    assert found.missing.tolist() == sorted(set(old) - set(new))
-    assert found.added_count == len(set(new) - set(old))
-    assert found.added_sample.tolist() == sorted(set(new) - set(old))[:3]
-    wanted = found.missing
-    assert indices_of(_keys(old), wanted).tolist() == [n for n, key in enumerate(old) if key in set(wanted.tolist())]
+    sources = [random.sample([*range(40), 2**63 - 1, -(2**63)], random.randrange(30)) for _ in range(3)]
+    rows = [SELECTABLE.rows([pa.array(keys, pa.int64())], [], np.zeros(len(keys), np.int64)) for keys in sources]
+    aligned = align(SELECTABLE.encoder.keys, rows)
+    found = [
+        {keys[row]: number for number, row in enumerate(line) if row != ABSENT}
+        for keys, line in zip(sources, aligned.tolist(), strict=True)
+    ]
+    assert [sorted(positions) for positions in found] == [sorted(keys) for keys in sources]
+    numbers: dict[int, set[int]] = {}
+    for positions in found:
+        for key, number in positions.items():
+            numbers.setdefault(key, set()).add(number)
+    assert aligned.shape == (3, len(numbers))
+    assert sorted(number for (number,) in numbers.values()) == list(range(len(numbers)))
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_rows_of_given_keys_are_found(seed: int) -> None:
+    random = Random(seed)
+    keys = [random.choice([random.randrange(40), 2**64 - 1 - random.randrange(5)]) for _ in range(random.randrange(60))]
+    wanted = sorted(set(random.sample(range(40), 9)))
+    found = indices_of(_keys(keys), _keys(wanted)).tolist()
+    assert found == [number for number, key in enumerate(keys) if key in wanted]
+    assert repeated_in(np.sort(_keys(keys))).tolist() == sorted(k for k, n in Counter(keys).items() if n > 1)
 
 
 HASHES = np.random.default_rng(4).integers(0, 2**64, 1000, dtype=np.uint64)
@@ -203,7 +222,7 @@ def test_file_too_large_for_the_cache_of_key_codes_leaves_it_to_other_files(
     (repeated,) = source.repeated_codes(1)
     once = np.setdiff1d(everything, repeated)
     assert (len(repeated), len(once)) == (100, 50)
-    assert [source.has_repeated(codes) for codes in (once, repeated)] == [False, True]
+    assert [len(source.repeated(codes)) for codes in (once, repeated, repeated[7:9])] == [0, 100, 2]
     assert np.concatenate(list(source.repeated_codes(3))).tolist() == repeated.tolist()
 
 

@@ -130,7 +130,7 @@ def _method(attempt: Attempt, parent: Manifest | None) -> tuple[Method, str]:
 # A vCPU, which is what Spark calls a core here, is one of the two threads of a physical core. It is taken for half of a
 # core of the machine that was measured.
 # vCPU seconds for each row of the newest delivery. In dates of hundreds of millions of rows a row takes twice the time
-# that it takes in dates of two million, because their fingerprints do not fit the processor's cache. These are the
+# that it takes in dates of two million, because their sketches do not fit the processor's cache. These are the
 # rates of large dates.
 DELIVERED_S_PER_ROW = {Method.ADOPT: 700e-9, Method.LATE: 900e-9, Method.ADOPT_EXACTLY: 2.3e-6}
 # vCPU seconds for each row of the older deliveries of a backlog whose newest delivery is adopted.

@@ -17,6 +17,7 @@ from dedup_spark.comparison.selected_rows import Columns
 from dedup_spark.comparison.validating_reader import ValidatingReader
 from dedup_spark.execution.part_tasks import PartTasks
 from dedup_spark.fingerprints.seed import Seed
+from dedup_spark.parent import PARENT_SOURCE
 from dedup_spark.plans.adopt.adopt_task import AdoptTask
 from dedup_spark.plans.adopt.adopted_files import copy_adopted
 from dedup_spark.plans.adopt.comparison_inputs import ComparisonInputs, DeliveredSketches, InputOpener
@@ -101,10 +102,11 @@ class AdoptDate:
             changed=diff.changed,
             survivors=sum(file.rows for file in (*survivors.copied, *survivors.written)),
             surplus_rows={
-                **{task.older[n - 1].delivery.snapshot_id: count for n, count in diff.older_surplus_rows.items()},
-                task.newest.delivery.snapshot_id: diff.surplus_rows,
+                delivered.delivery.snapshot_id: diff.surplus_rows(source)
+                for source, delivered in enumerate([*task.older, task.newest], start=PARENT_SOURCE + 1)
             },
-            how=_how(task, inputs, diff, self.exact) + _normalized_reason(normalized, diff),
+            how=_how(task, inputs, diff, self.exact)
+            + _normalized_reason(normalized, diff.surplus_rows(inputs.newest_source)),
             key_fingerprint=delivered.newest.digest(),
             examples=tuple(self._examples(task, diff)),
             cluster_overlap=reader.cluster_overlap(file.uri for file in task.newest.files),
@@ -142,10 +144,10 @@ def _how(task: AdoptTask, inputs: ComparisonInputs, diff: DiffResult, exact: boo
     return f"{how}; sketch of the parent {'stored' if inputs.base_was_stored else 'computed'}"
 
 
-def _normalized_reason(normalized: NormalizedFiles, diff: DiffResult) -> str:
+def _normalized_reason(normalized: NormalizedFiles, surplus_rows: int) -> str:
     text = ""
-    if diff.surplus:
-        text += f"; [{diff.surplus_rows}] surplus rows of repeated keys left out"
+    if surplus_rows:
+        text += f"; [{surplus_rows}] surplus rows of repeated keys left out"
     if normalized.cast_count:
         text += f"; [{normalized.cast_count}] files brought into the written form"
     return f"{text}; [{len(normalized.uris)}] files written anew" if text else ""

@@ -54,12 +54,15 @@ class ComparisonInputs:
         """The source number of the newest delivery."""
         return PARENT_SOURCE + 1 + len(self.older)
 
+    @property
+    def sources(self) -> list[tuple[int, KeySource]]:
+        """The readers of all sources, by source number, ascending."""
+        parent = [(PARENT_SOURCE, self.parent)] if self.parent else []
+        return [*parent, *((number, reader) for number, _, reader in self.older), (self.newest_source, self.newest)]
+
     def reader(self, source: int) -> KeySource:
         """The reader of the source with this number."""
-        readers = {number: reader for number, _, reader in self.older} | {self.newest_source: self.newest}
-        if self.parent:
-            readers[PARENT_SOURCE] = self.parent
-        return readers[source]
+        return dict(self.sources)[source]
 
 
 @dataclass(frozen=True)

@@ -7,13 +7,13 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from dedup_spark.arrays import I64Array, U64Array
-from dedup_spark.comparison.duplicate_keys import ResolvedDuplicates, require_few_surplus_rows
+from dedup_spark.arrays import EMPTY_I64, I64Array, U64Array
+from dedup_spark.comparison.duplicate_keys import require_few_surplus_rows
 from dedup_spark.comparison.selected_rows import Columns, SelectedRows
 
-# The fields of DiffResult that `add` merges: by file, and as lists.
-_FIELDS_BY_FILE = ("surviving", "decoded", "removed")
-_LIST_FIELDS = ("same_id_words", "surplus", "surplus_words", "new_examples", "changed_examples", "survivor_examples")
+# The fields of DiffResult that `add` merges: by source or file, and as lists.
+_FIELDS_BY_KEY = ("surviving", "decoded", "removed", "surplus")
+_LIST_FIELDS = ("same_id_words", "surplus_words", "new_examples", "changed_examples", "survivor_examples")
 
 
 @dataclass(frozen=True)
@@ -34,13 +34,13 @@ class DiffResult:
     - is_decoded: the differing rows were decoded from the sketches, and not read.
     - new_keys: how many keys of the deliveries the parent lacks.
     - changed: how many of the parent's rows get other values.
-    - older_surplus_rows: how many surplus rows each older delivery has, by source number.
+    - surplus: surplus rows by source number.
+    - surplus_words: the words of surplus rows of the newest delivery that its sketch still contains.
     - surviving: the numbers of rows that become survivors.
     - decoded: the `surviving` rows whose values were read already. Those with the file number NO_FILE all are.
     - same_id_words: the words of those survivors whose update_id is the newest delivery's snapshot id. There are
       some only if this delivery lands a snapshot again.
     - removed: the numbers of the parent's rows that were survivors and no longer are.
-    - surplus, surplus_words: the newest delivery's surplus rows, and their words.
     - new_examples, changed_examples, survivor_examples: the key columns of a few such rows.
     """
 
@@ -48,42 +48,38 @@ class DiffResult:
     is_decoded: bool = False
     new_keys: int = 0
     changed: int = 0
-    older_surplus_rows: defaultdict[int, int] = field(default_factory=lambda: defaultdict(int))
+    surplus: defaultdict[int, list[SelectedRows]] = field(default_factory=lambda: defaultdict(list))
+    surplus_words: list[U64Array] = field(default_factory=list)
     surviving: defaultdict[tuple[int, int], list[I64Array]] = field(default_factory=lambda: defaultdict(list))
     decoded: defaultdict[tuple[int, int], list[DecodedSurvivors]] = field(default_factory=lambda: defaultdict(list))
     same_id_words: list[U64Array] = field(default_factory=list)
     removed: defaultdict[tuple[int, int], list[I64Array]] = field(default_factory=lambda: defaultdict(list))
-    surplus: list[SelectedRows] = field(default_factory=list)
-    surplus_words: list[U64Array] = field(default_factory=list)
     new_examples: list[Columns] = field(default_factory=list)
     changed_examples: list[Columns] = field(default_factory=list)
     survivor_examples: list[Columns] = field(default_factory=list)
 
-    @property
-    def surplus_rows(self) -> int:
-        return sum(map(len, self.surplus))
+    def surplus_rows(self, source: int) -> int:
+        """How many surplus rows the delivery with this source number has."""
+        return sum(map(len, self.surplus[source]))
 
-    def surplus_in(self, file: int) -> I64Array:
-        """Return the row numbers, ascending, of the surplus rows in the newest delivery's file of this number."""
-        rows = [surplus.row_numbers[surplus.file_numbers == file] for surplus in self.surplus]
-        return np.sort(np.concatenate([np.zeros(0, dtype=np.int64), *rows]))
+    def surplus_in(self, source: int, file: int) -> I64Array:
+        """Return the row numbers, ascending, of the surplus rows in the source's file of this number."""
+        rows = [surplus.row_numbers[surplus.file_numbers == file] for surplus in self.surplus[source]]
+        return np.sort(np.concatenate([EMPTY_I64, *rows]))
+
+    def add_surplus(self, source: int, rows: SelectedRows) -> None:
+        """Add surplus rows of a delivery. Raises TooManyDuplicates."""
+        self.surplus[source].append(rows)
+        require_few_surplus_rows(self.surplus_rows(source))
 
     def add(self, other: DiffResult) -> None:
         """Add the result of other keys. Raises TooManyDuplicates."""
         self.new_keys += other.new_keys
         self.changed += other.changed
-        for source, rows in other.older_surplus_rows.items():
-            self.older_surplus_rows[source] += rows
-        for name in _FIELDS_BY_FILE:
-            for source_and_file, found in getattr(other, name).items():
-                getattr(self, name)[source_and_file] += found
+        for name in _FIELDS_BY_KEY:
+            for key, found in getattr(other, name).items():
+                getattr(self, name)[key] += found
         for name in _LIST_FIELDS:
             getattr(self, name).extend(getattr(other, name))
-        require_few_surplus_rows(self.surplus_rows)
-
-    def add_duplicates(self, resolved: ResolvedDuplicates) -> None:
-        """Add surplus rows of the newest delivery. Raises TooManyDuplicates."""
-        if len(resolved.surplus):
-            self.surplus.append(resolved.surplus)
-            self.surplus_words.append(resolved.surplus_words)
-            require_few_surplus_rows(self.surplus_rows)
+        for source in self.surplus:
+            require_few_surplus_rows(self.surplus_rows(source))

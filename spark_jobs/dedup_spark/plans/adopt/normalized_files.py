@@ -17,6 +17,7 @@ from dedup_spark.comparison.key_reader import FilesRead, KeyReader
 from dedup_spark.comparison.row_reader import RowSource, read_rows
 from dedup_spark.data_files import write_file
 from dedup_spark.execution.part_tasks import PartTasks
+from dedup_spark.parent import PARENT_SOURCE
 from dedup_spark.plans.adopt.adopt_task import AdoptTask
 from dedup_spark.plans.adopt.diff_result import DiffResult
 from dedup_spark.plans.delivered_date import DeliveredFile
@@ -41,7 +42,10 @@ def write_normalized(
 
     `parts`: rewrites the files in Spark tasks; None to do so in this process.
     """
-    with_surplus = ((landed, diff.surplus_in(number)) for number, landed in enumerate(task.newest.files) if landed.rows)
+    source = PARENT_SOURCE + 1 + len(task.older)
+    with_surplus = (
+        (landed, diff.surplus_in(source, number)) for number, landed in enumerate(task.newest.files) if landed.rows
+    )
     to_write = [(landed, surplus) for landed, surplus in with_surplus if len(surplus) or not landed.has_written_schema]
     rewrite = _FileRewriter(task.day, task.newest.delivery.snapshot_id, reader, data_uri)
     if parts:

@@ -12,7 +12,8 @@ import numpy as np
 
 from dedup_clone.contract.manifest import EXAMPLES_PER_DATE, Difference
 from dedup_clone.contract.table import Column, TableContract
-from dedup_spark.arrays import NO_INDICES, BoolArray, I64Array, Indices, U64Array
+from dedup_spark.arrays import BoolArray, I64Array, Indices
+from dedup_spark.comparison.aligned_rows import ABSENT, align
 from dedup_spark.comparison.duplicate_keys import (
     ResolvedDuplicates,
     find_duplicates,
@@ -20,10 +21,8 @@ from dedup_spark.comparison.duplicate_keys import (
     resolve_duplicates,
     with_codes,
 )
-from dedup_spark.comparison.key_comparison import repeated_in
 from dedup_spark.comparison.key_examples import key_texts
 from dedup_spark.comparison.key_source import KeySource
-from dedup_spark.comparison.packed_keys import pack_keys
 from dedup_spark.comparison.ranged_rows import RangedRows
 from dedup_spark.comparison.selected_rows import RowSelector, SelectedRows, every_row, take_rows
 from dedup_spark.fingerprints.key_columns import key_columns
@@ -128,7 +127,7 @@ def merge_date(
     assert task.delivered
     columns, merge = key_columns(table), DateMerge(sketch)
     if task.parent is None or parent is None:
-        return _all_new(columns, newest, merge)
+        return _all_new(newest, merge)
     snapshot_id = task.delivered.delivery.snapshot_id
     step = sketch.minus(stored).peel() if stored else None
     selector: RowSelector = every_row
@@ -140,15 +139,12 @@ def merge_date(
     removed: _UnsortedRowNumbers = defaultdict(list)
     duplicates: list[ResolvedDuplicates] = []
     for new_rows, old_rows in _rows_by_range(newest, parent, selector, expected_rows) if expected_rows else ():
-        new_keys, old_keys = pack_keys(columns, [new_rows.key_columns, old_rows.key_columns])
-        pairs = pair_rows(new_keys, old_keys, new_rows, old_rows, task.policy, snapshot_id)
-        if pairs is None:
-            resolved = resolve_duplicates(newest, new_rows, new_keys, repeated_in(np.sort(new_keys)))
+        resolved = resolve_duplicates(newest, new_rows)
+        if len(resolved.surplus):
             duplicates.append(resolved)
             require_few_surplus_rows(sum(len(some.surplus) for some in duplicates))
             new_rows = resolved.retained
-            pairs = pair_rows(resolved.keys, old_keys, new_rows, old_rows, task.policy, snapshot_id)
-            assert pairs
+        pairs = pair_rows(columns, new_rows, old_rows, task.policy, snapshot_id)
         merge.new_keys += len(pairs.new)
         merge.changed += len(pairs.changed)
         _add_row_numbers(inserted, new_rows, np.concatenate([pairs.new, pairs.replacing]))
@@ -174,14 +170,14 @@ def _rows_by_range(
         yield delivered_rows.of_range(number), parent_rows.of_range(number)
 
 
-def _all_new(columns: tuple[Column, ...], newest: KeySource, merge: DateMerge) -> DateMerge:
+def _all_new(newest: KeySource, merge: DateMerge) -> DateMerge:
     """Return the merge of a date that the parent lacks: only duplicate keys have to be found.
 
     Raises TooManyDuplicates.
     """
     duplicates: list[ResolvedDuplicates] = []
     surplus: _UnsortedRowNumbers = defaultdict(list)
-    for resolved in find_duplicates(newest, columns, merge.sketch.rows, _CODES_PER_RANGE):
+    for resolved in find_duplicates(newest, merge.sketch.rows, _CODES_PER_RANGE):
         duplicates.append(resolved)
         require_few_surplus_rows(sum(len(some.surplus) for some in duplicates))
         _add_row_numbers(surplus, resolved.surplus, np.arange(len(resolved.surplus)))
@@ -247,7 +243,7 @@ class RowPairs:
 
     `new`: rows whose key the parent lacks. `replacing`, `replaced`: at each position, a delivered row and the parent's
     row that it replaces. `changed`: the `replaced` rows whose values differ. `missing`: rows whose key the delivery
-    lacks. Indices ascend, except in `replacing`.
+    lacks.
     """
 
     new: Indices
@@ -258,36 +254,23 @@ class RowPairs:
 
 
 def pair_rows(
-    delivered_keys: U64Array,
-    parent_keys: U64Array,
-    delivered: SelectedRows,
-    parent: SelectedRows,
-    policy: MergePolicy,
-    snapshot_id: int,
-) -> RowPairs | None:
-    """Pair rows by their packed keys. Return None if the delivery has duplicate keys, which must be resolved first.
+    columns: tuple[Column, ...], delivered: SelectedRows, parent: SelectedRows, policy: MergePolicy, snapshot_id: int
+) -> RowPairs:
+    """Pair rows by their keys, which each side has at most once.
 
-    `snapshot_id`: the snapshot id of the delivery, and so the update_id of its rows.
+    `columns`: the key columns. `snapshot_id`: the snapshot id of the delivery, and so the update_id of its rows.
     """
-    order = np.argsort(delivered_keys)
-    ordered = delivered_keys[order]
-    if (ordered[1:] == ordered[:-1]).any():
-        return None
-    if not len(delivered_keys):
-        return RowPairs(NO_INDICES, NO_INDICES, NO_INDICES, NO_INDICES, np.arange(len(parent_keys)))
-    nearest = np.minimum(np.searchsorted(ordered, parent_keys), len(delivered_keys) - 1)
-    is_paired = ordered[nearest] == parent_keys
-    paired, partner = np.flatnonzero(is_paired), order[nearest[is_paired]]
-    is_new = np.ones(len(delivered_keys), dtype=bool)
-    is_new[partner] = False
+    delivered_rows, parent_rows = align(columns, [delivered, parent])
+    is_paired = (delivered_rows != ABSENT) & (parent_rows != ABSENT)
+    partner, paired = delivered_rows[is_paired], parent_rows[is_paired]
     differs = delivered.value_hashes[partner] != parent.value_hashes[paired]
     replaces = _replaces(policy, differs, parent.update_ids[paired], snapshot_id)
     return RowPairs(
-        new=np.flatnonzero(is_new),
+        new=delivered_rows[parent_rows == ABSENT],
         replacing=partner[replaces],
         replaced=paired[replaces],
         changed=paired[replaces & differs],
-        missing=np.flatnonzero(~is_paired),
+        missing=parent_rows[delivered_rows == ABSENT],
     )
 
 
