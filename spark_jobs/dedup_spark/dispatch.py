@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import date
+from statistics import median
 
 from dedup_clone.contract.attempt import Attempt
 from dedup_clone.contract.manifest import DateOutcome
@@ -18,7 +19,7 @@ from dedup_clone.contract.table import UpdateIdMode
 from dedup_spark import storage
 from dedup_spark.comparison.validating_reader import ValidatingReader
 from dedup_spark.data_files import target_file_bytes
-from dedup_spark.execution.fan_out import KEY_CACHE_BYTES, largest_first, map_objects
+from dedup_spark.execution.fan_out import KEY_CACHE_BYTES, largest_first, map_dates, map_objects
 from dedup_spark.execution.part_tasks import PartTasks
 from dedup_spark.execution.progress import JobLog
 from dedup_spark.execution.session import SessionSource
@@ -29,14 +30,26 @@ from dedup_spark.parent import Parent
 from dedup_spark.plan_selection import DatePlan, select_plans
 from dedup_spark.plans.adopt.adopt_date import AdoptDate
 from dedup_spark.plans.adopt.adopt_task import AdoptTask
-from dedup_spark.plans.date_tasks import Task, run_tasks_of_dates
 from dedup_spark.plans.delivered_date import DeliveriesByDate, deliveries_by_date
+from dedup_spark.plans.rewrite.date_merge import RewriteTask
 from dedup_spark.plans.rewrite.rewrite_date import RewriteDate
 from dedup_spark.plans.window.window_plan import run_window_plan
 from dedup_spark.plans.written_date import Outcome, WrittenDate, WrittenDates
 from dedup_spark.sketch import stored
 
 _logger = logging.getLogger("dedup_spark")
+
+Task = AdoptTask | RewriteTask
+
+# A date of at least this many times the median size, and of at least _MIN_LARGE_BYTES, is read by several threads. With
+# one thread it would end long after the others.
+_LARGE_FACTOR = 4
+_MIN_LARGE_BYTES = 1 << 30
+_MAX_THREADS = 4
+# A smaller date is not split: splitting takes several Spark jobs, and the driver adds up the sums of all parts.
+_MIN_SPLIT_BYTES = 256 << 20
+# The size, in fair shares, above which `is_split` splits a date grows with the number of cores, up to this limit.
+_MAX_FAIR_SHARES = 16.0
 
 
 @dataclass(frozen=True)
@@ -77,10 +90,6 @@ class RunDate:
             return DateResult(tuple(reader.validations.values()), outcome)
         validations = (reader.validations.get(uri) or self.validator(file) for uri, file in landed.items())
         return DateResult(tuple(validations), outcome)
-
-    def with_parts(self, parts: PartTasks) -> RunDate:
-        """Return the same work, to be called on the driver, with the files of a large date read in several tasks."""
-        return replace(self, adopt=replace(self.adopt, parts=parts))
 
 
 @dataclass
@@ -143,11 +152,35 @@ class DateRuns:
         )
         remaining = [task for task in tasks if task not in self._outcomes]
         description = f"{self.attempt.feed} generation {self.attempt.generation}: {step}"
-        results = run_tasks_of_dates(self.session, work, remaining, description, self.attempt.data_uri, self.job_log)
-        for task, result in zip(remaining, results, strict=True):
+        for task, result in self._results(work, remaining, description).items():
             self.deliveries.add(result.validations)
             if result.outcome:
                 self._outcomes[task] = result.outcome
+
+    def _results(self, work: RunDate, tasks: Sequence[Task], description: str) -> dict[Task, DateResult]:
+        """Run the tasks: small dates share a Spark task, and a very large date is split over several."""
+        self.job_log.expect_dates(len(tasks))
+        if not tasks:
+            return {}
+        core_count, sizes = self.session().sparkContext.defaultParallelism, [task.bytes for task in tasks]
+        split = [task for task in tasks if isinstance(task, AdoptTask) and is_split(task.bytes, sum(sizes), core_count)]
+        unsplit = [task for task in tasks if task not in split]
+        with self.job_log.dates_at_work(len(unsplit)):
+            with_threads = [_with_threads(task, threads_for(task, median(sizes))) for task in unsplit]
+            results = map_dates(self.session, work, with_threads, description, _with_threads)
+        found = dict(zip(unsplit, results, strict=True))
+        return found | {task: self._run_in_parts(work, task, description) for task in split}
+
+    def _run_in_parts(self, work: RunDate, task: Task, description: str) -> DateResult:
+        """Run the task on the driver, and parts of it as Spark tasks, which exchange objects in a folder."""
+        folder = storage.join(self.attempt.data_uri, "parts", task.day.isoformat())
+        parts = PartTasks(self.session, f"{description} of [{task.day}]", folder)
+        try:
+            with self.job_log.dates_at_work(1):
+                return replace(work, adopt=replace(work.adopt, parts=parts))(task)
+        finally:  # delete what repeated tasks wrote, too
+            for name in storage.list_objects(folder):
+                storage.delete(storage.join(folder, name))
 
     def _delete(self, task: Task, outcome: Outcome) -> None:
         files = (outcome.files or ()) if isinstance(outcome, WrittenDate) else ()
@@ -191,3 +224,26 @@ class DateRuns:
             return None
         ids = [dated.delivery.snapshot_id for dated in delivered[day]]
         return entry.key_fingerprint if all(snapshot_id < entry.max_update_id for snapshot_id in ids) else None
+
+
+def threads_for(task: Task, median_bytes: float) -> int:
+    """How many threads read the date. `median_bytes`: the median size of all dates."""
+    return _MAX_THREADS if task.bytes >= max(_MIN_LARGE_BYTES, _LARGE_FACTOR * median_bytes) else 1
+
+
+def _with_threads(task: Task, threads: int) -> Task:
+    """Return a task of plan adopt with `threads` threads, at most 4 and not fewer than before; other tasks as is."""
+    if not isinstance(task, AdoptTask):
+        return task
+    return replace(task, threads=max(task.threads, min(threads, _MAX_THREADS)))
+
+
+def is_split(date_bytes: int, total_bytes: int, core_count: int) -> bool:
+    """Whether a date of plan adopt is split, because its task would end long after the others, even with more threads.
+
+    A fair share is the size of all dates divided by the number of cores. A date is split if it is larger than
+    (1 + cores / 4) fair shares, or than _MAX_FAIR_SHARES of them. With one core no date is split, nor is one smaller
+    than _MIN_SPLIT_BYTES.
+    """
+    fair_shares = min(1 + core_count / 4, _MAX_FAIR_SHARES)
+    return core_count > 1 and date_bytes >= _MIN_SPLIT_BYTES and date_bytes * core_count > fair_shares * total_bytes

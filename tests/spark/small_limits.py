@@ -11,7 +11,6 @@ from dedup_spark import data_files, dispatch
 from dedup_spark.changes import change_files
 from dedup_spark.comparison import duplicate_keys, key_source, ranged_rows
 from dedup_spark.execution import part_tasks
-from dedup_spark.plans import date_tasks
 from dedup_spark.plans.adopt import adopt_date, differences
 from dedup_spark.plans.rewrite import date_merge
 from dedup_spark.sketch import sketch
@@ -30,12 +29,12 @@ def lower_limits(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(data_files, "_MAX_RUN_ROWS", 3)
     patch.setattr(date_merge, "ROWS_PER_RANGE", 7)
     patch.setattr(date_merge, "_CODES_PER_RANGE", 11)
-    patch.setattr(date_tasks, "threads_for", lambda task, median_bytes: 3)
+    patch.setattr(dispatch, "threads_for", lambda task, median_bytes: 3)
 
 
 def split_every_date(patch: pytest.MonkeyPatch, part_count: int) -> None:
     """Divides every date over Spark tasks, whatever its size."""
-    patch.setattr(date_tasks, "is_split", lambda date_bytes, total, cores: True)
+    patch.setattr(dispatch, "is_split", lambda date_bytes, total, cores: True)
     patch.setattr(part_tasks.PartTasks, "part_count", part_count)
 
 

@@ -18,9 +18,9 @@ from dedup_clone.contract.delivery import Arrival
 from dedup_spark import storage
 from dedup_spark.comparison import ranged_rows
 from dedup_spark.comparison.selected_rows import SelectedRows
+from dedup_spark.dispatch import is_split
 from dedup_spark.execution import part_tasks
 from dedup_spark.execution.part_tasks import PartTasks
-from dedup_spark.plans.date_tasks import is_split
 from dedup_spark.sketch.sketch import Sketch
 from testkit.spark_job_feed import SparkJobFeed
 from testkit.table_contracts import PRODUCTS
