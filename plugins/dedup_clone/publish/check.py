@@ -41,9 +41,11 @@ from dedup_clone.warehouse.metadata import Observation, TableMetadata
 
 @dataclass
 class Facts:
-    """What the checks before the swap look at. `staging`: as observed at the time as of which the swap clones it.
+    """What the checks before the swap look at.
 
-    `target`: None if it does not exist. `sql_bytes_billed`: grows with each query of the feed's own checks.
+    `staging`: as observed now. The swap clones it as of that time, unless the attempt restores what it held earlier
+    (`restored_at`). `target`: None if it does not exist. `sql_bytes_billed`: grows with each query of the feed's own
+    checks.
     """
 
     services: Services
