@@ -1,13 +1,12 @@
-"""Jobs: files that are loaded, requests that are refused or repeated, jobs that end early, and the view of all jobs.
+"""Jobs: files that are loaded, requests that are refused or repeated, and jobs that end early.
 
-Sources: REST reference of jobs; "Loading JSON data from Cloud Storage"; "Loading Parquet data"; "JOBS view".
+Sources: REST reference of jobs; "Loading JSON data from Cloud Storage"; "Loading Parquet data".
 """
 
 from __future__ import annotations
 
 import io
 import json
-import re
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, date, datetime
 from decimal import Decimal
@@ -20,12 +19,10 @@ import pytest
 from google.api_core.exceptions import GoogleAPICallError
 from google.cloud.bigquery import LoadJob, LoadJobConfig, ParquetOptions, QueryJobConfig, SchemaField
 
-from testkit.local_servers import REPOSITORY
 from testkit.waiting import wait_for
 from tests.spark.file_catalogue import STORED, TABLE, expected
 from tests.unit.devstack.bigquery.warehouse import PROJECT, Warehouse
 
-JOBS = "`region-us`.INFORMATION_SCHEMA.JOBS"
 MOMENT = datetime(2026, 1, 31, 1, 2, 3, tzinfo=UTC)
 URL = f"/bigquery/v2/projects/{PROJECT}"
 
@@ -167,6 +164,8 @@ def job_body(**load: Any) -> dict[str, Any]:
         (job_body(autodetect=[1]), "invalid"),
         ({"configuration": []}, "invalid"),
         (job_body(autodetect=True), "notImplemented"),
+        (job_body(maxBadRecords=3), "notImplemented"),
+        (job_body(hivePartitioningOptions={"mode": "AUTO"}), "notImplemented"),
         (job_body(sourceFormat="CSV"), "notImplemented"),
         (job_body(parquetOptions={"mapTargetType": "ARRAY_OF_STRUCT"}), "notImplemented"),
         (job_body(encoding="UTF-16LE"), "notImplemented"),
@@ -237,45 +236,3 @@ def test_a_job_ends_by_its_timeout_or_when_it_is_cancelled_and_leaves_no_uploade
     wait_for(lambda: warehouse.client.get_job(load_job.job_id).state == "DONE", "the job ends")
     assert warehouse.client.get_job(load_job.job_id).error_result["reason"] == "stopped"
     assert list((warehouse.folder / "uploads").iterdir()) == []
-
-
-@pytest.fixture(scope="module")
-def history(tmp_path_factory: pytest.TempPathFactory) -> Warehouse:
-    """A stand-in that has run some jobs."""
-    found = Warehouse(tmp_path_factory.mktemp("stand_in"))
-    found.client.create_dataset("d")
-    found.job("CREATE TABLE d.s (v INT64); CREATE TABLE d.t (day DATE, v INT64) PARTITION BY day")
-    found.job("INSERT d.t VALUES (DATE '2026-01-01', 1), (DATE '2026-01-02', 2)")
-    found.job("UPDATE d.t SET v = 3 WHERE day = DATE '2026-01-01'")
-    return found
-
-
-@pytest.mark.parametrize(
-    ("sql", "expected"),
-    [
-        (
-            f"SELECT statement_type, COUNT(*) FROM {JOBS} WHERE job_type = 'QUERY' AND statement_type IN "
-            "('INSERT', 'UPDATE', 'SCRIPT') GROUP BY statement_type ORDER BY statement_type",
-            [("INSERT", 1), ("SCRIPT", 1), ("UPDATE", 1)],
-        ),
-        (f"SELECT destination_table.table_id FROM {JOBS} WHERE statement_type = 'UPDATE'", [("t",)]),
-        (f"SELECT COUNTIF(state = 'RUNNING'), COUNTIF(parent_job_id IS NOT NULL) FROM {JOBS}", [(1, 2)]),
-    ],
-)
-def test_monitoring_queries(history: Warehouse, sql: str, expected: list[tuple[object, ...]]) -> None:
-    assert history.rows(sql) == expected
-
-
-def test_the_view_bills_its_minimum_and_is_of_the_querys_own_region(history: Warehouse) -> None:
-    assert history.job(f"SELECT COUNT(*) FROM {JOBS}").total_bytes_billed == 10 << 20
-    assert history.refusal("SELECT job_id FROM `region-eu`.INFORMATION_SCHEMA.JOBS")[0] == "notFound"
-    assert "total_modified_partitions" in history.refusal(f"SELECT total_modified_partitions FROM {JOBS}")[1]
-
-
-PAGE = (REPOSITORY / "docs" / "runbook.md").read_text()
-DOCUMENTED = [sql for sql in re.findall(r"```sql\n(.*?)```", PAGE, re.DOTALL) if "JOBS" in sql]
-
-
-@pytest.mark.parametrize("sql", DOCUMENTED)
-def test_the_query_of_jobs_in_the_runbook_runs(history: Warehouse, sql: str) -> None:
-    assert [row[1:3] for row in history.rows(sql)] == [("RUNNING", None)]  # this query
