@@ -107,29 +107,10 @@ def test_sequence_numbers_are_compared_section_by_section(merging: Warehouse, sm
     assert merging.rows("SELECT name FROM d.t WHERE id = 1") == [("larger",)]
 
 
-@pytest.mark.parametrize(
-    "change",
-    [
-        {"id": 1, "_CHANGE_TYPE": "INSERT"},
-        {"id": 1, "_CHANGE_TYPE": "upsert"},
-        {"name": "x", "_CHANGE_TYPE": "UPSERT"},
-        {"_CHANGE_TYPE": "DELETE"},
-        {"id": 1},
-        *(delete(1, number) for number in ("", "0/1/2/3/4", "G", "0" * 17)),
-    ],
-)
-def test_a_wrong_change_is_refused_with_all_of_its_request(merging: Warehouse, change: Change) -> None:
-    right = delete(101, "1" if "_CHANGE_SEQUENCE_NUMBER" in change else None)
-    assert sent(merging, right, change).error.code == 3  # INVALID_ARGUMENT
-    assert queried(merging) == EMPLOYEES
-
-
-def test_numbered_and_unnumbered_changes_are_not_mixed_and_a_primary_key_is_needed(merging: Warehouse) -> None:
+def test_numbered_and_unnumbered_changes_are_not_mixed(merging: Warehouse) -> None:
     assert sent(merging, delete(1, "1"), delete(2)).error.code
     append(merging, delete(1, "1"))
     assert sent(merging, delete(2)).error.code
-    merging.job("CREATE OR REPLACE TABLE d.t (id INT64, name STRING, salary INT64)")
-    assert "primary key" in sent(merging, delete(1)).error.message
 
 
 def test_row_policies_need_the_true_filter(merging: Warehouse) -> None:

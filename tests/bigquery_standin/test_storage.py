@@ -123,36 +123,6 @@ def test_the_clock_survives_a_restart_and_never_goes_back(warehouse: Warehouse) 
         assert warehouse.http.post("/_standin/clock", json=body).status_code == 400
 
 
-def test_a_clone_keeps_its_rows_when_its_source_changes_and_has_no_options_of_it(warehouse: Warehouse) -> None:
-    make(warehouse, "d.s", "CLUSTER BY n OPTIONS (description = 'rows', labels = [('a', 'b')])")
-    put(warehouse, 1, table="d.s")
-    files = warehouse.files()
-    warehouse.job("CREATE TABLE d.t CLONE d.s OPTIONS (labels = [('generation', '2')])")
-    found = warehouse.client.get_table("d.t")
-    assert (found.clustering_fields, found.description, found.labels) == (["n"], None, {"generation": "2"})
-    assert (found.clone_definition.base_table_reference.table_id, warehouse.files()) == ("s", files)
-    put(warehouse, 2, table="d.s")
-    warehouse.advance(days=8)
-    assert (numbers(warehouse), numbers(warehouse, "d.s")) == ({1}, {2})
-
-
-@pytest.mark.parametrize(
-    "setup",
-    [
-        "CREATE TABLE d.t (day DATE, n INT64); CREATE TABLE d.s (day DATE, n INT64) PARTITION BY day",
-        "CREATE TABLE d.t (n INT64); CREATE TABLE d.s (n INT64) CLUSTER BY n",
-        "CREATE TABLE d.t (n INT64); CREATE TABLE d.s CLONE d.t",
-        "CREATE TABLE d.a AS SELECT 1 AS n; CREATE TABLE d.b CLONE d.a; "
-        "CREATE TABLE d.c CLONE d.b; CREATE TABLE d.s CLONE d.c",
-    ],
-    ids=["another partitioning", "another clustering", "onto its base", "a fourth level"],
-)
-def test_a_clone_is_refused(warehouse: Warehouse, setup: str) -> None:
-    warehouse.job(setup)
-    assert warehouse.refusal("CREATE OR REPLACE TABLE d.t CLONE d.s")[0] in ("invalid", "invalidQuery")
-    assert warehouse.refusal("CREATE OR REPLACE TABLE d.s CLONE d.s")[0] in ("invalid", "invalidQuery")
-
-
 def limited(folder: Path, **limits: int) -> Warehouse:
     warehouse = Warehouse(folder, **limits)
     warehouse.client.create_dataset("d")

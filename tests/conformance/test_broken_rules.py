@@ -131,11 +131,7 @@ TABLE: list[tuple[str, str, Change]] = [
         job("load", lambda load: load.update(sourceUris=load["sourceUris"][:1])),
     ),
     ("a_job_id_is_used_once", "a job id may be used again", repeated_job_ids()),
-    (
-        "a_failed_load_changes_nothing",
-        "broken files are left out",
-        uris(lambda uri: None if "broken" in uri else uri),
-    ),
+    ("a_failed_load_changes_nothing", "broken files are left out", uris(lambda uri: None if "broken" in uri else uri)),
     ("a_uri_with_a_generation_is_refused", "generations are overlooked", uris(lambda uri: uri.partition("#")[0])),
     (
         "columns_are_matched_by_name",
@@ -276,11 +272,7 @@ TABLE: list[tuple[str, str, Change]] = [
     ),
     ("the_past_needs_a_permission", "everybody is told to have it", permissions(READ_PAST)),
     ("a_clone_needs_fine_grained_reader", "tags are lost", disposition("WRITE_TRUNCATE_DATA", "WRITE_TRUNCATE")),
-    (
-        "a_clone_needs_fine_grained_reader",
-        "tags hide nothing",
-        sql(r"SELECT number FROM `\S+tagged`.*", "SELECT 2"),
-    ),
+    ("a_clone_needs_fine_grained_reader", "tags hide nothing", sql(r"SELECT number FROM `\S+tagged`.*", "SELECT 2")),
     ("policies_are_listed_in_pages", "all are in one page", address(r"pageSize=1&", "")),
     # streamed changes
     *(
@@ -300,21 +292,13 @@ TABLE: list[tuple[str, str, Change]] = [
         sql(r"OPTIONS \(max_staleness.*\)", ""),
     ),
     # Cloud Storage
-    (
-        "an_object_is_created_once",
-        "preconditions are overlooked",
-        address(r"[?&]ifGenerationMatch=\d+", "?x=1"),
-    ),
+    ("an_object_is_created_once", "preconditions are overlooked", address(r"[?&]ifGenerationMatch=\d+", "?x=1")),
     (
         "an_object_is_replaced_as_it_was_read",
         "preconditions are overlooked",
         address(r"&ifGenerationMatch=[1-9]\d*", ""),
     ),
-    (
-        "an_object_is_deleted_as_it_was_read",
-        "preconditions are overlooked",
-        address(r"ifGenerationMatch=\d+&", ""),
-    ),
+    ("an_object_is_deleted_as_it_was_read", "preconditions are overlooked", address(r"ifGenerationMatch=\d+&", "")),
     (
         "a_listing_is_up_to_date",
         "listings are late",
@@ -349,11 +333,7 @@ TABLE: list[tuple[str, str, Change]] = [
     ("a_publish_replaces_target", "a clone has no definition", of_targets(without("cloneDefinition"))),
     ("a_primary_key_is_kept", "a clone has no primary key", of_targets(without("tableConstraints"))),
     ("a_rollback_clones_the_past", "a clone is of the present", PRESENT),
-    (
-        "a_swap_guards_its_parent",
-        "ASSERT lets everything pass",
-        sql(r"ASSERT live = @parent AS '[^']*';", ""),
-    ),
+    ("a_swap_guards_its_parent", "ASSERT lets everything pass", sql(r"ASSERT live = @parent AS '[^']*';", "")),
     ("a_swap_clones_the_checked_rows", "a clone is of the present", PRESENT),
     *(
         ("no_job_of_a_publish_runs_twice", f"a job of step {step} runs twice", repeated_job_ids(step))

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import pytest
 from google.api_core.exceptions import Forbidden, ServiceUnavailable
 from google.auth.exceptions import RefreshError
 
-from tests.conformance.rules import Result, Verdict, as_markdown, verdict_of
+from tests.conformance.rules import Verdict, verdict_of
 from tests.conformance.sandbox import Sandbox, Servers, throwaway
 
 
@@ -34,34 +32,8 @@ def test_nothing_is_left_of_a_run_that_ends_early(servers: Servers, error: BaseE
     assert left(made[0]) == []
 
 
-def test_what_could_not_be_made_is_the_error_that_is_shown(servers: Servers, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whoever may make no bucket may often list none either."""
-
-    def refuse(what: str) -> Callable[..., None]:
-        def call(*arguments: object, **options: object) -> None:
-            raise Forbidden(f"no right to {what} buckets")
-
-        return call
-
-    monkeypatch.setattr(servers.storage, "create_bucket", refuse("make"))
-    monkeypatch.setattr("google.cloud.storage.Bucket.list_blobs", refuse("list"))
-    before = {dataset.dataset_id for dataset in servers.bigquery.list_datasets()}
-    with pytest.raises(Forbidden, match="no right to make buckets"), throwaway(servers):
-        pass
-    assert {dataset.dataset_id for dataset in servers.bigquery.list_datasets()} == before
-
-
 def test_a_missing_right_or_service_says_nothing_about_a_rule() -> None:
     for error in (Forbidden("no right"), ServiceUnavailable("busy"), RefreshError("no login"), OSError()):
         assert verdict_of(error) is Verdict.NOT_TRIED
     assert verdict_of(AssertionError()) is Verdict.DID_NOT_HOLD
     assert verdict_of(None) is Verdict.HELD
-
-
-def test_the_report_begins_with_the_rules_that_did_not_hold() -> None:
-    results = [Result("test", f"rule {verdict}", "page", "file", "set", verdict, "a | b") for verdict in Verdict]
-    report = as_markdown(list(reversed(results)), "project p", "")
-    assert [report.index(f"rule {verdict}") for verdict in Verdict] == sorted(
-        report.index(f"rule {verdict}") for verdict in Verdict
-    )
-    assert "a \\| b" in report

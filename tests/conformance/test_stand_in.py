@@ -1,10 +1,9 @@
-"""What only the stand-in can answer: its clock, its faults, the rights that it grants, what it does not carry out."""
+"""What only the stand-in can answer: restored datasets, its faults, the rights that it grants, what it refuses."""
 
 from __future__ import annotations
 
 import uuid
-from collections.abc import Iterator
-from datetime import timedelta
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -12,12 +11,10 @@ from google.api_core import exceptions
 from google.cloud import bigquery
 
 from bigquery_standin.client import Control
-from testkit.controlled_stand_in import ControlledStandIn
-from testkit.local_servers import start_stand_in
-from testkit.server_clients import control_of
+from testkit.waiting import wait_for
 from tests.conformance.policies import add_policy, add_policy_tag
-from tests.conformance.sandbox import Sandbox, local_servers, throwaway
-from tests.conformance.streams import PLAIN, send
+from tests.conformance.procedures import PROCEDURE_PERMISSIONS, has_ended, procedure, sleeping, started
+from tests.conformance.sandbox import Sandbox
 from tests.shared.stand_in_client import (
     FINE_GRAINED_READ,
     OVERRIDE_TIME_TRAVEL,
@@ -34,53 +31,9 @@ def table(sandbox: Sandbox) -> str:
     return sandbox.new_table(f"t{uuid.uuid4().hex[:8]}", [(sandbox.today, 1, 1), (sandbox.today, 2, 1)])
 
 
-# -- the clock
-
-
-@pytest.fixture(scope="module")
-def moved(tmp_path_factory: pytest.TempPathFactory, addresses: tuple[str, str]) -> Iterator[Sandbox]:
-    """A sandbox on a stand-in of its own, whose clock tests may move."""
-    folder, gcs = tmp_path_factory.mktemp("moved"), addresses[1]
-    with start_stand_in(folder, gcs) as stand_in, throwaway(local_servers((stand_in, gcs))) as sandbox:
-        yield sandbox
-
-
-def test_expired_partitions_vanish_when_the_clock_moves(moved: Sandbox) -> None:
-    table = moved.new_table("short", [(moved.today, 1, 1), (moved.days_ago(4), 1, 2)], expiration_days=5)
-    assert moved.client.get_table(table).num_rows == 2
-    moved.servers.sleep(timedelta(days=2).total_seconds())
-    assert moved.numbers(table) == [1]
-    assert moved.client.get_table(table).num_rows == 1
-
-
-def test_time_travel_ends_after_seven_days(moved: Sandbox) -> None:
-    table, before = moved.new_table("old", [(moved.today, 1, 1)]), moved.now()
-    moved.load(table, [(moved.today, 1, 2)])
-    past = f"SELECT number FROM `{table}` FOR SYSTEM_TIME AS OF @at"
-    assert moved.rows(past, {"at": before}) == [(1,)]
-    moved.servers.sleep(timedelta(days=8).total_seconds())
-    with pytest.raises(exceptions.BadRequest):
-        moved.rows(past, {"at": before})
-
-
-def test_streamed_rows_are_queried_at_once_and_cloned_after_some_minutes(
-    moved: Sandbox, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("BIGQUERY_STORAGE_EMULATOR_HOST", control_of(moved.client).write_api())
-    table = moved.make("streamed", "id INT64, name STRING")
-    send(table, [PLAIN(id=1, name="a")])
-    assert moved.rows(f"SELECT id FROM `{table}`") == [(1,)]
-    assert moved.client.get_table(table).streaming_buffer.estimated_rows == 1
-    for clone, expected in (("early", []), ("late", [(1,)])):
-        moved.query(f"CREATE TABLE `{moved.table(clone)}` CLONE `{table}`")
-        assert moved.rows(f"SELECT id FROM `{moved.table(clone)}`") == expected
-        moved.servers.sleep(timedelta(minutes=5).total_seconds())
-    assert moved.client.get_table(table).streaming_buffer is None
-
-
-def test_a_deleted_dataset_is_restored_as_it_was(moved: Sandbox) -> None:
+def test_a_deleted_dataset_is_restored_as_it_was(sandbox: Sandbox) -> None:
     """Page "Restore deleted datasets". BigQuery deletes no restored dataset for seven days, so this is no probe."""
-    client = moved.client
+    client = sandbox.client
     client.create_dataset("restored")
     client.query_and_wait("CREATE TABLE restored.t AS SELECT 7 AS id")
     client.delete_dataset("restored", delete_contents=True)
@@ -124,19 +77,6 @@ def test_a_lost_reply_does_not_run_a_job_twice(sandbox: Sandbox, control: Contro
     control.add_fault(match={"method": "POST", "path": "/jobs$"}, effect="lost_reply")
     sandbox.query(f"INSERT INTO `{table}` (day, id, number) VALUES (DATE '2026-01-31', 99, 9)")
     assert sandbox.numbers(table) == [1, 1, 9]
-
-
-def test_a_pending_job_is_waited_for_and_stops_at_its_timeout(sandbox: Sandbox, control: Control) -> None:
-    client, name = sandbox.client, uuid.uuid4().hex
-    control.add_fault(match={"job_id": f"pending-{name}"}, effect="queue", seconds=1)
-    client.query("SELECT 1", job_id=f"pending-{name}", job_retry=None)
-    ControlledStandIn(client).wait_for_all_jobs()
-    assert client.get_job(f"pending-{name}").state == "DONE"
-    control.add_fault(match={"job_id": f"timeout-{name}"}, effect="queue")
-    config = bigquery.QueryJobConfig(job_timeout_ms=200)
-    job = client.query("SELECT 1", job_id=f"timeout-{name}", job_config=config, job_retry=None)
-    with pytest.raises(exceptions.GoogleAPICallError, match="timed out"):
-        job.result(retry=None)
 
 
 # -- rights
@@ -230,8 +170,40 @@ def test_what_is_not_carried_out_is_refused_by_name(sandbox: Sandbox, change: di
         sandbox.rest("/tables", "POST", {**body, "clusterin": {}})
 
 
-def test_load_options_that_are_not_carried_out_are_refused_by_name(sandbox: Sandbox, table: str) -> None:
-    uri = sandbox.upload([(sandbox.today, 1, 3)])
-    for option, value in (("autodetect", True), ("maxBadRecords", 3), ("hivePartitioningOptions", {"mode": "AUTO"})):
-        with pytest.raises(exceptions.MethodNotImplemented, match=option.removesuffix("Options")):
-            sandbox.load_uris(table, [uri], **{option: value})
+# -- stored procedures for Apache Spark, such as those that publish in tests/e2e
+
+
+def test_a_program_that_fails_fails_its_job_with_its_last_error(sandbox: Sandbox, procedures: None) -> None:
+    client, call = sandbox.client, procedure(sandbox, "raise ValueError('no such thing')")
+    job = client.query(call)
+    with pytest.raises(exceptions.BadRequest, match="ValueError: no such thing"):
+        job.result()
+    ended = client.get_job(job.job_id)
+    assert ended.error_result["reason"] == "invalidQuery"
+    called = max(client.list_jobs(parent_job=job.job_id), key=lambda child: child.job_id)
+    assert client.get_job(called.job_id).error_result == ended.error_result
+
+
+def test_a_cancelled_job_ends_its_program(sandbox: Sandbox, procedures: None, tmp_path: Path) -> None:
+    client = sandbox.client
+    job = client.query(procedure(sandbox, sleeping(tmp_path / "pid")))
+    program = started(tmp_path / "pid")
+    assert client.get_job(job.job_id).state == "RUNNING"
+    client.cancel_job(job.job_id)
+    wait_for(lambda: has_ended(program), "the program ends")
+    wait_for(lambda: client.get_job(job.job_id).state == "DONE", "the job ends")
+    assert client.get_job(job.job_id).error_result["reason"] == "stopped"
+
+
+def test_connections_need_permissions_that_a_data_owner_lacks(sandbox: Sandbox, control: Control) -> None:
+    """Creating needs connections.delegate, calling connections.use: roles of the connection, not of the dataset."""
+    for permission in PROCEDURE_PERMISSIONS:
+        with pytest.raises(exceptions.Forbidden, match=permission):
+            sandbox.client.query(procedure(sandbox, "pass")).result()
+        control.grant(permission)
+
+
+@pytest.fixture
+def procedures(control: Control) -> None:
+    for permission in PROCEDURE_PERMISSIONS:
+        control.grant(permission)

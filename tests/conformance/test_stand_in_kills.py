@@ -2,26 +2,22 @@
 
 from __future__ import annotations
 
-import contextlib
 import uuid
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import psutil
 import pytest
 from google.api_core import exceptions
 from google.cloud import bigquery
 
 from devstack.stack.ports import any_free_port
 from testkit.local_servers import launch_stand_in, stop_process
-from testkit.server_clients import control_of
+from testkit.waiting import wait_for
+from tests.conformance.procedures import PROCEDURE_PERMISSIONS, has_ended, procedure, sleeping, started
 from tests.conformance.sandbox import Sandbox, local_servers, throwaway
-from tests.conformance.streams import stream_of, writer
-from tests.shared.write_api_client import append_request, message_class
 from tests.thoroughness import times
-
-CHANGE = message_class({"id": "int64", "n": "int64", "_CHANGE_TYPE": "string", "_CHANGE_SEQUENCE_NUMBER": "string"})
-KEYED = "id INT64 PRIMARY KEY NOT ENFORCED, n INT64"
 
 
 class Restarting:
@@ -108,38 +104,6 @@ def test_swaps_and_changes_have_their_whole_effect_or_none(server: Restarting) -
         live = found[0]
 
 
-def test_a_writer_of_changes_that_begins_again_after_a_kill_leaves_the_right_table(
-    server: Restarting, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """It sends its changes from the first one on after every kill."""
-    sandbox = server.sandbox
-    table = sandbox.make("t", KEYED, "OPTIONS (max_staleness = INTERVAL 2 SECOND)")
-    changes = [
-        CHANGE(
-            id=number % 20,
-            n=number,
-            _CHANGE_TYPE="UPSERT" if number % 7 else "DELETE",
-            _CHANGE_SEQUENCE_NUMBER=f"{number:X}",
-        )
-        for number in range(120)
-    ]
-    for kill_after in (30, 90, None):
-        monkeypatch.setenv("BIGQUERY_STORAGE_EMULATOR_HOST", control_of(sandbox.client).write_api())
-        with writer() as client, contextlib.suppress(exceptions.GoogleAPICallError):
-            requests = (append_request(stream_of(table), CHANGE, [change]) for change in changes)
-            for answered, response in enumerate(client.append_rows(requests), start=1):
-                assert "append_result" in response
-                if answered == kill_after:
-                    server.kill()
-        if kill_after is not None:
-            server.start()
-    sandbox.servers.sleep(3600)
-    sandbox.query(f"CREATE TABLE `{sandbox.table('clone')}` CLONE `{table}`")
-    expected = sorted((change.id, change.n) for change in changes[-20:] if change._CHANGE_TYPE == "UPSERT")
-    for name in (table, sandbox.table("clone")):
-        assert sorted(sandbox.rows(f"SELECT id, n FROM `{name}`")) == expected
-
-
 def test_a_repeated_request_attaches_to_its_first_job_also_after_a_restart(server: Restarting) -> None:
     sandbox = server.sandbox
     table = sandbox.new_table("t")
@@ -156,3 +120,18 @@ def test_a_repeated_request_attaches_to_its_first_job_also_after_a_restart(serve
     assert job_of(body) == first
     assert job_of({**body, "requestId": uuid.uuid4().hex}) != first
     assert sandbox.numbers(table) == [1, 1]
+
+
+def test_a_killed_stand_in_leaves_no_spark_behind(server: Restarting, tmp_path: Path) -> None:
+    sandbox = server.sandbox
+    assert sandbox.servers.control
+    for permission in PROCEDURE_PERMISSIONS:
+        sandbox.servers.control.grant(permission)
+    job = sandbox.client.query(procedure(sandbox, sleeping(tmp_path / "pid")))
+    started(tmp_path / "pid")
+    below = psutil.Process(server.process.pid).children(recursive=True)
+    assert len(below) >= 3  # the guard, the JVM and the program
+    server.kill()
+    wait_for(lambda: all(has_ended(process.pid) for process in below), "all of Spark ends")
+    server.start()
+    assert not server.has_succeeded(job.job_id)

@@ -61,10 +61,12 @@ def test_a_repeated_or_late_change_changes_nothing(sandbox: Sandbox) -> None:
 
 @rule(PAGE, CDC, OTHER_ENGINE)
 def test_changes_are_not_mixed_with_plain_rows(sandbox: Sandbox) -> None:
-    """A connection with changes takes no plain rows."""
+    """A connection with changes takes no plain rows, also in one request."""
     table = keyed(sandbox, "mixed")
     accepted, refused = send(table, [delete(100)], [PLAIN(id=1, name="plain")])
     assert "append_result" in accepted
+    assert refused.error.code == INVALID_ARGUMENT
+    (refused,) = send(table, [delete(101), CHANGE(id=1, name="plain")])
     assert refused.error.code == INVALID_ARGUMENT
     assert names(sandbox, table) == {101: "Tal", 102: "Lee"}
 
@@ -75,7 +77,8 @@ def test_a_wrong_change_is_named_and_its_request_changes_nothing(sandbox: Sandbo
     table = keyed(sandbox, "wrong")
     wrong = [
         CHANGE(id=1, name="x", _CHANGE_TYPE="MERGE"),
-        upsert(1, "x", "xyz"),
+        CHANGE(id=1, name="x", _CHANGE_TYPE="upsert"),
+        *(upsert(1, "x", number) for number in ("xyz", "0/1/2/3/4", "0" * 17)),
         CHANGE(name="x", _CHANGE_TYPE="UPSERT"),
         CHANGE(id=1, _CHANGE_TYPE="UPSERT"),
     ]

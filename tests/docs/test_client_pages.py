@@ -2,21 +2,31 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shutil
 import subprocess
 from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
 from datetime import timedelta
+from pathlib import Path
 from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
 
+from dedup_clone.settings.feed import read_feed
+from devstack.connection import Connection
+from devstack.stack import client_config
+from devstack.stack.layout import Layout
+from devstack.stack.parts import Part, bigquery, fake_gcs, gcloud_proxy
+from devstack.stack.ports import Ports, any_free_port
 from devstack.zetasql.grammar import running_grammar
 from testkit.fake_dedup_job import parquet_bytes
-from testkit.feed_on_stand_in import TODAY, row
-from tests.docs.local_stack import LocalStack, blocks, start_local_stack
-from tests.docs.pages import PAGES
+from testkit.feed_on_stand_in import TODAY, YESTERDAY, FeedOnStandIn, row
+from testkit.local_servers import start_process, stop_process
+from tests.docs.pages import DOCS, PAGES, ROOT
 from tests.shared.required_tools import require
 
 NAMES = {
@@ -51,6 +61,60 @@ def statements() -> list[tuple[str, str]]:
 
 STATEMENTS = statements()
 RUN = [(page, sql) for page, sql in STATEMENTS if not sql.startswith(tuple(NOT_RUN))]
+
+
+@dataclass(frozen=True)
+class LocalStack:
+    """`folder` takes the place of the checkout: it has `.local`, with stack.env and the servers' data."""
+
+    folder: Path
+    connection: Connection
+    environment: dict[str, str]
+
+    def publish_two_snapshots(self) -> None:
+        """Of a feed like the worked example. The second has another value of a row of yesterday, and a new row."""
+        shipped = read_feed(ROOT / "dags" / "feeds" / "worked_example.yaml")
+        name = "product_attributes"
+        changes = {"feed": name, "landing": shipped.landing.model_copy(update={"prefix": name}), "changes": True}
+        feed = FeedOnStandIn(
+            shipped.model_copy(update=changes), self.connection.storage_client(), self.connection.bigquery_client()
+        )
+        feed.publish(feed.land(1, [row(1, 1), row(1, 2, day=YESTERDAY)]))
+        feed.publish(feed.land(2, [row(2, 1), row(2, 2, 30, day=YESTERDAY), row(2, 3, day=TODAY)]))
+        feed.write_reporting_tables()
+
+
+@contextmanager
+def start_local_stack(folder: Path) -> Iterator[LocalStack]:
+    layout = Layout.from_environment({}, folder)
+    layout.make_folders()
+    free: list[int] = []
+    for _ in Ports.__dataclass_fields__:
+        free.append(any_free_port(free))
+    ports = Ports(*free)
+    client_config.write(layout, ports)
+    variables = client_config.read(layout.stack_env)
+    with ExitStack() as stack:
+        for part in (fake_gcs(layout, ports), gcloud_proxy(ports), bigquery(layout, ports)):
+            stack.callback(stop_process, _start(part, folder, variables))
+        connection = Connection.from_variables(variables)
+        storage, warehouse = connection.storage_client(), connection.bigquery_client()
+        for bucket in (connection.landing_bucket, connection.state_bucket):
+            storage.create_bucket(bucket)
+        warehouse.create_dataset(connection.dataset)
+        # A tool must not find credentials or settings of the person who runs the tests.
+        own = {name: value for name, value in os.environ.items() if not name.startswith(("CLOUDSDK_", "GOOGLE_"))}
+        yield LocalStack(folder, connection, {**own, **variables, "HOME": str(folder)})
+
+
+def _start(part: Part, folder: Path, variables: dict[str, str]) -> subprocess.Popen[bytes]:
+    environment = {**part.environment, "STORAGE_EMULATOR_HOST": variables["STORAGE_EMULATOR_HOST"]}
+    return start_process(part.command, part.health_url, folder / f"{part.name}.log", environment)
+
+
+def blocks(page: str, language: str) -> list[str]:
+    """The fenced blocks of a page of docs/ in this language."""
+    return re.findall(rf"^```{language}\n(.*?)^```", (DOCS / page).read_text(), re.DOTALL | re.MULTILINE)
 
 
 @pytest.fixture(scope="module")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import json
 import os
 import re
@@ -15,11 +16,37 @@ from pydantic import BaseModel, create_model
 
 from dedup_clone.settings.feed import Feed, read_feed
 from dedup_clone.settings.strict_yaml import StrictModel, section_model
-from tests.docs.dag_reference import render_dags
 from tests.docs.feed_file_reference import HEAD, render_reference, render_schema
 
 ROOT = Path(__file__).parents[2]
 FEEDS = ROOT / "dags" / "feeds"
+OF_EACH_FEED = ("watch", "publish", "rollback")
+OF_ALL_FEEDS = {
+    "bootstrap": "dedup_clone_bootstrap",
+    "rebuild": "dedup_clone_rebuild",
+    "erase": "dedup_clone_erase",
+    "retire": "dedup_clone_retire",
+    "content_audit": "dedup_clone_content_audit",
+    "freshness_watchdog": "freshness_watchdog",
+}
+DAGS_HEAD = """# DAGs
+
+Each feed has three DAGs; `FEED` stands for its name. Six DAGs serve all feeds. Airflow shows these texts, too.
+"""
+
+
+def render_dags() -> str:
+    """The page, from the docstrings of the DAG files. Raises KeyError for a file that is in neither list."""
+    files = {path.stem for path in (ROOT / "dags").glob("*.py")}
+    names = {name: f"FEED_{name}" for name in OF_EACH_FEED} | OF_ALL_FEEDS
+    assert files == set(names), "a DAG file is missing in this list"
+    return DAGS_HEAD + "".join(_section(file, dag_id) for file, dag_id in names.items())
+
+
+def _section(file: str, dag_id: str) -> str:
+    text = ast.get_docstring(ast.parse((ROOT / "dags" / f"{file}.py").read_text(encoding="utf-8"))) or ""
+    title, _, rest = text.removeprefix("### ").partition("\n")
+    return f"\n## `{dag_id}`\n\n**{title}**\n{rest}\n"
 
 
 @pytest.mark.parametrize(

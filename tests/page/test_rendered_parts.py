@@ -58,27 +58,9 @@ def test_the_dates_that_are_done_are_shown_for_each_task_that_runs_spark(
 PARTS: list[tuple[str, str, Any, str, str]] = [
     ("hero", "renderHero", {**HERO, "deliveries": [{"state": "published"}]}, "Waiting1not registered yet", "none"),
     ("hero", "renderHero", HERO, "1 waits.checked 1 s agoWhat to do: see.", "not registered"),
-    (
-        "cost",
-        "renderCost",
-        {"kind": "rollback", "merge_usd": None},
-        "A rollback is not compared",
-        "not known",
-    ),
-    (
-        "cost",
-        "renderCost",
-        {"kind": "publish", "merge_usd": None},
-        "is not known",
-        "A rollback",
-    ),
-    (
-        "cost",
-        "renderCost",
-        {**TINY, "merge_usd": 0.0001, "qualify_usd": 0.0001},
-        "less than a cent",
-        r"\$",
-    ),
+    ("cost", "renderCost", {"kind": "rollback", "merge_usd": None}, "A rollback is not compared", "not known"),
+    ("cost", "renderCost", {"kind": "publish", "merge_usd": None}, "is not known", "A rollback"),
+    ("cost", "renderCost", {**TINY, "merge_usd": 0.0001, "qualify_usd": 0.0001}, "less than a cent", r"\$"),
     (  # most of the cost is not known, so nothing is said to be less
         "cost",
         "renderCost",

@@ -30,12 +30,6 @@ def test_unequal_ones_come_first_then_those_never_audited_then_the_longest_ago()
     assert audit_order(audited(DAYS[2], 1, AuditOutcome.OVER_BUDGET)) == [5, 4, 2, 1, 3]
 
 
-def test_what_was_found_of_dates_that_are_gone_is_dropped() -> None:
-    audits = Audits(NOW.date(), {}, (audited(DAYS[0], 3), audited(DAYS[1], 2)))
-    found = audits.with_records((audited(DAYS[2], 0),), retained={DAYS[1], DAYS[2]})
-    assert [record.date for record in found.records] == DAYS[1:3]
-
-
 @pytest.mark.parametrize(("retention_days", "expected"), [(730, [1, 2, 3, 4]), (14, [4]), (13, []), (1, [])])
 def test_partitions_that_end_soon_or_are_empty_are_left_out(retention_days: int, expected: list[int]) -> None:
     entries = [SimpleNamespace(date=day, rows=rows) for day, rows in zip(DAYS, (1, 1, 1, 1, 0), strict=True)]

@@ -40,12 +40,6 @@ def test_shares_beyond_their_bound_fail(check: str, count: str) -> None:
     assert (within[check].level, beyond[check].level) == (Level.PASS, Level.FAIL)
 
 
-def test_a_bound_is_called_configured_only_if_the_feed_file_has_it() -> None:
-    found = share_results(manifest(entry(TODAY, 1000)), settings=CheckSettings(max_new_share=0.2))
-    assert "configured" in found["new_share"].expected
-    assert "configured" not in found["survivor_share"].expected
-
-
 @pytest.mark.parametrize(("check", "count"), KINDS)
 def test_a_share_far_above_the_usual_fails_although_it_is_within_its_bound(check: str, count: str) -> None:
     usual = [0.003] * 5

@@ -73,15 +73,6 @@ def test_only_the_parents_target_is_replaced(
     assert to_do in result.next_step
 
 
-def test_the_evidence_of_layout_clone_and_labels_says_what_was_found() -> None:
-    layout = tables.check_layout(table(), table("f", cluster_by=(), partition_column=None), TABLE)
-    assert layout.expected == "partitioned by date, clustered by product_id"
-    assert layout.found == f"f_staging: {layout.expected}; f: partitioned by nothing, clustered by nothing"
-    assert tables.check_target_is_clone(table("f"), "f_staging", NOW).found == "no clone"
-    labels = tables.check_target_labels(labelled(2), 2, "abc")
-    assert labels.found == "dedup_clone_generation 2, dedup_clone_manifest absent"
-
-
 def test_target_is_a_clone_of_staging_at_the_checked_time() -> None:
     good = table("f", clone_of="f_staging", clone_time=NOW)
     assert tables.check_target_is_clone(good, "f_staging", NOW).level is Level.PASS

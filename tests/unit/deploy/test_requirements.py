@@ -10,7 +10,6 @@ from functools import cache
 from importlib.metadata import distribution, packages_distributions
 from pathlib import Path
 
-import pytest
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
@@ -90,8 +89,3 @@ def test_pip_gets_the_versions_of_the_lock_and_both_spark_packages_of_one_versio
         assert str(pip[name].specifier) == str(lock[name].specifier), name
     assert str(pip["pyspark"].specifier) == str(pip["pyspark-client"].specifier)
     assert direct["pyspark"].specifier.contains(str(pip["pyspark"].specifier).removeprefix("=="))
-
-
-@pytest.mark.parametrize("name", ["apache-airflow", "apache-airflow-providers-google", LOCAL_ONLY, "pytest"])
-def test_requirements_name_airflow_both_providers_and_pytest(name: str) -> None:
-    assert name in read(REPOSITORY / "requirements.txt")

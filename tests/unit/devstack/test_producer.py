@@ -22,17 +22,12 @@ from devstack.producer.demo_feeds import KEYS, SCHEMA
 
 DAY = date(2026, 3, 1)
 SEED = 7
-VISITS = feeds.table_of(feeds.read("store_visits"))
 PRODUCT_FEED = feeds.read("product_attributes")
 PRODUCTS = feeds.table_of(PRODUCT_FEED)
 
 
 def by_key(rows: pa.Table, keys: tuple[str, ...], values: list[str]) -> dict[tuple[object, ...], str]:
     return {tuple(row[key] for key in keys): repr([row[name] for name in values]) for row in rows.to_pylist()}
-
-
-def visits(rows: pa.Table) -> dict[tuple[object, ...], str]:
-    return by_key(rows, VISITS.keys, [c.name for c in VISITS.value_columns])
 
 
 def products(rows: pa.Table) -> dict[tuple[object, ...], str]:
@@ -43,23 +38,6 @@ def differences(before: dict[tuple[object, ...], str], after: dict[tuple[object,
     """The number of changed, new and missing keys."""
     changed = sum(before[key] != value for key, value in after.items() if key in before)
     return changed, len(after.keys() - before.keys()), len(before.keys() - after.keys())
-
-
-def test_the_same_seed_gives_the_same_rows_and_another_one_others() -> None:
-    first = declared_snapshots.first(VISITS, DAY, 1, SEED, 50)
-    assert first.equals(declared_snapshots.first(VISITS, DAY, 1, SEED, 50))
-    assert not first.equals(declared_snapshots.first(VISITS, DAY, 1, SEED + 1, 50))
-
-
-def test_a_thousandth_of_the_next_snapshot_differs_in_each_way() -> None:
-    first = declared_snapshots.first(VISITS, DAY, 1, SEED, 1_000)
-    rows = declared_snapshots.following(VISITS, first, DAY, 2, SEED, 1_000)
-    assert differences(visits(first), visits(rows)) == (7, 3, 3)
-    assert pc.unique(rows["snapshot_no"]).to_pylist() == [2]
-    large = declared_snapshots.first(PRODUCTS, DAY, 1, SEED, 8_000)
-    for snapshot_id in (2, 20260301120000, 2**63 - 1):
-        rows = declared_snapshots.following(PRODUCTS, large, DAY, snapshot_id, SEED, 8_000)
-        assert differences(products(large), products(rows)) == (52, 26, 26)
 
 
 @pytest.mark.parametrize(("days", "dates"), [(0, 13), (3, 14), (717, 14), (718, 13), (800, 1)])

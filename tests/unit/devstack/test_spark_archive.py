@@ -5,14 +5,12 @@ from __future__ import annotations
 import io
 import os
 import shutil
-import subprocess
-import sys
 import zipfile
 from pathlib import Path
 
 import pytest
 
-from devstack.spark_archive import ARCHIVE_FILE, MAIN_FILE, build_spark_code
+from devstack.spark_archive import build_spark_code
 
 REPOSITORY = Path(__file__).parents[3]
 
@@ -55,20 +53,3 @@ def test_the_zip_holds_the_job_and_its_contract_and_nothing_else() -> None:
     assert {name.split("/")[0] for name in names} == {"dedup_clone", "dedup_spark"}
     assert {name.split("/")[1] for name in names if name.startswith("dedup_clone/")} == {"__init__.py", "contract"}
     assert names == sorted(names)
-
-
-@pytest.mark.parametrize("argument", ["command line", "procedure"])
-def test_the_job_starts_from_the_shipped_files_alone(argument: str, tmp_path: Path) -> None:
-    """It reads the request that it is given, and says so when there is none."""
-    code, missing = build_spark_code(REPOSITORY), tmp_path / "attempt.json"
-    (tmp_path / MAIN_FILE).write_bytes(code.main)
-    (tmp_path / ARCHIVE_FILE).write_bytes(code.archive)
-    given = ["--request", str(missing)] if argument == "command line" else []
-    environment = {**os.environ, "PYTHONPATH": str(tmp_path / ARCHIVE_FILE)}
-    if argument == "procedure":
-        environment["BIGQUERY_PROC_PARAM.request"] = f'"{missing}"'
-    done = subprocess.run(
-        [sys.executable, MAIN_FILE, *given], cwd=tmp_path, env=environment, capture_output=True, text=True, check=False
-    )
-    assert done.returncode == 1
-    assert f"dedup of [{missing}] failed, nothing was published" in done.stderr

@@ -21,7 +21,7 @@ from google.auth.credentials import AnonymousCredentials
 from google.cloud import storage
 
 from dedup_clone.settings.deployment import read_deployment
-from devstack.http_calls import Unreachable, call
+from devstack.http_calls import call
 from devstack.stack import (
     airflow_settings,
     client_config,
@@ -189,30 +189,6 @@ def test_the_answer_of_another_stack_at_the_port_is_not_health(answer: dict[str,
         states = {"api_server": PartState("RUNNING", without_port.pid, STARTED)}
         assert not health.is_healthy(api_server, states)
         without_port.kill()
-
-
-@pytest.mark.parametrize(("end", "pid", "healthy"), [("true", 1, True), ("false", 1, False), ("true", 0, False)])
-def test_a_part_with_a_command_is_healthy_if_it_runs_and_the_command_ends_well(
-    end: str, pid: int, healthy: bool
-) -> None:
-    database = Part("database", ("x",), "", health_command=(end,))
-    assert health.is_healthy(database, {"database": PartState("STARTING", pid, STARTED)}) is healthy
-
-
-@pytest.mark.parametrize("sent", [b"", b"not HTTP\r\n\r\n", b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\npart"])
-def test_a_server_without_a_complete_response_is_unreachable(sent: bytes) -> None:
-    def respond() -> None:
-        connection, _ = server.accept()
-        with connection:
-            connection.recv(4096)
-            connection.sendall(sent)
-
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        thread = threading.Thread(target=respond)
-        thread.start()
-        with pytest.raises(Unreachable):
-            call("GET", f"http://127.0.0.1:{server.getsockname()[1]}/")
-        thread.join()
 
 
 def test_the_door_for_gcloud_passes_content_on_and_answers_as_cloud_storage_does(storage_url: str) -> None:

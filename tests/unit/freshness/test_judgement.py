@@ -76,10 +76,7 @@ CASES: dict[str, tuple[FeedState, list[str]]] = {
         feed_state(waiting=(waits(minutes(26)),), history=(record(),)),
         ["late warning"],
     ),
-    "its last attempt failed": (
-        feed_state(waiting=(waits(minutes(1)),), failed_run=FAILED),
-        ["late warning"],
-    ),
+    "its last attempt failed": (feed_state(waiting=(waits(minutes(1)),), failed_run=FAILED), ["late warning"]),
     "its last attempt failed, and a publish is running": (
         feed_state(waiting=(waits(minutes(1)),), failed_run=FAILED, current=current(intent(minutes(0)))),
         [],
@@ -152,10 +149,7 @@ CASES: dict[str, tuple[FeedState, list[str]]] = {
         ["stopped-watch_idle"],
     ),
     "Airflow does not know the DAGs yet": (feed_state(watch_dag=None, publish_dag=None), []),
-    "no run is left for a delivery that waits": (
-        feed_state(failed_run=GIVEN_UP),
-        ["publish_failed"],
-    ),
+    "no run is left for a delivery that waits": (feed_state(failed_run=GIVEN_UP), ["publish_failed"]),
     "publish is paused": (
         feed_state(publish_dag=activity("sales_publish", is_paused=True)),
         ["stopped-publish_paused"],
@@ -188,10 +182,7 @@ CASES: dict[str, tuple[FeedState, list[str]]] = {
         feed_state(live=None, history=(), current=current(generation=None), target=None, current_is_lost=True),
         ["stopped-records_lost"],
     ),
-    "the ledger record of the live generation was deleted": (
-        feed_state(live=None),
-        ["reporting-records_lost warning"],
-    ),
+    "the ledger record of the live generation was deleted": (feed_state(live=None), ["reporting-records_lost warning"]),
     # -- target
     "target is gone": (feed_state(target=target(None, table=None)), ["target_drift"]),
     "target is a table of its own": (
@@ -235,10 +226,7 @@ CASES: dict[str, tuple[FeedState, list[str]]] = {
     "a partition holds other values": (feed_state(audits=audits(EQUAL, UNEQUAL)), ["content_unequal-2026-06-02"]),
     "a partition was too large to audit": (feed_state(audits=audits(OVER_BUDGET)), []),
     # -- deliveries
-    "two deliveries were refused": (
-        feed_state(refused=(refused(8), refused(9))),
-        ["refused-8-1", "refused-9-1"],
-    ),
+    "two deliveries were refused": (feed_state(refused=(refused(8), refused(9))), ["refused-8-1", "refused-9-1"]),
     "a delivery is held": (feed_state(held=(held(8),)), ["publish_failed-held-8-1"]),
     "a check after the swap failed": (feed_state(failed_after_swap=(MANY_NEW,)), ["target_drift-after_swap-7"]),
     "a marker names no delivery": (

@@ -10,8 +10,8 @@ from typing import Any
 from dedup_clone.contract.attempt import Kind
 from dedup_clone.freshness.incident import Incident, IncidentKind, Severity
 from dedup_clone.freshness.verdict import ExpectedTime, ExpectedTimeState, FreshnessStatus, FreshnessVerdict
-from dedup_clone.page.feed_reader import FeedRecords, JobProgress
-from dedup_clone.page.feed_view import feed_summary, page_view
+from dedup_clone.page.feed_reader import FeedRecords
+from dedup_clone.page.feed_view import page_view
 from dedup_clone.state.current import Intent
 from tests.shared.page_feeds import NOW, empty, fresh, late, make_feed, verdict, with_feed_file
 
@@ -21,12 +21,6 @@ def test_the_view_is_json_whatever_the_feed_is_like() -> None:
         assert json.loads(json.dumps(page_view(records, NOW)))["feed"] == records.verdict.feed
     ids = [a[name] for a in page_view(late(), NOW)["deliveries"] for name in ("snapshot_id", "marker_generation")]
     assert all(isinstance(i, str) for i in ids), "browsers round great numbers"
-
-
-def test_the_last_hundred_publishes_are_shown() -> None:
-    view = page_view(fresh(), NOW)
-    assert [p["generation"] for p in view["publishes"]] == list(range(21, 121))
-    assert (view["live"]["generation"], view["live"]["merge_usd"]) == (120, 241.6)
 
 
 def test_each_partition_has_its_rows_and_its_days_until_it_expires() -> None:
@@ -59,13 +53,6 @@ def test_a_snapshot_that_a_check_stopped_asks_for_nobody_while_another_run_has_t
     intent = Intent(Kind.PUBLISH, "store_visits_publish", "manual__1", "00000123-a", 120, 123, NOW, ())
     shown = [page_view(replace(late(), intent=found), NOW)["stopped"] is not None for found in (None, intent)]
     assert shown == [True, False]
-
-
-def test_the_progress_of_the_job_is_shown() -> None:
-    intent = Intent(Kind.REBUILD, "d", "r", "00000123-a", 120, 123, NOW, ())
-    records = FeedRecords(verdict("load_events"), intent=intent, progress=JobProgress("compare", 3, 13, NOW))
-    running = page_view(records, NOW)["running"]
-    assert (running["kind"], running["generation"], running["dates"]["done"]) == ("rebuild", 123, 3)
 
 
 def test_generations_show_whether_and_from_what_they_can_be_restored() -> None:
@@ -103,13 +90,6 @@ def test_a_table_that_was_taken_over_is_a_bootstrap() -> None:
     last = fresh().attempts[-1]
     taken = replace(last, kind=Kind.BOOTSTRAP, parent=None, deliveries=(), lag_s=None)
     assert page_view(replace(fresh(), attempts=(taken,)), NOW)["live"]["kind"] == "bootstrap"
-
-
-def test_the_list_of_feeds_has_the_verdict_and_how_many_deliveries_wait() -> None:
-    checked = verdict("store_visits", waiting=1)
-    summary = feed_summary(checked.summary, NOW)
-    assert (summary["status"], summary["waiting"]) == ("fresh", 1)
-    assert summary["headline"] == freshness(checked, NOW)["headline"]
 
 
 def freshness(found: FreshnessVerdict, now: datetime) -> Any:
