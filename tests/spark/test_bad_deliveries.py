@@ -6,14 +6,16 @@ import itertools
 import os
 from collections.abc import Callable
 from dataclasses import replace
+from datetime import timedelta
 from pathlib import Path
+from random import Random
 
 import pyarrow as pa
 import pytest
 
 from dedup_clone.contract.delivery import Arrival
 from dedup_clone.contract.errors import ConfigurationError, ContractViolation, DeliveryRefused
-from dedup_clone.contract.manifest import Candidate
+from dedup_clone.contract.manifest import Candidate, DateEntry
 from dedup_clone.contract.table import Column, ColumnMode
 from dedup_spark import job, storage
 from dedup_spark.landing.values import CastChecks
@@ -21,6 +23,7 @@ from testkit.spark_job_feed import SparkJobFeed
 from testkit.table_contracts import PRODUCTS
 from tests.shared.bad_deliveries import CASES, BadDelivery
 from tests.shared.typed_deliveries import FILE, FOLDER, TYPED, good, parquet, table, with_row
+from tests.spark.product_rows import FIRST, SECOND, row
 
 
 @pytest.fixture
@@ -71,6 +74,43 @@ def test_bad_deliveries_hold_no_good_one_back_and_leave_the_table(area: SparkJob
     assert candidate.manifest
     assert candidate.manifest.applied == (early.delivery, late.delivery)
     assert sorted((r["code"], r["version"]) for r in area.rows()) == [(code, last) for code in range(3)]
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_a_backlog_makes_what_its_good_deliveries_alone_make(tmp_path: Path, seed: int) -> None:
+    """Three publishes of three deliveries, of which some have an invalid file before or after the valid ones."""
+    random, days = Random(seed), [FIRST, SECOND, SECOND + timedelta(days=1)]
+    mixed, good_alone = (
+        SparkJobFeed(None, f"{tmp_path}/{name}/landing", f"{tmp_path}/{name}/state", PRODUCTS)
+        for name in ("mixed", "good")
+    )
+    for feed in (mixed, good_alone):  # one seed makes fingerprints equal
+        storage.write_text(storage.join(feed.state, "fingerprint_seed"), "5e" * 32)
+    for first_id in (1, 4, 7):
+        arrivals, good_arrivals = [], []
+        for snapshot_id in range(first_id, first_id + 3):
+            delivered = random.sample(days, random.randint(1, 3))
+            keys = [(day, product) for day in delivered for product in random.sample(range(8), 5)]
+            snapshot = [row(snapshot_id, product, random.randint(1, 2), day) for day, product in keys]
+            arrivals.append(mixed.land(snapshot_id, snapshot))
+            if random.random() < 0.5:
+                name = f"date={random.choice(delivered)}/{random.choice('az')}.parquet"
+                mixed.put(snapshot_id, name, b"PAR1 cut off")
+                arrivals[-1] = mixed.arrive(snapshot_id)
+            else:
+                good_arrivals.append(good_alone.land(snapshot_id, snapshot))
+        refused = mixed.publish(*arrivals).refused
+        assert len(refused) == len(arrivals) - len(good_arrivals)
+        if good_arrivals:
+            good_alone.publish(*good_arrivals)
+
+    def counted(feed: SparkJobFeed) -> list[DateEntry]:
+        assert feed.manifest
+        return [replace(entry, files_digest="", adopted_delivery=None) for entry in feed.manifest.dates]
+
+    assert counted(mixed) == counted(good_alone)
+    assert sorted(map(repr, mixed.rows())) == sorted(map(repr, good_alone.rows()))
+    assert len(storage.list_objects(mixed.data_uri())) == len(storage.list_objects(good_alone.data_uri()))
 
 
 def _replace(path: Path) -> None:
