@@ -1,4 +1,4 @@
-"""Executes DDL: clones, alters and drops tables, and restores deleted datasets.
+"""Executes DDL: clones and drops tables, and restores deleted datasets.
 
 CREATE TABLE, which may read rows, is executed by `StatementRunner` (statement_runner.py) with the rules of this module.
 """
@@ -15,12 +15,10 @@ from bigquery_standin.bigquery_errors import Duplicate, Invalid, InvalidQuery, N
 from bigquery_standin.clock import HOUR_US
 from bigquery_standin.jobs.script_state import ScriptState, SqlEvaluator
 from bigquery_standin.jobs.statement_outcome import CommitInfoOf, Outcome
-from bigquery_standin.jobs.table_alterations import alter_table, with_options, with_schema_spelling
-from bigquery_standin.sql.ddl_options import evaluate_location, evaluate_options
+from bigquery_standin.jobs.table_alterations import with_options, with_schema_spelling
+from bigquery_standin.sql.ddl_options import evaluate_options
 from bigquery_standin.sql.field_types import TableField
 from bigquery_standin.sql.statements import (
-    AlterColumn,
-    AlterTableSetOptions,
     CreateClone,
     CreateTable,
     DropTable,
@@ -41,24 +39,8 @@ from bigquery_standin.storage.protection import check_all_rows, check_columns
 from bigquery_standin.storage.table_change import Change
 from bigquery_standin.storage.table_rules import check_clone, check_replacement, check_settings
 
-DdlStatement = AlterColumn | AlterTableSetOptions | CreateClone | DropTable | UndropSchema
 
-
-def run_ddl(
-    statement: DdlStatement, evaluator: SqlEvaluator, commit_info_of: CommitInfoOf, check_cancelled: Callable[[], None]
-) -> Outcome:
-    match statement:
-        case CreateClone():
-            return _clone(statement, evaluator, commit_info_of, check_cancelled)
-        case AlterColumn() | AlterTableSetOptions():
-            return alter_table(statement, evaluator, commit_info_of)
-        case DropTable():
-            return _drop(statement, evaluator.state, commit_info_of)
-        case UndropSchema():
-            return _undrop_schema(statement, evaluator)
-
-
-def _clone(
+def clone_table(
     statement: CreateClone, evaluator: SqlEvaluator, commit_info_of: CommitInfoOf, check_cancelled: Callable[[], None]
 ) -> Outcome:
     catalog, table = evaluator.state.catalog, evaluator.state.target(statement.name)
@@ -67,7 +49,7 @@ def _clone(
     outcome = Outcome("CREATE_TABLE", tables=(source,), ddl_operation=operation, ddl_table=table)
     if operation == "SKIP":
         return outcome
-    options = evaluate_options(statement.options, evaluator.python_value)
+    options = evaluate_options(statement.options, "table", evaluator.python_value)
     moment_us = None if statement.system_time is None else evaluator.reader.moment_us(statement.system_time)
 
     def build(current: TableVersion | None, commit_us: int) -> Change:
@@ -115,7 +97,7 @@ def clone_source(statement: CreateClone, evaluator: SqlEvaluator) -> tuple[Table
     return source, version
 
 
-def _drop(statement: DropTable, state: ScriptState, commit_info_of: CommitInfoOf) -> Outcome:
+def drop_table(statement: DropTable, state: ScriptState, commit_info_of: CommitInfoOf) -> Outcome:
     table = state.target(statement.name)
     if statement.if_exists and state.catalog.find(table) is None:
         return Outcome("DROP_TABLE", ddl_operation="SKIP", ddl_table=table)
@@ -124,12 +106,13 @@ def _drop(statement: DropTable, state: ScriptState, commit_info_of: CommitInfoOf
     return outcome
 
 
-def _undrop_schema(statement: UndropSchema, evaluator: SqlEvaluator) -> Outcome:
+def undrop_schema(statement: UndropSchema, evaluator: SqlEvaluator) -> Outcome:
     """Restore a dataset in the location that the statement's options name, by default in that of the job."""
-    catalog, dataset = evaluator.state.catalog, DatasetId(evaluator.state.defaults.project, statement.name)
+    catalog = evaluator.state.catalog
+    dataset = DatasetId(statement.project or evaluator.state.defaults.project, statement.name)
     if catalog.datasets.find(dataset) is not None:
         raise Duplicate(f"Already Exists: Dataset {dataset}")
-    location = evaluate_location(statement.options, evaluator.python_value)
+    location = evaluate_options(statement.options, "schema", evaluator.python_value).get("location")
     restore_dataset(catalog, dataset, location or evaluator.state.defaults.location)
     return Outcome("UNDROP_SCHEMA", ddl_operation="CREATE")
 
@@ -164,7 +147,10 @@ def creation_kind(statement: CreateTable) -> str:
 def create_settings(
     statement: CreateTable, query_columns: tuple[TableField, ...], evaluator: SqlEvaluator
 ) -> TableSettings:
-    """The settings of a new table. Declared columns take precedence over those of the statement's query."""
+    """The settings of a new table. Declared columns take precedence over those of the statement's query.
+
+    Raises InvalidQuery for columns, a layout or options that do not fit together.
+    """
     settings = TableSettings(
         schema=statement.columns or query_columns,
         partition_column=statement.partition_by,
@@ -172,9 +158,12 @@ def create_settings(
         primary_key=statement.primary_key,
         view=statement.view,
     )
-    settings = with_options(settings, evaluate_options(statement.options, evaluator.python_value))
+    settings = with_options(settings, evaluate_options(statement.options, "table", evaluator.python_value))
     settings = with_schema_spelling(settings)
-    check_settings(evaluator.state.defaults.table(statement.name), settings)
+    try:
+        check_settings(evaluator.state.defaults.table(statement.name), settings)
+    except Invalid as error:
+        raise InvalidQuery(error.message) from error
     return settings
 
 

@@ -187,7 +187,7 @@ def _counts(actions: pa.ChunkedArray) -> dict[str, int]:
     return {f"{action.lower().removesuffix('e')}ed": found.get(action, 0) for action in ("INSERT", "UPDATE", "DELETE")}
 
 
-def _refuse_correlation(expression: exp.Expression, aliases: set[str]) -> None:
+def _refuse_correlation(expression: exp.Expr, aliases: set[str]) -> None:
     """Raises InvalidQuery if a subquery in the expression refers to the MERGE's target or source by alias.
 
     Source: "Using data manipulation language (DML)", limitations.

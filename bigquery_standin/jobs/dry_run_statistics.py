@@ -36,13 +36,8 @@ def dry_run_statistics(script: Script, state: ScriptState) -> dict[str, Any]:
         if isinstance(statement, Query | Insert | Assert):
             kind, tree = _type_and_tree(statement)
             return _reading_statistics(kind, evaluator.without_views(tree), evaluator)
-        if isinstance(statement, CreateTable) and statement.query is not None and statement.view is None:
-            return _reading_statistics(
-                "CREATE_TABLE_AS_SELECT", statement.query, evaluator, _ddl_operation(statement, state)
-            )
         if isinstance(statement, CreateTable):
-            kind = ddl_statements.creation_kind(statement)
-            return _statistics(Outcome(kind, ddl_operation=_ddl_operation(statement, state)))
+            return _creation_statistics(statement, evaluator)
         if isinstance(statement, CreateClone):
             source, _ = ddl_statements.clone_source(statement, evaluator)
             return _statistics(
@@ -78,6 +73,18 @@ def _type_and_tree(statement: Query | Insert | Assert) -> tuple[str, exp.Express
     if isinstance(statement, Insert):
         return "INSERT", statement.source
     return "ASSERT", exp.select(statement.condition)
+
+
+def _creation_statistics(statement: CreateTable, evaluator: SqlEvaluator) -> dict[str, Any]:
+    kind, operation = ddl_statements.creation_kind(statement), _ddl_operation(statement, evaluator.state)
+    if statement.view is not None:
+        return _statistics(Outcome(kind, ddl_operation=operation))
+    if statement.query is None:
+        ddl_statements.create_settings(statement, (), evaluator)
+        return _statistics(Outcome(kind, ddl_operation=operation))
+    columns = evaluator.state.session.schema(evaluator.duckdb_sql(statement.query))
+    ddl_statements.create_settings(statement, columns, evaluator)
+    return _reading_statistics(kind, statement.query, evaluator, operation)
 
 
 def _ddl_operation(statement: CreateTable | CreateClone, state: ScriptState) -> str:

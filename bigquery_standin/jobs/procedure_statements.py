@@ -14,7 +14,7 @@ from bigquery_standin.jobs.ddl_statements import create_operation
 from bigquery_standin.jobs.object_store import split_uri
 from bigquery_standin.jobs.script_state import ScriptState, SqlEvaluator, check_assignable
 from bigquery_standin.jobs.statement_outcome import Outcome
-from bigquery_standin.sql.ddl_options import evaluate_procedure_options
+from bigquery_standin.sql.ddl_options import evaluate_options
 from bigquery_standin.sql.statements import Call, CreateProcedure, DropProcedure, TableName
 from bigquery_standin.sql.type_parser import field_of_type
 from bigquery_standin.storage.callers import DELEGATE_CONNECTION, USE_CONNECTION, Caller
@@ -72,7 +72,8 @@ def bind_call(statement: Call, evaluator: SqlEvaluator) -> tuple[Procedure, dict
 
 def _procedure(statement: CreateProcedure, evaluator: SqlEvaluator) -> Procedure:
     routine = _routine_id(statement.name, evaluator.state)
-    options = evaluate_procedure_options(statement.options, evaluator.python_value)
+    given = evaluate_options(statement.options, "procedure", evaluator.python_value)
+    options = {name: value for name, value in given.items() if value is not None}
     if options.get("engine", "").upper() != "SPARK":
         raise InvalidQuery(f"Procedure {routine} has engine [{options.get('engine', '')}], expected [SPARK]")
     main_uri, version = options.get("main_file_uri"), options.get("runtime_version")

@@ -18,7 +18,7 @@ from bigquery_standin.jobs.procedure_statements import bind_call
 from bigquery_standin.jobs.script_state import ScriptState
 from bigquery_standin.jobs.spark_submit import SparkSubmit
 from bigquery_standin.jobs.statement_outcome import CommitInfoOf, Outcome, script_statistics
-from bigquery_standin.jobs.statement_runner import ExecutableStatement, ResultTable, StatementRunner
+from bigquery_standin.jobs.statement_runner import ResultTable, StatementRunner
 from bigquery_standin.sql.field_types import QueryValue, TableField
 from bigquery_standin.sql.statements import Call, Declare, If, Mutation, Query, Statement
 from bigquery_standin.storage.model import CommitInfo
@@ -87,7 +87,7 @@ class ScriptRunner:
         with self.state.statement_evaluator() as evaluator:
             return evaluator.value(expression)
 
-    def _run_child(self, statement: ExecutableStatement | Call, is_last: bool) -> None:
+    def _run_child(self, statement: Statement, is_last: bool) -> None:
         parent, now_us = self.context.record, self.context.clock.now_us()
         number, is_dml = len(self.outcomes), isinstance(statement, DmlStatement)
         query = _child_query(parent)
@@ -136,7 +136,7 @@ class ScriptRunner:
         spark_job = {"sparkJobId": child.job_id, "sparkJobLocation": child.location}
         return Outcome("CALL", slot_ms=slot_ms, spark_job=spark_job)
 
-    def _admission(self, statement: ExecutableStatement | Call) -> AbstractContextManager[None]:
+    def _admission(self, statement: Statement) -> AbstractContextManager[None]:
         if isinstance(statement, Mutation):
             return self.dml_queue.admit(self.state.defaults.table(statement.table), self.context.stop)
         return nullcontext()

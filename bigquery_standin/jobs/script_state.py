@@ -23,6 +23,7 @@ from bigquery_standin.sql.field_types import QueryValue, TableField, quote_ident
 from bigquery_standin.sql.query_generator import system_time
 from bigquery_standin.sql.script_parser import parse_script
 from bigquery_standin.sql.statements import Query, TableName
+from bigquery_standin.sql.syntax import names_a_cte
 from bigquery_standin.sql.table_names import table_name_of
 from bigquery_standin.sql.transpile import to_duckdb
 from bigquery_standin.storage.arrow_schema import arrow_type
@@ -228,20 +229,7 @@ def check_assignable(source: TableField, target: TableField) -> None:
 
 def referenced_tables(tree: exp.Expr) -> list[tuple[TableName, exp.Expression | None]]:
     """Each reference to a table with its FOR SYSTEM_TIME expression (None without one), in the order of the text."""
-    references: list[tuple[TableName, exp.Expression | None]] = []
-    _walk(tree, frozenset(), references)
-    return references
-
-
-def _walk(node: exp.Expr, cte_names: frozenset[str], references: list[tuple[TableName, exp.Expression | None]]) -> None:
-    if isinstance(node, exp.Table) and (len(node.parts) > 1 or node.name.lower() not in cte_names):
-        version = node.args.get("version")
-        references.append((table_name_of(node), None if version is None else system_time(version)))
-    clause = node.args.get("with_")
-    if isinstance(clause, exp.With):
-        for table in clause.expressions:
-            _walk(table.this, cte_names, references)
-            cte_names |= {table.alias.lower()}
-    for child in node.iter_expressions():
-        if child is not clause:
-            _walk(child, cte_names, references)
+    tables = [table for table in tree.find_all(exp.Table, bfs=False) if not names_a_cte(table)]
+    versions = [table.args.get("version") for table in tables]
+    times = [None if version is None else system_time(version) for version in versions]
+    return [(table_name_of(table), time) for table, time in zip(tables, times, strict=True)]

@@ -20,27 +20,30 @@ from bigquery_standin.jobs.row_policy_changes import run_row_policy_statement
 from bigquery_standin.jobs.scanned_bytes import NOTHING_SCANNED, ScannedBytes, check_bytes_billed
 from bigquery_standin.jobs.script_state import ScriptState, SqlEvaluator
 from bigquery_standin.jobs.statement_outcome import CommitInfoOf, Outcome
-from bigquery_standin.sql import statements
+from bigquery_standin.jobs.table_alterations import alter_table
 from bigquery_standin.sql.field_types import TableField
-from bigquery_standin.sql.statements import CreateTable, Insert, Mutation
+from bigquery_standin.sql.statements import (
+    AlterColumn,
+    AlterTableSetOptions,
+    Assert,
+    CreateClone,
+    CreateProcedure,
+    CreateRowPolicy,
+    CreateTable,
+    DropProcedure,
+    DropRowPolicies,
+    DropTable,
+    Insert,
+    Mutation,
+    Query,
+    Statement,
+    TruncateTable,
+    UndropSchema,
+)
 from bigquery_standin.storage.model import Segment, TableId, TableSettings, TableVersion
 from bigquery_standin.storage.partition_rows import check_destination_partition, split_rows
 from bigquery_standin.storage.segment_store import SegmentBatch
 from bigquery_standin.storage.table_change import Change
-
-ExecutableStatement = (
-    statements.Assert
-    | CreateTable
-    | statements.CreateProcedure
-    | statements.CreateRowPolicy
-    | ddl_statements.DdlStatement
-    | statements.DropProcedure
-    | statements.DropRowPolicies
-    | Insert
-    | Mutation
-    | statements.Query
-    | statements.TruncateTable
-)
 
 
 @dataclass(frozen=True)
@@ -71,33 +74,49 @@ class StatementRunner:
     check_cancelled: Callable[[], None]
     maximum_bytes_billed: int | None = None
 
-    def run(self, statement: ExecutableStatement, commit_info_of: CommitInfoOf, result: ResultTable | None) -> Outcome:
-        """Execute the statement. If it raises StandInError, nothing has changed.
+    def run(self, statement: Statement, commit_info_of: CommitInfoOf, result: ResultTable | None) -> Outcome:
+        """Execute any statement but DECLARE, IF and CALL. If it raises StandInError, nothing has changed.
 
         `result`: where a SELECT writes its rows; None for other statements.
         """
         self.check_cancelled()
         state, started = self.state, time.perf_counter()
-        if isinstance(statement, Mutation | statements.TruncateTable):
-            runner = DmlRunner(state, self.check_cancelled, self.maximum_bytes_billed)
-            return runner.run(statement, commit_info_of, started)
-        if isinstance(statement, statements.CreateRowPolicy | statements.DropRowPolicies):
-            table = state.target(statement.table)
-            return run_row_policy_statement(statement, state.catalog, state.session, table, commit_info_of)
-        if isinstance(statement, statements.DropProcedure):
-            return drop_procedure(statement, state)
+        match statement:
+            case Mutation() | TruncateTable():
+                runner = DmlRunner(state, self.check_cancelled, self.maximum_bytes_billed)
+                return runner.run(statement, commit_info_of, started)
+            case CreateRowPolicy() | DropRowPolicies():
+                table = state.target(statement.table)
+                return run_row_policy_statement(statement, state.catalog, state.session, table, commit_info_of)
+            case DropProcedure():
+                return drop_procedure(statement, state)
         with state.statement_evaluator() as evaluator:
-            if isinstance(statement, statements.CreateProcedure):
+            match statement:
+                case Query():
+                    tree = evaluator.without_views(statement.tree)
+                    return self._query(tree, evaluator, commit_info_of, result, started)
+                case Insert():
+                    return self._insert(statement, evaluator, commit_info_of, started)
+                case CreateTable():
+                    return self._create(statement, evaluator, commit_info_of, started)
+                case Assert():
+                    return self._assert(statement, evaluator, started)
+                case _:
+                    return self._other_ddl(statement, evaluator, commit_info_of)
+
+    def _other_ddl(self, statement: Statement, evaluator: SqlEvaluator, commit_info_of: CommitInfoOf) -> Outcome:
+        match statement:
+            case CreateProcedure():
                 return create_procedure(statement, evaluator)
-            if isinstance(statement, statements.Query):
-                return self._query(evaluator.without_views(statement.tree), evaluator, commit_info_of, result, started)
-            if isinstance(statement, Insert):
-                return self._insert(statement, evaluator, commit_info_of, started)
-            if isinstance(statement, CreateTable):
-                return self._create(statement, evaluator, commit_info_of, started)
-            if isinstance(statement, statements.Assert):
-                return self._assert(statement, evaluator, started)
-            return ddl_statements.run_ddl(statement, evaluator, commit_info_of, self.check_cancelled)
+            case CreateClone():
+                return ddl_statements.clone_table(statement, evaluator, commit_info_of, self.check_cancelled)
+            case AlterColumn() | AlterTableSetOptions():
+                return alter_table(statement, evaluator, commit_info_of)
+            case DropTable():
+                return ddl_statements.drop_table(statement, self.state, commit_info_of)
+            case UndropSchema():
+                return ddl_statements.undrop_schema(statement, evaluator)
+        raise TypeError(f"[{type(statement).__name__}] is run by a ScriptRunner")
 
     def _query(
         self,
@@ -201,7 +220,7 @@ class StatementRunner:
                 self.state.catalog, table, build, commit_info_of, outcome, statement.if_not_exists
             )
 
-    def _assert(self, statement: statements.Assert, evaluator: SqlEvaluator, started: float) -> Outcome:
+    def _assert(self, statement: Assert, evaluator: SqlEvaluator, started: float) -> Outcome:
         scanned = self._scan_within_limit(exp.select(statement.condition), evaluator)
         result = evaluator.value(statement.condition)
         if result.field.type != "BOOL":

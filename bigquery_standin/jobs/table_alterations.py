@@ -36,7 +36,9 @@ def alter_table(
     if isinstance(statement, AlterColumn):
         change_settings = partial(_with_column, table, statement)
     else:
-        change_settings = partial(with_options, options=evaluate_options(statement.options, evaluator.python_value))
+        change_settings = partial(
+            with_options, options=evaluate_options(statement.options, "table", evaluator.python_value)
+        )
     if statement.if_exists and catalog.find(table) is None:
         return Outcome("ALTER_TABLE", ddl_operation="SKIP", ddl_table=table)
     outcome = Outcome("ALTER_TABLE", ddl_operation="ALTER", ddl_table=table)

@@ -29,7 +29,7 @@ def options_of(properties: Sequence[exp.Expr], kind: str) -> Options:
     options: list[tuple[str, exp.Expression]] = []
     for item in properties:
         name, value = item.name.lower(), item.args.get("value")
-        if type(item) is not exp.Property or name not in _OPTIONS[kind]:
+        if value is None or type(item) is not exp.Property or name not in _OPTIONS[kind]:
             raise NotImplementedConstruct(f"{kind} option {name or item.sql('bigquery')}")
         if name in dict(options):
             raise InvalidQuery(f"Duplicate option specified for '{name}'")
@@ -39,36 +39,15 @@ def options_of(properties: Sequence[exp.Expr], kind: str) -> Options:
     return tuple(options)
 
 
-def evaluate_options(options: Options, evaluate: Evaluate) -> dict[str, Any]:
-    """The values of a table's options by name, None for NULL. `evaluate` returns the Python value of an expression.
+def evaluate_options(options: Options, kind: str, evaluate: Evaluate) -> dict[str, Any]:
+    """The values by name, None for NULL. `evaluate` returns the Python value of an expression.
 
     Raises InvalidQuery for a wrong value, NotImplementedConstruct for an unsupported form of INTERVAL.
     """
-    return _values(options, evaluate, TABLE_OPTIONS)
-
-
-def evaluate_location(options: Options, evaluate: Evaluate) -> str | None:
-    """The location in the options of UNDROP SCHEMA; None without one. Raises as `evaluate_options` does."""
-    location: str | None = _values(options, evaluate, SCHEMA_OPTIONS).get("location")
-    return location
-
-
-def evaluate_procedure_options(options: Options, evaluate: Evaluate) -> dict[str, Any]:
-    """The values of a procedure's options that are not NULL, by name.
-
-    `evaluate` returns the Python value of an expression. Raises InvalidQuery for a wrong value.
-    """
-    return {name: value for name, value in _values(options, evaluate, PROCEDURE_OPTIONS).items() if value is not None}
-
-
-def _values(options: Options, evaluate: Evaluate, checks: Mapping[str, Callable[[str, Any], Any]]) -> dict[str, Any]:
-    """The values by option, None for NULL. `checks`: by option, the function that checks and converts its value."""
     values: dict[str, Any] = {}
     for name, expression in options:
-        if name not in checks:
-            raise NotImplementedConstruct(f"option {name}")
         value = expression if isinstance(expression, exp.Interval) else evaluate(expression)
-        values[name] = None if value is None else checks[name](name, value)
+        values[name] = None if value is None else _OPTIONS[kind][name](name, value)
     return values
 
 

@@ -6,7 +6,6 @@ from sqlglot import exp
 
 from bigquery_standin.bigquery_errors import InvalidQuery, NotImplementedConstruct
 from bigquery_standin.sql.ddl_options import options_of
-from bigquery_standin.sql.field_types import CLUSTERING_TYPES, MAXIMUM_CLUSTERING_COLUMNS
 from bigquery_standin.sql.statements import (
     AlterColumn,
     AlterTableSetOptions,
@@ -23,7 +22,7 @@ _LAYOUT = (exp.PartitionedByProperty, exp.ClusterProperty)
 
 
 def create_table(tree: exp.Create) -> CreateTable:
-    """Raises InvalidQuery for a wrong layout, NotImplementedConstruct for unsupported clauses and other objects."""
+    """Raises NotImplementedConstruct for unsupported clauses and other objects. Its layout is checked when it runs."""
     if tree.kind != "TABLE":
         raise NotImplementedConstruct(f"CREATE {tree.kind}")
     refuse_arguments(tree, "this kind replace exists properties expression")
@@ -35,7 +34,7 @@ def create_table(tree: exp.Create) -> CreateTable:
         check(query)
     if query is None and columns is None:
         raise InvalidQuery("Syntax error: Expected a column list, AS query or CLONE")
-    table = CreateTable(
+    return CreateTable(
         table_name_of(tree.this if schema is None else schema.this),
         columns,
         bool(tree.args.get("replace")),
@@ -46,8 +45,6 @@ def create_table(tree: exp.Create) -> CreateTable:
         query,
         primary_key,
     )
-    _check_layout(table)
-    return table
 
 
 def _partition_column(properties: list[exp.Expr]) -> str | None:
@@ -63,38 +60,7 @@ def _clustering_columns(properties: list[exp.Expr]) -> tuple[str, ...]:
     items = [column for item in properties if isinstance(item, exp.ClusterProperty) for column in item.expressions]
     if not all(isinstance(item, exp.Column) and len(item.parts) == 1 for item in items):
         raise NotImplementedConstruct("CLUSTER BY anything but top-level columns")
-    columns = tuple(item.name for item in items)
-    if len(columns) > MAXIMUM_CLUSTERING_COLUMNS:
-        raise InvalidQuery(f"CLUSTER BY has [{len(columns)}] columns, expected at most [{MAXIMUM_CLUSTERING_COLUMNS}]")
-    if len({column.lower() for column in columns}) != len(columns):
-        raise InvalidQuery(f"CLUSTER BY names a column twice: {', '.join(columns)}")
-    return columns
-
-
-def _check_layout(table: CreateTable) -> None:
-    if table.columns is None:
-        return
-    types = {column.name.lower(): (column.type, column.mode) for column in table.columns}
-    for column in (*((table.partition_by,) if table.partition_by else ()), *table.cluster_by):
-        if column.lower() not in types:
-            raise InvalidQuery(f"Unrecognized name: {column}")
-    _check_clustering(table, types)
-    if table.partition_by is not None and types[table.partition_by.lower()] not in (
-        ("DATE", "NULLABLE"),
-        ("DATE", "REQUIRED"),
-    ):
-        type_name = types[table.partition_by.lower()][0]
-        raise NotImplementedConstruct(f"PARTITION BY a column of type {type_name}")
-
-
-def _check_clustering(table: CreateTable, types: dict[str, tuple[str, str]]) -> None:
-    for column in table.cluster_by:
-        type_name, mode = types[column.lower()]
-        if mode == "REPEATED" or type_name not in CLUSTERING_TYPES:
-            written_type = f"ARRAY<{type_name}>" if mode == "REPEATED" else type_name
-            raise InvalidQuery(
-                f"CLUSTER BY column {column} has type [{written_type}], expected one of {CLUSTERING_TYPES}"
-            )
+    return tuple(item.name for item in items)
 
 
 def alter_table(tree: exp.Alter) -> AlterTableSetOptions | AlterColumn:

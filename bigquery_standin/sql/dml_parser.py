@@ -14,7 +14,7 @@ from bigquery_standin.sql.syntax import refuse_arguments
 from bigquery_standin.sql.table_names import table_name_of
 from bigquery_standin.sql.transpile import check
 
-DML_NODES = (exp.Insert, exp.Update, exp.Delete, exp.Merge, exp.TruncateTable)
+DmlNode = exp.Insert | exp.Update | exp.Delete | exp.Merge | exp.TruncateTable
 # By class of node: its supported arguments.
 _SUPPORTED: Mapping[type[exp.Expr], str] = {
     exp.Insert: "this expression",
@@ -39,7 +39,9 @@ def refuse_words(tokens: Sequence[Token]) -> None:
             raise InvalidQuery(f'Syntax error: Expected "(" after VALUES but got "{following[0]}"')
 
 
-def dml_statement_of(tree: exp.Expression) -> Insert | Mutation | TruncateTable:
+def dml_statement_of(
+    tree: exp.Insert | exp.Update | exp.Delete | exp.Merge | exp.TruncateTable,
+) -> Insert | Mutation | TruncateTable:
     """Raises InvalidQuery for a wrong statement, NotImplementedConstruct for a clause that is not carried out."""
     if isinstance(tree, exp.Delete) and not tree.this:  # DELETE without FROM
         tree.set("this", tree.args["tables"][0])
@@ -54,7 +56,7 @@ def dml_statement_of(tree: exp.Expression) -> Insert | Mutation | TruncateTable:
             return TruncateTable(table_name_of(tree.expressions[0]))
         case exp.Merge():
             _check_merge(tree)
-        case exp.Update() | exp.Delete():
+        case _:
             if tree.args.get("where") is None:
                 raise InvalidQuery(f"{tree.key.upper()} must have a WHERE clause: WHERE TRUE means all rows")
             check(tree.args["where"].this)
@@ -70,10 +72,11 @@ def _insert(tree: exp.Insert) -> Insert:
     if isinstance(target, exp.Schema):
         target, columns = target.this, target.expressions
     refuse_arguments(target, "this db catalog")
-    if not isinstance(tree.expression, exp.Query | exp.Values):
+    source = tree.args.get("expression")
+    if not isinstance(source, exp.Query | exp.Values):
         raise InvalidQuery("Syntax error: INSERT needs VALUES or a query")
-    check(tree.expression)
-    return Insert(table_name_of(target), tuple(column.name for column in columns), tree.expression)
+    check(source)
+    return Insert(table_name_of(target), tuple(column.name for column in columns), tree.args["expression"])
 
 
 def _check_assignments(update: exp.Update, alias: str) -> None:

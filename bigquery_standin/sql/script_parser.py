@@ -16,8 +16,8 @@ from sqlglot.tokenizer_core import Token, TokenType
 
 from bigquery_standin.bigquery_errors import InvalidQuery, NotImplementedConstruct
 from bigquery_standin.sql.ddl_parser import alter_table, create_table, drop
-from bigquery_standin.sql.dml_parser import DML_NODES, dml_statement_of, refuse_words
-from bigquery_standin.sql.statement_parser import STATEMENTS, Own
+from bigquery_standin.sql.dml_parser import DmlNode, dml_statement_of, refuse_words
+from bigquery_standin.sql.statement_parser import STATEMENTS, Own, StatementParser
 from bigquery_standin.sql.statements import Declare, If, Query, Script, Statement
 from bigquery_standin.sql.tokens import TokenCursor, syntax_error, tokenize
 from bigquery_standin.sql.transpile import check
@@ -113,7 +113,7 @@ def _statement(cursor: TokenCursor) -> Statement:
             return alter_table(tree)
         case exp.Drop():
             return drop(tree)
-        case _ if isinstance(tree, DML_NODES):
+        case _ if isinstance(tree, DmlNode):
             return dml_statement_of(tree)
     raise syntax_error(cursor.text, start, "Expected a statement")
 
@@ -130,7 +130,7 @@ def _parse(cursor: TokenCursor, tokens: list[Token]) -> exp.Expression:
     """SQLGlot's tree of some of the text's tokens. Positions in errors refer to the whole text."""
     if not tokens:
         raise cursor.unexpected()
-    parser = STATEMENTS.parser(error_level=ErrorLevel.IMMEDIATE)
+    parser = StatementParser(error_level=ErrorLevel.IMMEDIATE, dialect=STATEMENTS)
     offsets = [token.start for token in cursor.tokens if token.token_type is TokenType.PLACEHOLDER]
     parser.ordinals = {offset: number for number, offset in enumerate(offsets, start=1)}
     try:

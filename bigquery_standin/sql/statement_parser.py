@@ -82,7 +82,7 @@ class StatementParser(ExpressionParser):
         self._expect("AS")
         start = self._curr
         query = self._parse_ddl_select()
-        if not isinstance(query, exp.Query):
+        if not isinstance(query, exp.Select | exp.SetOperation | exp.Subquery):
             raise InvalidQuery("Syntax error: CREATE VIEW needs a query after AS")
         check(query)
         text = self._find_sql(start, self._prev)
@@ -145,8 +145,7 @@ class StatementParser(ExpressionParser):
     def _undrop(self) -> UndropSchema:
         if self._match_text_seq("IF"):
             raise NotImplementedConstruct("UNDROP SCHEMA IF NOT EXISTS")
-        table = self._parse_table_parts(schema=True)
-        project, dataset = dataset_name(table)
+        project, dataset = dataset_name(self._parse_table_parts(schema=True))
         return UndropSchema(dataset, self._options("schema"), project)
 
     def _call(self) -> Call:

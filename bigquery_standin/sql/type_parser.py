@@ -55,9 +55,7 @@ def type_without_parameters(kind: exp.DataType, what: str) -> TableField:
 
 
 def _struct_fields(items: Sequence[exp.Expr]) -> tuple[TableField, ...]:
-    fields = tuple(_struct_field(item, f"_field_{number}") for number, item in enumerate(items, start=1))
-    _refuse_repeated_names(fields, "STRUCT")
-    return fields
+    return tuple(_struct_field(item, f"_field_{number}") for number, item in enumerate(items, start=1))
 
 
 def _struct_field(item: exp.Expr, default_name: str) -> TableField:
@@ -80,7 +78,6 @@ def columns_of(schema: exp.Schema) -> tuple[tuple[TableField, ...], tuple[str, .
             columns.append(_column(item, keys))
         else:
             raise NotImplementedConstruct(f"{item.sql('bigquery')} in a list of columns")
-    _refuse_repeated_names(columns, "CREATE TABLE")
     if len(keys) > 1:
         raise InvalidQuery("CREATE TABLE has more than one PRIMARY KEY")
     return tuple(columns), keys[0] if keys else ()
@@ -118,11 +115,3 @@ def _description(options: exp.Properties, column: str) -> str | None:
 def _check_not_enforced(key: exp.PrimaryKey | exp.PrimaryKeyColumnConstraint) -> None:
     if key.args.get("options") != ["NOT ENFORCED"]:
         raise InvalidQuery("Syntax error: BigQuery has only keys that are NOT ENFORCED")
-
-
-def _refuse_repeated_names(columns: Sequence[TableField], place: str) -> None:
-    seen: set[str] = set()
-    for column in columns:
-        if column.name.lower() in seen:
-            raise InvalidQuery(f"Duplicate name {column.name} in {place}")
-        seen.add(column.name.lower())

@@ -8,7 +8,7 @@ from datetime import datetime
 from typing import ClassVar
 
 from sqlglot import exp
-from sqlglot.dialects.duckdb import DuckDB
+from sqlglot.generators.duckdb import DuckDBGenerator
 
 from bigquery_standin.bigquery_errors import InvalidQuery, NotImplementedConstruct
 from bigquery_standin.sql.field_types import QueryValue, quote_identifier
@@ -42,10 +42,10 @@ class Context:
     has_file_names: bool = False
 
 
-class ValueGenerator(DuckDB.Generator):
+class ValueGenerator(DuckDBGenerator):
     """SQLGlot's generator for DuckDB, with a method for each node that means something else there than in BigQuery."""
 
-    TRANSFORMS: ClassVar = {}  # SQLGlot's own take precedence over methods
+    TRANSFORMS: ClassVar[dict[type[exp.Expr], Callable[..., str]]] = {}  # SQLGlot's own take precedence over methods
 
     def __init__(self, context: Context) -> None:
         super().__init__(dialect="duckdb", identify=True, comments=False)

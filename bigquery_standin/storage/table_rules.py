@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from bigquery_standin.bigquery_errors import Invalid
+from bigquery_standin.bigquery_errors import Invalid, NotImplementedConstruct
 from bigquery_standin.sql.field_types import CLUSTERING_TYPES, MAXIMUM_CLUSTERING_COLUMNS, TableField
 from bigquery_standin.storage.catalog import Catalog
 from bigquery_standin.storage.model import CloneDefinition, TableId, TableSettings
@@ -45,7 +45,7 @@ def describe_clustering(settings: TableSettings) -> str:
 def check_settings(table: TableId, settings: TableSettings) -> None:
     """Raises Invalid if BigQuery would refuse the column names, partitioning, clustering or primary key.
 
-    It also raises Invalid for a partitioning column of another type than DATE, which the stand-in does not support.
+    It raises NotImplementedConstruct for a partitioning column of another type than DATE.
     """
     _check_names_differ(table, settings.schema)
     names = [column.name.lower() for column in settings.schema]
@@ -64,10 +64,7 @@ def check_settings(table: TableId, settings: TableSettings) -> None:
                 f"[{settings.partition_column}], the columns are [{', '.join(names)}]."
             )
         if column.type != "DATE" or column.mode == "REPEATED":
-            raise Invalid(
-                f"The field specified for partitioning of {table} is [{column.name} {column.sql_type()}], expected "
-                "a column of type DATE (the stand-in partitions by day of a DATE column only)."
-            )
+            raise NotImplementedConstruct(f"partitioning by column {column.name} of type {column.sql_type()}")
     elif settings.partition_expiration_ms is not None or settings.require_partition_filter:
         raise Invalid(f"Partition options of {table} need a partitioned table: add PARTITION BY or leave them out.")
     _check_clustering(table, settings)
@@ -105,6 +102,8 @@ def _check_clustering(table: TableId, settings: TableSettings) -> None:
         raise Invalid(
             f"{table} has [{len(settings.clustering)}] clustering columns, allowed [{MAXIMUM_CLUSTERING_COLUMNS}]."
         )
+    if len({name.lower() for name in settings.clustering}) < len(settings.clustering):
+        raise Invalid(f"The clustering of {table} names a column twice: [{', '.join(settings.clustering)}].")
     for name in settings.clustering:
         column = settings.column(name)
         if column is None:

@@ -90,6 +90,9 @@ def dry_run(warehouse: Warehouse, sql: str) -> QueryJob:
 @pytest.mark.parametrize(
     "sql",
     [
+        "CREATE TABLE d.u (v FLOAT64) CLUSTER BY v",
+        "CREATE TABLE d.u PARTITION BY v AS SELECT v FROM d.t",
+        "SELECT v, v AS V FROM d.t",
         "INSERT d.nothing (v) VALUES (1)",
         "INSERT d.t (w) VALUES (1)",
         "INSERT d.t (v) VALUES ('a')",
@@ -107,6 +110,7 @@ def test_a_dry_run_is_refused_as_the_run_is(warehouse: Warehouse, sql: str) -> N
 def test_a_dry_run_names_operation_and_tables_and_changes_nothing(warehouse: Warehouse) -> None:
     warehouse.client.create_dataset("e")
     warehouse.client.delete_dataset("e")
+    assert warehouse.refusal("UNDROP SCHEMA `another-project`.e")[0] == "notFound"
     warehouse.job("CREATE TABLE d.t (v INT64)")
     assert dry_run(warehouse, "UNDROP SCHEMA e").ddl_operation_performed == "CREATE"
     (table,) = dry_run(warehouse, "INSERT d.t VALUES (1)").referenced_tables
