@@ -42,8 +42,8 @@ def open_clients(folder: Path, *options: str) -> Iterator[tuple[Storage, BigQuer
         start_fake_gcs(folder, "landing", "state") as gcs,
         start_stand_in(folder, gcs, *options) as bigquery,
     ):
-        options = ClientOptions(api_endpoint=f"http://{gcs}")
-        storage = Storage(project="local-dev", credentials=_ANONYMOUS, client_options=options)
+        objects = ClientOptions(api_endpoint=f"http://{gcs}")
+        storage = Storage(project="local-dev", credentials=_ANONYMOUS, client_options=objects)
         warehouse = bigquery_client(f"http://{bigquery}")
         warehouse.create_dataset("warehouse")
         yield storage, warehouse
