@@ -82,6 +82,8 @@ class LandingSettings(StrictModel):
 class DedupSettings(StrictModel):
     """How the Spark job compares."""
 
+    removed_keys: ClassVar[dict[str, str]] = {"compare_values": "changed rows are always counted."}
+
     plan: Plan = Field(default=Plan.AUTO, examples=["rewrite"])
     """How each date is written (docs/how-it-works.md, the Spark job)."""
     exact: bool = Field(default=False, examples=[True])

@@ -267,6 +267,7 @@ def test_a_key_that_was_removed_is_refused_with_what_to_do_instead(tmp_path: Pat
     ("lines", "message"),
     [
         ("cdc: {publish: direct}", r"\[cdc.publish\] is no longer a setting: engine cdc streams into staging"),
+        ("dedup: {compare_values: false}", r"\[dedup.compare_values\] is no longer a setting: changed rows are always"),
         ("full_size_gb: 15000", r"\[full_size_gb\] is no longer a setting: the page shows what each publish cost"),
     ],
 )
