@@ -10,7 +10,7 @@ import importlib.util
 import logging
 from collections.abc import Iterator
 from contextlib import contextmanager
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from functools import cache
 from types import SimpleNamespace
 from typing import Any, cast
@@ -36,6 +36,7 @@ from dedup_clone.orchestration.watch.publish_runs import find_failed_publish, pu
 from dedup_clone.orchestration.watchdog import reporting
 from dedup_clone.orchestration.watchdog.feed_check import check_feed
 from dedup_clone.settings.deployment import read_deployment
+from dedup_clone.settings.feed import ExpectedArrivals
 from testkit.airflow import judged
 from testkit.feed_on_stand_in import REPOSITORY, FeedOnStandIn
 
@@ -253,6 +254,13 @@ class Watchdog(_Later):
         let_tasks_use(world, monkeypatch)
         monkeypatch.setenv("DEDUP_CLONE_PROFILE", "local")
         monkeypatch.setattr(stats, "gauge", lambda name, value, tags: self.gauges.update({name: value}))
+
+    def expect(self, when: timedelta) -> None:
+        """Expect a snapshot every day at the time of day that is `when` after now, with half an hour of grace."""
+        expected = ExpectedArrivals(times=(f"{datetime.now(UTC) + when:%H:%M}",))
+        freshness = self.world.feed.freshness.model_copy(update={"expected_arrivals": expected})
+        self.world.feed = self.world.feed.model_copy(update={"freshness": freshness})
+        self.setup = setup_of(self.world)
 
     def check(self, *, later: timedelta = timedelta(0)) -> list[str]:
         """Run a check `later` after now. Returns the titles of the alerts that it sends."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -28,6 +29,7 @@ from dedup_clone.state.store import ObjectStore
 from dedup_clone.warehouse.bigquery import Warehouse
 from testkit.airflow import TaskApi
 from testkit.feed_on_stand_in import REPOSITORY, SQL
+from testkit.server_clients import open_clients
 
 AWAY = ServiceUnavailable("away")  # type: ignore[no-untyped-call]  # Google's clients leave it untyped
 FEEDS = [f"crowd_{number}" for number in range(12)]
@@ -79,6 +81,13 @@ class Deployed:
 
 def titles(caplog: pytest.LogCaptureFixture) -> list[str]:
     return [r.getMessage().splitlines()[0] for r in caplog.records if r.name == "dedup_clone.alerts"]
+
+
+@pytest.fixture(scope="module", name="clients")
+def own_clients(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Storage, BigQuery]]:
+    """Those of servers without other feeds, whose ledger rows may wait."""
+    with open_clients(tmp_path_factory.mktemp("servers")) as own:
+        yield own
 
 
 @pytest.fixture
