@@ -41,7 +41,8 @@ def refusal(world: World, publish: Callable[[], object]) -> str:
     try:
         publish()
     except Exception as error:
-        operations.recover_lease(world)
+        if world.state.text("CURRENT") is not None:
+            operations.recover_lease(world)
         return str(error)
     return ""
 
