@@ -46,10 +46,10 @@ class ParentDate:
         """An estimate of how many rows this publish will add or find missing; a changed row counts as both.
 
         It is the number of the publish that made the parent, assuming that as many keys went missing as were new. 0 if
-        that publish was the date's first.
+        more than a quarter of the rows differed, as in the date's first publish: that says nothing about the next one.
         """
         differing = 2 * (self.entry.new_keys + (self.entry.changed or 0))
-        return differing if self.entry.new_keys < self.entry.rows else 0
+        return differing if 4 * differing <= self.entry.rows else 0
 
     @property
     def constant_ids(self) -> list[int | None]:

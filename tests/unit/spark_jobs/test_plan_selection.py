@@ -17,7 +17,7 @@ from dedup_clone.contract.manifest import DateEntry, DateOutcome
 from dedup_clone.contract.table import UpdateIdMode
 from dedup_spark.generation import assemble_generation
 from dedup_spark.landing.file_validation import FileValidation, LandedFile
-from dedup_spark.parent import Parent
+from dedup_spark.parent import Parent, ParentDate
 from dedup_spark.plan_selection import DatePlan, copying_plans, select_plans
 from dedup_spark.plans.delivered_date import DeliveredDate, DeliveredFile
 from dedup_spark.plans.written_date import DeclinedDate
@@ -129,3 +129,15 @@ def test_a_date_that_the_parent_copied_forward_is_unchanged_in_a_replay_of_what_
     assert plans is not None
     generation = assemble_generation(UpdateIdMode.LAST_SEEN, plans, {}, {}, parent)
     assert [e.plan for e in generation.dates] == [DateOutcome.UNCHANGED, DateOutcome.REWRITE]
+
+
+@pytest.mark.parametrize(
+    ("new", "changed", "expected"),
+    [(10, 5, 30), (10, None, 20), (0, 0, 0), (125, 0, 250), (126, 0, 0), (1000, 0, 0), (990, 0, 0)],
+)
+def test_a_publish_of_which_most_rows_differed_says_nothing_about_the_next_one(
+    new: int, changed: int | None, expected: int
+) -> None:
+    """Otherwise the next sketch of the date would be as large as its rows."""
+    parent = ParentDate("/data", (), replace(entry(BOTH), rows=1000, new_keys=new, changed=changed))
+    assert parent.differing_rows == expected
