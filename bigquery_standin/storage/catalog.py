@@ -130,16 +130,12 @@ class Catalog:
 
     def histories(self) -> list[tuple[TableId, TableHistory]]:
         with self._histories_lock:
-            return sorted(self._histories.items(), key=lambda item: item[0])
+            return list(self._histories.items())
 
     def list_tables(self, dataset_id: DatasetId) -> list[tuple[TableId, TableVersion]]:
         """The existing tables of a dataset, as they are now, sorted by name."""
-        tables = []
-        for table_id, _ in self.histories():
-            version = self.find(table_id) if table_id.dataset_id == dataset_id else None
-            if version is not None:
-                tables.append((table_id, version))
-        return tables
+        ids = sorted(table_id for table_id, _ in self.histories() if table_id.dataset_id == dataset_id)
+        return [(table_id, version) for table_id in ids if (version := self.find(table_id)) is not None]
 
     def commit(self, table_id: TableId, build: BuildChange, job: CommitInfo | None = None) -> TableVersion:
         """Commits the change that `build` makes under the table's lock. If `build` raises, nothing changes.

@@ -53,12 +53,7 @@ def remove_unreferenced_segments(catalog: Catalog) -> int:
     with catalog.pin_lock:
         files = catalog.segments.files()
         pinned = catalog.segments.pinned()
-    referenced = {
-        segment.file
-        for _, history in catalog.histories()
-        for version in history.all_versions()
-        for segment in version.all_segments()
-    }
+    referenced = {file for _, history in catalog.histories() for file in history.segment_files()}
     return catalog.segments.remove(files - pinned - referenced)
 
 

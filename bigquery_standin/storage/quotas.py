@@ -54,7 +54,7 @@ def check_update_rate(
     """
     if kind in _BY_STREAMING:
         return
-    recent_kinds = history.change_kinds_since(now_us - RATE_WINDOW_US)
+    recent_kinds = [version.change_kind for version in history.summaries_since(now_us - RATE_WINDOW_US)]
     if kind in _DML:
         recent = sum(recent_kind in _DML for recent_kind in recent_kinds)
         if recent >= limits.dml_per_10_s:
@@ -79,7 +79,7 @@ def check_table_modifications(
     """Raises QuotaExceeded if an unpartitioned table was changed too often. Source: "Quotas and limits" of BigQuery."""
     if kind not in _TABLE_MODIFICATIONS:
         return
-    before = sum(earlier in _TABLE_MODIFICATIONS for earlier in history.change_kinds_since(now_us - DAY_US))
+    before = sum(version.change_kind in _TABLE_MODIFICATIONS for version in history.summaries_since(now_us - DAY_US))
     if before >= limits.table_modifications_per_day:
         raise QuotaExceeded(
             f"Quota exceeded: Your table exceeded quota for imports or query appends per table [{table}]: "
@@ -97,7 +97,7 @@ def check_partition_modifications(
             f"found [{modified}]. Load fewer days in one job."
         )
     counted = counted_modifications(kind, modified)
-    before = history.modified_partitions_since(now_us - DAY_US)
+    before = sum(version.modified_partitions for version in history.summaries_since(now_us - DAY_US))
     if counted and before + counted > limits.partition_modifications_per_day:
         raise QuotaExceeded(
             f"Quota exceeded: Your table exceeded quota for Number of partition modifications to a column partitioned "

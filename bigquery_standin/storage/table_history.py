@@ -27,6 +27,18 @@ class _Entry:
         return f"{self.number:010d}-{self.committed_us}-{'dropped' if self.dropped else 'live'}"
 
 
+@dataclass(frozen=True)
+class VersionSummary:
+    """What is kept of each version that was read, although the version itself leaves the cache.
+
+    `modified_partitions`: how many count against the daily quota. `files`: those of all its segments.
+    """
+
+    change_kind: str
+    modified_partitions: int
+    files: frozenset[str]
+
+
 class TableHistory:
     """The versions of one table. Any thread may read; callers of `append` must hold the table's lock."""
 
@@ -34,8 +46,7 @@ class TableHistory:
         self.folder = folder
         self._lock = threading.Lock()
         self._cache: dict[int, TableVersion] = {}
-        # Version number -> change kind, and how many modified partitions count against the quota.
-        self._summaries: dict[int, tuple[str, int]] = {}
+        self._summaries: dict[int, VersionSummary] = {}
         self._files = JsonFiles(folder, TableVersion)
         self._entries: list[_Entry] = []
         for name in self._files.names():
@@ -69,23 +80,20 @@ class TableHistory:
         with self._lock:
             return next((self._load(entry) for entry in self._entries if entry.number == number), None)
 
-    def change_kinds_since(self, moment_us: int) -> list[str]:
-        """The kinds of the changes committed after the moment. Reads each file at most once."""
+    def summaries_since(self, moment_us: int) -> list[VersionSummary]:
+        """Those of the versions committed after the moment. Reads each file at most once."""
         with self._lock:
-            return [self._summary(entry)[0] for entry in self._entries if entry.committed_us > moment_us]
+            return [self._summary(entry) for entry in self._entries if entry.committed_us > moment_us]
 
     def versions_since(self, moment_us: int) -> list[TableVersion]:
         """Versions committed after the moment, newest first."""
         with self._lock:
             return [self._load(entry) for entry in reversed(self._entries) if entry.committed_us > moment_us]
 
-    def modified_partitions_since(self, moment_us: int) -> int:
-        """How many modified partitions since the moment count against the daily quota."""
+    def segment_files(self) -> set[str]:
+        """The files of the segments of all versions. Reads each version at most once."""
         with self._lock:
-            return sum(self._summary(entry)[1] for entry in self._entries if entry.committed_us > moment_us)
-
-    def all_versions(self) -> list[TableVersion]:
-        return self.versions_since(-1)
+            return {file for entry in self._entries for file in self._summary(entry).files}
 
     def append(self, version: TableVersion) -> None:
         entry = _Entry(version.number, version.committed_us, version.dropped)
@@ -104,6 +112,7 @@ class TableHistory:
             removed, self._entries = self._entries[:first_remaining], self._entries[first_remaining:]
             for entry in removed:
                 self._cache.pop(entry.number, None)
+                self._summaries.pop(entry.number, None)
                 self._files.remove(entry.name)
         return len(removed)
 
@@ -113,6 +122,7 @@ class TableHistory:
                 self._files.remove(entry.name)
             self._entries.clear()
             self._cache.clear()
+            self._summaries.clear()
             if self.folder.exists():
                 self.folder.rmdir()
 
@@ -128,13 +138,15 @@ class TableHistory:
             self._add_to_cache(cached)
         return cached
 
-    def _summary(self, entry: _Entry) -> tuple[str, int]:
+    def _summary(self, entry: _Entry) -> VersionSummary:
         if entry.number not in self._summaries:
             self._load(entry)
         return self._summaries[entry.number]
 
     def _add_to_cache(self, version: TableVersion) -> None:
-        self._summaries[version.number] = (version.change_kind, version.modified_partitions)
+        if version.number not in self._summaries:
+            files = frozenset(segment.file for segment in version.all_segments())
+            self._summaries[version.number] = VersionSummary(version.change_kind, version.modified_partitions, files)
         self._cache[version.number] = version
         while len(self._cache) > CACHED_VERSIONS:
             self._cache.pop(next(iter(self._cache)))
