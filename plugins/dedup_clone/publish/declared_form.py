@@ -219,7 +219,7 @@ def restore_tables(services: Services, intent: Intent) -> None:
     table = services.manifests.read(intent.parent).table
     set_clustering_of_target(services, table)
     if staging is None or not _has_layout(staging, table):
-        services.current.record_staging(Staging(intent.attempt))
+        services.current.forget_staging()
         services.warehouse.alterations.drop(services.feed.staging)
         services.warehouse.create_staging(services.names, table, services.feed.table.options)
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 
 from dedup_clone.checks.table_checks import labelled_generation
 from dedup_clone.contract.attempt import Attempt, Kind
@@ -16,6 +17,7 @@ from dedup_clone.contract.errors import (
     ConfigurationError,
     ContractViolation,
     DeliveryRefused,
+    LostRace,
 )
 from dedup_clone.publish.attempts import Form, best_effort, find_check_results, record_refusals
 from dedup_clone.publish.commit import commit_attempt, data_of_ended_attempts
@@ -25,7 +27,7 @@ from dedup_clone.publish.ledger_record import ended_record
 from dedup_clone.publish.parent_generation import export_folder
 from dedup_clone.publish.reporting import record_attempt, try_report
 from dedup_clone.publish.services import Services
-from dedup_clone.state.current import Intent, lease_held_error
+from dedup_clone.state.current import Current, Intent, lease_held_error
 
 
 def recover(services: Services, form: Form) -> None:
@@ -53,11 +55,14 @@ def require_no_other_run(services: Services, form: Form) -> Intent | None:
 def commit_or_discard(services: Services, intent: Intent) -> bool:
     """Commit the attempt of `intent` if its swap happened, else discard it; True if committed. Safe to repeat.
 
-    A task that only seems dead may still start a job that it recorded. So every recorded id that has no job is fenced
-    first, and BigQuery rejects a later job of that id. Raises what `commit_attempt` and `discard` raise, and
+    A task that only seems dead may still start a job. So first the attempt may record no more jobs, without which it
+    starts none. Then every recorded id that has no job is fenced, and BigQuery rejects a later job of that id.
+
+    Raises LostRace if another run has ended the attempt, what `commit_attempt` and `discard` raise, and
     ConfigurationError when this account is not allowed to see the jobs: while nobody knows whether they still run, the
     lease stays.
     """
+    intent = _let_end(services, intent)
     with _explain_hidden_jobs(services, intent):
         for job_id in intent.jobs:
             services.warehouse.fence_job_id(job_id)
@@ -73,6 +78,17 @@ def commit_or_discard(services: Services, intent: Intent) -> bool:
         generation=intent.generation,
     )
     return False
+
+
+def _let_end(services: Services, intent: Intent) -> Intent:
+    """Forbid the attempt to record jobs from now on. Returns its intent with all jobs that it has recorded."""
+
+    def forbid(current: Current) -> Current:
+        if current.intent is None or current.intent.attempt != intent.attempt:
+            raise LostRace(f"Attempt [{intent.attempt}] was ended by another run: this task tries again by itself.")
+        return replace(current, intent=replace(current.intent, is_ending=True))
+
+    return services.current.change(forbid).intent or intent
 
 
 @contextmanager

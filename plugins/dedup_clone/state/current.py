@@ -31,7 +31,7 @@ class Intent:
     """The run that holds the lease. It works on `generation`, which builds on `parent`.
 
     `parent` is None before the first publish. `jobs` are the ids of the run's BigQuery jobs. `taken_at` is when the
-    lease was acquired.
+    lease was acquired. `is_ending`: a recovery decides whether the attempt is committed, so it may start no more jobs.
     """
 
     kind: Kind
@@ -42,6 +42,7 @@ class Intent:
     generation: int
     taken_at: datetime
     jobs: tuple[str, ...]
+    is_ending: bool = False
 
     def is_of(self, *, dag_id: str, run_id: str) -> bool:
         """Whether this run made the intent."""
@@ -184,12 +185,13 @@ class CurrentFile:
         current = from_json(Current, stored.text, where=self._store.uri(self._name))
         return current, stored.object_generation
 
-    def change(self, change: Callable[[Current], Current]) -> None:
-        """Replace the content of CURRENT by the result of `change`, unless both are equal."""
+    def change(self, change: Callable[[Current], Current]) -> Current:
+        """Replace the content of CURRENT by the result of `change`, unless both are equal. Return the result."""
         current, object_generation = self._read()
         changed = change(current)
         if changed != current:
             self._store.replace(self._name, to_json(changed), expected_object_generation=object_generation)
+        return changed
 
     def acquire_lease(
         self, environment: str, parent: int | None, kind: Kind, *, dag_id: str, run_id: str, now: datetime
@@ -248,7 +250,7 @@ class CurrentFile:
         ids = tuple(job_ids)
 
         def record(current: Current) -> Current:
-            intent = self._require(current, attempt)
+            intent = self._require(current, attempt, starts_jobs=True)
             recorded = dataclasses.replace(intent, jobs=tuple(dict.fromkeys((*intent.jobs, *ids))))
             return dataclasses.replace(current, intent=recorded, staging=staging or current.staging)
 
@@ -292,9 +294,8 @@ class CurrentFile:
         """Release the lease of the retirement. From then on no generation is live. A repeated call changes nothing."""
 
         def end(current: Current) -> Current:
-            if current.retired is None:
-                return current
-            return dataclasses.replace(current, generation=None, manifest_digest=None, intent=None)
+            without = dataclasses.replace(current, generation=None, manifest_digest=None, intent=None)
+            return without if current.retired else current
 
         self.change(end)
 
@@ -302,18 +303,18 @@ class CurrentFile:
         """Release the lease without a commit. Changes nothing when `attempt` does not hold it."""
 
         def release(current: Current) -> Current:
-            if current.intent is None or current.intent.attempt != attempt:
-                return current
-            return dataclasses.replace(current, intent=None)
+            is_held = current.intent is not None and current.intent.attempt == attempt
+            return dataclasses.replace(current, intent=None) if is_held else current
 
         self.change(release)
 
-    def _require(self, current: Current, attempt: str) -> Intent:
+    def _require(self, current: Current, attempt: str, *, starts_jobs: bool = False) -> Intent:
         """The intent of `attempt`. Raises LeaseLost if the attempt does not hold the lease in `current`."""
-        if current.intent is None or current.intent.attempt != attempt:
-            holder = "nobody" if current.intent is None else f"attempt [{current.intent.attempt}]"
+        intent = current.intent
+        if intent is None or intent.attempt != attempt or (starts_jobs and intent.is_ending):
+            holder = "nobody" if intent is None else "a recovery" if intent.is_ending else f"attempt [{intent.attempt}]"
             raise LeaseLost(
                 f"The lease of [{self._feed}] is held by {holder}, expected attempt [{attempt}]: this attempt has "
                 f"ended. Clear the run from its first task: it then builds on the live generation."
             )
-        return current.intent
+        return intent

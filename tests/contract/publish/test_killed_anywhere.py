@@ -16,7 +16,7 @@ import pytest
 from google.cloud.bigquery import Client as BigQuery
 from google.cloud.storage import Client as Storage
 
-from dedup_clone.contract.errors import CheckFailed, ConfigurationError
+from dedup_clone.contract.errors import CheckFailed, ConfigurationError, LeaseLost, LostRace
 from testkit import deliveries, operations, runs
 from testkit.feed_on_stand_in import YESTERDAY, FeedOnStandIn, expected, row
 from testkit.killed_writes import asleep_before_write, kill_before_write, spared
@@ -131,6 +131,29 @@ def test_a_publish_that_only_seemed_dead(
         assert world.rows() == expected(row(9, 1, 22), row(8, 4), row(10, 2, 10), ROWS[2]), number
         assert_nothing_is_left(world, number)
     assert number > 20
+
+
+def unless_lost(work: Callable[[], Any]) -> None:
+    with contextlib.suppress(LeaseLost, LostRace):
+        work()
+
+
+def test_a_publish_that_goes_on_while_another_run_ends_it(clients: tuple[Storage, BigQuery]) -> None:
+    """It swaps before one of the writes of its recovery: either its swap is committed, or it cannot swap any more."""
+    for number in count(1):
+        world = FeedOnStandIn(new_feed("alive_"), *clients)
+        publish_first(world)
+        swap = partial(world.swap, *world.publish_to_check(world.land(8, SECOND)))
+        with asleep_before_write(number, partial(unless_lost, swap)) as woken:
+            unless_lost(partial(operations.recover_lease, world))
+        operations.recover_lease(world)  # Airflow repeats a task that lost a race
+        if not woken:
+            break
+        is_live = world.live() == "2"
+        assert world.state.outcomes()[-1][1] == ("published" if is_live else "failed"), number
+        assert world.rows() == (expected(row(8, 1, 21), row(8, 4), *ROWS[1:]) if is_live else expected(*ROWS)), number
+        next_publish(world, number, row(9, 1, 22))
+    assert number > 3
 
 
 def test_a_delivery_that_a_check_stops_and_a_person_accepts(killed: Worlds) -> None:
