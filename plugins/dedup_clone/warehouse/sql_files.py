@@ -4,13 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from dedup_clone.contract.engine import SqlForm
 from dedup_clone.contract.errors import ConfigurationError
 from dedup_clone.contract.table import Column, ColumnMode, TableContract, nullable
 from dedup_clone.settings.table_settings import NO_OPTIONS, OptionSettings
 from dedup_clone.warehouse.row_sql import as_in_files, key_text, null_conditions, quoted, row_text, value_expressions
+
+if TYPE_CHECKING:
+    from jinja2 import Environment
 
 
 @dataclass(frozen=True)
@@ -68,6 +73,15 @@ def _type_sql(column: Column) -> str:
     return f"ARRAY<{inner}>" if column.mode is ColumnMode.REPEATED else inner
 
 
+@cache
+def environment(folder: Path) -> Environment:
+    """What compiles each template below the folder once, so that the watchdog checks many feeds quickly."""
+    import jinja2
+
+    loader = jinja2.FileSystemLoader(folder)
+    return jinja2.Environment(loader=loader, undefined=jinja2.StrictUndefined, keep_trailing_newline=True)
+
+
 def render(
     folder: Path,
     name: str,
@@ -89,12 +103,8 @@ def render(
     copied table, with the column from which it is copied; None for a new column. `is_now`: see `staging_as_of`.
     `expected`: the quoted table with which target is compared; empty for published files.
     """
-    import jinja2
-
-    environment = jinja2.Environment(
-        loader=jinja2.FileSystemLoader(folder), undefined=jinja2.StrictUndefined, keep_trailing_newline=True
-    )
-    return environment.get_template(name).render(
+    template = environment(folder).get_template(name)
+    return template.render(
         names=names,
         staging=staging_as_of(names, is_now=is_now),
         table=table,

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from dedup_clone.orchestration.runners.spark_run import CONSOLE, SparkJobSpec, SparkRun, SparkRunState, call_options
 from dedup_clone.settings.spark_settings import SparkSettings
+from dedup_clone.warehouse.sql_files import environment
 
 if TYPE_CHECKING:
     from google.cloud.bigquery import Client
@@ -81,12 +82,8 @@ class ProcedureRunner:
 
     def script(self, spec: SparkJobSpec) -> str:
         """SQL that creates and calls the procedure. Options are literals, because they must not be query parameters."""
-        import jinja2
-
-        environment = jinja2.Environment(
-            loader=jinja2.FileSystemLoader(self._sql_folder), undefined=jinja2.StrictUndefined
-        )
-        return environment.get_template(SCRIPT).render(
+        template = environment(self._sql_folder).get_template(SCRIPT)
+        return template.render(
             procedure=f"`{self._procedure}`",
             connection=f"`{self._settings.procedure_connection}`",
             runtime_version=self._settings.runtime_version,
