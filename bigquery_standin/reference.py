@@ -9,7 +9,6 @@ import sys
 from collections.abc import Iterable
 
 from bigquery_standin.faults import JOB_EFFECTS, REQUEST_EFFECTS
-from bigquery_standin.jobs.dml_runner import MAXIMUM_RETRIES
 from bigquery_standin.jobs.external_tables import DEFINITION_FIELDS, EXTERNAL_FORMATS, FILE_NAME
 from bigquery_standin.jobs.extract_job import MAXIMUM_FILE_BYTES
 from bigquery_standin.jobs.information_schema import VIEWS
@@ -22,6 +21,7 @@ from bigquery_standin.jobs.job_configuration import (
     WRITE_DISPOSITIONS,
 )
 from bigquery_standin.jobs.object_store import MAXIMUM_URIS
+from bigquery_standin.jobs.statement_runner import MAXIMUM_RETRIES
 from bigquery_standin.rest.supported_methods import ONLY_VALUES
 from bigquery_standin.sql import statements
 from bigquery_standin.sql.ddl_options import PROCEDURE_OPTIONS, TABLE_OPTIONS

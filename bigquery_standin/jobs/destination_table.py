@@ -8,11 +8,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
+import pyarrow.parquet as pq
+
 from bigquery_standin.bigquery_errors import Duplicate, Invalid, NotFound
 from bigquery_standin.jobs.job_configuration import TableLayout
-from bigquery_standin.jobs.table_alterations import declared_name, declared_names, with_schema_spelling
 from bigquery_standin.sql.field_types import TableField
+from bigquery_standin.storage.arrow_schema import conform
 from bigquery_standin.storage.model import Partition, Segment, TableId, TableSettings, TableVersion
+from bigquery_standin.storage.segment_store import SegmentBatch, SegmentStore
 from bigquery_standin.storage.table_change import Change
 from bigquery_standin.storage.table_rules import (
     check_settings,
@@ -24,14 +27,12 @@ NewSegments = Mapping[str, Sequence[Segment]]  # stored Parquet files, by partit
 
 
 def new_settings(schema: tuple[TableField, ...], layout: TableLayout) -> TableSettings:
-    return with_schema_spelling(
-        TableSettings(
-            schema=schema,
-            partition_column=layout.partition_column,
-            partition_expiration_ms=layout.partition_expiration_ms,
-            clustering=layout.clustering or (),
-        )
-    )
+    return TableSettings(
+        schema=schema,
+        partition_column=layout.partition_column,
+        partition_expiration_ms=layout.partition_expiration_ms,
+        clustering=layout.clustering or (),
+    ).in_schema_spelling()
 
 
 def resolve_settings(
@@ -69,7 +70,7 @@ def resolve_settings(
 def check_layout(table: TableId, current: TableSettings, layout: TableLayout) -> None:
     """Raises Invalid if the job states another layout than the table's. A job may state none."""
     if layout.partition_column is not None and (
-        current.partition_column != declared_name(current, layout.partition_column)
+        current.partition_column != current.spelled(layout.partition_column)
         or layout.partition_expiration_ms not in (None, current.partition_expiration_ms)
     ):
         requested = new_settings((), layout)
@@ -79,7 +80,7 @@ def check_layout(table: TableId, current: TableSettings, layout: TableLayout) ->
             f"partitioning specification is {describe_partitioning(requested)} with expiration "
             f"[{layout.partition_expiration_ms}] ms"
         )
-    if layout.clustering is not None and declared_names(current, layout.clustering) != current.clustering:
+    if layout.clustering is not None and tuple(map(current.spelled, layout.clustering)) != current.clustering:
         requested = new_settings((), layout)
         raise Invalid(
             f"Incompatible table clustering specification for {table}. Expected {describe_clustering(current)}, but "
@@ -196,3 +197,23 @@ def write_change(
         buffer=() if current is None or (truncates and partition is None) else current.buffer,
         replaces_rows=truncates and partition is None,
     )
+
+
+def with_new_columns(
+    segments: SegmentStore, current: TableVersion, schema: tuple[TableField, ...], batch: SegmentBatch
+) -> TableVersion:
+    """The version with all rows, also buffered ones, in segments that have all columns of the new schema.
+
+    The change log stays: its changes get the new columns when they are read.
+    """
+
+    def widened(segment: Segment) -> Segment:
+        rows = pq.read_table(segments.path(segment), partitioning=None)
+        return batch.write(conform(rows, schema))
+
+    partitions = {
+        key: replace(partition, segments=tuple(widened(segment) for segment in partition.segments))
+        for key, partition in current.partitions.items()
+    }
+    buffer = tuple(replace(rows, segment=widened(rows.segment)) for rows in current.buffer)
+    return replace(current, partitions=partitions, buffer=buffer)

@@ -13,13 +13,18 @@ from typing import Any
 import pyarrow as pa
 
 from bigquery_standin.bigquery_errors import Invalid
-from bigquery_standin.jobs.destination_table import NewSegments, check_dispositions, resolve_settings, write_change
+from bigquery_standin.jobs.destination_table import (
+    NewSegments,
+    check_dispositions,
+    resolve_settings,
+    with_new_columns,
+    write_change,
+)
 from bigquery_standin.jobs.job_configuration import LoadConfiguration, parse_load_configuration
 from bigquery_standin.jobs.job_runner import JobContext
 from bigquery_standin.jobs.json_rows import parse_rows
 from bigquery_standin.jobs.object_store import ObjectStore
 from bigquery_standin.jobs.parquet_rows import ParquetSource
-from bigquery_standin.jobs.table_alterations import with_new_columns
 from bigquery_standin.sql.field_types import TableField
 from bigquery_standin.storage.catalog import Catalog
 from bigquery_standin.storage.model import CommitInfo, Segment, TableSettings, TableVersion

@@ -14,6 +14,7 @@ from bigquery_standin.jobs.ddl_statements import create_operation
 from bigquery_standin.jobs.object_store import split_uri
 from bigquery_standin.jobs.script_state import ScriptState, SqlEvaluator, check_assignable
 from bigquery_standin.jobs.statement_outcome import Outcome
+from bigquery_standin.jobs.statement_run import StatementRun
 from bigquery_standin.sql.ddl_options import evaluate_options
 from bigquery_standin.sql.statements import Call, CreateProcedure, DropProcedure, TableName
 from bigquery_standin.sql.type_parser import field_of_type
@@ -27,28 +28,28 @@ _RUNTIME_VERSION = re.compile(r"[0-9]+\.[0-9]+")
 _REFUSED_PROPERTIES = ("spark.yarn.", "spark.master", "spark.submit.", "spark.kubernetes.")
 
 
-def create_procedure(statement: CreateProcedure, evaluator: SqlEvaluator, *, dry_run: bool = False) -> Outcome:
-    """Creates the procedure, unless `dry_run`.
+def create_procedure(statement: CreateProcedure, run: StatementRun) -> Outcome:
+    """Creates the procedure.
 
     Raises InvalidQuery for options that do not fit together, Invalid or NotImplementedConstruct for a wrong file URI,
     NotFound if there is no such dataset, AccessDenied without the permission to delegate the connection, and Duplicate
     if the procedure exists and the statement has neither OR REPLACE nor IF NOT EXISTS.
     """
-    procedure, routines = _procedure(statement, evaluator), evaluator.state.catalog.routines
-    _check_connection(evaluator.state.caller, procedure.connection, DELEGATE_CONNECTION)
+    procedure, routines = _procedure(statement, run.evaluator), run.catalog.routines
+    _check_connection(run.state.caller, procedure.connection, DELEGATE_CONNECTION)
     exists = routines.find(procedure.id) is not None
     operation = create_operation(exists, statement.replace, statement.if_not_exists, f"Routine {procedure.id}")
-    if operation != "SKIP" and not dry_run:
+    if operation != "SKIP" and not run.is_dry:
         routines.save(procedure, replaces=statement.replace)
-    return Outcome("CREATE_PROCEDURE", ddl_operation=operation, ddl_routine=procedure.id)
+    return run.outcome("CREATE_PROCEDURE", ddl_operation=operation, ddl_routine=procedure.id)
 
 
-def drop_procedure(statement: DropProcedure, state: ScriptState) -> Outcome:
-    routine = _routine_id(statement.name, state)
-    if statement.if_exists and state.catalog.routines.find(routine) is None:
-        return Outcome("DROP_PROCEDURE", ddl_operation="SKIP", ddl_routine=routine)
-    state.catalog.routines.drop(routine)
-    return Outcome("DROP_PROCEDURE", ddl_operation="DROP", ddl_routine=routine)
+def drop_procedure(statement: DropProcedure, run: StatementRun) -> Outcome:
+    routine, routines = _routine_id(statement.name, run.state), run.catalog.routines
+    operation = "SKIP" if statement.if_exists and routines.find(routine) is None else "DROP"
+    if operation == "DROP" and not run.is_dry:
+        routines.drop(routine)
+    return run.outcome("DROP_PROCEDURE", ddl_operation=operation, ddl_routine=routine)
 
 
 def bind_call(statement: Call, evaluator: SqlEvaluator) -> tuple[Procedure, dict[str, str]]:
@@ -113,7 +114,8 @@ def _procedure(statement: CreateProcedure, evaluator: SqlEvaluator) -> Procedure
 
 
 def _routine_id(name: TableName, state: ScriptState) -> RoutineId:
-    table = state.target(name)
+    table = state.defaults.table(name)
+    state.check_location(table)
     return RoutineId(table.project, table.dataset, table.table)
 
 

@@ -16,7 +16,6 @@ from bigquery_standin.bigquery_errors import InvalidQuery
 from bigquery_standin.clock import HOUR_US
 from bigquery_standin.jobs.dml_queue import DmlQueue
 from bigquery_standin.jobs.dml_statement import defaults_of, dml_statement
-from bigquery_standin.jobs.dry_run_statistics import dry_run_statistics
 from bigquery_standin.jobs.duckdb_session import DuckDbSession
 from bigquery_standin.jobs.external_tables import open_external_tables, parse_table_definitions
 from bigquery_standin.jobs.job_configuration import (
@@ -33,7 +32,8 @@ from bigquery_standin.jobs.script_runner import ScriptRunner
 from bigquery_standin.jobs.script_state import ScriptState
 from bigquery_standin.jobs.spark_submit import SparkSubmit
 from bigquery_standin.jobs.statement_outcome import Outcome, script_statistics
-from bigquery_standin.jobs.statement_runner import ResultTable, StatementRunner
+from bigquery_standin.jobs.statement_run import ResultTable
+from bigquery_standin.jobs.statement_runner import StatementRunner
 from bigquery_standin.sql.script_parser import parse_script
 from bigquery_standin.sql.statements import Call, Declare, If, Insert, Query, Script
 from bigquery_standin.storage.callers import Caller, Grants
@@ -93,7 +93,7 @@ class QueryJob:
         try:
             script = parse_script(record.configuration["query"]["query"])
             with self._state(record, session) as state:
-                return dry_run_statistics(script, state)
+                return StatementRunner(state, context.check_cancelled).dry_run(script)
         finally:
             session.close()
 

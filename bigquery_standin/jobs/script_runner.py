@@ -18,7 +18,8 @@ from bigquery_standin.jobs.procedure_statements import bind_call
 from bigquery_standin.jobs.script_state import ScriptState
 from bigquery_standin.jobs.spark_submit import SparkSubmit
 from bigquery_standin.jobs.statement_outcome import CommitInfoOf, Outcome, script_statistics
-from bigquery_standin.jobs.statement_runner import ResultTable, StatementRunner
+from bigquery_standin.jobs.statement_run import ResultTable
+from bigquery_standin.jobs.statement_runner import StatementRunner
 from bigquery_standin.sql.field_types import QueryValue, TableField
 from bigquery_standin.sql.statements import Call, Declare, If, Mutation, Query, Statement
 from bigquery_standin.storage.model import CommitInfo

@@ -57,12 +57,6 @@ class ScriptState:
         ) as reader:
             yield SqlEvaluator(self, reader, self.catalog.clock.now())
 
-    def target(self, name: TableName) -> TableId:
-        """A table that a statement creates or changes. Raises NotFound as `check_location` does."""
-        table = self.defaults.table(name)
-        self.check_location(table)
-        return table
-
     def check_location(self, table: TableId) -> None:
         """Raises NotFound unless the table's dataset exists and is in the job's location."""
         if self.catalog.datasets.find(table.dataset_id) is None:

@@ -6,9 +6,9 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from bigquery_standin.sql.field_types import TableField
 from bigquery_standin.storage.model import CommitInfo, TableId
 from bigquery_standin.storage.routine_store import RoutineId
-from bigquery_standin.storage.row_policy_rules import policy_reference
 
 
 @dataclass(frozen=True)
@@ -22,12 +22,14 @@ class Outcome:
     tables: tuple[TableId, ...] = ()  # that the statement refers to: those read, and the target of DML
     ddl_operation: str | None = None
     ddl_table: TableId | None = None
-    ddl_row_policy: str | None = None  # a policy of `ddl_table`, by name
+    ddl_row_policy: Mapping[str, str] | None = None  # as RowAccessPolicyReference of the API
     dropped_row_policies: int | None = None  # of DROP ALL ROW ACCESS POLICIES
     changed_rows: Mapping[str, int] | None = None  # of DML: how many were `inserted`, `updated`, `deleted`
     destination: TableId | None = None  # of a SELECT: the table with its rows
     ddl_routine: RoutineId | None = None  # of CREATE PROCEDURE and DROP PROCEDURE
     spark_job: Mapping[str, str] | None = None  # of a CALL, as in SparkStatistics of the API
+    columns: tuple[TableField, ...] = ()  # of a query's result, in a dry run
+    accuracy: str | None = None  # of the bytes in a dry run: PRECISE or UPPER_BOUND
 
     def statistics(self) -> dict[str, Any]:
         query: dict[str, Any] = {
@@ -38,23 +40,20 @@ class Outcome:
             "cacheHit": False,
             "billingTier": 1,
         }
-        if self.tables:
-            query["referencedTables"] = [table.to_api() for table in self.tables]
-        if self.ddl_operation is not None:
-            query["ddlOperationPerformed"] = self.ddl_operation
-        if self.ddl_table is not None:
-            query["ddlTargetTable"] = self.ddl_table.to_api()
-            if self.ddl_row_policy is not None:
-                query["ddlTargetRowAccessPolicy"] = policy_reference(self.ddl_table, self.ddl_row_policy)
-        if self.dropped_row_policies is not None:
-            query["ddlAffectedRowAccessPolicyCount"] = str(self.dropped_row_policies)
-        if self.ddl_routine is not None:
-            query["ddlTargetRoutine"] = self.ddl_routine.to_api()
-        if self.spark_job is not None:
-            query["sparkStatistics"] = dict(self.spark_job)
-        if self.changed_rows is not None:
-            query["numDmlAffectedRows"] = str(sum(self.changed_rows.values()))
-            query["dmlStats"] = {f"{kind}RowCount": str(count) for kind, count in self.changed_rows.items()}
+        optional = {
+            "referencedTables": [table.to_api() for table in self.tables] or None,
+            "ddlOperationPerformed": self.ddl_operation,
+            "ddlTargetTable": self.ddl_table and self.ddl_table.to_api(),
+            "ddlTargetRowAccessPolicy": self.ddl_row_policy,
+            "ddlAffectedRowAccessPolicyCount": _text(self.dropped_row_policies),
+            "ddlTargetRoutine": self.ddl_routine and self.ddl_routine.to_api(),
+            "sparkStatistics": self.spark_job,
+            "numDmlAffectedRows": _text(None if self.changed_rows is None else sum(self.changed_rows.values())),
+            "dmlStats": self.changed_rows and _row_counts(self.changed_rows),
+            "totalBytesProcessedAccuracy": self.accuracy,
+            "schema": {"fields": [column.to_api() for column in self.columns]} if self.columns else None,
+        }
+        query |= {name: value for name, value in optional.items() if value is not None}
         return _job_statistics(self.bytes_processed, self.slot_ms, query)
 
 
@@ -79,3 +78,11 @@ def script_statistics(children: Iterable[Outcome]) -> dict[str, Any]:
 
 def _job_statistics(processed: int, slot_ms: int, query: dict[str, Any]) -> dict[str, Any]:
     return {"totalBytesProcessed": str(processed), "totalSlotMs": str(slot_ms), "query": query}
+
+
+def _text(number: int | None) -> str | None:
+    return None if number is None else str(number)
+
+
+def _row_counts(changed_rows: Mapping[str, int]) -> dict[str, str]:
+    return {f"{kind}RowCount": str(count) for kind, count in changed_rows.items()}

@@ -7,66 +7,31 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
-import pyarrow.parquet as pq
-
 from bigquery_standin.bigquery_errors import InvalidQuery, NotFound, NotImplementedConstruct
 from bigquery_standin.clock import DAY_MS, from_datetime
-from bigquery_standin.jobs.script_state import SqlEvaluator
-from bigquery_standin.jobs.statement_outcome import CommitInfoOf, Outcome
+from bigquery_standin.jobs.statement_outcome import Outcome
+from bigquery_standin.jobs.statement_run import StatementRun
 from bigquery_standin.sql.ddl_options import evaluate_options
 from bigquery_standin.sql.field_types import TableField
 from bigquery_standin.sql.statements import AlterColumn, AlterTableSetOptions
 from bigquery_standin.sql.type_parameters import is_less_restrictive
-from bigquery_standin.storage.arrow_schema import conform
-from bigquery_standin.storage.model import Segment, TableId, TableSettings, TableVersion
-from bigquery_standin.storage.segment_store import SegmentBatch, SegmentStore
+from bigquery_standin.storage.model import TableId, TableSettings, TableVersion
 from bigquery_standin.storage.table_change import Change
 from bigquery_standin.storage.table_rules import check_settings
 
 
-def alter_table(
-    statement: AlterColumn | AlterTableSetOptions, evaluator: SqlEvaluator, commit_info_of: CommitInfoOf
-) -> Outcome:
-    """Executes ALTER TABLE. If it raises StandInError, nothing has changed.
-
-    `commit_info_of`: makes what the new version stores of this job, from the statement's outcome.
-    """
-    catalog, table = evaluator.state.catalog, evaluator.state.target(statement.name)
+def alter_table(statement: AlterColumn | AlterTableSetOptions, run: StatementRun) -> Outcome:
+    table = run.target(statement.name)
     change_settings: Callable[[TableSettings], TableSettings]
     if isinstance(statement, AlterColumn):
         change_settings = partial(_with_column, table, statement)
     else:
-        change_settings = partial(
-            with_options, options=evaluate_options(statement.options, "table", evaluator.python_value)
-        )
-    if statement.if_exists and catalog.find(table) is None:
-        return Outcome("ALTER_TABLE", ddl_operation="SKIP", ddl_table=table)
-    outcome = Outcome("ALTER_TABLE", ddl_operation="ALTER", ddl_table=table)
-    catalog.commit(table, lambda current, _: _alter_change(table, current, change_settings), commit_info_of(outcome))
-    return outcome
-
-
-def declared_name(settings: TableSettings, name: str | None) -> str | None:
-    """The column's name in the spelling of its declaration, because upper and lower case do not differ in SQL.
-
-    The name itself if there is no such column.
-    """
-    column = settings.column(name) if name is not None else None
-    return column.name if column else name
-
-
-def declared_names(settings: TableSettings, names: tuple[str, ...]) -> tuple[str, ...]:
-    return tuple(declared_name(settings, name) or name for name in names)
-
-
-def with_schema_spelling(settings: TableSettings) -> TableSettings:
-    """The settings with the columns of layout and primary key in the spelling of the schema."""
-    return replace(
-        settings,
-        partition_column=declared_name(settings, settings.partition_column),
-        clustering=declared_names(settings, settings.clustering),
-        primary_key=declared_names(settings, settings.primary_key),
-    )
+        options = evaluate_options(statement.options, "table", run.evaluator.python_value)
+        change_settings = partial(with_options, options=options)
+    if statement.if_exists and run.catalog.find(table) is None:
+        return run.outcome("ALTER_TABLE", ddl_operation="SKIP", ddl_table=table)
+    outcome = run.outcome("ALTER_TABLE", ddl_operation="ALTER", ddl_table=table)
+    return run.commit(table, lambda current, _: _alter_change(table, current, change_settings), outcome)
 
 
 def with_options(settings: TableSettings, options: Mapping[str, Any]) -> TableSettings:
@@ -149,23 +114,3 @@ def _alter_change(
     settings = change_settings(current.settings)
     check_settings(table, settings)
     return Change("options", settings, current.partitions, current.clone)
-
-
-def with_new_columns(
-    segments: SegmentStore, current: TableVersion, schema: tuple[TableField, ...], batch: SegmentBatch
-) -> TableVersion:
-    """The version with all rows, also buffered ones, in segments that have all columns of the new schema.
-
-    The change log stays: its changes get the new columns when they are read.
-    """
-
-    def widened(segment: Segment) -> Segment:
-        rows = pq.read_table(segments.path(segment), partitioning=None)
-        return batch.write(conform(rows, schema))
-
-    partitions = {
-        key: replace(partition, segments=tuple(widened(segment) for segment in partition.segments))
-        for key, partition in current.partitions.items()
-    }
-    buffer = tuple(replace(rows, segment=widened(rows.segment)) for rows in current.buffer)
-    return replace(current, partitions=partitions, buffer=buffer)

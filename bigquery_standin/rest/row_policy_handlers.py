@@ -8,9 +8,9 @@ from __future__ import annotations
 import threading
 from typing import Any
 
-from bigquery_standin.bigquery_errors import Invalid, NotImplementedConstruct
+from bigquery_standin.bigquery_errors import Invalid, NotFound, NotImplementedConstruct
 from bigquery_standin.jobs.duckdb_session import DuckDbSession
-from bigquery_standin.jobs.row_policy_changes import add_policy_change, check_predicate
+from bigquery_standin.jobs.row_policies import add_policy_change, check_predicate
 from bigquery_standin.rest.request_response import ApiRequest, ApiResponse, paginate
 from bigquery_standin.rest.table_handlers import requested_table
 from bigquery_standin.rest.table_resource import etag_of, rfc3339
@@ -18,7 +18,6 @@ from bigquery_standin.sql.script_parser import parse_predicate
 from bigquery_standin.stand_in import StandIn
 from bigquery_standin.storage.callers import OVERRIDE_TIME_TRAVEL
 from bigquery_standin.storage.model import RowPolicy, TableId
-from bigquery_standin.storage.row_policy_rules import find_policy, get_policy, policy_reference
 
 _READ_ROWS = "bigquery.rowAccessPolicies.getFilteredData"
 _GRANTEES_ROLE = "roles/bigquery.filteredDataViewer"
@@ -40,9 +39,8 @@ def insert_policy(stand_in: StandIn, request: ApiRequest) -> ApiResponse:
     finally:
         session.close()
     grantees = tuple(request.body.get("grantees") or ())
-    build = add_policy_change(table, settings, name, text, grantees)
-    version = stand_in.catalog.commit(table, build)
-    return ApiResponse(_resource(table, get_policy(table, version.settings.row_policies, name)))
+    version = stand_in.catalog.commit(table, add_policy_change(table, settings, name, text, grantees))
+    return ApiResponse(_resource(table, version.settings.row_policies[-1]))
 
 
 def list_policies(stand_in: StandIn, request: ApiRequest) -> ApiResponse:
@@ -54,8 +52,10 @@ def list_policies(stand_in: StandIn, request: ApiRequest) -> ApiResponse:
 
 
 def get_iam_policy(stand_in: StandIn, request: ApiRequest) -> ApiResponse:
-    policies = stand_in.catalog.get(_table(request)).settings.row_policies
-    policy = get_policy(_table(request), policies, request.path["policy"])
+    table, name = _table(request), request.path["policy"]
+    policy = stand_in.catalog.get(table).settings.row_policy(name)
+    if policy is None:
+        raise NotFound(f"Not found: Row access policy {name} on table {table}")
     body: dict[str, Any] = {"version": 1, "etag": etag_of({"grantees": policy.grantees})}
     if policy.grantees:
         body["bindings"] = [{"role": _GRANTEES_ROLE, "members": list(policy.grantees)}]
@@ -72,7 +72,7 @@ def test_table_permissions(stand_in: StandIn, request: ApiRequest) -> ApiRespons
 
 def test_policy_permissions(stand_in: StandIn, request: ApiRequest) -> ApiResponse:
     version = stand_in.catalog.find(_table(request))
-    policy = None if version is None else find_policy(version.settings.row_policies, request.path["policy"])
+    policy = None if version is None else version.settings.row_policy(request.path["policy"])
     tested = _permissions(request, (_READ_ROWS,))
     is_grantee = policy is not None and stand_in.caller(request.user()).is_grantee(policy)
     return ApiResponse(_permitted(tested if is_grantee else []))
@@ -100,7 +100,7 @@ def _table(request: ApiRequest) -> TableId:
 
 def _resource(table: TableId, policy: RowPolicy) -> dict[str, Any]:
     resource = {
-        "rowAccessPolicyReference": policy_reference(table, policy.name),
+        "rowAccessPolicyReference": {**table.to_api(), "policyId": policy.name},
         "filterPredicate": policy.predicate,
         "creationTime": rfc3339(policy.created_us),
         "lastModifiedTime": rfc3339(policy.created_us),

@@ -7,8 +7,8 @@ from dataclasses import replace
 from typing import Any
 
 from bigquery_standin.bigquery_errors import Duplicate, Invalid, NotFound, NotImplementedConstruct
+from bigquery_standin.jobs.destination_table import with_new_columns
 from bigquery_standin.jobs.job_configuration import layout_from_api
-from bigquery_standin.jobs.table_alterations import with_new_columns, with_schema_spelling
 from bigquery_standin.rest.dataset_handlers import merged_labels
 from bigquery_standin.rest.request_response import ApiRequest, ApiResponse, paginate
 from bigquery_standin.rest.table_resource import check_etag, table_resource, time_partitioning
@@ -155,7 +155,7 @@ def _settings_after(table: TableId, settings: TableSettings, body: Mapping[str, 
     flags = [part[flag] for part in (body, body.get("timePartitioning") or {}) if flag in part]
     if flags:
         changes["require_partition_filter"] = any(flags)
-    changed = with_schema_spelling(replace(settings, **changes))
+    changed = replace(settings, **changes).in_schema_spelling()
     check_settings(table, changed)
     return changed
 

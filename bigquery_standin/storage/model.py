@@ -6,7 +6,7 @@ Times are in microseconds since 1970, and their names end with `_us`.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from bigquery_standin.sql.field_types import TableField
 
@@ -153,6 +153,23 @@ class TableSettings:
 
     def column(self, name: str) -> TableField | None:
         return next((column for column in self.schema if column.name.lower() == name.lower()), None)
+
+    def row_policy(self, name: str) -> RowPolicy | None:
+        return next((policy for policy in self.row_policies if policy.name == name), None)
+
+    def spelled(self, name: str) -> str:
+        """The column's name as it is declared, because case does not count in SQL; `name` if there is no column."""
+        column = self.column(name)
+        return column.name if column else name
+
+    def in_schema_spelling(self) -> TableSettings:
+        """The settings with the columns of layout and primary key in the spelling of the schema."""
+        return replace(
+            self,
+            partition_column=self.partition_column and self.spelled(self.partition_column),
+            clustering=tuple(map(self.spelled, self.clustering)),
+            primary_key=tuple(map(self.spelled, self.primary_key)),
+        )
 
 
 @dataclass(frozen=True)

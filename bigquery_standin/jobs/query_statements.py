@@ -1,0 +1,131 @@
+"""Executes SELECT, INSERT and ASSERT."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pyarrow as pa
+from sqlglot import exp
+
+from bigquery_standin.bigquery_errors import Invalid, InvalidQuery
+from bigquery_standin.jobs.destination_table import NewSegments, check_dispositions, resolve_settings, write_change
+from bigquery_standin.jobs.job_configuration import TableLayout
+from bigquery_standin.jobs.script_state import check_result_names
+from bigquery_standin.jobs.statement_outcome import Outcome
+from bigquery_standin.jobs.statement_run import ResultTable, StatementRun
+from bigquery_standin.sql.field_types import TableField
+from bigquery_standin.sql.statements import Assert, Insert, Query
+from bigquery_standin.storage.arrow_schema import conform
+from bigquery_standin.storage.model import TableId, TableSettings, TableVersion
+from bigquery_standin.storage.table_change import Change
+
+
+def select_rows(statement: Query, run: StatementRun) -> Outcome:
+    tree = run.evaluator.without_views(statement.tree)
+    scanned = run.scan(tree)
+    if run.is_dry:
+        columns = run.columns(tree)
+        check_result_names(columns)
+        return run.outcome("SELECT", scanned, columns=columns)
+    result = run.result
+    if result is None:
+        raise InvalidQuery("A SELECT needs a destination for its rows")
+    columns, rows = run.evaluator.query(tree)
+    refuse_null_elements(columns, rows)
+    run.check_cancelled()
+    settings = _result_settings(run, result, columns)
+    if not result.is_anonymous:
+        rows = conform_query_rows(rows, settings.schema)
+
+    def build(segments: NewSegments, latest: TableVersion | None, commit_us: int) -> Change:
+        check_dispositions(result.table, result.partition, latest, result.create_disposition, result.write_disposition)
+        return write_change("query", settings, latest, segments, result.write_disposition, result.partition, commit_us)
+
+    outcome = run.outcome("SELECT", scanned, destination=result.table)
+    return run.commit_rows(result.table, rows, settings, build, outcome, result.partition)
+
+
+def _result_settings(run: StatementRun, result: ResultTable, columns: tuple[TableField, ...]) -> TableSettings:
+    if result.is_anonymous:
+        return TableSettings(columns, expires_us=result.expires_us)
+    run.state.check_location(result.table)
+    current = run.catalog.find(result.table)
+    check_dispositions(result.table, result.partition, current, result.create_disposition, result.write_disposition)
+    replaces_schema = result.write_disposition == "WRITE_TRUNCATE" and result.partition is None
+    existing = current.settings if current else None
+    return resolve_settings(result.table, existing, columns, TableLayout(), replaces_schema)
+
+
+def insert_rows(statement: Insert, run: StatementRun) -> Outcome:
+    table, version, targets = _insert_target(statement, run)
+    schema = version.settings.schema
+    scanned = run.scan(statement.source)
+    if run.is_dry:
+        run.evaluator.assignable_sql(statement.source, targets)
+        return run.outcome("INSERT", scanned)
+    rows = run.evaluator.query_as(statement.source, targets)
+
+    def build(segments: NewSegments, latest: TableVersion | None, commit_us: int) -> Change:
+        if latest is None or latest.settings.schema != schema:
+            raise Invalid(f"Table {table} changed while the INSERT ran: run it again.")
+        return write_change("insert", latest.settings, latest, segments, "WRITE_APPEND", None, commit_us)
+
+    outcome = run.outcome("INSERT", scanned, changed_rows={"inserted": rows.num_rows})
+    return run.commit_rows(table, conform_query_rows(rows, schema), version.settings, build, outcome)
+
+
+def _insert_target(statement: Insert, run: StatementRun) -> tuple[TableId, TableVersion, tuple[TableField, ...]]:
+    """The table of an INSERT, its version, and the columns that get values.
+
+    Raises what `dml_target` raises, and InvalidQuery for wrong columns.
+    """
+    table, version = run.dml_target(statement.table)
+    names = statement.columns or tuple(column.name for column in version.settings.schema)
+    targets = []
+    for name in names:
+        column = version.settings.column(name)
+        if column is None:
+            raise InvalidQuery(f"Column {name} is not present in table {table}")
+        targets.append(column)
+    if len({column.name for column in targets}) != len(targets):
+        raise InvalidQuery(f"INSERT into {table} names a column twice: [{', '.join(names)}]")
+    return table, version, tuple(targets)
+
+
+def assert_condition(statement: Assert, run: StatementRun) -> Outcome:
+    condition = exp.select(statement.condition)
+    scanned = run.scan(condition)
+    if run.is_dry:
+        return run.outcome("ASSERT", scanned, columns=run.columns(condition))
+    result = run.evaluator.value(statement.condition)
+    if result.field.type != "BOOL":
+        raise InvalidQuery(f"ASSERT expression must be of type BOOL, but is of type {result.field.sql_type()}")
+    if result.value is not True:
+        raise InvalidQuery("Assertion failed" if statement.message is None else statement.message)
+    return run.outcome("ASSERT", scanned)
+
+
+def conform_query_rows(rows: pa.Table, schema: tuple[TableField, ...]) -> pa.Table:
+    """A query's rows in a table's schema. Raises InvalidQuery for a NULL in a REQUIRED column or in an array."""
+    try:
+        conformed = conform(rows, schema)
+    except Invalid as error:
+        raise InvalidQuery(error.message) from error
+    refuse_null_elements(schema, conformed)
+    return conformed
+
+
+def refuse_null_elements(columns: Sequence[TableField], rows: pa.Table) -> None:
+    """Raises InvalidQuery for a NULL element in an array of the rows, in nested arrays too."""
+    for column, values in zip(columns, rows.columns, strict=True):
+        for chunk in values.chunks:
+            _refuse_null_elements(column, chunk)
+
+
+def _refuse_null_elements(column: TableField, values: pa.Array) -> None:
+    if column.mode == "REPEATED":
+        values = values.flatten()
+        if values.null_count:
+            raise InvalidQuery(f"Array cannot have a null element; error in writing field {column.name}")
+    for number, child in enumerate(column.fields):
+        _refuse_null_elements(child, values.field(number))

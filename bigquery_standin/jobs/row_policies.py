@@ -1,0 +1,98 @@
+"""Creates and drops row access policies, for DDL statements and for REST requests.
+
+A policy's filter is checked but never evaluated, because the stand-in refuses reads for which it would have to be
+evaluated (`storage/protection.py`). Sources, in BigQuery's documentation: "Use row-level security"; REST resource
+rowAccessPolicies.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import replace
+
+from sqlglot import exp
+
+from bigquery_standin.bigquery_errors import Duplicate, Invalid, InvalidQuery, NotFound, NotImplementedConstruct
+from bigquery_standin.jobs.duckdb_session import DuckDbSession
+from bigquery_standin.jobs.statement_outcome import Outcome
+from bigquery_standin.jobs.statement_run import StatementRun
+from bigquery_standin.sql.field_types import quote_identifier, to_duckdb_type
+from bigquery_standin.sql.statements import CreateRowPolicy, DropRowPolicies, TableName
+from bigquery_standin.sql.transpile import to_duckdb
+from bigquery_standin.storage.model import RowPolicy, TableId, TableSettings, TableVersion
+from bigquery_standin.storage.table_change import BuildChange, Change
+
+_NAME = re.compile(r"\w{1,256}", re.ASCII)
+_GRANTEE = re.compile(r"(?:user|serviceAccount|group|domain|principal|principalSet):\S+|allUsers|allAuthenticatedUsers")
+
+
+def create_policy(statement: CreateRowPolicy, run: StatementRun) -> Outcome:
+    table = run.target(statement.table)
+    settings = run.catalog.get(table).settings
+    check_predicate(statement.predicate, table, settings, run.state.session)
+    build = add_policy_change(table, settings, statement.name, statement.text, statement.grantees)
+    reference = {**table.to_api(), "policyId": statement.name}
+    outcome = run.outcome("CREATE_ROW_ACCESS_POLICY", ddl_operation="CREATE", ddl_table=table, ddl_row_policy=reference)
+    return run.commit(table, build, outcome)
+
+
+def drop_policies(statement: DropRowPolicies, run: StatementRun) -> Outcome:
+    table = run.target(statement.table)
+    count = len(run.catalog.get(table).settings.row_policies)
+    outcome = run.outcome("DROP_ROW_ACCESS_POLICY", ddl_operation="DROP", ddl_table=table, dropped_row_policies=count)
+    return run.commit(table, lambda current, _: _change(table, current, ()), outcome)
+
+
+def check_predicate(predicate: exp.Expression, table: TableId, settings: TableSettings, session: DuckDbSession) -> None:
+    """Raises StandInError unless the filter is a BOOL expression of the table's own columns."""
+    if predicate.find(exp.Query) is not None:
+        raise NotImplementedConstruct("subquery in the filter of a row access policy")
+    if predicate.find(exp.Parameter, exp.Placeholder) is not None:
+        raise InvalidQuery("Query parameters cannot be used in the filter of a row access policy")
+    if not settings.schema:
+        raise Invalid(f"Table {table} does not have a schema: a row access policy filters by its columns.")
+    columns = ", ".join(f"CAST(NULL AS {to_duckdb_type(c)}) AS {quote_identifier(c.name)}" for c in settings.schema)
+    (predicate_field,) = session.schema(f"SELECT {to_duckdb(predicate, _no_table)} FROM (SELECT {columns})")
+    if predicate_field.sql_type() != "BOOL":
+        raise InvalidQuery(f"FILTER USING must be of type BOOL, but is of type {predicate_field.sql_type()}")
+
+
+def _no_table(name: TableName, _: exp.Expression | None) -> str:
+    raise InvalidQuery(f"Table [{name.table}] cannot be read in the filter of a row access policy")
+
+
+def add_policy_change(
+    table: TableId, checked_settings: TableSettings, name: str, predicate: str, grantees: Sequence[str]
+) -> BuildChange:
+    """The change that adds a policy. Raises Invalid for a wrong name or grantee.
+
+    `checked_settings`: the table's settings when the policy's filter was checked.
+    """
+    if not _NAME.fullmatch(name):
+        raise Invalid(
+            f"Row access policy id [{name}] is not valid, expected [1 to 256 letters, digits and underscores]."
+        )
+    for grantee in grantees:
+        if not _GRANTEE.fullmatch(grantee):
+            raise Invalid(
+                f"Grantee [{grantee}] of row access policy [{name}] is not valid, expected [user:EMAIL, "
+                "serviceAccount:EMAIL, group:EMAIL, domain:NAME, allAuthenticatedUsers or allUsers]."
+            )
+
+    def build(current: TableVersion | None, commit_us: int) -> Change:
+        settings = current.settings if current else checked_settings
+        if settings.schema != checked_settings.schema:
+            raise Invalid(f"Table {table} changed its schema while row access policy {name} was made: try again.")
+        if settings.row_policy(name) is not None:
+            raise Duplicate(f"Already Exists: Row access policy {name} on table {table}")
+        added = RowPolicy(name, predicate, tuple(grantees), commit_us)
+        return _change(table, current, (*settings.row_policies, added))
+
+    return build
+
+
+def _change(table: TableId, current: TableVersion | None, policies: tuple[RowPolicy, ...]) -> Change:
+    if current is None:
+        raise NotFound(f"Not found: Table {table}")
+    return Change("row policies", replace(current.settings, row_policies=policies), current.partitions, current.clone)
