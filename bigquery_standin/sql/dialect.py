@@ -7,7 +7,6 @@ are supported, and how.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import ClassVar
 
 from sqlglot import exp
@@ -27,16 +26,17 @@ class _Tokenizer(BigQuery.Tokenizer):
 
 
 class ExpressionParser(BigQueryParser):
-    """`ordinals`: the number of each positional parameter in the whole text, by its offset."""
-
     FUNCTIONS: ClassVar = {}
     FUNCTION_PARSERS: ClassVar = {name: BigQueryParser.FUNCTION_PARSERS[name] for name in _SPECIAL_SYNTAX}
     PROPERTY_PARSERS: ClassVar = {name: BigQueryParser.PROPERTY_PARSERS[name] for name in _PROPERTIES}
     PLACEHOLDER_PARSERS: ClassVar = {
         TokenType.PARAMETER: BigQueryParser.PLACEHOLDER_PARSERS[TokenType.PARAMETER],
-        TokenType.PLACEHOLDER: lambda self: exp.Placeholder(this=str(self.ordinals[self._prev.start])),
+        TokenType.PLACEHOLDER: lambda self: exp.Placeholder(this=str(self._position_of_parameter())),
     }
-    ordinals: Mapping[int, int]
+
+    def _position_of_parameter(self) -> int:
+        """The number of the positional parameter that was just read, from 1."""
+        return sum(token.token_type is TokenType.PLACEHOLDER for token in self._tokens[: self._index])
 
     def _parse_as_command(self, start: Token) -> exp.Command:
         raise NotImplementedConstruct(f"this form of {start.text.upper()}")

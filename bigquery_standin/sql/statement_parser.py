@@ -1,16 +1,17 @@
-"""Parses the statements for which SQLGlot has no node, with SQLGlot's parsers for their parts."""
+"""Parses scripts: SQLGlot's parsers read the statements, and here the parts of those for which it has no node."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import ClassVar
 
 from sqlglot import exp
-from sqlglot.tokenizer_core import TokenType
+from sqlglot.tokenizer_core import Token, TokenType
 
 from bigquery_standin.bigquery_errors import InvalidQuery, NotImplementedConstruct
 from bigquery_standin.sql.ddl_options import options_of
+from bigquery_standin.sql.ddl_parser import alter_table, create_table, drop
 from bigquery_standin.sql.dialect import ExpressionParser, StandInBigQuery
+from bigquery_standin.sql.dml_parser import DmlNode, dml_statement_of
 from bigquery_standin.sql.query_generator import system_time
 from bigquery_standin.sql.statements import (
     Assert,
@@ -21,8 +22,10 @@ from bigquery_standin.sql.statements import (
     CreateTable,
     Declare,
     DropRowPolicies,
+    If,
     Options,
     ProcedureParameter,
+    Query,
     Statement,
     TableName,
     UndropSchema,
@@ -31,25 +34,98 @@ from bigquery_standin.sql.table_names import dataset_name, table_name_of
 from bigquery_standin.sql.transpile import check
 from bigquery_standin.sql.type_parser import type_without_parameters
 
-
-class Own(exp.Expression):
-    """`this`: the finished statement."""
-
-    arg_types: ClassVar = {"this": True}
+# The first words of GoogleSQL's other statements.
+_UNSUPPORTED = frozenset(
+    """
+    BEGIN BREAK CASE COMMIT CONTINUE DESCRIBE EXECUTE EXPLAIN EXPORT FOR FROM GRANT ITERATE LEAVE LOAD LOOP RAISE REPEAT
+    RETURN REVOKE ROLLBACK SET WHILE
+    """.split()  # noqa: SIM905  (a list of twenty lines reads worse)
+)
 
 
 class StatementParser(ExpressionParser):
-    """Parses one statement, query or expression. Statements without a node of SQLGlot's become an `Own`."""
+    """Parses a script. SQLGlot's parsers see its tokens up to the next `;` only, which always ends a statement."""
 
-    def _parse_statement(self) -> exp.Expr | None:
+    def script_of(self, tokens: list[Token], text: str) -> tuple[Statement, ...]:
+        self._read(tokens, text)
+        statements = self._statements(())
+        if self._curr or not statements:
+            self.raise_error("Expected a statement")
+        return statements
+
+    def expression_of(self, tokens: list[Token], text: str) -> exp.Expression:
+        self._read(tokens, text)
+        expression = self._value()
+        if self._curr or self._tokens_size < len(tokens):
+            self.raise_error("Expected the end of the expression")
+        return expression
+
+    def _read(self, tokens: list[Token], text: str) -> None:
+        self.reset()
+        self._tokens, self.sql = tokens, text
+        self._go_to(0)
+
+    def _go_to(self, index: int) -> None:
+        semicolons = (i for i in range(index, len(self._tokens)) if self._tokens[i].token_type is TokenType.SEMICOLON)
+        self._index, self._tokens_size = index, next(semicolons, len(self._tokens))
+        self._advance(0)
+
+    def _statements(self, ends: tuple[str, ...]) -> tuple[Statement, ...]:
+        """Statements up to the end of the script or of a branch. Each needs a `;`, except the last one of a script.
+
+        `ends`: the words that end a branch; empty for a script.
+        """
+        statements: list[Statement] = []
+        while self._tokens_size < len(self._tokens) or self._curr:
+            if self._curr.text.upper() in ends:
+                break
+            statement = self._if() if self._match_text_seq("IF") else self._statement()
+            if isinstance(statement, Declare) and (ends or not all(isinstance(one, Declare) for one in statements)):
+                raise InvalidQuery("Variable declarations are allowed only at the start of a block or script")
+            statements.append(statement)
+            if self._curr or (ends and self._tokens_size == len(self._tokens)):
+                self.raise_error('Expected ";"')
+            self._go_to(min(self._tokens_size + 1, len(self._tokens)))
+        return tuple(statements)
+
+    def _if(self) -> If:
+        branches = [self._branch()]
+        while self._match_text_seq("ELSEIF"):
+            branches.append(self._branch())
+        otherwise = self._statements(("END",)) if self._match_text_seq("ELSE") else ()
+        self._expect("END", "IF")
+        return If(tuple(branches), otherwise)
+
+    def _branch(self) -> tuple[exp.Expression, tuple[Statement, ...]]:
+        condition = self._value()
+        self._expect("THEN")
+        return condition, self._statements(("ELSEIF", "ELSE", "END"))
+
+    def _statement(self) -> Statement:
+        first_word = self._curr.text.upper().partition(" ")[0]  # BEGIN TRANSACTION is one token
+        if first_word in _UNSUPPORTED:
+            raise NotImplementedConstruct(f"{first_word} statement")
         for words, parse in _STATEMENTS.items():
             index = self._index
             if self._match_text_seq(*words):
                 statement = parse(self)
                 if statement is not None:
-                    return Own(this=statement)
+                    return statement
                 self._retreat(index)
-        return super()._parse_statement()
+        tree = self._parse_statement()
+        match tree:
+            case exp.Select() | exp.SetOperation() | exp.Subquery(this=exp.Query()):
+                check(tree)
+                return Query(tree)
+            case exp.Create():
+                return create_table(tree)
+            case exp.Alter():
+                return alter_table(tree)
+            case exp.Drop():
+                return drop(tree)
+            case _ if isinstance(tree, DmlNode):
+                return dml_statement_of(tree)
+        raise InvalidQuery("Syntax error: Expected a statement")
 
     def _create(self) -> Statement | None:
         replace = self._match_text_seq("OR", "REPLACE")
@@ -222,10 +298,8 @@ _CREATED: dict[tuple[str, ...], Callable[[StatementParser, bool, bool], Statemen
 }
 
 
-class StatementDialect(StandInBigQuery):
-    """The SQLGlot dialect in which the stand-in parses statements."""
-
+class _StatementDialect(StandInBigQuery):
     Parser = StatementParser
 
 
-STATEMENTS = StatementDialect()
+STATEMENTS = _StatementDialect()
