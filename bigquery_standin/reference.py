@@ -22,7 +22,7 @@ from bigquery_standin.jobs.job_configuration import (
 )
 from bigquery_standin.jobs.object_store import MAXIMUM_URIS
 from bigquery_standin.jobs.statement_runner import MAXIMUM_RETRIES
-from bigquery_standin.rest.supported_methods import ONLY_VALUES
+from bigquery_standin.rest.google_api import ONLY_VALUES
 from bigquery_standin.sql import statements
 from bigquery_standin.sql.ddl_options import PROCEDURE_OPTIONS, TABLE_OPTIONS
 from bigquery_standin.sql.table_names import REGIONAL_VIEWS

@@ -1,6 +1,6 @@
 """Parses the configurations of load and extract jobs.
 
-Requests with unsupported fields do not get here: rest/request_validation.py refuses them.
+Requests with unsupported fields do not get here: rest/google_api.py refuses them.
 """
 
 from __future__ import annotations

@@ -8,7 +8,7 @@ from typing import Any
 from bigquery_standin.bigquery_errors import Invalid
 from bigquery_standin.clock import MICROSECONDS, from_datetime, to_datetime
 from bigquery_standin.faults import parse_fault
-from bigquery_standin.rest.request_response import ApiRequest, ApiResponse
+from bigquery_standin.rest.request_response import ApiRequest, ApiResponse, Handler
 from bigquery_standin.stand_in import StandIn
 
 
@@ -79,3 +79,16 @@ def add_grant(stand_in: StandIn, request: ApiRequest) -> ApiResponse:
 def clear_grants(stand_in: StandIn, request: ApiRequest) -> ApiResponse:
     stand_in.grants.clear()
     return ApiResponse(None, 204)
+
+
+ROUTES: tuple[tuple[str, str, Handler], ...] = (
+    ("GET", "health", health),
+    ("GET", "clock", get_clock),
+    ("POST", "clock", move_clock),
+    ("GET", "faults", list_faults),
+    ("POST", "faults", add_fault),
+    ("DELETE", "faults", clear_faults),
+    ("GET", "grants", list_grants),
+    ("POST", "grants", add_grant),
+    ("DELETE", "grants", clear_grants),
+)

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import json
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
+from starlette.datastructures import URL
+
 from bigquery_standin.bigquery_errors import Invalid
+from bigquery_standin.stand_in import StandIn
 from bigquery_standin.storage.callers import user_of
 
 
@@ -14,15 +19,21 @@ from bigquery_standin.storage.callers import user_of
 class ApiRequest:
     """One request.
 
-    `path`: the values of the variables in the URL's path. `query`: the parameters after the URL's question mark.
-    `body`: the parsed JSON. `base_url`: the server's URL, with a final slash.
+    `http`: its method, such as GET. `path`: the values of the variables in the URL's path. `query`: the parameters
+    after the URL's question mark. `base_url`: the server's URL, with a final slash.
     """
 
+    http: str
+    url: URL
     path: Mapping[str, str]
     query: Mapping[str, str]
     headers: Mapping[str, str]
-    body: Any
+    content: bytes
     base_url: str
+
+    @cached_property
+    def body(self) -> Any:
+        return parse_json(self.content)
 
     def integer(self, name: str, default: int | None = None) -> int | None:
         """The value of a query parameter, or the default. Raises Invalid unless it is a whole number of 0 or more."""
@@ -56,6 +67,17 @@ class ApiResponse:
     body: Mapping[str, Any] | None
     status: int = 200
     headers: Mapping[str, str] = field(default_factory=dict)
+
+
+Handler = Callable[[StandIn, ApiRequest], ApiResponse]
+
+
+def parse_json(content: bytes) -> Any:
+    """The parsed JSON; an empty object for no content."""
+    try:
+        return json.loads(content) if content else {}
+    except ValueError as error:
+        raise Invalid(f"Invalid JSON payload received: {error}") from error
 
 
 def paginate(

@@ -1,147 +1,100 @@
-"""Lists the REST methods, parameters and request fields that the stand-in supports.
+"""Lists the REST methods that the stand-in supports, with their handlers, parameters and request fields.
 
-The routes and the validation of requests are derived from these lists, and so are the values of fields that
-reference.py prints. A request that sets a field that is not listed is refused. In the name of a field, `*` stands for
-any key.
+A request that sets another field is refused.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from bigquery_standin.rest import (
+    dataset_handlers,
+    job_handlers,
+    query_handlers,
+    routine_handlers,
+    row_policy_handlers,
+    table_data_handlers,
+    table_handlers,
+)
+from bigquery_standin.rest.google_api import Method
 
-COMMON_PARAMETERS = frozenset({"alt", "fields", "key", "prettyPrint", "quotaUser", "$.xgafv", "access_token"})
-
-
-@dataclass(frozen=True)
-class Method:
-    """One method of BigQuery's REST API.
-
-    `http`: the HTTP verb. `path`: relative to /bigquery/v2/. `parameters`, `fields`: the supported query parameters and
-    fields of the request's body. `body`: the name of the body's schema in the discovery document; None for no body.
-    """
-
-    id: str
-    http: str
-    path: str
-    parameters: frozenset[str] = frozenset()
-    body: str | None = None
-    fields: frozenset[str] = frozenset()
-
-
-def _words(text: str) -> frozenset[str]:
-    return frozenset(text.split())
-
-
-_TABLE_REFERENCE = "{0}.projectId {0}.datasetId {0}.tableId"
+_TABLE_REFERENCE = "{0}.projectId {0}.datasetId {0}.tableId "
 _SCHEMA_FIELDS = "schema.fields.* "  # parsed by TableField.from_api, which refuses unsupported keys
 _LAYOUT = "timePartitioning.type timePartitioning.field timePartitioning.expirationMs clustering.fields "
-
-DATASET_FIELDS = _words(
+_DATASET_FIELDS = (
     "datasetReference.projectId datasetReference.datasetId location labels.* description friendlyName "
     "maxTimeTravelHours storageBillingModel defaultTableExpirationMs defaultPartitionExpirationMs"
 )
-TABLE_FIELDS = _words(
-    _TABLE_REFERENCE.format("tableReference") + " " + _SCHEMA_FIELDS + _LAYOUT + "labels.* description friendlyName "
-    "expirationTime requirePartitionFilter timePartitioning.requirePartitionFilter tableConstraints.primaryKey.columns "
-    "encryptionConfiguration.kmsKeyName maxStaleness"
+_TABLE_FIELDS = (
+    _TABLE_REFERENCE.format("tableReference")
+    + _SCHEMA_FIELDS
+    + _LAYOUT
+    + "labels.* description friendlyName expirationTime requirePartitionFilter "
+    "timePartitioning.requirePartitionFilter tableConstraints.primaryKey.columns encryptionConfiguration.kmsKeyName "
+    "maxStaleness"
 )
-_QUERY_FIELDS = (
-    "query useLegacySql useQueryCache priority parameterMode queryParameters.* defaultDataset.projectId "
-    "defaultDataset.datasetId maximumBytesBilled createDisposition writeDisposition "
+_COMMON_QUERY_FIELDS = (
+    "query useLegacySql useQueryCache parameterMode queryParameters.* defaultDataset.projectId "
+    "defaultDataset.datasetId maximumBytesBilled "
+)
+_JOB_FIELDS = {
+    "query": _COMMON_QUERY_FIELDS
+    + _TABLE_REFERENCE.format("destinationTable")
+    + "priority createDisposition writeDisposition "
     "allowLargeResults "  # only legacy SQL needs it; GoogleSQL ignores it (REST reference of jobs)
-    "tableDefinitions.* "  # parsed by parse_table_definitions, which refuses unsupported keys
+    "tableDefinitions.*",  # parsed by parse_table_definitions, which refuses unsupported keys
+    "load": _SCHEMA_FIELDS
+    + _LAYOUT
     + _TABLE_REFERENCE.format("destinationTable")
-)
-_LOAD_FIELDS = (
-    "sourceUris sourceFormat fileSetSpecType createDisposition writeDisposition parquetOptions.enableListInference "
-    "parquetOptions.enumAsString schemaUpdateOptions "
-    "encoding "
-    + _SCHEMA_FIELDS + _LAYOUT
-    + _TABLE_REFERENCE.format("destinationTable")
-)  # fmt: skip
-_EXTRACT_FIELDS = "destinationUri destinationUris destinationFormat compression printHeader " + _TABLE_REFERENCE.format(
-    "sourceTable"
-)
-JOB_FIELDS = _words(
+    + "sourceUris sourceFormat fileSetSpecType createDisposition writeDisposition schemaUpdateOptions encoding "
+    "parquetOptions.enableListInference parquetOptions.enumAsString",
+    "extract": _TABLE_REFERENCE.format("sourceTable")
+    + "destinationUri destinationUris destinationFormat compression printHeader",
+}
+_INSERTED_JOB_FIELDS = (
     "jobReference.projectId jobReference.jobId jobReference.location configuration.jobType configuration.dryRun "
     "configuration.labels.* configuration.jobTimeoutMs "
-    + " ".join(f"configuration.query.{name}" for name in _QUERY_FIELDS.split())
-    + " "
-    + " ".join(f"configuration.load.{name}" for name in _LOAD_FIELDS.split())
-    + " "
-    + " ".join(f"configuration.extract.{name}" for name in _EXTRACT_FIELDS.split())
-)
-QUERY_REQUEST_FIELDS = _words(
-    "query useLegacySql useQueryCache parameterMode queryParameters.* defaultDataset.projectId "
-    "defaultDataset.datasetId maximumBytesBilled dryRun labels.* location maxResults timeoutMs requestId "
-    "formatOptions.useInt64Timestamp formatOptions.timestampOutputFormat kind jobCreationMode jobTimeoutMs"
-)
-
-ROW_POLICY_FIELDS = _words(
-    _TABLE_REFERENCE.format("rowAccessPolicyReference") + " rowAccessPolicyReference.policyId filterPredicate grantees"
-)
-
-# Output fields by schema: accepted in a request, and ignored.
-READ_ONLY_FIELDS = {
-    "Dataset": _words("kind etag id selfLink creationTime lastModifiedTime type access"),
-    "Table": _words(
-        "kind etag id selfLink creationTime lastModifiedTime type location numBytes numRows numLongTermBytes "
-        "numPartitions numTotalLogicalBytes numActiveLogicalBytes numLongTermLogicalBytes cloneDefinition "
-        "streamingBuffer"
-    ),
-    "Job": _words("kind etag id selfLink status statistics user_email"),
-    "QueryRequest": frozenset(),
-    "RowAccessPolicy": _words("etag creationTime lastModifiedTime"),
-    "GetIamPolicyRequest": frozenset(),
-    "TestIamPermissionsRequest": frozenset(),
-}
-
-# Fields of which only these values are supported.
-ONLY_VALUES: dict[str, frozenset[object]] = {
-    "configuration.jobType": frozenset({"QUERY", "LOAD", "EXTRACT"}),
-    "configuration.query.useLegacySql": frozenset({False}),
-    "configuration.query.priority": frozenset({"INTERACTIVE", "BATCH"}),
-    "configuration.load.encoding": frozenset({"UTF-8"}),
-    "useLegacySql": frozenset({False}),
-    "jobCreationMode": frozenset({"JOB_CREATION_REQUIRED"}),
-    "storageBillingModel": frozenset({"LOGICAL", "PHYSICAL"}),
-}
-
+) + " ".join(f"configuration.{kind}.{name}" for kind, names in _JOB_FIELDS.items() for name in names.split())
 _FORMAT = "formatOptions.useInt64Timestamp formatOptions.timestampOutputFormat "
-_DATASETS, _DATASET = "projects/{project}/datasets", "projects/{project}/datasets/{dataset}"
-_TABLES, _TABLE = f"{_DATASET}/tables", f"{_DATASET}/tables/{{table}}"
-_ROW_POLICIES, _ROW_POLICY = f"{_TABLE}/rowAccessPolicies", f"{_TABLE}/rowAccessPolicies/{{policy}}"
-_JOB = "projects/{project}/jobs/{job}"
+_PAGE = "maxResults pageToken "
 
 METHODS = (
-    Method("datasets.insert", "POST", _DATASETS, body="Dataset", fields=DATASET_FIELDS),
-    Method("datasets.list", "GET", _DATASETS, _words("all maxResults pageToken")),
-    Method("datasets.get", "GET", _DATASET, _words("accessPolicyVersion")),
-    Method("datasets.patch", "PATCH", _DATASET, body="Dataset", fields=DATASET_FIELDS),
-    Method("datasets.delete", "DELETE", _DATASET, _words("deleteContents")),
-    Method("tables.insert", "POST", _TABLES, body="Table", fields=TABLE_FIELDS),
-    Method("tables.list", "GET", _TABLES, _words("maxResults pageToken")),
-    Method("tables.get", "GET", _TABLE, _words("view")),
-    Method("tables.patch", "PATCH", _TABLE, body="Table", fields=TABLE_FIELDS),
-    Method("tables.delete", "DELETE", _TABLE),
-    Method("tables.testIamPermissions", "POST", f"{_TABLE}:testIamPermissions", body="TestIamPermissionsRequest",
-           fields=_words("permissions")),
-    Method("tabledata.list", "GET", f"{_TABLE}/data",
-           _words(_FORMAT + "maxResults pageToken selectedFields startIndex")),
-    Method("rowAccessPolicies.insert", "POST", _ROW_POLICIES, body="RowAccessPolicy", fields=ROW_POLICY_FIELDS),
-    Method("rowAccessPolicies.list", "GET", _ROW_POLICIES, _words("pageSize pageToken")),
-    Method("rowAccessPolicies.getIamPolicy", "POST", f"{_ROW_POLICY}:getIamPolicy", body="GetIamPolicyRequest",
-           fields=_words("options.requestedPolicyVersion")),
-    Method("rowAccessPolicies.testIamPermissions", "POST", f"{_ROW_POLICY}:testIamPermissions",
-           body="TestIamPermissionsRequest", fields=_words("permissions")),
-    Method("routines.list", "GET", f"{_DATASET}/routines", _words("maxResults pageToken")),
-    Method("routines.get", "GET", f"{_DATASET}/routines/{{routine}}"),
-    Method("jobs.insert", "POST", "projects/{project}/jobs", body="Job", fields=JOB_FIELDS),
-    Method("jobs.list", "GET", "projects/{project}/jobs",
-           _words("allUsers maxCreationTime maxResults minCreationTime pageToken parentJobId projection stateFilter")),
-    Method("jobs.get", "GET", _JOB, _words("location projection")),  # the Python client sends projection
-    Method("jobs.cancel", "POST", f"{_JOB}/cancel", _words("location projection")),
-    Method("jobs.query", "POST", "projects/{project}/queries", body="QueryRequest", fields=QUERY_REQUEST_FIELDS),
-    Method("jobs.getQueryResults", "GET", "projects/{project}/queries/{job}",
-           _words(_FORMAT + "location maxResults pageToken startIndex timeoutMs")),
-)  # fmt: skip
+    Method("datasets.insert", dataset_handlers.insert_dataset, fields=_DATASET_FIELDS),
+    Method("datasets.list", dataset_handlers.list_datasets, _PAGE + "all"),
+    Method("datasets.get", dataset_handlers.get_dataset, "accessPolicyVersion"),
+    Method("datasets.patch", dataset_handlers.patch_dataset, fields=_DATASET_FIELDS),
+    Method("datasets.delete", dataset_handlers.delete_dataset, "deleteContents"),
+    Method("tables.insert", table_handlers.insert_table, fields=_TABLE_FIELDS),
+    Method("tables.list", table_handlers.list_tables, _PAGE),
+    Method("tables.get", table_handlers.get_table, "view"),
+    Method("tables.patch", table_handlers.patch_table, fields=_TABLE_FIELDS),
+    Method("tables.delete", table_handlers.delete_table),
+    Method("tables.testIamPermissions", row_policy_handlers.test_table_permissions, fields="permissions"),
+    Method("tabledata.list", table_data_handlers.list_rows, _PAGE + _FORMAT + "selectedFields startIndex"),
+    Method(
+        "rowAccessPolicies.insert",
+        row_policy_handlers.insert_policy,
+        fields=_TABLE_REFERENCE.format("rowAccessPolicyReference")
+        + "rowAccessPolicyReference.policyId filterPredicate grantees",
+    ),
+    Method("rowAccessPolicies.list", row_policy_handlers.list_policies, "pageSize pageToken"),
+    Method(
+        "rowAccessPolicies.getIamPolicy", row_policy_handlers.get_iam_policy, fields="options.requestedPolicyVersion"
+    ),
+    Method("rowAccessPolicies.testIamPermissions", row_policy_handlers.test_policy_permissions, fields="permissions"),
+    Method("routines.list", routine_handlers.list_routines, _PAGE),
+    Method("jobs.insert", job_handlers.insert_job, fields=_INSERTED_JOB_FIELDS),
+    Method(
+        "jobs.list",
+        job_handlers.list_jobs,
+        _PAGE + "allUsers maxCreationTime minCreationTime parentJobId projection stateFilter",
+    ),
+    Method("jobs.get", job_handlers.get_job, "location projection"),  # the Python client sends projection
+    Method("jobs.cancel", job_handlers.cancel_job, "location projection"),
+    Method(
+        "jobs.query",
+        query_handlers.run_query,
+        fields=_COMMON_QUERY_FIELDS
+        + _FORMAT
+        + "dryRun labels.* location maxResults timeoutMs requestId kind jobCreationMode jobTimeoutMs",
+    ),
+    Method("jobs.getQueryResults", query_handlers.get_query_results, _PAGE + _FORMAT + "location startIndex timeoutMs"),
+)

@@ -2,116 +2,104 @@
 
 from __future__ import annotations
 
+import json
 import re
-import threading
 import uuid
-from dataclasses import dataclass
 from email.parser import BytesParser
 from email.policy import HTTP
 from pathlib import Path
 from typing import Any
 
-from bigquery_standin.bigquery_errors import Invalid, NotFound
+from bigquery_standin.bigquery_errors import Invalid, NotFound, NotImplementedConstruct
 from bigquery_standin.rest.job_handlers import new_job_record
 from bigquery_standin.rest.job_resource import job_resource
-from bigquery_standin.rest.request_response import ApiResponse
+from bigquery_standin.rest.request_response import ApiRequest, ApiResponse, parse_json
+from bigquery_standin.rest.supported_methods import METHODS
 from bigquery_standin.stand_in import StandIn
 
-_CONTENT_RANGE = re.compile(r"bytes (?:(\d+)-(\d+)|\*)/(\d+|\*)")
+_CONTENT_RANGE = re.compile(r"bytes (?:(\d+)-\d+|\*)/(\d+|\*)")
 
 
-@dataclass(frozen=True)
-class UploadSession:
-    """One resumable upload. `body`: the job resource. `path`: the file with what has arrived so far."""
+def open_upload(stand_in: StandIn, request: ApiRequest) -> ApiResponse:
+    """A multipart upload, or the request that begins a resumable one."""
+    kind, path = request.query.get("uploadType"), stand_in.uploads / uuid.uuid4().hex
+    if kind == "multipart":
+        metadata, file = _multipart(request)
+        job = _checked(parse_json(metadata))
+        path.write_bytes(file)
+        return _start(stand_in, request, request.user(), job, path)
+    if kind != "resumable":
+        raise NotImplementedConstruct(f"uploadType {kind}")
+    session = {"user": request.user(), "job": _checked(request.body)}
+    path.touch()
+    path.with_suffix(".json").write_text(json.dumps(session))
+    address = request.url.include_query_params(upload_id=path.name)
+    return ApiResponse({}, 200, {"Location": str(address)})
 
-    project: str
-    user: str
-    body: dict[str, Any]
-    path: Path
+
+def continue_upload(stand_in: StandIn, request: ApiRequest) -> ApiResponse:
+    """Further content of a resumable upload.
+
+    Responds with 308 and the range that has arrived, or starts the job after the last byte. Raises NotFound for an
+    unknown upload, Invalid for a wrong Content-Range, and what `_start` raises.
+    """
+    path = stand_in.uploads / Path(request.query.get("upload_id", "")).name
+    session_path = path.with_suffix(".json")
+    if not session_path.is_file():
+        raise NotFound(f"Not found: upload session [{path.name}]: start the upload again.")
+    total = _write(path, request)
+    arrived = path.stat().st_size
+    if total is None or arrived < total:
+        return ApiResponse(None, 308, {"Range": f"bytes=0-{arrived - 1}"} if arrived else {})
+    session = json.loads(session_path.read_text())
+    session_path.unlink()
+    return _start(stand_in, request, session["user"], session["job"], path)
 
 
-def parse_multipart(content_type: str, content: bytes) -> tuple[bytes, bytes]:
+def _write(path: Path, request: ApiRequest) -> int | None:
+    """Writes the content to the session's file. Returns the total size, None if the client does not know it yet."""
+    arrived, content_range = path.stat().st_size, request.headers.get("content-range")
+    parsed = _CONTENT_RANGE.fullmatch(content_range) if content_range else None
+    if not content_range:  # the whole content
+        path.write_bytes(request.content)
+        return len(request.content)
+    if parsed is None or int(parsed[1] or 0) > arrived:
+        raise Invalid(
+            f"Invalid Content-Range [{content_range}]: expected [bytes FIRST-LAST/TOTAL] after [{arrived}] bytes."
+        )
+    if parsed[1] is not None:
+        with path.open("ab") as stream:
+            stream.write(request.content[arrived - int(parsed[1]) :])
+    return None if parsed[2] == "*" else int(parsed[2])
+
+
+def _multipart(request: ApiRequest) -> tuple[bytes, bytes]:
     """The parts of a multipart request: the job resource as JSON, and the file. Raises Invalid unless there are two."""
-    message = BytesParser(policy=HTTP).parsebytes(b"Content-Type: " + content_type.encode() + b"\r\n\r\n" + content)
-    parts = [part for part in message.iter_parts()] if message.is_multipart() else []
+    header = b"Content-Type: " + request.headers.get("content-type", "").encode()
+    message = BytesParser(policy=HTTP).parsebytes(header + b"\r\n\r\n" + request.content)
+    parts = list(message.iter_parts()) if message.is_multipart() else []
     if len(parts) != 2:
         raise Invalid(f"Multipart upload has [{len(parts)}] parts, expected [2]: the job as JSON and the file.")
     metadata, file = (part.get_payload(decode=True) for part in parts)
     return bytes(metadata), bytes(file)
 
 
-class Uploads:
-    """The open uploads. Threads may share it."""
+def _checked(job: Any) -> Any:
+    next(method for method in METHODS if method.id == "jobs.insert").check_body(job)
+    return job
 
-    def __init__(self, stand_in: StandIn) -> None:
-        self._stand_in = stand_in
-        self._lock = threading.Lock()
-        self._sessions: dict[str, UploadSession] = {}
 
-    def open(self, project: str, user: str, body: dict[str, Any]) -> str:
-        """Opens a resumable session and returns its id."""
-        upload_id = uuid.uuid4().hex
-        path = self._stand_in.uploads / upload_id
-        path.touch()
-        with self._lock:
-            self._sessions[upload_id] = UploadSession(project, user, body, path)
-        return upload_id
+def _start(stand_in: StandIn, request: ApiRequest, user: str, job: dict[str, Any], path: Path) -> ApiResponse:
+    """Starts the load job of an uploaded file. Deletes the file if the job cannot be started.
 
-    def append(self, upload_id: str, content_range: str | None, content: bytes, base_url: str) -> ApiResponse:
-        """Add content to an upload.
-
-        Responds with 308 and the range that has arrived, or starts the job after the last byte. Raises NotFound for an
-        unknown upload, Invalid for a wrong Content-Range, and what `start` raises.
-        """
-        with self._lock:
-            session = self._sessions.get(upload_id)
-            if session is None:
-                raise NotFound(f"Not found: upload session [{upload_id}]: start the upload again.")
-            arrived = session.path.stat().st_size
-            total = self._write_content(session, arrived, content_range, content)
-            arrived = session.path.stat().st_size
-            if total is None or arrived < total:
-                return ApiResponse(None, 308, {"Range": f"bytes=0-{arrived - 1}"} if arrived else {})
-            del self._sessions[upload_id]
-        return self.start(session.project, session.user, session.body, session.path, base_url)
-
-    def start(self, project: str, user: str, body: dict[str, Any], path: Path, base_url: str) -> ApiResponse:
-        """Starts the load job of an uploaded file. Deletes the file if the job cannot be started.
-
-        Raises what `new_job_record` and `JobRunner.insert` raise, and Invalid for another kind of job.
-        """
-        try:
-            record = new_job_record(self._stand_in, project, body, user, upload=path.name)
-            if record.kind != "load":
-                raise Invalid(f"An upload needs a load job, the configuration has [{record.kind}].")
-            self._stand_in.jobs.insert(record)
-        except Exception:
-            path.unlink()
-            raise
-        return ApiResponse(job_resource(record, base_url))
-
-    def store(self, content: bytes) -> Path:
-        """Writes an uploaded file, and returns its path."""
-        path = self._stand_in.uploads / uuid.uuid4().hex
-        path.write_bytes(content)
-        return path
-
-    @staticmethod
-    def _write_content(session: UploadSession, arrived: int, content_range: str | None, content: bytes) -> int | None:
-        """Writes the content to the session's file. Returns the total size, None if the client does not know it yet.
-
-        `arrived`: how many bytes the file has so far. `content_range`: None or empty if this is the whole content.
-        """
-        if not content_range:
-            session.path.write_bytes(content)
-            return len(content)
-        parsed = _CONTENT_RANGE.fullmatch(content_range)
-        if parsed is None:
-            raise Invalid(f"Invalid Content-Range [{content_range}]: expected [bytes FIRST-LAST/TOTAL].")
-        first, _, total = parsed.groups()
-        if first is not None:
-            if int(first) > arrived:
-                raise Invalid(f"Content-Range starts at [{first}], but only [{arrived}] bytes have arrived.")
-            with session.path.open("ab") as stream:
-                stream.write(content[arrived - int(first) :])
-        return None if total == "*" else int(total)
+    Raises what `new_job_record` and `JobRunner.insert` raise, and Invalid for another kind of job.
+    """
+    try:
+        record = new_job_record(stand_in, request.project(), job, user, upload=path.name)
+        if record.kind != "load":
+            raise Invalid(f"An upload needs a load job, the configuration has [{record.kind}].")
+        stand_in.jobs.insert(record)
+    except Exception:
+        path.unlink()
+        raise
+    return ApiResponse(job_resource(record, request.base_url))

@@ -1,0 +1,181 @@
+"""Checks the fields and parameters of requests by Google's description of the API (its discovery document).
+
+A field that BigQuery does not have is refused as Invalid, one that the stand-in does not support as
+NotImplementedConstruct.
+"""
+
+from __future__ import annotations
+
+import copy
+import importlib.util
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache, cached_property
+from pathlib import Path
+from typing import Any
+
+from bigquery_standin.bigquery_errors import Invalid, NotImplementedConstruct
+from bigquery_standin.jobs.job_configuration import UNSET_VALUES
+from bigquery_standin.rest.request_response import ApiRequest, ApiResponse, Handler
+from bigquery_standin.stand_in import StandIn
+
+COMMON_PARAMETERS = frozenset({"alt", "fields", "key", "prettyPrint", "quotaUser", "$.xgafv", "access_token"})
+# Fields of which only these values are supported.
+ONLY_VALUES: dict[str, frozenset[object]] = {
+    "configuration.jobType": frozenset({"QUERY", "LOAD", "EXTRACT"}),
+    "configuration.query.useLegacySql": frozenset({False}),
+    "configuration.query.priority": frozenset({"INTERACTIVE", "BATCH"}),
+    "configuration.load.encoding": frozenset({"UTF-8"}),
+    "useLegacySql": frozenset({False}),
+    "jobCreationMode": frozenset({"JOB_CREATION_REQUIRED"}),
+    "storageBillingModel": frozenset({"LOGICAL", "PHYSICAL"}),
+}
+# Fields that only answers have, but that are not marked as such. Requests may have them; they are ignored.
+_ONLY_IN_ANSWERS = ("kind", "access")
+_PATH_NAMES = {"queries": "job", "rowAccessPolicies": "policy"}  # others are the singular, such as `table` of tables
+_PYTHON_TYPES: dict[str, tuple[type, ...]] = {
+    "string": (str, int, float),
+    "boolean": (bool, str),
+    "integer": (int, str),
+    "number": (int, float, str),
+}
+
+
+@cache
+def google_document() -> dict[str, Any]:
+    spec = importlib.util.find_spec("googleapiclient")
+    if spec is None or spec.origin is None:
+        raise RuntimeError("Package [google-api-python-client] is missing: install the requirements of the project.")
+    path = Path(spec.origin).parent / "discovery_cache" / "documents" / "bigquery.v2.json"
+    document: dict[str, Any] = json.loads(path.read_bytes())
+    return document
+
+
+def local_document(root_url: str) -> dict[str, Any]:
+    """The document for clients of the server at `root_url`, which ends with a slash."""
+    document = copy.deepcopy(google_document())
+    document["rootUrl"] = root_url
+    document["baseUrl"] = root_url + document["servicePath"]
+    document.pop("mtlsRootUrl", None)
+    return document
+
+
+@dataclass(frozen=True)
+class Method:
+    """One method of BigQuery's REST API, such as `tables.get`, with its handler.
+
+    `parameters`, `fields`: the supported query parameters and fields of the request's body, separated by spaces. In a
+    field, `*` stands for any key.
+    """
+
+    id: str
+    handle: Handler
+    parameters: str = ""
+    fields: str = ""
+
+    @cached_property
+    def _description(self) -> dict[str, Any]:
+        resource, name = self.id.split(".")
+        found: dict[str, Any] = google_document()["resources"][resource]["methods"][name]
+        return found
+
+    @property
+    def http(self) -> str:
+        return str(self._description["httpMethod"])
+
+    @property
+    def path(self) -> str:
+        """The path relative to /bigquery/v2/, with names in braces, such as {table}."""
+
+        def name(found: re.Match[str]) -> str:
+            return f"{{{_PATH_NAMES.get(found[1], found[1].removesuffix('s'))}}}"
+
+        return re.sub(r"{(\w+)Id}", name, self._description["flatPath"])
+
+    @cached_property
+    def _fields(self) -> frozenset[str]:
+        return frozenset(self.fields.split())
+
+    def answer(self, stand_in: StandIn, request: ApiRequest) -> ApiResponse:
+        """Check the request, and handle it."""
+        self.check_parameters(request.query)
+        self.check_body(request.body)
+        return self.handle(stand_in, request)
+
+    def check_parameters(self, given: Mapping[str, str]) -> None:
+        supported = COMMON_PARAMETERS | set(self.parameters.split())
+        described = self._description["parameters"].items()
+        known = supported | {name for name, value in described if value["location"] == "query"}
+        for name, value in given.items():
+            if name not in known:
+                raise Invalid(f'Invalid JSON payload received. Unknown name "{name}": Cannot bind query parameter.')
+            # An unsupported parameter that is empty or false asks for nothing.
+            if name not in supported and value.lower() not in ("", "false"):
+                raise NotImplementedConstruct(f"parameter {name} of {self.id}")
+
+    def check_body(self, body: Any) -> None:
+        if "request" not in self._description:
+            return
+        schema = _schema(self._description["request"]["$ref"])
+        _check_object(body, schema, "")
+        ignored = {name for name, field in schema["properties"].items() if field.get("readOnly")} | {*_ONLY_IN_ANSWERS}
+        self._check_supported({key: value for key, value in body.items() if key not in ignored}, "")
+
+    def _check_supported(self, value: Any, path: str) -> None:
+        """Raises NotImplementedConstruct if the field `path`, or a field in its value, is not supported."""
+        if value in UNSET_VALUES:
+            return
+        allowed = ONLY_VALUES.get(path)
+        if allowed is not None and value not in allowed:
+            raise NotImplementedConstruct(f"{path} = {value}")
+        if path in self._fields or f"{path}.*" in self._fields:
+            return
+        if isinstance(value, dict) and any(field.startswith(f"{path}." if path else "") for field in self._fields):
+            for key, item in value.items():
+                self._check_supported(item, _join(path, key))
+            return
+        raise NotImplementedConstruct(f"{path} of {self.id}")
+
+
+def _schema(name: str) -> dict[str, Any]:
+    """The schema of a resource or request body, such as `Table`."""
+    schema: dict[str, Any] = google_document()["schemas"][name]
+    return schema
+
+
+def _check_object(value: Any, schema: Mapping[str, Any], path: str) -> None:
+    if not isinstance(value, dict):
+        raise Invalid(f"Invalid value at '{path or 'body'}': expected an object, found [{type(value).__name__}].")
+    properties = schema.get("properties")
+    for key, item in value.items():
+        if properties is None:
+            _check_value(item, schema.get("additionalProperties", {"type": "any"}), _join(path, key))
+        elif key not in properties:
+            raise Invalid(
+                f'Invalid JSON payload received. Unknown name "{key}"{f" at {path!r}" if path else ""}: '
+                "Cannot find field."
+            )
+        else:
+            _check_value(item, properties[key], _join(path, key))
+
+
+def _check_value(value: Any, schema: Mapping[str, Any], path: str) -> None:
+    if value is None:
+        return
+    if "$ref" in schema:
+        _check_value(value, _schema(schema["$ref"]), path)
+    elif schema["type"] == "object":
+        _check_object(value, schema, path)
+    elif schema["type"] == "array":
+        if not isinstance(value, list):
+            raise Invalid(f"Invalid value at '{path}': expected an array, found [{type(value).__name__}].")
+        for item in value:
+            _check_value(item, schema["items"], path)
+    elif schema["type"] != "any" and not isinstance(value, _PYTHON_TYPES[schema["type"]]):
+        raise Invalid(f"Invalid value at '{path}': expected [{schema['type']}], found [{type(value).__name__}].")
+
+
+def _join(path: str, key: str) -> str:
+    return f"{path}.{key}" if path else key
