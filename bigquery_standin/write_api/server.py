@@ -13,11 +13,11 @@ import grpc
 from google.cloud.bigquery_storage_v1 import types
 from grpc_status import rpc_status
 
+from bigquery_standin.bigquery_errors import StandInError
 from bigquery_standin.faults import FaultRegistry
 from bigquery_standin.stand_in import StandIn
 from bigquery_standin.storage.callers import user_of
-from bigquery_standin.write_api.append_handler import AppendConnection
-from bigquery_standin.write_api.storage_errors import WriteApiError
+from bigquery_standin.write_api.append_handler import AppendConnection, status_of
 
 THREAD_COUNT = 100  # an open AppendRows connection occupies one
 STOP_S = 1.0  # how long requests may still take after `stop`, before gRPC cancels them
@@ -64,9 +64,11 @@ def _handlers(stand_in: StandIn) -> dict[str, Any]:
             caller = stand_in.caller(user_of(headers.get("authorization")))
             connection = AppendConnection(stand_in.catalog, caller)
             for request in requests:
-                yield with_faults(stand_in.faults, "AppendRows", partial(connection.respond, request))
-        except WriteApiError as error:
-            context.abort_with_status(rpc_status.to_status(error.status()))
+                yield _with_faults(stand_in.faults, partial(connection.respond, request))
+        except StandInError as error:
+            context.abort_with_status(rpc_status.to_status(status_of(error)))
+        except _EndedByFault as ended:
+            context.abort(*ended.args)
 
     return {
         "AppendRows": grpc.stream_stream_rpc_method_handler(
@@ -75,20 +77,20 @@ def _handlers(stand_in: StandIn) -> dict[str, Any]:
     }
 
 
-def with_faults(faults: FaultRegistry, method: str, carry_out: Callable[[], Response]) -> Response:
-    """The response that `carry_out` makes. Raises WriteApiError if an active fault demands it.
+class _EndedByFault(Exception):
+    """A fault ends the connection with a gRPC status and a message."""
 
-    The error ends an AppendRows connection. A fault's `path` is matched with the path of the gRPC method. `method`: its
-    name, such as `AppendRows`.
-    """
-    fault = faults.match_request("POST", f"/{SERVICE}/{method}")
+
+def _with_faults(faults: FaultRegistry, respond: Callable[[], Response]) -> Response:
+    """The response. Raises _EndedByFault if an active fault demands it; its `path` is that of the gRPC method."""
+    fault = faults.match_request("POST", f"/{SERVICE}/AppendRows")
     if fault is None:
-        return carry_out()
+        return respond()
     if fault.effect == "delay":
         time.sleep(fault.seconds or 0)
-        return carry_out()
+        return respond()
     if fault.effect == "lost_reply":
-        carry_out()
-        raise WriteApiError(grpc.StatusCode.UNAVAILABLE, "The connection was closed before the answer.")
+        respond()
+        raise _EndedByFault(grpc.StatusCode.UNAVAILABLE, "The connection was closed before the answer.")
     status = 429 if fault.effect == "quota" else fault.status
-    raise WriteApiError(_CODES.get(status, grpc.StatusCode.UNKNOWN), fault.message)
+    raise _EndedByFault(_CODES.get(status, grpc.StatusCode.UNKNOWN), fault.message)

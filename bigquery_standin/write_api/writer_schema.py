@@ -11,18 +11,16 @@ from datetime import date, timedelta
 from decimal import ROUND_HALF_UP, Context, Decimal
 from typing import Any
 
-from google.cloud.bigquery_storage_v1.types import RowError
 from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
 from google.protobuf.descriptor import Descriptor, FieldDescriptor
 from google.protobuf.descriptor_pb2 import DescriptorProto, FileDescriptorProto
 from google.protobuf.message import DecodeError, Message
 
-from bigquery_standin.bigquery_errors import NotImplementedConstruct
+from bigquery_standin.bigquery_errors import Invalid, NotImplementedConstruct
 from bigquery_standin.clock import to_datetime
 from bigquery_standin.jobs.value_conversions import CONVERSIONS
 from bigquery_standin.sql.field_types import NUMERIC_PRECISION, NUMERIC_SCALE, TableField
-from bigquery_standin.storage.change_log import CHANGE_TYPE, SEQUENCE_NUMBER
-from bigquery_standin.write_api.storage_errors import Code, RowsRefused, invalid_argument, write_api_error
+from bigquery_standin.storage.change_log import CHANGE_TYPE, SEQUENCE_NUMBER, InvalidRows
 
 Row = dict[str, Any]
 Convert = Callable[[Any], Any]  # raises ValueError or ArithmeticError for a value that the type does not have
@@ -65,7 +63,7 @@ _CONVERSIONS: dict[str, tuple[tuple[int, ...], Convert]] = {
 
 
 def message_class(schema: DescriptorProto) -> type[Message]:
-    """The class of a connection's rows. Raises WriteApiError if `schema` is no valid proto2 or lacks a type it uses."""
+    """The class of a connection's rows. Raises Invalid if `schema` is no valid proto2 or lacks a type it uses."""
     pool = descriptor_pool.DescriptorPool()
     file = FileDescriptorProto(name="writer_schema.proto", syntax="proto2")
     file.message_type.append(schema)
@@ -73,7 +71,7 @@ def message_class(schema: DescriptorProto) -> type[Message]:
         pool.AddSerializedFile(file.SerializeToString())
         descriptor = pool.FindMessageTypeByName(schema.name)
     except (KeyError, TypeError) as error:
-        raise invalid_argument(
+        raise Invalid(
             f"Invalid proto schema: {error}. Send a proto2 descriptor without a package, with all types that it uses."
         ) from error
     return message_factory.GetMessageClass(descriptor)
@@ -119,25 +117,20 @@ class WrittenRow:
 class RowReader:
     """Reads the rows of requests for one table."""
 
-    def __init__(self, row_class: type[Message], columns: Sequence[TableField], stream: str) -> None:
-        """`stream`: its name, for errors. Raises WriteApiError if the writer's fields do not fit the columns."""
+    def __init__(self, row_class: type[Message], columns: Sequence[TableField]) -> None:
+        """Raises Invalid or NotImplementedConstruct if the writer's fields do not fit the columns."""
         self._class = row_class
         descriptor: Any = row_class.DESCRIPTOR
-        self._readers = _field_readers(descriptor, columns, stream, "")
+        self._readers = _field_readers(descriptor, columns, "")
         names = {field.name.upper(): field.name for field in descriptor.fields}
         self._change_type_field, self._sequence_field = names.get(CHANGE_TYPE), names.get(SEQUENCE_NUMBER)
 
-    @property
-    def may_have_changes(self) -> bool:
-        """Whether the writer's schema has the field `_CHANGE_TYPE` (change data capture)."""
-        return self._change_type_field is not None
-
     def read(self, serialized: Sequence[bytes], check: Callable[[Row], None]) -> list[WrittenRow]:
-        """The rows of a request. Raises RowsRefused, with an error for each wrong row.
+        """The rows of a request. Raises InvalidRows, with an error for each wrong row.
 
         `check`: raises ValueError for the values of a wrong row.
         """
-        rows, errors = [], []
+        rows, wrong = [], {}
         for index, content in enumerate(serialized):
             try:
                 message = self._class()
@@ -146,11 +139,9 @@ class RowReader:
                 check(row.values)
                 rows.append(row)
             except (DecodeError, ValueError) as error:
-                errors.append(
-                    RowError(index=index, code=RowError.RowErrorCode.FIELDS_ERROR, message=str(error) or "not a row")
-                )
-        if errors:
-            raise RowsRefused(errors)
+                wrong[index] = str(error) or "not a row"
+        if wrong:
+            raise InvalidRows(wrong)
         return rows
 
     def _row(self, message: Message) -> WrittenRow:
@@ -177,45 +168,41 @@ def _check_required(row: Row, readers: Sequence[_FieldReader]) -> None:
             raise ValueError(f"Field {reader.column.name} is required but has no value")
 
 
-def _field_readers(
-    message: Descriptor, columns: Sequence[TableField], stream: str, prefix: str
-) -> tuple[_FieldReader, ...]:
+def _field_readers(message: Descriptor, columns: Sequence[TableField], prefix: str) -> tuple[_FieldReader, ...]:
     """A reader for each field of a message that is a column or a field of a STRUCT column.
 
-    `prefix`: the path of the STRUCT with a dot at its end; "" for columns. Raises WriteApiError for a field that does
-    not fit the columns, and for a missing REQUIRED one.
+    `prefix`: the path of the STRUCT with a dot at its end; "" for columns. Raises Invalid for a field that does not
+    fit the columns, and for a missing REQUIRED one.
     """
     unmatched = {column.name.lower(): column for column in columns}
     readers = []
     for field in message.fields:
         column = unmatched.pop(field.name.lower(), None)
         if column is not None:
-            readers.append(_field_reader(field, column, stream, prefix))
+            readers.append(_field_reader(field, column, prefix))
         elif prefix or field.name.upper() not in (CHANGE_TYPE, SEQUENCE_NUMBER):
-            raise invalid_argument(
+            raise Invalid(
                 f"The source object has fields unknown to BigQuery: {prefix}{field.name}. "
-                "Add the column to the table or leave the field out.",
-                Code.SCHEMA_MISMATCH_EXTRA_FIELDS,
-                stream,
+                "Add the column to the table or leave the field out."
             )
     for column in unmatched.values():
         if column.mode == "REQUIRED":
-            raise invalid_argument(f"Proto schema lacks the required field {prefix}{column.name}: add it.")
+            raise Invalid(f"Proto schema lacks the required field {prefix}{column.name}: add it.")
     return tuple(readers)
 
 
-def _field_reader(field: FieldDescriptor, column: TableField, stream: str, prefix: str) -> _FieldReader:
+def _field_reader(field: FieldDescriptor, column: TableField, prefix: str) -> _FieldReader:
     name = prefix + column.name
     if field.is_repeated != (column.mode == "REPEATED"):
-        raise invalid_argument(
+        raise Invalid(
             f"Proto field {name} is [{'repeated' if field.is_repeated else 'singular'}], but the column is "
             f"[{column.mode}]: declare the field as the column is."
         )
     if column.type == "STRUCT" and field.message_type is not None:
-        readers = _field_readers(field.message_type, column.fields, stream, f"{name}.")
+        readers = _field_readers(field.message_type, column.fields, f"{name}.")
         return _FieldReader(field, column, None, readers)
     kinds, convert = _CONVERSIONS.get(column.type, ((), _same))
     if field.type not in kinds:
         kind = descriptor_pb2.FieldDescriptorProto.Type.Name(field.type)  # type: ignore[arg-type]  # a number of its enum
-        raise write_api_error(NotImplementedConstruct(f"proto field {name} of {kind} for {column.type}"), stream)
+        raise NotImplementedConstruct(f"proto field {name} of {kind} for {column.type}")
     return _FieldReader(field, column, convert)
