@@ -10,7 +10,6 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from bigquery_standin.clock import DAY_US
 from bigquery_standin.jobs.dml_commit import (
@@ -101,20 +100,16 @@ def _last_changes_sql(catalog: Catalog, session: DuckDbSession, version: TableVe
     assert log is not None  # the caller has seen pending changes
     change_tables, position = [], 0
     for changes in log.pending:
-        rows = conform(_read_segment(catalog, changes.segment), change_columns(version))
+        rows = conform(catalog.segments.read(changes.segment), change_columns(version))
         positions = pa.array(range(position, position + rows.num_rows), pa.int64())
         acknowledged = pa.array([changes.acknowledged_us] * rows.num_rows, pa.int64())
         change_tables.append(rows.append_column(_ACKNOWLEDGED, acknowledged).append_column(_POSITION, positions))
         position += rows.num_rows
     if log.applied is not None:
-        rows = _read_segment(catalog, log.applied)
+        rows = catalog.segments.read(log.applied)
         change_tables.append(rows.append_column(_POSITION, pa.array([-1] * rows.num_rows, pa.int64())))
     all_changes = session.register(pa.concat_tables(change_tables, promote_options="default"))
     order = f"{SEQUENCE_NUMBER} DESC NULLS LAST, {_POSITION} DESC"
     return (
         f"SELECT * FROM {all_changes} QUALIFY row_number() OVER (PARTITION BY {', '.join(keys)} ORDER BY {order}) = 1"
     )
-
-
-def _read_segment(catalog: Catalog, segment: Segment) -> pa.Table:
-    return pq.read_table(catalog.segments.path(segment), partitioning=None)

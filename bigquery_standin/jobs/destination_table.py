@@ -8,12 +8,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-import pyarrow.parquet as pq
-
 from bigquery_standin.bigquery_errors import Duplicate, Invalid, NotFound
 from bigquery_standin.jobs.job_configuration import TableLayout
 from bigquery_standin.sql.field_types import TableField
-from bigquery_standin.storage.arrow_schema import conform
 from bigquery_standin.storage.model import Partition, Segment, TableId, TableSettings, TableVersion
 from bigquery_standin.storage.segment_store import SegmentBatch, SegmentStore
 from bigquery_standin.storage.table_change import Change
@@ -208,8 +205,7 @@ def with_new_columns(
     """
 
     def widened(segment: Segment) -> Segment:
-        rows = pq.read_table(segments.path(segment), partitioning=None)
-        return batch.write(conform(rows, schema))
+        return batch.write(segments.read_all([segment], schema))
 
     partitions = {
         key: replace(partition, segments=tuple(widened(segment) for segment in partition.segments))

@@ -14,8 +14,8 @@ from typing import Any
 import pyarrow as pa
 
 from bigquery_standin.bigquery_errors import Invalid, NotImplementedConstruct
-from bigquery_standin.jobs.job_configuration import FILE_SET_SPECS, MANIFEST, UNSET_VALUES, enum_value
-from bigquery_standin.jobs.object_store import MAXIMUM_URIS, ObjectStore
+from bigquery_standin.jobs.job_configuration import UNSET_VALUES, SourceFiles, parse_source_files
+from bigquery_standin.jobs.object_store import ObjectStore
 from bigquery_standin.jobs.parquet_rows import ParquetSource
 from bigquery_standin.storage.model import WHOLE_TABLE, Partition, Segment, TableId, TableSettings, TableVersion
 from bigquery_standin.storage.segment_store import SegmentBatch, SegmentStore
@@ -24,21 +24,7 @@ EXTERNAL_FORMATS = ("PARQUET",)
 FILE_NAME = "_FILE_NAME"
 # The supported fields of a definition; any other field is refused by name.
 DEFINITION_FIELDS = ("sourceFormat", "sourceUris", "fileSetSpecType", "parquetOptions")
-
-
-@dataclass(frozen=True)
-class ExternalDefinition:
-    """What a job's configuration says about an external table. Its schema is that of the alphabetically last file.
-
-    `is_manifest`: whether the URIs are of manifests, which list files. `list_inference`, `enum_as_string`: the
-    definition's `parquetOptions`.
-    """
-
-    name: str
-    uris: tuple[str, ...]
-    is_manifest: bool
-    list_inference: bool
-    enum_as_string: bool
+_PARQUET_OPTIONS = ("enableListInference", "enumAsString")
 
 
 @dataclass(frozen=True)
@@ -49,64 +35,53 @@ class ExternalTable:
     version: TableVersion
     uris: tuple[str, ...]
 
+    def file_names(self) -> pa.Table:
+        """The number and the source URI of each segment."""
+        numbers = pa.array(range(len(self.uris)), pa.int64())
+        return pa.table({"number": numbers, "uri": pa.array(self.uris, pa.string())})
 
-def parse_table_definitions(definitions: Mapping[str, Any]) -> dict[str, ExternalDefinition]:
-    """The definitions in `configuration.query.tableDefinitions` by lower-case name.
+
+def parse_table_definitions(definitions: Mapping[str, Any]) -> dict[str, SourceFiles]:
+    """The files of each definition in `configuration.query.tableDefinitions`, by lower-case name.
 
     Raises Invalid for what BigQuery does not accept, NotImplementedConstruct for what the stand-in does not support.
     """
-    parsed: dict[str, ExternalDefinition] = {}
+    parsed: dict[str, SourceFiles] = {}
     for name, definition in definitions.items():
         if name.lower() in parsed:
             raise Invalid(f"Table definition [{name}] is given twice: names do not differ by case.")
-        parsed[name.lower()] = _definition(name, definition)
+        parsed[name.lower()] = _definition(f"tableDefinitions.{name}", definition)
     return parsed
 
 
-def _definition(name: str, definition: Mapping[str, Any]) -> ExternalDefinition:
+def _definition(path: str, definition: Mapping[str, Any]) -> SourceFiles:
     if definition.get("schema"):
         # Source: REST resource tables, ExternalDataConfiguration.schema.
-        raise Invalid(f"Schema is disallowed for Parquet formats: leave tableDefinitions.{name}.schema out.")
-    for key, value in definition.items():
-        if key not in DEFINITION_FIELDS and value not in UNSET_VALUES:
-            raise NotImplementedConstruct(f"tableDefinitions.{name}.{key}")
+        raise Invalid(f"Schema is disallowed for Parquet formats: leave {path}.schema out.")
     source_format = definition.get("sourceFormat")
     if not source_format:
-        raise Invalid(f"Required parameter is missing: tableDefinitions.{name}.sourceFormat")
+        raise Invalid(f"Required parameter is missing: {path}.sourceFormat")
     if source_format not in EXTERNAL_FORMATS:
-        raise NotImplementedConstruct(f"tableDefinitions.{name}.sourceFormat {source_format}")
-    uris = tuple(definition.get("sourceUris") or ())
-    if len(uris) > MAXIMUM_URIS:
-        raise Invalid(f"Too many source URIs for table {name}: found [{len(uris)}], allowed [{MAXIMUM_URIS}].")
-    options = dict(definition.get("parquetOptions") or {})
-    list_inference = bool(options.pop("enableListInference", False))
-    enum_as_string = bool(options.pop("enumAsString", False))
-    for key, value in options.items():
+        raise NotImplementedConstruct(f"{path}.sourceFormat {source_format}")
+    options = (definition.get("parquetOptions") or {}).items()
+    unsupported = {
+        **{key: value for key, value in definition.items() if key not in DEFINITION_FIELDS},
+        **{f"parquetOptions.{key}": value for key, value in options if key not in _PARQUET_OPTIONS},
+    }
+    for key, value in unsupported.items():
         if value not in UNSET_VALUES:
-            raise NotImplementedConstruct(f"tableDefinitions.{name}.parquetOptions.{key}")
-    spec = enum_value("fileSetSpecType", definition.get("fileSetSpecType"), FILE_SET_SPECS, FILE_SET_SPECS[0])
-    return ExternalDefinition(
-        name=name,
-        uris=uris,
-        is_manifest=spec == MANIFEST,
-        list_inference=list_inference,
-        enum_as_string=enum_as_string,
-    )
-
-
-def _source(definition: ExternalDefinition, uri: str, content: bytes) -> ParquetSource:
-    return ParquetSource(uri, content, definition.list_inference, definition.enum_as_string)
+            raise NotImplementedConstruct(f"{path}.{key}")
+    return parse_source_files(path, definition)
 
 
 class ExternalTables:
-    """The external tables of one job. Each is read from the object store when it is first used."""
+    """The external tables of one job. Each is read from the object store when it is first used.
+
+    Its schema is that of the alphabetically last file.
+    """
 
     def __init__(
-        self,
-        definitions: Mapping[str, ExternalDefinition],
-        objects: ObjectStore,
-        batch: SegmentBatch,
-        has_file_names: bool,
+        self, definitions: Mapping[str, SourceFiles], objects: ObjectStore, batch: SegmentBatch, has_file_names: bool
     ) -> None:
         self._definitions = definitions
         self._objects = objects
@@ -116,44 +91,32 @@ class ExternalTables:
 
     def open(self, name: str) -> ExternalTable | None:
         """The table, or None if the job defines none of this name."""
-        definition = self._definitions.get(name.lower())
-        if definition is None:
-            return None
-        if name.lower() not in self._opened:
-            self._opened[name.lower()] = self._read(definition)
-        return self._opened[name.lower()]
+        key = name.lower()
+        if key in self._definitions and key not in self._opened:
+            self._opened[key] = self._read(name, self._definitions[key])
+        return self._opened.get(key)
 
-    @staticmethod
-    def file_names(external: ExternalTable) -> pa.Table:
-        """The number and the source URI of each segment."""
-        numbers = pa.array(range(len(external.uris)), pa.int64())
-        return pa.table({"number": numbers, "uri": pa.array(external.uris, pa.string())})
-
-    def _read(self, definition: ExternalDefinition) -> ExternalTable:
-        files = self._objects.resolve(definition.uris, definition.is_manifest)
+    def _read(self, name: str, sources: SourceFiles) -> ExternalTable:
+        files = self._objects.resolve(sources.uris, sources.is_manifest)
         last = files[-1]
-        schema = _source(definition, last.uri, self._objects.read(last)).fields
+        schema = ParquetSource(last.uri, self._objects.read(last), sources).fields
         segments: list[Segment] = []
         for file in files:
             content = self._objects.read(file)
-            source = _source(definition, file.uri, content)
+            source = ParquetSource(file.uri, content, sources)
             source.check(schema)
             rows = source.rows(schema)
             stores_as_is = source.can_be_stored_as_is(schema)
             segments.append(self._batch.adopt(rows, content) if stores_as_is else self._batch.write(rows))
         settings = TableSettings(schema)
         version = TableVersion(1, 0, "external", 0, settings, {WHOLE_TABLE: Partition(tuple(segments), 0)})
-        table = TableId("", "", definition.name)
-        return ExternalTable(table, version, tuple(file.uri for file in files))
+        return ExternalTable(TableId("", "", name), version, tuple(file.uri for file in files))
 
 
 @contextmanager
 def open_external_tables(
-    definitions: Mapping[str, ExternalDefinition], objects: ObjectStore, segments: SegmentStore, sql: str
+    definitions: Mapping[str, SourceFiles], objects: ObjectStore, segments: SegmentStore, sql: str
 ) -> Iterator[ExternalTables]:
     """Yield the external tables of the job whose SQL text is `sql`. Their segments are deleted when the block ends."""
-    with segments.batch() as batch:
-        try:
-            yield ExternalTables(definitions, objects, batch, FILE_NAME in sql.upper())
-        finally:
-            segments.remove(file for file in batch.files if segments.file_path(file).exists())
+    with segments.temporary_batch() as batch:
+        yield ExternalTables(definitions, objects, batch, FILE_NAME in sql.upper())

@@ -6,14 +6,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from bigquery_standin.bigquery_errors import Invalid
 from bigquery_standin.jobs.job_configuration import ExtractConfiguration, parse_extract_configuration
 from bigquery_standin.jobs.job_runner import JobContext
 from bigquery_standin.jobs.object_store import ObjectStore
 from bigquery_standin.jobs.parquet_export import export_parquet
-from bigquery_standin.storage.arrow_schema import arrow_schema, conform
 from bigquery_standin.storage.callers import Caller, Grants
 from bigquery_standin.storage.catalog import Catalog
 from bigquery_standin.storage.model import Segment, TableVersion
@@ -62,8 +60,7 @@ class ExtractJob:
         maximum_bytes = MAXIMUM_SHARD_BYTES if "*" in config.uri else MAXIMUM_FILE_BYTES
         schema = version.settings.schema
         for shard in _shards(segments, maximum_bytes) or [[]]:
-            parts = [conform(pq.read_table(self._catalog.segments.path(segment)), schema) for segment in shard]
-            yield pa.concat_tables([arrow_schema(schema).empty_table(), *parts])
+            yield self._catalog.segments.read_all(shard, schema)
 
 
 def _shards(segments: Sequence[Segment], maximum_bytes: int) -> list[list[Segment]]:

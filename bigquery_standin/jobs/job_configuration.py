@@ -38,25 +38,35 @@ class TableLayout:
 
 
 @dataclass(frozen=True)
+class SourceFiles:
+    """The files that a load job or an external table reads.
+
+    `is_manifest`: whether the URIs are of manifests, which list files. `list_inference`, `enum_as_string`: the
+    `parquetOptions`.
+    """
+
+    uris: tuple[str, ...]
+    is_manifest: bool
+    list_inference: bool
+    enum_as_string: bool
+
+
+@dataclass(frozen=True)
 class LoadConfiguration:
     """What a load job shall do. Optional fields are None if the job does not state them.
 
-    `partition`: the partition that the table's name has as a decorator (`table$partition`), or None. `is_manifest`:
-    whether the URIs are of manifests, which list files. `list_inference`, `enum_as_string`: the job's `parquetOptions`.
-    `adds_fields`: whether the job may add columns to the table.
+    `partition`: the partition that the table's name has as a decorator (`table$partition`), or None. `adds_fields`:
+    whether the job may add columns to the table.
     """
 
     table: TableId
     partition: str | None
-    uris: tuple[str, ...]
-    is_manifest: bool
+    sources: SourceFiles
     source_format: str
     schema: tuple[TableField, ...] | None
     create_disposition: str
     write_disposition: str
     layout: TableLayout
-    list_inference: bool
-    enum_as_string: bool
     adds_fields: bool
 
 
@@ -106,33 +116,38 @@ def layout_from_api(resource: Mapping[str, Any]) -> TableLayout:
     )
 
 
+def parse_source_files(reader: str, configuration: Mapping[str, Any]) -> SourceFiles:
+    """The files in the configuration of a load job or an external table. `reader`: what reads them, for errors."""
+    uris = tuple(configuration.get("sourceUris") or ())
+    if len(uris) > MAXIMUM_URIS:
+        raise Invalid(f"Too many source URIs for {reader}: found [{len(uris)}], allowed [{MAXIMUM_URIS}].")
+    spec = enum_value("fileSetSpecType", configuration.get("fileSetSpecType"), FILE_SET_SPECS, FILE_SET_SPECS[0])
+    options = configuration.get("parquetOptions") or {}
+    return SourceFiles(
+        uris, spec == MANIFEST, bool(options.get("enableListInference")), bool(options.get("enumAsString"))
+    )
+
+
 def parse_load_configuration(configuration: Mapping[str, Any]) -> LoadConfiguration:
     """Raises Invalid for what BigQuery does not accept, NotImplementedConstruct for what is unsupported here."""
     table, partition = split_decorator(table_id_from_api(configuration.get("destinationTable") or {}))
     fields = (configuration.get("schema") or {}).get("fields")
-    uris = tuple(configuration.get("sourceUris") or ())
-    if len(uris) > MAXIMUM_URIS:
-        raise Invalid(f"Too many source URIs for {table}: found [{len(uris)}], allowed [{MAXIMUM_URIS}].")
     source_format = configuration.get("sourceFormat") or "CSV"
     if source_format not in SOURCE_FORMATS:
         raise NotImplementedConstruct(f"load.sourceFormat {source_format}")
-    spec = enum_value("fileSetSpecType", configuration.get("fileSetSpecType"), FILE_SET_SPECS, FILE_SET_SPECS[0])
     write_disposition = enum_value(
         "writeDisposition", configuration.get("writeDisposition"), WRITE_DISPOSITIONS, "WRITE_APPEND"
     )
     return LoadConfiguration(
         table=table,
         partition=partition,
-        uris=uris,
-        is_manifest=spec == MANIFEST,
+        sources=parse_source_files(str(table), configuration),
         source_format=source_format,
         schema=tuple(TableField.from_api(field) for field in fields) if fields else None,
         create_disposition=enum_value("createDisposition", configuration.get("createDisposition"), CREATE_DISPOSITIONS,
                       "CREATE_IF_NEEDED"),
         write_disposition=write_disposition,
         layout=layout_from_api(configuration),
-        list_inference=bool((configuration.get("parquetOptions") or {}).get("enableListInference")),
-        enum_as_string=bool((configuration.get("parquetOptions") or {}).get("enumAsString")),
         adds_fields=_adds_fields(configuration, write_disposition, partition),
     )  # fmt: skip
 

@@ -10,8 +10,8 @@ from typing import Any
 import pyarrow as pa
 
 from bigquery_standin.bigquery_errors import Invalid
-from bigquery_standin.jobs.value_conversions import CONVERSIONS
 from bigquery_standin.sql.field_types import TableField
+from bigquery_standin.sql.scalar_types import SCALARS
 from bigquery_standin.storage.arrow_schema import UnstorableRow, conform, rows_to_table
 
 
@@ -75,6 +75,6 @@ def _single_value(value: Any, column: TableField, name: str) -> Any:
             raise ValueError(f"Field {name} is a record, found [{value!r}]")
         return parse_record(value, column.fields, f"{name}.")
     try:
-        return CONVERSIONS[column.type](value)
+        return SCALARS[column.type].parse(value)
     except (ValueError, TypeError, ArithmeticError) as error:
         raise ValueError(f"Could not convert value [{value!r}] to {column.type}. Field: {name}") from error

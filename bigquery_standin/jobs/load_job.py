@@ -84,7 +84,7 @@ class LoadJob:
         if context.record.upload is not None:
             path = self._uploads / context.record.upload
             return [_Input("uploaded file", path.stat().st_size, path.read_bytes)]
-        files = self._objects.resolve(config.uris, config.is_manifest)
+        files = self._objects.resolve(config.sources.uris, config.sources.is_manifest)
         return [_Input(file.uri, file.size, partial(self._objects.read, file)) for file in files]
 
     def _settings(
@@ -169,7 +169,7 @@ def _fields(config: LoadConfiguration, last: _Input) -> tuple[TableField, ...] |
     if config.schema is not None:
         return config.schema
     if config.source_format == "PARQUET":
-        return ParquetSource(last.uri, last.read(), config.list_inference, config.enum_as_string).fields
+        return ParquetSource(last.uri, last.read(), config.sources).fields
     return None
 
 
@@ -179,7 +179,7 @@ def _rows(
     """The rows of a file, and the same file if it can become a segment. Raises Invalid for a wrong file."""
     if config.source_format == "NEWLINE_DELIMITED_JSON":
         return parse_rows(uri, content, schema), None
-    source = ParquetSource(uri, content, config.list_inference, config.enum_as_string)
+    source = ParquetSource(uri, content, config.sources)
     source.check(schema)
     return source.rows(schema), source.content if source.can_be_stored_as_is(schema) else None
 

@@ -9,6 +9,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from bigquery_standin.bigquery_errors import Invalid, NotImplementedConstruct
+from bigquery_standin.jobs.job_configuration import SourceFiles
 from bigquery_standin.sql.field_types import TableField, from_arrow_schema
 from bigquery_standin.storage.arrow_schema import conform, is_canonical
 
@@ -25,7 +26,7 @@ class ParquetSource:
     NotImplementedConstruct for an unsupported type and, without `list_inference`, for a LIST, also in a STRUCT.
     """
 
-    def __init__(self, uri: str, content: bytes, list_inference: bool, enum_as_string: bool) -> None:
+    def __init__(self, uri: str, content: bytes, options: SourceFiles) -> None:
         self.uri = uri
         self.content = _without_arrow_schema(content)
         try:
@@ -34,7 +35,7 @@ class ParquetSource:
             leaves = iter([self._file.schema.column(number) for number in range(len(self._file.schema))])
             schema = (
                 pa.schema([_with_enums_as_strings(field, leaves) for field in self.schema])
-                if enum_as_string
+                if options.enum_as_string
                 else self.schema
             )
             self._fields_with_datetime = from_arrow_schema(schema)
@@ -44,7 +45,7 @@ class ParquetSource:
                 f"{_READ_ERROR} Input file is not in Parquet format or is damaged. {error} File: {uri}"
             ) from error
         repeated = _first_repeated(self.fields)
-        if repeated is not None and not list_inference:
+        if repeated is not None and not options.list_inference:
             # BigQuery would read it as a RECORD with an inner [list].
             raise NotImplementedConstruct(f"Parquet LIST column {repeated} without parquetOptions.enableListInference")
 

@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from bigquery_standin.bigquery_errors import Invalid, NotImplementedConstruct
-from bigquery_standin.jobs.value_conversions import CONVERSIONS
-from bigquery_standin.sql.field_types import QueryValue, TableField, canonical_type
+from bigquery_standin.sql.field_types import QueryValue, TableField
+from bigquery_standin.sql.scalar_types import SCALARS, canonical_type
 
 Parameters = dict[str, QueryValue]  # positional parameters are named "1", "2", …
 
@@ -66,6 +66,6 @@ def _value(name: str, column: TableField, value: Mapping[str, Any]) -> Any:
     if text is None:
         return None
     try:
-        return CONVERSIONS[column.type](str(text))
+        return SCALARS[column.type].parse(str(text))
     except (ValueError, ArithmeticError) as error:
         raise Invalid(f"Invalid value for query parameter [{name}]: [{text}] is no {column.type}.") from error

@@ -125,7 +125,7 @@ class TableReader:
         assert self._externals is not None  # it has opened the table
         if not self._externals.has_file_names:
             return relation_sql(external.table, external.version, self.catalog.segments)
-        names = self._session.register(self._externals.file_names(external))
+        names = self._session.register(external.file_names())
         relation = relation_sql(external.table, external.version, self.catalog.segments, with_row_id=True)
         condition = segment_number(f'"_rows".{ROW_ID}') + ' = "_files".number'
         return (

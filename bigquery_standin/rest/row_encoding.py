@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import base64
-import math
 from collections.abc import Callable, Sequence
 from datetime import datetime
 from decimal import Decimal
@@ -15,6 +13,7 @@ from bigquery_standin.bigquery_errors import Invalid
 from bigquery_standin.clock import MICROSECONDS, from_datetime
 from bigquery_standin.rest.request_response import ApiRequest
 from bigquery_standin.sql.field_types import TableField
+from bigquery_standin.sql.scalar_types import SCALARS
 
 Encode = Callable[[Any], Any]  # from a value in Python to the value in the response
 
@@ -25,8 +24,8 @@ def timestamp_encoder(use_int64: bool, output_format: str | None) -> Encode:
     `use_int64`: whether to use microseconds if there is no `output_format`. Raises Invalid for an unknown format.
     """
     if output_format in (None, "", "TIMESTAMP_OUTPUT_FORMAT_UNSPECIFIED"):
-        return _microseconds if use_int64 else _seconds
-    spellings = {"INT64": _microseconds, "FLOAT64": _seconds, "ISO8601_STRING": _iso}
+        return SCALARS["TIMESTAMP"].encode if use_int64 else _seconds
+    spellings = {"INT64": SCALARS["TIMESTAMP"].encode, "FLOAT64": _seconds, "ISO8601_STRING": _iso}
     if output_format not in spellings:
         raise Invalid(f"Value of timestampOutputFormat is [{output_format}], expected [{', '.join(spellings)}].")
     return spellings[str(output_format)]
@@ -62,11 +61,7 @@ def _scalar_encoder(column: TableField, encode_timestamp: Encode) -> Encode:
     if column.type == "STRUCT":
         inner = [(child.name, _encoder(child, encode_timestamp)) for child in column.fields]
         return lambda value: {"f": [{"v": encode(value[name])} for name, encode in inner]}
-    return encode_timestamp if column.type == "TIMESTAMP" else _ENCODERS[column.type]
-
-
-def _microseconds(value: datetime) -> str:
-    return str(from_datetime(value))
+    return encode_timestamp if column.type == "TIMESTAMP" else SCALARS[column.type].encode
 
 
 def _seconds(value: datetime) -> str:
@@ -77,25 +72,3 @@ def _seconds(value: datetime) -> str:
 def _iso(value: datetime) -> str:
     # strftime would write years before 1000 with fewer than four digits.
     return f"{value.replace(tzinfo=None).isoformat(timespec='microseconds')}Z"
-
-
-def _float(value: float) -> str:
-    if math.isinf(value):
-        return "Infinity" if value > 0 else "-Infinity"
-    return "NaN" if math.isnan(value) else repr(value)
-
-
-def _numeric(value: Decimal) -> str:
-    text = f"{value:f}"
-    return text.rstrip("0").rstrip(".") if "." in text else text
-
-
-_ENCODERS: dict[str, Encode] = {
-    "INT64": str,
-    "FLOAT64": _float,
-    "BOOL": lambda value: "true" if value else "false",
-    "STRING": str,
-    "BYTES": lambda value: base64.b64encode(value).decode(),
-    **dict.fromkeys(("DATE", "DATETIME", "TIME"), lambda value: value.isoformat()),
-    "NUMERIC": _numeric,
-}

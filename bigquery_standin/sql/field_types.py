@@ -15,6 +15,13 @@ import pyarrow as pa
 from sqlglot.dialects.bigquery import BigQuery
 
 from bigquery_standin.bigquery_errors import Invalid, NotImplementedConstruct
+from bigquery_standin.sql.scalar_types import (
+    API_NAMES,
+    SCALARS,
+    canonical_type,
+    scalar_from_arrow,
+    scalar_from_duckdb,
+)
 from bigquery_standin.sql.type_parameters import (
     Parameters,
     parameters_from_api,
@@ -23,45 +30,8 @@ from bigquery_standin.sql.type_parameters import (
     with_parameters,
 )
 
-NUMERIC_PRECISION, NUMERIC_SCALE = 38, 9
 MAXIMUM_CLUSTERING_COLUMNS = 4
 CLUSTERING_TYPES = ("BOOL", "DATE", "DATETIME", "INT64", "NUMERIC", "STRING", "TIMESTAMP")
-
-_API_NAMES = {"INT64": "INTEGER", "FLOAT64": "FLOAT", "BOOL": "BOOLEAN", "STRUCT": "RECORD"}
-_SYNONYMS = {
-    **{api: name for name, api in _API_NAMES.items()},
-    **dict.fromkeys(("INT", "SMALLINT", "BIGINT", "TINYINT", "BYTEINT"), "INT64"),
-    "DECIMAL": "NUMERIC",
-    "BIGDECIMAL": "BIGNUMERIC",
-}
-_DUCKDB_TYPES = {
-    "INT64": "BIGINT",
-    "FLOAT64": "DOUBLE",
-    "BOOL": "BOOLEAN",
-    "STRING": "VARCHAR",
-    "BYTES": "BLOB",
-    "DATE": "DATE",
-    "DATETIME": "TIMESTAMP",
-    "TIME": "TIME",
-    "TIMESTAMP": "TIMESTAMPTZ",
-    "NUMERIC": f"DECIMAL({NUMERIC_PRECISION},{NUMERIC_SCALE})",
-}
-_FROM_DUCKDB_IDS = {
-    **dict.fromkeys(
-        ("tinyint", "smallint", "integer", "bigint", "hugeint", "utinyint", "usmallint", "uinteger", "ubigint"), "INT64"
-    ),
-    **dict.fromkeys(("float", "double"), "FLOAT64"),
-    "boolean": "BOOL",
-    "varchar": "STRING",
-    "blob": "BYTES",
-    "date": "DATE",
-    "time": "TIME",
-    "timestamp": "DATETIME",
-    "timestamp with time zone": "TIMESTAMP",
-    "decimal": "NUMERIC",
-    "null": "INT64",  # as BigQuery types an untyped NULL
-}
-_REFUSED_TYPES = ("BIGNUMERIC", "JSON", "GEOGRAPHY", "INTERVAL", "RANGE")
 _SUPPORTED_KEYS = (*("name", "type", "mode", "fields", "description", "policyTags", "maxLength", "precision", "scale"),)
 MODES = ("NULLABLE", "REQUIRED", "REPEATED")
 MAXIMUM_POLICY_TAGS = 1  # of one column
@@ -86,7 +56,7 @@ class TableField:
     parameters: Parameters = ()
 
     def to_api(self) -> dict[str, Any]:
-        api: dict[str, Any] = {"name": self.name, "type": _API_NAMES.get(self.type, self.type), "mode": self.mode}
+        api: dict[str, Any] = {"name": self.name, "type": API_NAMES.get(self.type, self.type), "mode": self.mode}
         if self.fields:
             api["fields"] = [child.to_api() for child in self.fields]
         if self.description is not None:
@@ -195,20 +165,6 @@ def _policy_tags(name: str, api: Mapping[str, Any]) -> tuple[str, ...]:
     return tags
 
 
-def canonical_type(name: str) -> str:
-    """The SQL name of a scalar type or STRUCT, from any of its names.
-
-    Raises NotImplementedConstruct for an unsupported type, and Invalid for an unknown one.
-    """
-    upper = name.strip().upper()
-    upper = _SYNONYMS.get(upper, upper)
-    if upper in _REFUSED_TYPES:
-        raise NotImplementedConstruct(f"type {upper}")
-    if upper not in _DUCKDB_TYPES and upper != "STRUCT":
-        raise Invalid(f"Type not found: [{name}], expected one of [{', '.join((*_DUCKDB_TYPES, 'STRUCT'))}].")
-    return upper
-
-
 def quote_identifier(name: str) -> str:
     """A name as a quoted DuckDB identifier."""
     return '"' + name.replace('"', '""') + '"'
@@ -221,7 +177,7 @@ def to_duckdb_type(field: TableField) -> str:
             f"STRUCT({', '.join(f'{quote_identifier(child.name)} {to_duckdb_type(child)}' for child in field.fields)})"
         )
     else:
-        inner = _DUCKDB_TYPES[canonical_type(field.type)]
+        inner = SCALARS[field.type].duckdb
     return f"{inner}[]" if field.mode == "REPEATED" else inner
 
 
@@ -232,9 +188,10 @@ def field_from_duckdb(name: str, duckdb_type: Any) -> TableField:
         return _repeated(name, field_from_duckdb(name, duckdb_type.children[0][1]))
     if identifier == "struct":
         return TableField(name, "STRUCT", fields=tuple(field_from_duckdb(n, t) for n, t in duckdb_type.children))
-    if identifier not in _FROM_DUCKDB_IDS:
+    scalar = scalar_from_duckdb(identifier)
+    if scalar is None:
         raise NotImplementedConstruct(f"result type {duckdb_type!s} of column {name}")
-    return TableField(name, _FROM_DUCKDB_IDS[identifier])
+    return TableField(name, scalar)
 
 
 def from_arrow_schema(schema: pa.Schema) -> tuple[TableField, ...]:
@@ -257,37 +214,10 @@ def field_from_arrow(column: pa.Field) -> TableField:
         return field_from_arrow(pa.field(column.name, kind.value_type, column.nullable))
     if pa.types.is_struct(kind):
         return TableField(column.name, "STRUCT", mode, tuple(field_from_arrow(child) for child in kind))
-    return TableField(column.name, _scalar_from_arrow(column.name, kind), mode)
+    return TableField(column.name, scalar_from_arrow(column.name, kind), mode)
 
 
 def _repeated(name: str, element: TableField) -> TableField:
     if element.mode == "REPEATED":
         raise NotImplementedConstruct(f"array of arrays in column {name}")
     return replace(element, name=name, mode="REPEATED")
-
-
-def _scalar_from_arrow(name: str, kind: pa.DataType) -> str:
-    if pa.types.is_timestamp(kind):
-        # By default pyarrow reads Parquet's INT96, a TIMESTAMP for BigQuery, as nanoseconds without a time zone.
-        return "TIMESTAMP" if kind.tz is not None or kind.unit == "ns" else "DATETIME"
-    if pa.types.is_decimal(kind):
-        if kind.scale > NUMERIC_SCALE or kind.precision - kind.scale > NUMERIC_PRECISION - NUMERIC_SCALE:
-            raise NotImplementedConstruct(f"type BIGNUMERIC (decimal({kind.precision},{kind.scale}) of column {name})")
-        return "NUMERIC"
-    rules = (
-        (pa.types.is_boolean, "BOOL"),
-        (pa.types.is_integer, "INT64"),
-        (pa.types.is_floating, "FLOAT64"),
-        (pa.types.is_string, "STRING"),
-        (pa.types.is_large_string, "STRING"),
-        (pa.types.is_binary, "BYTES"),
-        (pa.types.is_large_binary, "BYTES"),
-        (pa.types.is_fixed_size_binary, "BYTES"),
-        (pa.types.is_date, "DATE"),
-        (pa.types.is_time, "TIME"),
-        (pa.types.is_null, "INT64"),
-    )
-    for matches, type_name in rules:
-        if matches(kind):
-            return type_name
-    raise NotImplementedConstruct(f"Arrow type {kind} of column {name}")

@@ -8,27 +8,15 @@ from typing import Any
 import pyarrow as pa
 
 from bigquery_standin.bigquery_errors import Invalid
-from bigquery_standin.sql.field_types import NUMERIC_PRECISION, NUMERIC_SCALE, TableField
-
-_SCALARS = {
-    "INT64": pa.int64(),
-    "FLOAT64": pa.float64(),
-    "BOOL": pa.bool_(),
-    "STRING": pa.string(),
-    "BYTES": pa.binary(),
-    "DATE": pa.date32(),
-    "DATETIME": pa.timestamp("us"),
-    "TIME": pa.time64("us"),
-    "TIMESTAMP": pa.timestamp("us", tz="UTC"),
-    "NUMERIC": pa.decimal128(NUMERIC_PRECISION, NUMERIC_SCALE),
-}
+from bigquery_standin.sql.field_types import TableField
+from bigquery_standin.sql.scalar_types import SCALARS
 
 
 def arrow_type(column: TableField) -> pa.DataType:
     if column.type == "STRUCT":
         kind: pa.DataType = pa.struct([pa.field(child.name, arrow_type(child)) for child in column.fields])
     else:
-        kind = _SCALARS[column.type]
+        kind = SCALARS[column.type].arrow
     return pa.list_(kind) if column.mode == "REPEATED" else kind
 
 

@@ -10,15 +10,18 @@ import os
 import threading
 import uuid
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from typing import BinaryIO
 
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from bigquery_standin.durable_files import make_folder, sync_folder
+from bigquery_standin.sql.field_types import TableField
+from bigquery_standin.storage.arrow_schema import arrow_schema, conform
 from bigquery_standin.storage.model import Segment
 
 ROW_GROUP_ROWS = 122_880  # DuckDB's default; DuckDB prunes and parallelises by row group
@@ -36,6 +39,14 @@ class SegmentStore:
 
     def path(self, segment: Segment) -> Path:
         return self._folder / segment.file
+
+    def read(self, segment: Segment) -> pa.Table:
+        return pq.read_table(self.path(segment), partitioning=None)
+
+    def read_all(self, segments: Iterable[Segment], columns: Sequence[TableField]) -> pa.Table:
+        """The rows of the segments in these columns."""
+        parts = [conform(self.read(segment), columns) for segment in segments]
+        return pa.concat_tables([arrow_schema(columns).empty_table(), *parts])
 
     @contextmanager
     def batch(self) -> Iterator[SegmentBatch]:
@@ -86,9 +97,6 @@ class SegmentStore:
         """Makes the file names of new segments durable. Their contents are already synced."""
         sync_folder(self._folder)
 
-    def file_path(self, file: str) -> Path:
-        return self._folder / file
-
 
 class SegmentBatch:
     """The new segments of one writer, pinned until the block of `batch()` ends. Threads may share it."""
@@ -99,30 +107,25 @@ class SegmentBatch:
 
     def write(self, rows: pa.Table) -> Segment:
         """Writes the rows to a new file. Its content is durable then, its name only after `SegmentStore.sync`."""
-        path = self._reserve()
-        with path.open("wb") as stream:
-            pq.write_table(
-                rows, stream, compression="zstd", compression_level=1, row_group_size=ROW_GROUP_ROWS,
-                write_page_index=False,
-            )  # fmt: skip
-            stream.flush()
-            os.fsync(stream.fileno())
-        return Segment(path.name, rows.num_rows, column_bytes(rows))
+
+        def write_rows(stream: BinaryIO) -> None:
+            pq.write_table(rows, stream, compression="zstd", compression_level=1, row_group_size=ROW_GROUP_ROWS)
+
+        return self._store_rows(rows, write_rows)
 
     def adopt(self, rows: pa.Table, content: bytes) -> Segment:
         """Stores the bytes of a Parquet file as a segment. `rows` are its decoded rows."""
-        path = self._reserve()
-        with path.open("wb") as stream:
-            stream.write(content)
+        return self._store_rows(rows, lambda stream: stream.write(content))
+
+    def _store_rows(self, rows: pa.Table, write: Callable[[BinaryIO], object]) -> Segment:
+        segment = Segment(f"{uuid.uuid4().hex}.parquet", rows.num_rows, column_bytes(rows))
+        self._store.pin([segment.file])
+        self.files.append(segment.file)
+        with self._store.path(segment).open("wb") as stream:
+            write(stream)
             stream.flush()
             os.fsync(stream.fileno())
-        return Segment(path.name, rows.num_rows, column_bytes(rows))
-
-    def _reserve(self) -> Path:
-        file = f"{uuid.uuid4().hex}.parquet"
-        self._store.pin([file])
-        self.files.append(file)
-        return self._store.file_path(file)
+        return segment
 
 
 def column_bytes(rows: pa.Table) -> dict[str, int]:
@@ -137,11 +140,10 @@ def _array_bytes(values: pa.Array) -> int:
     """
     kind = values.type
     present = int(len(values) - values.null_count)
-    if pa.types.is_string(kind) or pa.types.is_binary(kind) or pa.types.is_large_string(kind) or \
-            pa.types.is_large_binary(kind):  # fmt: skip
+    if pa.types.is_string(kind) or pa.types.is_binary(kind):
         content = pc.sum(pc.binary_length(values)).as_py() or 0
         return int(content) + LENGTH_PREFIX_BYTES * present
-    if pa.types.is_list(kind) or pa.types.is_large_list(kind):
+    if pa.types.is_list(kind):
         return _array_bytes(values.flatten())
     if pa.types.is_struct(kind):
         return sum(_array_bytes(part) for part in values.flatten())
@@ -149,6 +151,4 @@ def _array_bytes(values: pa.Array) -> int:
         return present
     if pa.types.is_decimal(kind):
         return 16 * present
-    if pa.types.is_null(kind):
-        return 0
     return 8 * present

@@ -11,12 +11,8 @@ from collections.abc import Callable, Mapping, Sequence
 from datetime import timedelta
 from typing import Any
 
-import pyarrow as pa
-import pyarrow.parquet as pq
-
 from bigquery_standin.bigquery_errors import NotFound
 from bigquery_standin.clock import MICROSECONDS, to_datetime
-from bigquery_standin.storage.arrow_schema import arrow_schema, conform
 from bigquery_standin.storage.catalog import Catalog
 from bigquery_standin.storage.model import BufferedRows, Partition, Segment, TableId, TableSettings, TableVersion
 from bigquery_standin.storage.partition_rows import split_rows
@@ -87,8 +83,9 @@ def _flush(catalog: Catalog, table: TableId) -> None:
             if current is None:
                 raise NotFound(f"Not found: Table {table}")
             due = _segments_due(current, commit_us)
+            streamed = catalog.segments.read_all(due, current.settings.schema)
             partitions = dict(current.partitions)
-            for key, rows in split_rows(_read(catalog, current, due), current.settings.partition_column):
+            for key, rows in split_rows(streamed, current.settings.partition_column):
                 earlier = current.segments(key)
                 partitions[key] = Partition((*earlier, batch.write(rows)), commit_us)
             files = {segment.file for segment in due}
@@ -101,9 +98,3 @@ def _flush(catalog: Catalog, table: TableId) -> None:
 def _segments_due(version: TableVersion, now_us: int) -> list[Segment]:
     buffer_us = BUFFER_US if len(version.buffer) <= MAXIMUM_REQUESTS else 0
     return [rows.segment for rows in version.buffer if now_us - rows.received_us >= buffer_us]
-
-
-def _read(catalog: Catalog, version: TableVersion, segments: Sequence[Segment]) -> pa.Table:
-    schema = version.settings.schema
-    parts = [conform(pq.read_table(catalog.segments.path(segment), partitioning=None), schema) for segment in segments]
-    return pa.concat_tables([arrow_schema(schema).empty_table(), *parts])

@@ -18,8 +18,8 @@ from google.protobuf.message import DecodeError, Message
 
 from bigquery_standin.bigquery_errors import Invalid, NotImplementedConstruct
 from bigquery_standin.clock import to_datetime
-from bigquery_standin.jobs.value_conversions import CONVERSIONS
-from bigquery_standin.sql.field_types import NUMERIC_PRECISION, NUMERIC_SCALE, TableField
+from bigquery_standin.sql.field_types import TableField
+from bigquery_standin.sql.scalar_types import NUMERIC_PRECISION, NUMERIC_SCALE, SCALARS
 from bigquery_standin.storage.change_log import CHANGE_TYPE, SEQUENCE_NUMBER, InvalidRows
 
 Row = dict[str, Any]
@@ -53,7 +53,7 @@ _CONVERSIONS: dict[str, tuple[tuple[int, ...], Convert]] = {
     "BOOL": ((FieldDescriptor.TYPE_BOOL,), _same),
     "BYTES": ((FieldDescriptor.TYPE_BYTES,), _same),
     "DATE": ((_INT32, _INT64), _date),
-    "DATETIME": ((_TEXT,), CONVERSIONS["DATETIME"]),
+    "DATETIME": ((_TEXT,), SCALARS["DATETIME"].parse),
     "FLOAT64": ((FieldDescriptor.TYPE_DOUBLE,), _same),
     "INT64": ((_INT64,), _same),
     "NUMERIC": ((_TEXT,), _numeric),
