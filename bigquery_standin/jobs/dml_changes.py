@@ -18,7 +18,7 @@ from bigquery_standin.jobs.dml_read_query import expressions_of, source_alias, t
 from bigquery_standin.jobs.duckdb_session import DuckDbSession
 from bigquery_standin.jobs.external_tables import FILE_NAME
 from bigquery_standin.jobs.query_statements import conform_query_rows
-from bigquery_standin.jobs.script_state import SqlEvaluator, check_assignable
+from bigquery_standin.jobs.sql_evaluator import SqlEvaluator, check_assignable
 from bigquery_standin.sql.field_types import TableField, quote_identifier, to_duckdb_type
 from bigquery_standin.sql.statements import Mutation, clause_kind
 from bigquery_standin.storage.arrow_schema import arrow_schema

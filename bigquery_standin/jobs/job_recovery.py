@@ -68,18 +68,16 @@ def _with_destination(record: JobRecord, committed: TableId, store: JobStore) ->
 
     `committed`: the table to which the job, or the last statement of a script, has committed.
     """
-    kind, table = _statement_type(record), None
+    kind = _statement_type(record)
+    table: TableId | Mapping[str, str] | None = None
     if kind in ("SELECT", "CREATE_TABLE_AS_SELECT"):
-        table = committed.to_api()
+        table = committed
     if kind == "SCRIPT":
         children = [child for child in store.all(record.project) if child.parent_job_id == record.job_id]
         here = [child for child in children if child.location == record.location]
         selects = [child for child in here if _statement_type(child) == "SELECT"]
         table = selects[0].configuration["query"].get("destinationTable") if selects else None  # the newest
-    if table is None or record.configuration["query"].get("destinationTable"):
-        return record
-    query = {**record.configuration["query"], "destinationTable": table}
-    return replace(record, configuration={**record.configuration, "query": query})
+    return record.with_destination(table)
 
 
 def _statement_type(record: JobRecord) -> str | None:

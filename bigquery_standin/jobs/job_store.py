@@ -5,13 +5,14 @@ from __future__ import annotations
 import re
 import threading
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from bigquery_standin.bigquery_errors import Duplicate, Invalid, NotFound, StandInError
 from bigquery_standin.durable_files import JsonFiles
 from bigquery_standin.storage.callers import DEFAULT_USER
+from bigquery_standin.storage.model import TableId
 
 KINDS = ("query", "load", "extract")
 PENDING, RUNNING, DONE = "PENDING", "RUNNING", "DONE"
@@ -45,6 +46,14 @@ class JobRecord:
     @property
     def key(self) -> str:
         return job_key(self.project, self.location, self.job_id)
+
+    def with_destination(self, table: TableId | Mapping[str, str] | None) -> JobRecord:
+        """The record with the table that has the query's rows, unless the client has named one."""
+        query = self.configuration["query"]
+        if table is None or query.get("destinationTable"):  # clients send null for no table
+            return self
+        reference = table.to_api() if isinstance(table, TableId) else table
+        return replace(self, configuration={**self.configuration, "query": {**query, "destinationTable": reference}})
 
     @property
     def kind(self) -> str:

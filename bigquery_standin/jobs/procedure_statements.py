@@ -12,7 +12,8 @@ from sqlglot import exp
 from bigquery_standin.bigquery_errors import AccessDenied, InvalidQuery, NotImplementedConstruct
 from bigquery_standin.jobs.ddl_statements import create_operation
 from bigquery_standin.jobs.object_store import split_uri
-from bigquery_standin.jobs.script_state import ScriptState, SqlEvaluator, check_assignable
+from bigquery_standin.jobs.script_state import ScriptState
+from bigquery_standin.jobs.sql_evaluator import SqlEvaluator, check_assignable
 from bigquery_standin.jobs.statement_outcome import Outcome
 from bigquery_standin.jobs.statement_run import StatementRun
 from bigquery_standin.sql.ddl_options import evaluate_options
@@ -115,7 +116,7 @@ def _procedure(statement: CreateProcedure, evaluator: SqlEvaluator) -> Procedure
 
 def _routine_id(name: TableName, state: ScriptState) -> RoutineId:
     table = state.defaults.table(name)
-    state.check_location(table)
+    state.check_location(table.dataset_id)
     return RoutineId(table.project, table.dataset, table.table)
 
 

@@ -9,13 +9,11 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import replace
 from typing import Any
 
 from bigquery_standin.bigquery_errors import InvalidQuery
 from bigquery_standin.clock import HOUR_US
 from bigquery_standin.jobs.dml_queue import DmlQueue
-from bigquery_standin.jobs.dml_statement import defaults_of, dml_statement
 from bigquery_standin.jobs.duckdb_session import DuckDbSession
 from bigquery_standin.jobs.external_tables import open_external_tables, parse_table_definitions
 from bigquery_standin.jobs.job_configuration import (
@@ -29,7 +27,7 @@ from bigquery_standin.jobs.job_store import JobRecord, JobStore
 from bigquery_standin.jobs.object_store import ObjectStore
 from bigquery_standin.jobs.query_parameters import parse_parameters
 from bigquery_standin.jobs.script_runner import ScriptRunner
-from bigquery_standin.jobs.script_state import ScriptState
+from bigquery_standin.jobs.script_state import ScriptState, defaults_of, dml_statement
 from bigquery_standin.jobs.spark_submit import SparkSubmit
 from bigquery_standin.jobs.statement_outcome import Outcome, script_statistics
 from bigquery_standin.jobs.statement_run import ResultTable
@@ -126,12 +124,7 @@ class QueryJob:
     def _record_destination(context: JobContext, outcome: Outcome) -> None:
         """Adds the table with the result to the job's configuration, unless the client has named one there."""
         table = outcome.ddl_table if outcome.statement_type == "CREATE_TABLE_AS_SELECT" else outcome.destination
-        if table is None:
-            return
-        record = context.record
-        query = {**record.configuration["query"]}
-        query["destinationTable"] = query.get("destinationTable") or table.to_api()  # clients send null for no table
-        context.record = replace(record, configuration={**record.configuration, "query": query})
+        context.record = context.record.with_destination(table)
 
     @contextmanager
     def _state(self, record: JobRecord, session: DuckDbSession) -> Iterator[ScriptState]:
@@ -140,9 +133,7 @@ class QueryJob:
         definitions = parse_table_definitions(query.get("tableDefinitions") or {})
         with open_external_tables(definitions, self._objects, self._catalog.segments, query["query"]) as externals:
             caller = Caller(record.user, self._grants)
-            yield ScriptState(
-                self._catalog, session, caller, defaults, parameters, jobs=self._jobs, externals=externals
-            )
+            yield ScriptState(self._catalog, session, caller, defaults, parameters, self._jobs, externals)
 
     def _result_table(self, record: JobRecord) -> ResultTable:
         query = record.configuration["query"]

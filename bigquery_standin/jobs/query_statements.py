@@ -10,7 +10,7 @@ from sqlglot import exp
 from bigquery_standin.bigquery_errors import Invalid, InvalidQuery
 from bigquery_standin.jobs.destination_table import NewSegments, check_dispositions, resolve_settings, write_change
 from bigquery_standin.jobs.job_configuration import TableLayout
-from bigquery_standin.jobs.script_state import check_result_names
+from bigquery_standin.jobs.sql_evaluator import check_result_names
 from bigquery_standin.jobs.statement_outcome import Outcome
 from bigquery_standin.jobs.statement_run import ResultTable, StatementRun
 from bigquery_standin.sql.field_types import TableField
@@ -48,7 +48,7 @@ def select_rows(statement: Query, run: StatementRun) -> Outcome:
 def _result_settings(run: StatementRun, result: ResultTable, columns: tuple[TableField, ...]) -> TableSettings:
     if result.is_anonymous:
         return TableSettings(columns, expires_us=result.expires_us)
-    run.state.check_location(result.table)
+    run.state.check_location(result.table.dataset_id)
     current = run.catalog.find(result.table)
     check_dispositions(result.table, result.partition, current, result.create_disposition, result.write_disposition)
     replaces_schema = result.write_disposition == "WRITE_TRUNCATE" and result.partition is None

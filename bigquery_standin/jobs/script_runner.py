@@ -11,12 +11,12 @@ from sqlglot import exp
 
 from bigquery_standin.bigquery_errors import InvalidQuery, StandInError
 from bigquery_standin.jobs.dml_queue import DmlQueue
-from bigquery_standin.jobs.dml_statement import DmlStatement
 from bigquery_standin.jobs.job_runner import JobContext, failed_inside
 from bigquery_standin.jobs.job_store import DONE, PENDING, RUNNING, JobRecord, error_proto
 from bigquery_standin.jobs.procedure_statements import bind_call
-from bigquery_standin.jobs.script_state import ScriptState
+from bigquery_standin.jobs.script_state import DmlStatement, ScriptState
 from bigquery_standin.jobs.spark_submit import SparkSubmit
+from bigquery_standin.jobs.sql_evaluator import open_evaluator
 from bigquery_standin.jobs.statement_outcome import CommitInfoOf, Outcome, script_statistics
 from bigquery_standin.jobs.statement_run import ResultTable
 from bigquery_standin.jobs.statement_runner import StatementRunner
@@ -85,7 +85,7 @@ class ScriptRunner:
         return statement.otherwise
 
     def _value(self, expression: exp.Expression) -> QueryValue:
-        with self.state.statement_evaluator() as evaluator:
+        with open_evaluator(self.state) as evaluator:
             return evaluator.value(expression)
 
     def _run_child(self, statement: Statement, is_last: bool) -> None:
@@ -122,15 +122,13 @@ class ScriptRunner:
             self._end(replace(child, error=error_proto(failure)))
             raise
         self.outcomes.append(outcome)
-        if outcome.destination is not None:
-            query = {**child.configuration["query"], "destinationTable": outcome.destination.to_api()}
-            child = replace(child, configuration={**child.configuration, "query": query})
+        child = child.with_destination(outcome.destination)
         self._end(replace(child, statistics=outcome.statistics()))
         self.context.statistics = script_statistics(self.outcomes)
 
     def _call(self, statement: Call, child: JobRecord) -> Outcome:
         started = time.perf_counter()
-        with self.state.statement_evaluator() as evaluator:
+        with open_evaluator(self.state) as evaluator:
             procedure, arguments = bind_call(statement, evaluator)
         self.spark.run(procedure, arguments, child.job_id, self.context)
         slot_ms = max(1, int((time.perf_counter() - started) * 1000))

@@ -1,43 +1,60 @@
-"""Holds the state that the statements of one script share, and evaluates SQL within one statement."""
+"""Holds what the statements of one script share, and finds what a job's record says of them."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
-from datetime import datetime
+from dataclasses import dataclass, field
 from typing import Any
 
-import pyarrow as pa
 from sqlglot import exp
 
-from bigquery_standin.bigquery_errors import InvalidQuery, NotFound
+from bigquery_standin.bigquery_errors import InvalidQuery, NotFound, StandInError
 from bigquery_standin.jobs.duckdb_session import DuckDbSession
 from bigquery_standin.jobs.external_tables import ExternalTables
-from bigquery_standin.jobs.job_store import JobStore
-from bigquery_standin.jobs.name_defaults import NameDefaults
+from bigquery_standin.jobs.job_store import JobRecord, JobStore
 from bigquery_standin.jobs.query_parameters import Parameters
-from bigquery_standin.jobs.scanned_bytes import NAME_COLUMN, ScannedBytes, count_scanned_bytes
-from bigquery_standin.jobs.table_reader import TableReader, check_location, is_information_schema_view
-from bigquery_standin.sql.field_types import QueryValue, TableField, quote_identifier, to_duckdb_type
-from bigquery_standin.sql.query_generator import system_time
-from bigquery_standin.sql.script_parser import parse_script
-from bigquery_standin.sql.statements import Query, TableName
-from bigquery_standin.sql.syntax import names_a_cte
-from bigquery_standin.sql.table_names import table_name_of
+from bigquery_standin.sql.field_types import QueryValue
+from bigquery_standin.sql.script_parser import parse_shared_script
+from bigquery_standin.sql.statements import Insert, Mutation, TableName
 from bigquery_standin.sql.transpile import to_duckdb
-from bigquery_standin.storage.arrow_schema import arrow_type
 from bigquery_standin.storage.callers import Caller
 from bigquery_standin.storage.catalog import Catalog
-from bigquery_standin.storage.model import TableId
-from bigquery_standin.storage.table_rules import RESERVED_PREFIXES, reserved_name_message
+from bigquery_standin.storage.model import DatasetId, TableId
+
+
+@dataclass(frozen=True)
+class NameDefaults:
+    """Completes table names without project or dataset. A job can use only datasets in its `location`.
+
+    `project`: the job's. `dataset`, `dataset_project`: the job's default dataset and its project, None if not given.
+    """
+
+    project: str
+    dataset: str | None
+    dataset_project: str | None
+    location: str
+
+    def table(self, name: TableName) -> TableId:
+        return TableId(*self._dataset(name.dataset, name.project, name.table), name.table)
+
+    def dataset_id(self, name: TableName) -> DatasetId:
+        return DatasetId(*self._dataset(name.dataset, name.project, name.table))
+
+    def _dataset(self, dataset: str | None, project: str | None, table: str) -> tuple[str, str]:
+        """Project and dataset. Raises InvalidQuery if neither the name nor the job has a dataset."""
+        if dataset is not None:
+            return project or self.project, dataset
+        if self.dataset is None:
+            raise InvalidQuery(
+                f'Table "{table}" must be qualified with a dataset (e.g. dataset.table): the job has no default dataset'
+            )
+        return self.dataset_project or self.project, self.dataset
 
 
 @dataclass
 class ScriptState:
     """The state of one script: its variables, and what all its statements share.
 
-    `jobs`: for INFORMATION_SCHEMA.JOBS. `variables`: by lower-case name. `externals`: None for no external tables.
+    `jobs`: for INFORMATION_SCHEMA.JOBS. `variables`: by lower-case name.
     """
 
     catalog: Catalog
@@ -46,24 +63,16 @@ class ScriptState:
     defaults: NameDefaults
     parameters: Parameters
     jobs: JobStore
+    externals: ExternalTables
     variables: dict[str, QueryValue] = field(default_factory=dict)
-    externals: ExternalTables | None = None
 
-    @contextmanager
-    def statement_evaluator(self) -> Iterator[SqlEvaluator]:
-        """Yield the evaluator for one statement. Its current time and the version of each table are fixed."""
-        with TableReader(
-            self.catalog, self.jobs, self.session, self.caller, self.defaults, self._constant_value, self.externals
-        ) as reader:
-            yield SqlEvaluator(self, reader, self.catalog.clock.now())
+    def check_location(self, dataset: DatasetId) -> None:
+        """Raises NotFound unless the dataset exists and is in the job's location."""
+        existing = self.catalog.datasets.find(dataset)
+        if existing is None or existing.location != self.defaults.location:
+            raise NotFound(f"Not found: Dataset {dataset} was not found in location {self.defaults.location}")
 
-    def check_location(self, table: TableId) -> None:
-        """Raises NotFound unless the table's dataset exists and is in the job's location."""
-        if self.catalog.datasets.find(table.dataset_id) is None:
-            raise NotFound(f"Not found: Dataset {table.dataset_id}")
-        check_location(self.catalog, table.dataset_id, self.defaults.location)
-
-    def _constant_value(self, expression: exp.Expression) -> Any:
+    def constant_value(self, expression: exp.Expression) -> Any:
         """The value of an expression that reads no table, such as the one in FOR SYSTEM_TIME AS OF."""
 
         def refuse(name: TableName, _: exp.Expression | None) -> str:
@@ -74,156 +83,22 @@ class ScriptState:
         return rows.column(0)[0].as_py()
 
 
-@dataclass(frozen=True)
-class SqlEvaluator:
-    """Translates and evaluates the SQL of one statement.
-
-    `reader`: the tables that the statement reads. `now`: the statement's current time.
-    """
-
-    state: ScriptState
-    reader: TableReader
-    now: datetime
-
-    def without_views(self, query: exp.Expression) -> exp.Expression:
-        """The query, or a copy of it in which subqueries replace the views that it reads."""
-        if not any(self._view_of(source) for source in query.find_all(exp.Table)):
-            return query
-        expanded = query.copy()
-        for source in list(expanded.find_all(exp.Table)):
-            view = self._view_of(source)
-            if view is not None:
-                (statement,) = parse_script(view).statements
-                assert isinstance(statement, Query)  # a view has no other text
-                alias = source.args.get("alias") or exp.TableAlias(this=exp.to_identifier(table_name_of(source).table))
-                source.replace(exp.Subquery(this=self.without_views(statement.tree), alias=alias.copy()))
-        return expanded
-
-    def _view_of(self, source: exp.Table) -> str | None:
-        """The query of the view that the source names with its dataset; None if it names another table or none."""
-        if not isinstance(source.this, exp.Identifier):
-            return None
-        name = table_name_of(source)
-        version = None if name.dataset is None else self.state.catalog.find(self.state.defaults.table(name))
-        return None if version is None else version.settings.view
-
-    def duckdb_sql(self, tree: exp.Expr, columns: Collection[str] = ()) -> str:
-        """DuckDB SQL of a query, an expression or a part of a query.
-
-        A name in `columns`, or of a column of the tables that the tree reads, refers to the column even if a variable
-        has the same name.
-        """
-        return to_duckdb(
-            tree,
-            self.reader.resolve,
-            self.state.parameters,
-            self.state.variables,
-            now=self.now,
-            shadowing_columns={*columns, *self.columns_read(tree)} if self.state.variables else (),
-            has_file_names=self.state.externals is not None and self.state.externals.has_file_names,
-        )
-
-    def columns_read(self, tree: exp.Expr) -> set[str]:
-        """The columns of the tables that the tree reads, which take precedence over variables."""
-        columns: set[str] = set()
-        for name, time in referenced_tables(tree):
-            if is_information_schema_view(name):
-                columns |= set(self.reader.view(name).column_names)
-            else:
-                _, version = self.reader.version(name, time)
-                columns |= {column.name for column in version.settings.schema}
-        return columns
-
-    def query(self, tree: exp.Expression) -> tuple[tuple[TableField, ...], pa.Table]:
-        """The columns and rows of a query. Raises InvalidQuery if a column's name is reserved or occurs twice."""
-        columns, rows = self.state.session.run(self.duckdb_sql(tree))
-        check_result_names(columns)
-        return columns, rows
-
-    def assignable_sql(self, tree: exp.Expression, columns: tuple[TableField, ...]) -> str:
-        """DuckDB SQL of a query. Raises InvalidQuery if BigQuery cannot assign its columns to `columns`."""
-        query_columns = self.state.session.schema(sql := self.duckdb_sql(tree))
-        if len(query_columns) != len(columns):
-            raise InvalidQuery(
-                f"Query column count [{len(query_columns)}] differs from the number of columns [{len(columns)}]: "
-                f"[{', '.join(column.name for column in columns)}]"
-            )
-        untyped = self.state.session.untyped_positions(sql)
-        for position, (source, target) in enumerate(zip(query_columns, columns, strict=True)):
-            if position not in untyped:
-                check_assignable(source, target)
-        return sql
-
-    def query_as(self, tree: exp.Expression, columns: tuple[TableField, ...]) -> pa.Table:
-        """The query's rows cast to the columns by position, for INSERT and CREATE TABLE (…) AS."""
-        sql = self.assignable_sql(tree, columns)
-        names = [f"c{position}" for position in range(len(columns))]
-        casts = ", ".join(
-            f"CAST({name} AS {to_duckdb_type(target)}) AS {quote_identifier(target.name)}"
-            for name, target in zip(names, columns, strict=True)
-        )
-        _, rows = self.state.session.run(f"SELECT {casts} FROM ({sql}) AS source({', '.join(names)})")
-        return rows
-
-    def value(self, expression: exp.Expression) -> QueryValue:
-        """The value of an expression, with its type. Its subqueries may read tables."""
-        if expression.find(exp.Table) is not None:
-            self.scanned_bytes(exp.select(expression))  # checks access to columns
-        columns, rows = self.state.session.run(self.duckdb_sql(exp.select(expression)))
-        return QueryValue(replace(columns[0], name=""), rows.column(0)[0].as_py())
-
-    def python_value(self, expression: exp.Expression) -> Any:
-        """The value of an expression, without its type."""
-        return self.value(expression).value
-
-    def scanned_bytes(self, tree: exp.Expression) -> ScannedBytes:
-        return count_scanned_bytes(tree, self.reader, self._prune, self.state.variables)
-
-    def _prune(self, rows: pa.Table, conditions: Sequence[exp.Expr]) -> set[str]:
-        """The NAME_COLUMN values of the rows that fulfil all conditions. Each row describes a partition."""
-        registered = self.state.session.register(rows)
-        unqualified = [condition.copy().transform(_unqualified) for condition in conditions]
-        tree = exp.select(NAME_COLUMN).from_("pruned").where(*unqualified)
-        sql = to_duckdb(tree, lambda *_: registered, self.state.parameters, self.state.variables, now=self.now)
-        _, names = self.state.session.run(sql)
-        return set(names.column(0).to_pylist())
+DmlStatement = Mutation | Insert
 
 
-def _unqualified(node: exp.Expression) -> exp.Expression:
-    return exp.column(node.name) if isinstance(node, exp.Column) else node
+def defaults_of(record: JobRecord) -> NameDefaults:
+    default = record.configuration["query"].get("defaultDataset") or {}
+    return NameDefaults(record.project, default.get("datasetId"), default.get("projectId"), record.location)
 
 
-def check_result_names(columns: tuple[TableField, ...]) -> None:
-    names = [column.name.lower() for column in columns]
-    for name in names:
-        if names.count(name) > 1:
-            raise InvalidQuery(f"Duplicate column names in the result are not supported. Found duplicate(s): {name}")
-        if name.startswith(RESERVED_PREFIXES):
-            raise InvalidQuery(f"{reserved_name_message(name)}: give the column an alias")
-
-
-# For each type, the types to which BigQuery converts it without a cast. Source: "Conversion rules", coercion.
-_COERCIONS = {
-    "INT64": {"NUMERIC", "FLOAT64"},
-    "NUMERIC": {"FLOAT64"},
-    "STRING": {"DATE", "DATETIME", "TIME", "TIMESTAMP", "BYTES"},
-}
-
-
-def check_assignable(source: TableField, target: TableField) -> None:
-    """Raises InvalidQuery unless BigQuery assigns `source` to `target` without a cast. DuckDB would cast more types."""
-    is_same = arrow_type(source) == arrow_type(target)
-    is_coerced = "REPEATED" not in (source.mode, target.mode) and target.type in _COERCIONS.get(source.type, set())
-    if not (is_same or is_coerced):
-        raise InvalidQuery(
-            f"Query column of type [{source.sql_type()}] cannot be inserted into column [{target.name}], which has "
-            f"type [{target.sql_type()}]: add a CAST"
-        )
-
-
-def referenced_tables(tree: exp.Expr) -> list[tuple[TableName, exp.Expression | None]]:
-    """Each reference to a table with its FOR SYSTEM_TIME expression (None without one), in the order of the text."""
-    tables = [table for table in tree.find_all(exp.Table, bfs=False) if not names_a_cte(table)]
-    versions = [table.args.get("version") for table in tables]
-    times = [None if version is None else system_time(version) for version in versions]
-    return [(table_name_of(table), time) for table, time in zip(tables, times, strict=True)]
+def dml_statement(record: JobRecord) -> tuple[DmlStatement, TableId] | None:
+    """The statement and its table, if the job runs nothing but one INSERT, UPDATE, DELETE or MERGE; otherwise None."""
+    if record.kind != "query":
+        return None
+    try:
+        statements = parse_shared_script(record.configuration["query"]["query"]).statements
+        if len(statements) == 1 and isinstance(statements[0], DmlStatement):
+            return statements[0], defaults_of(record).table(statements[0].table)
+    except StandInError:
+        return None  # the job will fail with this error when it runs
+    return None

@@ -14,7 +14,8 @@ from sqlglot import exp
 from bigquery_standin.bigquery_errors import InvalidQuery
 from bigquery_standin.jobs.destination_table import NewSegments
 from bigquery_standin.jobs.scanned_bytes import NOTHING_SCANNED, ScannedBytes, check_bytes_billed
-from bigquery_standin.jobs.script_state import ScriptState, SqlEvaluator
+from bigquery_standin.jobs.script_state import ScriptState
+from bigquery_standin.jobs.sql_evaluator import SqlEvaluator
 from bigquery_standin.jobs.statement_outcome import CommitInfoOf, Outcome
 from bigquery_standin.jobs.table_reader import is_information_schema_view
 from bigquery_standin.sql.field_types import TableField
@@ -76,7 +77,7 @@ class StatementRun:
     def target(self, name: TableName) -> TableId:
         """A table that the statement creates or changes. Raises NotFound as `ScriptState.check_location` does."""
         table = self.state.defaults.table(name)
-        self.state.check_location(table)
+        self.state.check_location(table.dataset_id)
         return table
 
     def dml_target(self, name: TableName) -> tuple[TableId, TableVersion]:

@@ -11,6 +11,7 @@ from bigquery_standin.jobs.dml_commit import ConcurrentUpdate
 from bigquery_standin.jobs.dml_runner import change_rows, truncate_table
 from bigquery_standin.jobs.query_statements import assert_condition, insert_rows, select_rows
 from bigquery_standin.jobs.script_state import ScriptState
+from bigquery_standin.jobs.sql_evaluator import open_evaluator
 from bigquery_standin.jobs.statement_outcome import CommitInfoOf, Outcome, script_statistics
 from bigquery_standin.jobs.statement_run import ResultTable, StatementRun
 from bigquery_standin.sql import statements
@@ -64,7 +65,7 @@ class StatementRunner:
     def _run_once(
         self, statement: Statement, commit_info_of: CommitInfoOf | None, result: ResultTable | None
     ) -> Outcome:
-        with self.state.statement_evaluator() as evaluator:
+        with open_evaluator(self.state) as evaluator:
             run = StatementRun(
                 self.state, evaluator, self.check_cancelled, commit_info_of, self.maximum_bytes_billed, result
             )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from contextlib import ExitStack
 from datetime import datetime
 
@@ -12,61 +11,33 @@ from sqlglot import exp
 from bigquery_standin.bigquery_errors import InvalidQuery, NotFound, NotImplementedConstruct
 from bigquery_standin.clock import from_datetime
 from bigquery_standin.jobs.change_merge import merged_version
-from bigquery_standin.jobs.duckdb_session import DuckDbSession
-from bigquery_standin.jobs.external_tables import FILE_NAME, ExternalTable, ExternalTables
-from bigquery_standin.jobs.information_schema import view_rows
-from bigquery_standin.jobs.job_store import JobStore
-from bigquery_standin.jobs.jobs_view import jobs_rows
-from bigquery_standin.jobs.name_defaults import NameDefaults
+from bigquery_standin.jobs.external_tables import FILE_NAME, ExternalTable
+from bigquery_standin.jobs.information_schema import jobs_rows, view_rows
+from bigquery_standin.jobs.script_state import ScriptState
 from bigquery_standin.sql.statements import TableName
 from bigquery_standin.sql.table_names import REGIONAL_VIEWS
-from bigquery_standin.storage.callers import Caller
-from bigquery_standin.storage.catalog import Catalog
 from bigquery_standin.storage.change_log import needs_runtime_merge
 from bigquery_standin.storage.model import DatasetId, TableId, TableVersion
 from bigquery_standin.storage.protection import check_read, check_time_travel
 from bigquery_standin.storage.version_relation import ROW_ID, relation_sql, segment_number
 
 VIEW_PREFIX = "INFORMATION_SCHEMA."
-EvaluateTime = Callable[[exp.Expression], object]
-
-
-def check_location(catalog: Catalog, dataset: DatasetId, location: str) -> None:
-    """Raises NotFound unless the dataset exists and is in this location."""
-    existing = catalog.datasets.find(dataset)
-    if existing is None or existing.location != location:
-        raise NotFound(f"Not found: Dataset {dataset} was not found in location {location}")
 
 
 class TableReader:
-    """The tables that one statement reads.
+    """The tables that one statement reads."""
 
-    `evaluate_time`: returns the value of the expression in FOR SYSTEM_TIME AS OF. `externals`: None for no external
-    tables.
-    """
-
-    def __init__(
-        self,
-        catalog: Catalog,
-        jobs: JobStore,
-        session: DuckDbSession,
-        caller: Caller,
-        defaults: NameDefaults,
-        evaluate_time: EvaluateTime,
-        externals: ExternalTables | None = None,
-    ) -> None:
-        self.catalog = catalog
-        self._jobs = jobs
-        self.caller = caller
-        self.defaults = defaults
-        self._session = session
-        self._evaluate_time = evaluate_time
-        self._externals = externals
+    def __init__(self, state: ScriptState) -> None:
+        self._state = state
+        self.catalog = state.catalog
+        self.caller = state.caller
+        self._externals = state.externals
+        self._session = state.session
         self._pins = ExitStack()
         self._views: dict[tuple[DatasetId, str], pa.Table] = {}
         self._versions_read: dict[tuple[TableId, int | None], TableVersion] = {}
         self._times: dict[TableId, exp.Expression | None] = {}
-        self._now_us = catalog.clock.now_us()
+        self._now_us = state.catalog.clock.now_us()
         # The versions whose pending row changes must be merged, by table and number, with the time as of which each is
         # read.
         self._merging: dict[tuple[TableId, int], int] = {}
@@ -115,14 +86,11 @@ class TableReader:
 
     def external(self, name: TableName) -> ExternalTable | None:
         """The external table of this name; None if the job defines none, or if the name has a dataset."""
-        if self._externals is None or name.dataset is not None:
-            return None
-        return self._externals.open(name.table)
+        return None if name.dataset is not None else self._externals.open(name.table)
 
     def _external_relation(self, external: ExternalTable, system_time: exp.Expression | None) -> str:
         if system_time is not None:
             raise InvalidQuery(f"FOR SYSTEM_TIME AS OF cannot be used with external table {external.table.table}")
-        assert self._externals is not None  # it has opened the table
         if not self._externals.has_file_names:
             return relation_sql(external.table, external.version, self.catalog.segments)
         names = self._session.register(external.file_names())
@@ -135,12 +103,13 @@ class TableReader:
 
     def view(self, name: TableName) -> pa.Table:
         """The rows of an INFORMATION_SCHEMA view, which are the same for the whole statement."""
-        dataset, view = self.defaults.dataset_id(name), name.table.removeprefix(VIEW_PREFIX)
+        defaults = self._state.defaults
+        dataset, view = defaults.dataset_id(name), name.table.removeprefix(VIEW_PREFIX)
         if (dataset, view) not in self._views:
             if view in REGIONAL_VIEWS:
-                rows = jobs_rows(self._jobs, self.catalog.clock, dataset, self.defaults.location)
+                rows = jobs_rows(self._state.jobs, self.catalog.clock, dataset, defaults.location)
             else:
-                check_location(self.catalog, dataset, self.defaults.location)
+                self._state.check_location(dataset)
                 rows = view_rows(self.catalog, dataset, view)
             self._views[dataset, view] = rows
         return self._views[dataset, view]
@@ -156,8 +125,8 @@ class TableReader:
         if external is not None:
             self._versions_read[external.table, None] = external.version
             return external.table, external.version
-        table = self.defaults.table(name)
-        check_location(self.catalog, table.dataset_id, self.defaults.location)
+        table, location = self._state.defaults.table(name), self._state.defaults.location
+        self._state.check_location(table.dataset_id)
         if self._times.setdefault(table, system_time) != system_time:
             raise InvalidQuery(f"Table {table} is read at several points in time, expected one in a statement")
         moment_us = None if system_time is None else self.moment_us(system_time)
@@ -166,9 +135,7 @@ class TableReader:
             try:
                 self._versions_read[key] = self._pins.enter_context(self.catalog.pinned(table, moment_us))
             except NotFound as error:
-                raise NotFound(
-                    f"Not found: Table {table} was not found in location {self.defaults.location}"
-                ) from error
+                raise NotFound(f"Not found: Table {table} was not found in location {location}") from error
             read_us = self._now_us if moment_us is None else moment_us
             if needs_runtime_merge(self._versions_read[key], read_us):
                 self._merging[table, self._versions_read[key].number] = read_us
@@ -180,7 +147,7 @@ class TableReader:
 
     def moment_us(self, system_time: exp.Expression) -> int:
         """The time in FOR SYSTEM_TIME AS OF. Raises InvalidQuery unless it is a constant TIMESTAMP."""
-        moment = self._evaluate_time(system_time)
+        moment = self._state.constant_value(system_time)
         if not isinstance(moment, datetime) or moment.tzinfo is None:
             raise InvalidQuery(
                 f"FOR SYSTEM_TIME AS OF is [{system_time.sql('bigquery')}], expected a constant TIMESTAMP expression"

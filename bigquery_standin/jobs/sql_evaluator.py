@@ -1,0 +1,188 @@
+"""Translates and evaluates the SQL of one statement."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import Any
+
+import pyarrow as pa
+from sqlglot import exp
+
+from bigquery_standin.bigquery_errors import InvalidQuery
+from bigquery_standin.jobs.scanned_bytes import NAME_COLUMN, ScannedBytes, count_scanned_bytes
+from bigquery_standin.jobs.script_state import ScriptState
+from bigquery_standin.jobs.table_reader import TableReader, is_information_schema_view
+from bigquery_standin.sql.field_types import QueryValue, TableField, quote_identifier, to_duckdb_type
+from bigquery_standin.sql.query_generator import system_time
+from bigquery_standin.sql.script_parser import parse_script
+from bigquery_standin.sql.statements import Query, TableName
+from bigquery_standin.sql.syntax import names_a_cte
+from bigquery_standin.sql.table_names import table_name_of
+from bigquery_standin.sql.transpile import to_duckdb
+from bigquery_standin.storage.arrow_schema import arrow_type
+from bigquery_standin.storage.table_rules import RESERVED_PREFIXES, reserved_name_message
+
+
+@contextmanager
+def open_evaluator(state: ScriptState) -> Iterator[SqlEvaluator]:
+    """Yield the evaluator for one statement. Its current time and the version of each table are fixed."""
+    with TableReader(state) as reader:
+        yield SqlEvaluator(state, reader, state.catalog.clock.now())
+
+
+@dataclass(frozen=True)
+class SqlEvaluator:
+    """Translates and evaluates the SQL of one statement.
+
+    `reader`: the tables that the statement reads. `now`: the statement's current time.
+    """
+
+    state: ScriptState
+    reader: TableReader
+    now: datetime
+
+    def without_views(self, query: exp.Expression) -> exp.Expression:
+        """The query, or a copy of it in which subqueries replace the views that it reads."""
+        if not any(self._view_of(source) for source in query.find_all(exp.Table)):
+            return query
+        expanded = query.copy()
+        for source in list(expanded.find_all(exp.Table)):
+            view = self._view_of(source)
+            if view is not None:
+                (statement,) = parse_script(view).statements
+                assert isinstance(statement, Query)  # a view has no other text
+                alias = source.args.get("alias") or exp.TableAlias(this=exp.to_identifier(table_name_of(source).table))
+                source.replace(exp.Subquery(this=self.without_views(statement.tree), alias=alias.copy()))
+        return expanded
+
+    def _view_of(self, source: exp.Table) -> str | None:
+        """The query of the view that the source names with its dataset; None if it names another table or none."""
+        if not isinstance(source.this, exp.Identifier):
+            return None
+        name = table_name_of(source)
+        version = None if name.dataset is None else self.state.catalog.find(self.state.defaults.table(name))
+        return None if version is None else version.settings.view
+
+    def duckdb_sql(self, tree: exp.Expr, columns: Collection[str] = ()) -> str:
+        """DuckDB SQL of a query, an expression or a part of a query.
+
+        A name in `columns`, or of a column of the tables that the tree reads, refers to the column even if a variable
+        has the same name.
+        """
+        return to_duckdb(
+            tree,
+            self.reader.resolve,
+            self.state.parameters,
+            self.state.variables,
+            now=self.now,
+            shadowing_columns={*columns, *self.columns_read(tree)} if self.state.variables else (),
+            has_file_names=self.state.externals.has_file_names,
+        )
+
+    def columns_read(self, tree: exp.Expr) -> set[str]:
+        """The columns of the tables that the tree reads, which take precedence over variables."""
+        columns: set[str] = set()
+        for name, time in referenced_tables(tree):
+            if is_information_schema_view(name):
+                columns |= set(self.reader.view(name).column_names)
+            else:
+                _, version = self.reader.version(name, time)
+                columns |= {column.name for column in version.settings.schema}
+        return columns
+
+    def query(self, tree: exp.Expression) -> tuple[tuple[TableField, ...], pa.Table]:
+        """The columns and rows of a query. Raises InvalidQuery if a column's name is reserved or occurs twice."""
+        columns, rows = self.state.session.run(self.duckdb_sql(tree))
+        check_result_names(columns)
+        return columns, rows
+
+    def assignable_sql(self, tree: exp.Expression, columns: tuple[TableField, ...]) -> str:
+        """DuckDB SQL of a query. Raises InvalidQuery if BigQuery cannot assign its columns to `columns`."""
+        query_columns = self.state.session.schema(sql := self.duckdb_sql(tree))
+        if len(query_columns) != len(columns):
+            raise InvalidQuery(
+                f"Query column count [{len(query_columns)}] differs from the number of columns [{len(columns)}]: "
+                f"[{', '.join(column.name for column in columns)}]"
+            )
+        untyped = self.state.session.untyped_positions(sql)
+        for position, (source, target) in enumerate(zip(query_columns, columns, strict=True)):
+            if position not in untyped:
+                check_assignable(source, target)
+        return sql
+
+    def query_as(self, tree: exp.Expression, columns: tuple[TableField, ...]) -> pa.Table:
+        """The query's rows cast to the columns by position, for INSERT and CREATE TABLE (…) AS."""
+        sql = self.assignable_sql(tree, columns)
+        names = [f"c{position}" for position in range(len(columns))]
+        casts = ", ".join(
+            f"CAST({name} AS {to_duckdb_type(target)}) AS {quote_identifier(target.name)}"
+            for name, target in zip(names, columns, strict=True)
+        )
+        _, rows = self.state.session.run(f"SELECT {casts} FROM ({sql}) AS source({', '.join(names)})")
+        return rows
+
+    def value(self, expression: exp.Expression) -> QueryValue:
+        """The value of an expression, with its type. Its subqueries may read tables."""
+        if expression.find(exp.Table) is not None:
+            self.scanned_bytes(exp.select(expression))  # checks access to columns
+        columns, rows = self.state.session.run(self.duckdb_sql(exp.select(expression)))
+        return QueryValue(replace(columns[0], name=""), rows.column(0)[0].as_py())
+
+    def python_value(self, expression: exp.Expression) -> Any:
+        """The value of an expression, without its type."""
+        return self.value(expression).value
+
+    def scanned_bytes(self, tree: exp.Expression) -> ScannedBytes:
+        return count_scanned_bytes(tree, self.reader, self._prune, self.state.variables)
+
+    def _prune(self, rows: pa.Table, conditions: Sequence[exp.Expr]) -> set[str]:
+        """The NAME_COLUMN values of the rows that fulfil all conditions. Each row describes a partition."""
+        registered = self.state.session.register(rows)
+        unqualified = [condition.copy().transform(_unqualified) for condition in conditions]
+        tree = exp.select(NAME_COLUMN).from_("pruned").where(*unqualified)
+        sql = to_duckdb(tree, lambda *_: registered, self.state.parameters, self.state.variables, now=self.now)
+        _, names = self.state.session.run(sql)
+        return set(names.column(0).to_pylist())
+
+
+def _unqualified(node: exp.Expression) -> exp.Expression:
+    return exp.column(node.name) if isinstance(node, exp.Column) else node
+
+
+def check_result_names(columns: tuple[TableField, ...]) -> None:
+    names = [column.name.lower() for column in columns]
+    for name in names:
+        if names.count(name) > 1:
+            raise InvalidQuery(f"Duplicate column names in the result are not supported. Found duplicate(s): {name}")
+        if name.startswith(RESERVED_PREFIXES):
+            raise InvalidQuery(f"{reserved_name_message(name)}: give the column an alias")
+
+
+# For each type, the types to which BigQuery converts it without a cast. Source: "Conversion rules", coercion.
+_COERCIONS = {
+    "INT64": {"NUMERIC", "FLOAT64"},
+    "NUMERIC": {"FLOAT64"},
+    "STRING": {"DATE", "DATETIME", "TIME", "TIMESTAMP", "BYTES"},
+}
+
+
+def check_assignable(source: TableField, target: TableField) -> None:
+    """Raises InvalidQuery unless BigQuery assigns `source` to `target` without a cast. DuckDB would cast more types."""
+    is_same = arrow_type(source) == arrow_type(target)
+    is_coerced = "REPEATED" not in (source.mode, target.mode) and target.type in _COERCIONS.get(source.type, set())
+    if not (is_same or is_coerced):
+        raise InvalidQuery(
+            f"Query column of type [{source.sql_type()}] cannot be inserted into column [{target.name}], which has "
+            f"type [{target.sql_type()}]: add a CAST"
+        )
+
+
+def referenced_tables(tree: exp.Expr) -> list[tuple[TableName, exp.Expression | None]]:
+    """Each reference to a table with its FOR SYSTEM_TIME expression (None without one), in the order of the text."""
+    tables = [table for table in tree.find_all(exp.Table, bfs=False) if not names_a_cte(table)]
+    versions = [table.args.get("version") for table in tables]
+    times = [None if version is None else system_time(version) for version in versions]
+    return [(table_name_of(table), time) for table, time in zip(tables, times, strict=True)]
