@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
-from bigquery_standin.bigquery_errors import ResourcesExceeded, StoppedJob
+from bigquery_standin.bigquery_errors import StandInError, StoppedJob
 from bigquery_standin.storage.model import TableId
 
 MAXIMUM_RUNNING = 2
@@ -38,7 +38,7 @@ class DmlQueue:
     def admit(self, table: TableId, stop: threading.Event) -> Iterator[None]:
         """Run the `with` block as one of the table's running statements, after waiting in the table's queue if need be.
 
-        Raises ResourcesExceeded at once if the queue is full, and StoppedJob if `stop` is set while waiting.
+        Raises StandInError at once if the queue is full, and StoppedJob if `stop` is set while waiting.
         """
         with self._changed:
             queue = self._queues.setdefault(table, _Queue())
@@ -55,9 +55,10 @@ class DmlQueue:
         if queue.running_count < MAXIMUM_RUNNING and not queue.waiting:
             return
         if len(queue.waiting) >= MAXIMUM_WAITING:
-            raise ResourcesExceeded(
+            raise StandInError(
                 f"Resources exceeded during query execution: Too many DML statements outstanding against table "
-                f"{table}, limit is {MAXIMUM_WAITING}."
+                f"{table}, limit is {MAXIMUM_WAITING}.",
+                "resourcesExceeded",
             )
         ticket = object()
         queue.waiting.append(ticket)

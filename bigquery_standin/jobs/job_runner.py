@@ -11,7 +11,7 @@ from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from bigquery_standin.bigquery_errors import QuotaExceeded, StandInError, StandInFailed, StoppedJob
+from bigquery_standin.bigquery_errors import StandInError, StoppedJob
 from bigquery_standin.clock import MICROSECONDS, Clock
 from bigquery_standin.faults import Fault, FaultRegistry
 from bigquery_standin.jobs.job_store import DONE, RUNNING, JobRecord, JobStore, error_proto
@@ -50,14 +50,6 @@ class JobContext:
 
 Admission = Callable[[JobContext], AbstractContextManager[None]]  # entered while the job is PENDING, left at its end
 JobFunction = Callable[[JobContext], Mapping[str, Any]]  # returns the job's statistics
-
-
-class InjectedError(StandInError):
-    """The error that a fault injects into a job."""
-
-    def __init__(self, fault: Fault) -> None:
-        super().__init__(fault.message)
-        self.reason = fault.reason
 
 
 class JobRunner:
@@ -164,9 +156,9 @@ class JobRunner:
         return error_proto(failed_inside(context.record.key, error))
 
 
-def failed_inside(job_key: str, error: Exception) -> StandInFailed:
+def failed_inside(job_key: str, error: Exception) -> StandInError:
     """The error of a job that failed by a defect of the stand-in."""
-    return StandInFailed(f"Job {job_key} failed inside the stand-in: {error!r}. See its log.")
+    return StandInError(f"Job {job_key} failed inside the stand-in: {error!r}. See its log.", "standInFailed")
 
 
 def deadline_us(record: JobRecord) -> float:
@@ -180,8 +172,8 @@ def deadline_us(record: JobRecord) -> float:
 
 def _inject(fault: Fault) -> None:
     if fault.effect == "quota":
-        raise QuotaExceeded(f"Quota exceeded: {fault.message}")
+        raise StandInError(f"Quota exceeded: {fault.message}", "quotaExceeded")
     if fault.effect == "error":
-        raise InjectedError(fault)
+        raise StandInError(fault.message, fault.reason)
     if fault.effect == "delay" and fault.seconds is not None:
         time.sleep(fault.seconds)

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 import pyarrow as pa
 from sqlglot import exp
 
-from bigquery_standin.bigquery_errors import BytesBilledLimitExceeded, InvalidQuery
+from bigquery_standin.bigquery_errors import InvalidQuery, StandInError
 from bigquery_standin.jobs.table_reader import TableReader
 from bigquery_standin.jobs.table_scans import TableScan, find_table_scans
 from bigquery_standin.storage.expiration import partition_day
@@ -58,10 +58,11 @@ NOTHING_SCANNED = ScannedBytes({}, 0)
 
 
 def check_bytes_billed(scanned: ScannedBytes, limit: int | None) -> None:
-    """Raises BytesBilledLimitExceeded if the query would be billed for more bytes."""
+    """Raises StandInError if the query would be billed for more bytes."""
     if limit is not None and scanned.billed > limit:
-        raise BytesBilledLimitExceeded(
-            f"Query exceeded limit for bytes billed: {limit}. {scanned.billed} or higher required."
+        raise StandInError(
+            f"Query exceeded limit for bytes billed: {limit}. {scanned.billed} or higher required.",
+            "bytesBilledLimitExceeded",
         )
 
 

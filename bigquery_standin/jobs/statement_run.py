@@ -96,7 +96,7 @@ class StatementRun:
         return table, version
 
     def scan(self, tree: exp.Expression) -> ScannedBytes:
-        """What the query reads. Raises BytesBilledLimitExceeded if that is too much."""
+        """What the query reads. Raises StandInError if that is too much."""
         scanned = self.evaluator.scanned_bytes(tree)
         check_bytes_billed(scanned, self.maximum_bytes_billed)
         return scanned

@@ -15,7 +15,7 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from bigquery_standin.bigquery_errors import NotFound, NotImplementedConstruct, StandInError, StandInFailed
+from bigquery_standin.bigquery_errors import NotFound, NotImplementedConstruct, StandInError
 from bigquery_standin.faults import Fault, FaultRegistry
 from bigquery_standin.rest import control_handlers, uploads
 from bigquery_standin.rest.google_api import local_document
@@ -83,7 +83,7 @@ class _Server:
                 return _error(error.http_status, error.reason, error.message)
             except Exception as error:
                 LOG.exception("A request failed inside the stand-in.")
-                failed = StandInFailed(f"The stand-in failed: {error!r}. See its log.")
+                failed = StandInError(f"The stand-in failed: {error!r}. See its log.", "standInFailed")
                 return _error(failed.http_status, failed.reason, failed.message)
             if response.body is None:
                 return Response(status_code=response.status, headers=dict(response.headers))

@@ -1,16 +1,17 @@
-"""Handles requests about datasets."""
+"""Handles requests about datasets and their routines, which are stored procedures for Apache Spark here."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
 from bigquery_standin.bigquery_errors import Invalid, NotImplementedConstruct
 from bigquery_standin.rest.request_response import ApiRequest, ApiResponse, paginate
-from bigquery_standin.rest.table_resource import check_etag, dataset_resource
+from bigquery_standin.rest.table_resource import check_etag, dataset_resource, etag_of
 from bigquery_standin.stand_in import StandIn
 from bigquery_standin.storage.model import DEFAULT_TIME_TRAVEL_HOURS, Dataset, DatasetId
+from bigquery_standin.storage.routine_store import Procedure
 
 DEFAULT_LOCATION = "US"
 TIME_TRAVEL_HOURS = range(48, 169, 24)
@@ -71,6 +72,40 @@ def _dataset_id(request: ApiRequest) -> DatasetId:
     return DatasetId(request.project(), request.path["dataset"])
 
 
+# By field of a request: the name of the setting, and what makes its value.
+ValuesByField = Mapping[str, tuple[str, Callable[[Any], Any]]]
+
+
+def changed_values(settings: ValuesByField, body: Mapping[str, Any]) -> dict[str, Any]:
+    """The new values of the settings in the request's body, by name."""
+    return {name: make(body[field]) for field, (name, make) in settings.items() if field in body}
+
+
+def value_or_none(value: Any) -> Any:
+    return value or None
+
+
+def _milliseconds(value: Any) -> int | None:
+    return int(value or 0) or None  # 0 removes the default
+
+
+def _time_travel_hours(value: Any) -> int:
+    hours = int(value or DEFAULT_TIME_TRAVEL_HOURS)
+    if hours not in TIME_TRAVEL_HOURS:
+        raise Invalid(f"maxTimeTravelHours is [{hours}], expected a multiple of 24 from 48 to 168.")
+    return hours
+
+
+_SETTINGS: ValuesByField = {
+    "description": ("description", value_or_none),
+    "friendlyName": ("friendly_name", value_or_none),
+    "storageBillingModel": ("storage_billing_model", value_or_none),
+    "maxTimeTravelHours": ("max_time_travel_hours", _time_travel_hours),
+    "defaultTableExpirationMs": ("default_table_expiration_ms", _milliseconds),
+    "defaultPartitionExpirationMs": ("default_partition_expiration_ms", _milliseconds),
+}
+
+
 def _with_changes(dataset: Dataset, body: Mapping[str, Any]) -> Dataset:
     changes: dict[str, Any] = {}
     if any("view" in entry for entry in body.get("access") or ()):
@@ -81,19 +116,7 @@ def _with_changes(dataset: Dataset, body: Mapping[str, Any]) -> Dataset:
         )
     if "labels" in body:
         changes["labels"] = merged_labels(dataset.labels, body["labels"])
-    for key, name in (("description", "description"), ("friendlyName", "friendly_name"),
-                      ("storageBillingModel", "storage_billing_model")):  # fmt: skip
-        if key in body:
-            changes[name] = body[key] or None
-    if "maxTimeTravelHours" in body:
-        hours = int(body["maxTimeTravelHours"] or DEFAULT_TIME_TRAVEL_HOURS)
-        if hours not in TIME_TRAVEL_HOURS:
-            raise Invalid(f"maxTimeTravelHours is [{hours}], expected a multiple of 24 from 48 to 168.")
-        changes["max_time_travel_hours"] = hours
-    for key, name in (("defaultTableExpirationMs", "default_table_expiration_ms"),
-                      ("defaultPartitionExpirationMs", "default_partition_expiration_ms")):  # fmt: skip
-        if key in body:
-            changes[name] = int(body[key] or 0) or None  # 0 removes the default
+    changes |= changed_values(_SETTINGS, body)
     return replace(dataset, **changes)
 
 
@@ -103,3 +126,21 @@ def merged_labels(before: Mapping[str, str], requested: Mapping[str, str | None]
         return {}
     merged = {**before, **requested}
     return {key: str(value) for key, value in merged.items() if value is not None}
+
+
+def list_routines(stand_in: StandIn, request: ApiRequest) -> ApiResponse:
+    dataset = _dataset_id(request)
+    stand_in.catalog.datasets.get(dataset)
+    items, next_page = paginate(stand_in.catalog.routines.list(dataset), request)
+    return ApiResponse({"routines": [_list_entry(procedure) for procedure in items]} | next_page)
+
+
+def _list_entry(procedure: Procedure) -> dict[str, Any]:
+    entry = {
+        "routineReference": procedure.id.to_api(),
+        "routineType": "PROCEDURE",
+        "language": "PYTHON",
+        "creationTime": str(procedure.created_us // 1000),
+        "lastModifiedTime": str(procedure.modified_us // 1000),
+    }
+    return entry | {"etag": etag_of(entry)}

@@ -1,4 +1,4 @@
-"""Handles jobs.insert, list, get, cancel and delete."""
+"""Handles jobs.insert, list, get and cancel, and writes jobs as the API's resources."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from bigquery_standin.jobs.external_tables import parse_table_definitions
 from bigquery_standin.jobs.job_configuration import parse_extract_configuration, parse_load_configuration
 from bigquery_standin.jobs.job_store import DONE, KINDS, JobRecord
 from bigquery_standin.rest.dataset_handlers import normalize_location
-from bigquery_standin.rest.job_resource import job_resource
 from bigquery_standin.rest.request_response import ApiRequest, ApiResponse, paginate
+from bigquery_standin.rest.table_resource import etag_of
 from bigquery_standin.stand_in import StandIn
 from bigquery_standin.storage.model import DatasetId
 
@@ -145,3 +145,37 @@ def _list_entry(record: JobRecord, base_url: str, full: bool) -> dict[str, Any]:
     if record.error is not None:
         entry["errorResult"] = record.error
     return entry | ({"configuration": resource["configuration"]} if full else {})
+
+
+def job_reference(record: JobRecord) -> dict[str, str]:
+    return {"projectId": record.project, "jobId": record.job_id, "location": record.location}
+
+
+def job_resource(record: JobRecord, base_url: str) -> dict[str, Any]:
+    status: dict[str, Any] = {"state": record.state}
+    if record.error is not None:
+        status |= {"errorResult": record.error, "errors": [record.error]}
+    resource: dict[str, Any] = {
+        "kind": "bigquery#job",
+        "id": record.key,
+        "selfLink": f"{base_url}bigquery/v2/projects/{record.project}/jobs/{record.job_id}?location={record.location}",
+        "user_email": record.user,
+        "jobReference": job_reference(record),
+        "configuration": record.configuration,
+        "statistics": _statistics(record),
+        "status": status,
+    }
+    return resource | {"etag": etag_of(resource)}
+
+
+def _statistics(record: JobRecord) -> dict[str, Any]:
+    statistics: dict[str, Any] = {"creationTime": str(record.created_us // 1000)}
+    if record.started_us is not None:
+        statistics["startTime"] = str(record.started_us // 1000)
+    if record.ended_us is not None:
+        statistics["endTime"] = str(record.ended_us // 1000)
+        started_us = record.started_us or record.ended_us
+        statistics["finalExecutionDurationMs"] = str((record.ended_us - started_us) // 1000)
+    if record.parent_job_id is not None:
+        statistics["parentJobId"] = record.parent_job_id
+    return statistics | dict(record.statistics)

@@ -6,11 +6,10 @@ import uuid
 from dataclasses import replace
 from typing import Any
 
-from bigquery_standin.bigquery_errors import Invalid
+from bigquery_standin.bigquery_errors import Invalid, StandInError
 from bigquery_standin.jobs.job_store import DONE, JobRecord
 from bigquery_standin.rest.dataset_handlers import normalize_location
-from bigquery_standin.rest.job_handlers import check_query, default_location, find_job
-from bigquery_standin.rest.job_resource import FailedJob, job_reference
+from bigquery_standin.rest.job_handlers import check_query, default_location, find_job, job_reference
 from bigquery_standin.rest.request_response import ApiRequest, ApiResponse
 from bigquery_standin.rest.row_encoding import Encode, requested_timestamp_encoder, timestamp_encoder
 from bigquery_standin.rest.table_data_handlers import read_row_page
@@ -82,14 +81,14 @@ def _results(
 ) -> ApiResponse:
     """The page of results that the request's parameters describe; no results if the job still runs after the timeout.
 
-    Raises FailedJob if the job has failed.
+    Raises StandInError if the job has failed.
     """
     record = stand_in.jobs.wait(record, min(timeout_ms, MAXIMUM_TIMEOUT_MS) / 1000)
     body: dict[str, Any] = {"kind": kind, "jobReference": job_reference(record), "jobComplete": record.state == DONE}
     if record.state != DONE:
         return ApiResponse(body)
     if record.error is not None:
-        raise FailedJob(record.error)
+        raise StandInError(record.error["message"], record.error["reason"])
     statistics = record.statistics
     query = statistics["query"]
     body |= {

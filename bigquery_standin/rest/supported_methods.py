@@ -9,7 +9,6 @@ from bigquery_standin.rest import (
     dataset_handlers,
     job_handlers,
     query_handlers,
-    routine_handlers,
     row_policy_handlers,
     table_data_handlers,
     table_handlers,
@@ -80,7 +79,7 @@ METHODS = (
         "rowAccessPolicies.getIamPolicy", row_policy_handlers.get_iam_policy, fields="options.requestedPolicyVersion"
     ),
     Method("rowAccessPolicies.testIamPermissions", row_policy_handlers.test_policy_permissions, fields="permissions"),
-    Method("routines.list", routine_handlers.list_routines, _PAGE),
+    Method("routines.list", dataset_handlers.list_routines, _PAGE),
     Method("jobs.insert", job_handlers.insert_job, fields=_INSERTED_JOB_FIELDS),
     Method(
         "jobs.list",

@@ -9,7 +9,7 @@ from typing import Any
 from bigquery_standin.bigquery_errors import Duplicate, Invalid, NotFound, NotImplementedConstruct
 from bigquery_standin.jobs.destination_table import with_new_columns
 from bigquery_standin.jobs.job_configuration import layout_from_api
-from bigquery_standin.rest.dataset_handlers import merged_labels
+from bigquery_standin.rest.dataset_handlers import ValuesByField, changed_values, merged_labels, value_or_none
 from bigquery_standin.rest.request_response import ApiRequest, ApiResponse, paginate
 from bigquery_standin.rest.table_resource import check_etag, table_resource, time_partitioning
 from bigquery_standin.sql.field_types import TableField
@@ -133,6 +133,19 @@ def patch_table(stand_in: StandIn, request: ApiRequest) -> ApiResponse:
         return _resource(stand_in, request, table, stand_in.catalog.commit(table, build))
 
 
+_SETTINGS: ValuesByField = {
+    "description": ("description", value_or_none),
+    "friendlyName": ("friendly_name", value_or_none),
+    "encryptionConfiguration": ("kms_key_name", lambda value: (value or {}).get("kmsKeyName")),
+    "expirationTime": ("expires_us", lambda value: int(value) * 1000 if value else None),
+    "maxStaleness": ("max_staleness", lambda value: canonical_interval(value) if value else None),
+    "tableConstraints": (
+        "primary_key",
+        lambda value: tuple(((value or {}).get("primaryKey") or {}).get("columns") or ()),
+    ),
+}
+
+
 def _settings_after(table: TableId, settings: TableSettings, body: Mapping[str, Any], *, new: bool) -> TableSettings:
     """The settings with the values in the request's body. `new`: whether the table is new.
 
@@ -143,14 +156,9 @@ def _settings_after(table: TableId, settings: TableSettings, body: Mapping[str, 
         changes["schema"] = _schema(table, settings, body["schema"].get("fields") or [], new=new)
     if "timePartitioning" in body or "clustering" in body:
         changes |= _layout_changes(table, settings, body, new=new)
-    changes |= _label_text_and_key_changes(settings, body)
-    if "expirationTime" in body:
-        changes["expires_us"] = int(body["expirationTime"]) * 1000 if body["expirationTime"] else None
-    if "tableConstraints" in body:
-        primary_key = (body["tableConstraints"] or {}).get("primaryKey") or {}
-        changes["primary_key"] = tuple(primary_key.get("columns") or ())
-    if "maxStaleness" in body:
-        changes["max_staleness"] = canonical_interval(body["maxStaleness"]) if body["maxStaleness"] else None
+    changes |= changed_values(_SETTINGS, body)
+    if "labels" in body:
+        changes["labels"] = merged_labels(settings.labels, body["labels"])
     flag = "requirePartitionFilter"  # the API also has it, deprecated, in timePartitioning
     flags = [part[flag] for part in (body, body.get("timePartitioning") or {}) if flag in part]
     if flags:
@@ -158,19 +166,6 @@ def _settings_after(table: TableId, settings: TableSettings, body: Mapping[str, 
     changed = replace(settings, **changes).in_schema_spelling()
     check_settings(table, changed)
     return changed
-
-
-def _label_text_and_key_changes(settings: TableSettings, body: Mapping[str, Any]) -> dict[str, Any]:
-    """New values of labels, description, friendly name and encryption key, by the name of the setting."""
-    changes: dict[str, Any] = {}
-    if "labels" in body:
-        changes["labels"] = merged_labels(settings.labels, body["labels"])
-    for key, name in (("description", "description"), ("friendlyName", "friendly_name")):
-        if key in body:
-            changes[name] = body[key] or None
-    if "encryptionConfiguration" in body:
-        changes["kms_key_name"] = (body["encryptionConfiguration"] or {}).get("kmsKeyName")
-    return changes
 
 
 def _schema(

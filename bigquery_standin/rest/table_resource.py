@@ -7,7 +7,7 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from bigquery_standin.bigquery_errors import ConditionNotMet
+from bigquery_standin.bigquery_errors import StandInError
 from bigquery_standin.clock import MICROSECONDS, floor_to_millisecond, to_datetime
 from bigquery_standin.storage.model import Dataset, TableId, TableVersion
 
@@ -18,12 +18,13 @@ def etag_of(resource: Mapping[str, Any]) -> str:
 
 
 def check_etag(headers: Mapping[str, str], resource: Mapping[str, Any]) -> None:
-    """Raises ConditionNotMet if the request has an If-Match header with another etag than the resource."""
+    """Raises StandInError if the request has an If-Match header with another etag than the resource."""
     expected = headers.get("if-match")
     if expected and expected not in ("*", resource["etag"]):
-        raise ConditionNotMet(
+        raise StandInError(
             f"Precondition check failed: {resource['id']} has etag [{resource['etag']}], If-Match says [{expected}]. "
-            "Read it again and repeat the change."
+            "Read it again and repeat the change.",
+            "conditionNotMet",
         )
 
 

@@ -11,8 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from bigquery_standin.bigquery_errors import Invalid, NotFound, NotImplementedConstruct
-from bigquery_standin.rest.job_handlers import new_job_record
-from bigquery_standin.rest.job_resource import job_resource
+from bigquery_standin.rest.job_handlers import job_resource, new_job_record
 from bigquery_standin.rest.request_response import ApiRequest, ApiResponse, parse_json
 from bigquery_standin.rest.supported_methods import METHODS
 from bigquery_standin.stand_in import StandIn

@@ -14,7 +14,7 @@ from contextlib import AbstractContextManager, contextmanager
 from dataclasses import replace
 from pathlib import Path
 
-from bigquery_standin.bigquery_errors import Invalid, NotFound, ResourceInUse
+from bigquery_standin.bigquery_errors import Invalid, NotFound, StandInError
 from bigquery_standin.clock import HOUR_US, Clock
 from bigquery_standin.storage import quotas
 from bigquery_standin.storage.dataset_store import DatasetStore
@@ -156,13 +156,7 @@ class Catalog:
             commit_us = max(now_us, latest.committed_us + 1) if latest else now_us
             change = build(current, commit_us)
             if not dataset.hidden:
-                kind, partitioned = change.kind, change.settings.partition_column is not None
-                quotas.check_update_rate(self.limits, table_id, history, kind, partitioned, now_us)
-                if partitioned:
-                    modified = change.modified_partitions
-                    quotas.check_partition_modifications(self.limits, table_id, history, kind, modified, commit_us)
-                else:
-                    quotas.check_table_modifications(self.limits, table_id, history, kind, commit_us)
+                quotas.check_quotas(self.limits, table_id, history, change, now_us)
             is_new = current is None or change.recreates
             version = TableVersion(
                 number=latest.number + 1 if latest else 1,
@@ -198,8 +192,9 @@ class Catalog:
         self.datasets.check_deletable(dataset_id)
         tables, routines = self.list_tables(dataset_id), self.routines.list(dataset_id)
         if (tables or routines) and not delete_contents:
-            raise ResourceInUse(
-                f"Dataset {dataset_id} is still in use: delete its tables and routines first or ask to delete contents."
+            raise StandInError(
+                f"Dataset {dataset_id} is still in use: delete its tables and routines first, or its contents too.",
+                "resourceInUse",
             )
         for procedure in routines:
             self.routines.drop(procedure.id)

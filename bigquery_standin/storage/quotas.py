@@ -8,9 +8,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from bigquery_standin.bigquery_errors import QuotaExceeded, RateLimitExceeded
+from bigquery_standin.bigquery_errors import StandInError
 from bigquery_standin.clock import DAY_US
 from bigquery_standin.storage.model import TableId
+from bigquery_standin.storage.table_change import Change
 from bigquery_standin.storage.table_history import TableHistory
 
 RATE_WINDOW_US = 10_000_000
@@ -45,62 +46,59 @@ def counted_modifications(kind: str, modified: int) -> int:
     return 0 if kind in _DML | _BY_STREAMING else modified
 
 
-def check_update_rate(
-    limits: QuotaLimits, table: TableId, history: TableHistory, kind: str, partitioned: bool, now_us: int
-) -> None:
-    """Raises RateLimitExceeded if the table was updated too often.
+def check_quotas(limits: QuotaLimits, table: TableId, history: TableHistory, change: Change, now_us: int) -> None:
+    """Raises StandInError if the table was changed too often, or if the change modifies too many partitions.
 
-    DML statements have a limit of their own. They are not refused by the limit for other updates, but count against it.
+    DML statements have a limit of their own in 10 seconds. They are not refused by that for other updates, but count
+    against it. Source: "Quotas and limits" of BigQuery.
     """
-    if kind in _BY_STREAMING:
+    if change.kind in _BY_STREAMING:
         return
-    recent_kinds = [version.change_kind for version in history.summaries_since(now_us - RATE_WINDOW_US)]
-    if kind in _DML:
-        recent = sum(recent_kind in _DML for recent_kind in recent_kinds)
-        if recent >= limits.dml_per_10_s:
-            raise RateLimitExceeded(
-                f"Exceeded rate limits: too many DML statements for this table [{table}]: "
-                f"[{recent + 1}] DML statements in 10 seconds, allowed [{limits.dml_per_10_s}]. "
-                "Wait ten seconds, then run the job again."
-            )
-        return
-    allowed = limits.updates_per_10_s_partitioned if partitioned else limits.updates_per_10_s
-    recent = sum(recent_kind not in _BY_STREAMING for recent_kind in recent_kinds)
-    if recent >= allowed:
-        raise RateLimitExceeded(
-            f"Exceeded rate limits: too many table update operations for this table [{table}]: "
-            f"[{recent + 1}] in 10 seconds, allowed [{allowed}]. Wait ten seconds, then run the job again."
+    is_partitioned = change.settings.partition_column is not None
+    kinds = [version.change_kind for version in history.summaries_since(now_us - RATE_WINDOW_US)]
+    recent = [kind for kind in kinds if kind not in _BY_STREAMING]
+    what, allowed = "table update operations", limits.updates_per_10_s
+    if change.kind in _DML:
+        what, allowed, recent = "DML statements", limits.dml_per_10_s, [kind for kind in recent if kind in _DML]
+    elif is_partitioned:
+        allowed = limits.updates_per_10_s_partitioned
+    if len(recent) >= allowed:
+        raise StandInError(
+            f"Exceeded rate limits: too many {what} for this table [{table}]: [{len(recent) + 1}] in 10 seconds, "
+            f"allowed [{allowed}]. Wait ten seconds, then run the job again.",
+            "rateLimitExceeded",
         )
+    if is_partitioned:
+        _check_partition_modifications(limits, table, history, change, now_us)
+    elif change.kind in _TABLE_MODIFICATIONS:
+        kinds = [version.change_kind for version in history.summaries_since(now_us - DAY_US)]
+        _check_daily(
+            "imports or query appends per table", table, sum(kind in _TABLE_MODIFICATIONS for kind in kinds), 1,
+            limits.table_modifications_per_day,
+        )  # fmt: skip
 
 
-def check_table_modifications(
-    limits: QuotaLimits, table: TableId, history: TableHistory, kind: str, now_us: int
+def _check_partition_modifications(
+    limits: QuotaLimits, table: TableId, history: TableHistory, change: Change, now_us: int
 ) -> None:
-    """Raises QuotaExceeded if an unpartitioned table was changed too often. Source: "Quotas and limits" of BigQuery."""
-    if kind not in _TABLE_MODIFICATIONS:
-        return
-    before = sum(version.change_kind in _TABLE_MODIFICATIONS for version in history.summaries_since(now_us - DAY_US))
-    if before >= limits.table_modifications_per_day:
-        raise QuotaExceeded(
-            f"Quota exceeded: Your table exceeded quota for imports or query appends per table [{table}]: "
-            f"[{before + 1}] in 24 hours, allowed [{limits.table_modifications_per_day}]."
-        )
-
-
-def check_partition_modifications(
-    limits: QuotaLimits, table: TableId, history: TableHistory, kind: str, modified: int, now_us: int
-) -> None:
-    """Raises QuotaExceeded if a change modifies too many partitions, alone or with those of the last 24 hours."""
-    if modified > limits.partitions_per_job:
-        raise QuotaExceeded(
+    if change.modified_partitions > limits.partitions_per_job:
+        raise StandInError(
             f"Too many partitions produced by the job for [{table}]: allowed [{limits.partitions_per_job}], "
-            f"found [{modified}]. Load fewer days in one job."
+            f"found [{change.modified_partitions}]. Load fewer days in one job.",
+            "quotaExceeded",
         )
-    counted = counted_modifications(kind, modified)
+    counted = counted_modifications(change.kind, change.modified_partitions)
     before = sum(version.modified_partitions for version in history.summaries_since(now_us - DAY_US))
-    if counted and before + counted > limits.partition_modifications_per_day:
-        raise QuotaExceeded(
-            f"Quota exceeded: Your table exceeded quota for Number of partition modifications to a column partitioned "
-            f"table [{table}]: [{before + counted}] in 24 hours, allowed [{limits.partition_modifications_per_day}]. "
-            "Wait until earlier modifications are older than 24 hours, or load fewer partitions."
+    _check_daily(
+        "Number of partition modifications to a column partitioned table", table, before, counted,
+        limits.partition_modifications_per_day,
+    )  # fmt: skip
+
+
+def _check_daily(quota: str, table: TableId, before: int, counted: int, allowed: int) -> None:
+    if counted and before + counted > allowed:
+        raise StandInError(
+            f"Quota exceeded: Your table exceeded quota for {quota} [{table}]: [{before + counted}] in 24 hours, "
+            f"allowed [{allowed}]. Wait until earlier modifications are older than 24 hours, or load fewer partitions.",
+            "quotaExceeded",
         )

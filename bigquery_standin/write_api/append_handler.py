@@ -17,7 +17,7 @@ from google.cloud.bigquery_storage_v1.types import AppendRowsRequest, AppendRows
 from google.protobuf.message import Message
 from google.rpc.status_pb2 import Status
 
-from bigquery_standin.bigquery_errors import Invalid, NotImplementedConstruct, StandInError, StandInFailed
+from bigquery_standin.bigquery_errors import Invalid, NotImplementedConstruct, StandInError
 from bigquery_standin.storage.arrow_schema import arrow_schema, conform
 from bigquery_standin.storage.callers import Caller
 from bigquery_standin.storage.catalog import Catalog
@@ -76,7 +76,7 @@ class AppendConnection:
             return self._refusal(error)
         except Exception as error:
             LOG.exception("A request failed inside the stand-in.")
-            return self._refusal(StandInFailed(f"The stand-in failed: {error!r}."))
+            return self._refusal(StandInError(f"The stand-in failed: {error!r}.", "standInFailed"))
         return AppendRowsResponse(append_result=AppendRowsResponse.AppendResult(), write_stream=self._stream)
 
     def _read_schema(self, message: Any) -> None:
