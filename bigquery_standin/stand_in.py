@@ -9,14 +9,13 @@ from bigquery_standin.clock import Clock
 from bigquery_standin.faults import FaultRegistry
 from bigquery_standin.jobs.change_apply import ApplyJob, ApplySchedule
 from bigquery_standin.jobs.extract_job import ExtractJob
-from bigquery_standin.jobs.job_recovery import recover_jobs
 from bigquery_standin.jobs.job_runner import JobFunction, JobRunner
-from bigquery_standin.jobs.job_store import JobStore
+from bigquery_standin.jobs.job_store import JobStore, recover_jobs
 from bigquery_standin.jobs.load_job import LoadJob
 from bigquery_standin.jobs.object_store import ObjectStore
 from bigquery_standin.jobs.query_job import QueryJob
 from bigquery_standin.jobs.spark_submit import SparkSubmit
-from bigquery_standin.storage.callers import Caller, Grants
+from bigquery_standin.storage.access import Caller, Grants
 from bigquery_standin.storage.catalog import Catalog
 from bigquery_standin.storage.garbage_collector import GarbageCollector
 from bigquery_standin.storage.quotas import QuotaLimits

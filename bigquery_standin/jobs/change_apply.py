@@ -19,7 +19,7 @@ from bigquery_standin.jobs.job_configuration import table_id_from_api
 from bigquery_standin.jobs.job_runner import JobContext, JobRunner
 from bigquery_standin.jobs.job_store import DONE, JobRecord
 from bigquery_standin.jobs.scanned_bytes import ScannedBytes, bytes_with_changes
-from bigquery_standin.jobs.statement_outcome import Outcome
+from bigquery_standin.jobs.statement_run import Outcome
 from bigquery_standin.storage.catalog import Catalog
 from bigquery_standin.storage.change_log import max_staleness_us, stale_since_us
 from bigquery_standin.storage.model import CommitInfo, TableId, TableVersion

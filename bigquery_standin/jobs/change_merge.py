@@ -24,8 +24,8 @@ from bigquery_standin.sql.field_types import TableField, quote_identifier
 from bigquery_standin.storage.arrow_schema import conform
 from bigquery_standin.storage.catalog import Catalog
 from bigquery_standin.storage.change_log import CHANGE_COLUMNS, CHANGE_TYPE, SEQUENCE_NUMBER, change_columns
-from bigquery_standin.storage.expiration import without_expired
 from bigquery_standin.storage.model import Segment, TableId, TableVersion
+from bigquery_standin.storage.partitions import without_expired
 from bigquery_standin.storage.quotas import APPLIED
 from bigquery_standin.storage.segment_store import SegmentBatch
 from bigquery_standin.storage.version_relation import ROW_ID, relation_sql

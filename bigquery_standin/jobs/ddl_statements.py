@@ -13,12 +13,12 @@ from bigquery_standin.clock import HOUR_US
 from bigquery_standin.jobs.destination_table import NewSegments, write_change
 from bigquery_standin.jobs.query_statements import conform_query_rows
 from bigquery_standin.jobs.scanned_bytes import NOTHING_SCANNED
-from bigquery_standin.jobs.statement_outcome import Outcome
-from bigquery_standin.jobs.statement_run import StatementRun
+from bigquery_standin.jobs.statement_run import Outcome, StatementRun
 from bigquery_standin.jobs.table_alterations import with_options
 from bigquery_standin.sql.ddl_options import evaluate_options
 from bigquery_standin.sql.field_types import TableField
 from bigquery_standin.sql.statements import CreateClone, CreateTable, DropTable, UndropSchema
+from bigquery_standin.storage.access import check_all_rows, check_columns
 from bigquery_standin.storage.arrow_schema import arrow_schema
 from bigquery_standin.storage.catalog import Catalog
 from bigquery_standin.storage.change_log import check_fresh_enough_to_clone, stale_source_error
@@ -30,7 +30,6 @@ from bigquery_standin.storage.model import (
     TableSettings,
     TableVersion,
 )
-from bigquery_standin.storage.protection import check_all_rows, check_columns
 from bigquery_standin.storage.table_change import Change
 from bigquery_standin.storage.table_rules import check_clone, check_replacement, check_settings
 

@@ -1,12 +1,14 @@
-"""Computes which rows an UPDATE, DELETE or MERGE changes in one version of its target. It writes nothing.
+"""Computes which rows an UPDATE, DELETE or MERGE reads and changes in one version of its target. It writes nothing.
 
 UPDATE and DELETE are SELECTs of the rows that change. DuckDB runs a MERGE on a copy of the target, and returns what it
-has inserted, updated and deleted there.
+has inserted, updated and deleted there. To count the scanned bytes, all that a statement reads is one SELECT. In it, a
+constant condition on the target's partition column prunes partitions only if no row in a pruned partition can change
+the result. That is so in WHERE, and in the ON of a MERGE that has no clause for target rows without a match.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Iterator, Sequence
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -14,13 +16,19 @@ from sqlglot import exp
 
 from bigquery_standin.bigquery_errors import InvalidQuery, NotImplementedConstruct
 from bigquery_standin.jobs.dml_commit import RowChanges
-from bigquery_standin.jobs.dml_read_query import expressions_of, source_alias, target_filters
 from bigquery_standin.jobs.duckdb_session import DuckDbSession
 from bigquery_standin.jobs.external_tables import FILE_NAME
 from bigquery_standin.jobs.query_statements import conform_query_rows
 from bigquery_standin.jobs.sql_evaluator import SqlEvaluator, check_assignable
+from bigquery_standin.jobs.table_scans import conjuncts
 from bigquery_standin.sql.field_types import TableField, quote_identifier, to_duckdb_type
-from bigquery_standin.sql.statements import Mutation, clause_kind
+from bigquery_standin.sql.statements import (
+    NOT_MATCHED_BY_SOURCE,
+    NOT_MATCHED_BY_TARGET,
+    Mutation,
+    TableName,
+    clause_kind,
+)
 from bigquery_standin.storage.arrow_schema import arrow_schema
 from bigquery_standin.storage.model import TableId, TableVersion
 from bigquery_standin.storage.version_relation import ROW_ID, relation_sql
@@ -199,3 +207,86 @@ def _refuse_correlation(expression: exp.Expr, aliases: set[str]) -> None:
                     "Correlated subqueries within a when_clause, search_condition, merge_update_clause or "
                     f"merge_insert_clause are not supported for MERGE statements: found {column.sql('bigquery')} in one"
                 )
+
+
+_DEFAULT_SOURCE_ALIAS = "__source"
+
+
+def read_query_of(statement: Mutation) -> exp.Select:
+    """A SELECT with the statement's tables and columns, and with those of its filters that may prune partitions."""
+    target = _table(statement.table, statement.alias)
+    if isinstance(statement.tree, exp.Merge):
+        return _merge_read_query(statement, target)
+    # The assigned values of an UPDATE; a DELETE has none.
+    values: list[exp.Expr] = [item.expression.copy() for item in statement.tree.expressions]
+    return exp.Select(expressions=values or [exp.Literal.number(1)]).from_(target).where(statement.where.copy())
+
+
+def deletes_whole_partitions(statement: Mutation, column: str | None, variables: Collection[str]) -> bool:
+    """Whether this is a DELETE whose WHERE refers to nothing but the partition column, literals and script variables.
+
+    `column`: the table's partition column; None for an unpartitioned table. `variables`: the names of the script
+    variables, in lower case.
+    """
+    if statement.kind != "DELETE" or column is None or statement.where.find(exp.Select) is not None:
+        return False
+    allowed_paths = ([column.lower()], [statement.alias.lower(), column.lower()])
+    paths = ([part.name.lower() for part in reference.parts] for reference in statement.where.find_all(exp.Column))
+    return all(path in allowed_paths or (len(path) == 1 and path[0] in variables) for path in paths)
+
+
+def source_alias(statement: Mutation) -> str:
+    """The name by which the statement's expressions refer to the source of a MERGE."""
+    return str(statement.tree.args["using"].alias_or_name) or _DEFAULT_SOURCE_ALIAS
+
+
+def expressions_of(clause: exp.When) -> Iterator[exp.Expr]:
+    """The clause's condition and values."""
+    then = clause.args["then"]
+    if clause.args.get("condition") is not None:
+        yield clause.args["condition"]
+    if isinstance(then, exp.Update):
+        yield from (item.expression for item in then.expressions)
+    if isinstance(then, exp.Insert) and then.expression is not None:
+        yield from then.expression.expressions
+
+
+def target_filters(statement: Mutation) -> list[exp.Expr]:
+    """The conditions in ON that keep a row of the target as it is; none if rows without a match may change."""
+    return _filters(statement, statement.alias, NOT_MATCHED_BY_SOURCE)
+
+
+def _source_filters(statement: Mutation) -> list[exp.Expr]:
+    return _filters(statement, source_alias(statement), NOT_MATCHED_BY_TARGET)
+
+
+def _filters(statement: Mutation, alias: str, kind_without_match: str) -> list[exp.Expr]:
+    if any(clause_kind(clause) == kind_without_match for clause in statement.clauses):
+        return []
+    return [part for part in conjuncts(statement.tree.args["on"]) if _refers_only_to(part, alias)]
+
+
+def _merge_read_query(statement: Mutation, target: exp.Table) -> exp.Select:
+    source = statement.tree.args["using"].copy()
+    alias = source_alias(statement)
+    if not source.alias:
+        source.set("alias", exp.TableAlias(this=exp.to_identifier(alias, quoted=True)))
+    values: list[exp.Expr] = [value.copy() for clause in statement.clauses for value in expressions_of(clause)]
+    actions = [clause.args["then"] for clause in statement.clauses]
+    if any(isinstance(then, exp.Insert) and then.expression is None for then in actions):
+        values.append(exp.Column(this=exp.Star(), table=exp.to_identifier(alias, quoted=True)))
+    filters = [part.copy() for part in (*target_filters(statement), *_source_filters(statement))]
+    values += [part.copy() for part in conjuncts(statement.tree.args["on"]) if part not in filters]
+    select = exp.Select(expressions=values or [exp.Literal.number(1)]).from_(target)
+    select.append("joins", exp.Join(this=source, kind="CROSS"))
+    return select.where(*filters) if filters else select
+
+
+def _refers_only_to(condition: exp.Expr, alias: str) -> bool:
+    """Whether the condition has columns, and all are qualified by this alias."""
+    columns = list(condition.find_all(exp.Column))
+    return bool(columns) and all(column.parts[0].name.lower() == alias.lower() for column in columns)
+
+
+def _table(name: TableName, alias: str) -> exp.Table:
+    return exp.table_(name.table, name.dataset, name.project, quoted=True, alias=exp.to_identifier(alias, quoted=True))

@@ -19,7 +19,7 @@ from bigquery_standin.sql.field_types import quote_identifier
 from bigquery_standin.storage.arrow_schema import conform
 from bigquery_standin.storage.catalog import Catalog
 from bigquery_standin.storage.model import BufferedRows, Partition, Segment, TableId, TableVersion
-from bigquery_standin.storage.partition_rows import split_rows
+from bigquery_standin.storage.partitions import split_rows
 from bigquery_standin.storage.quotas import FLUSHED, STREAMED
 from bigquery_standin.storage.segment_store import SegmentBatch
 from bigquery_standin.storage.table_change import Change

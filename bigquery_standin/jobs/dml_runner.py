@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from bigquery_standin.jobs.dml_changes import check_names_and_types, row_changes
+from bigquery_standin.jobs.dml_changes import (
+    check_names_and_types,
+    deletes_whole_partitions,
+    read_query_of,
+    row_changes,
+)
 from bigquery_standin.jobs.dml_commit import affected_segments, dml_change, truncate_change, write_partitions
-from bigquery_standin.jobs.dml_read_query import deletes_whole_partitions, read_query_of
 from bigquery_standin.jobs.scanned_bytes import ScannedBytes, check_bytes_billed
-from bigquery_standin.jobs.statement_outcome import Outcome
-from bigquery_standin.jobs.statement_run import StatementRun
+from bigquery_standin.jobs.statement_run import Outcome, StatementRun
 from bigquery_standin.sql.statements import NOT_MATCHED_BY_TARGET, Mutation, TableName, TruncateTable, clause_kind
 from bigquery_standin.storage.change_log import check_no_pending_changes
 from bigquery_standin.storage.model import TableId, TableVersion

@@ -14,7 +14,7 @@ from bigquery_standin.clock import DAY_MS
 from bigquery_standin.sql import farm_fingerprint
 from bigquery_standin.sql.field_types import TableField, field_from_duckdb
 from bigquery_standin.sql.function_generator import MACROS
-from bigquery_standin.sql.runtime_errors import translate_duckdb_error
+from bigquery_standin.sql.literals import translate_duckdb_error
 from bigquery_standin.storage.arrow_schema import conform
 
 # BigQuery's first and last DATE, in days since 1970.

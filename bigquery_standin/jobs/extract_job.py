@@ -30,11 +30,10 @@ from bigquery_standin.jobs.thrift_compact import (
     zigzag,
 )
 from bigquery_standin.sql.field_types import TableField
+from bigquery_standin.storage.access import Caller, Grants, check_read
 from bigquery_standin.storage.arrow_schema import arrow_type
-from bigquery_standin.storage.callers import Caller, Grants
 from bigquery_standin.storage.catalog import Catalog
 from bigquery_standin.storage.model import Segment, TableVersion
-from bigquery_standin.storage.protection import check_read
 from bigquery_standin.storage.table_rules import check_is_partitioned
 
 # Source: "Export table data", limitations: at most one GB of table data in a file.

@@ -13,7 +13,7 @@ from bigquery_standin.bigquery_errors import Invalid, NotImplementedConstruct
 from bigquery_standin.jobs.object_store import MAXIMUM_URIS, split_uri
 from bigquery_standin.sql.field_types import TableField
 from bigquery_standin.storage.model import TableId
-from bigquery_standin.storage.partition_rows import split_decorator
+from bigquery_standin.storage.partitions import split_decorator
 
 CREATE_DISPOSITIONS = ("CREATE_IF_NEEDED", "CREATE_NEVER")
 WRITE_DISPOSITIONS = ("WRITE_APPEND", "WRITE_EMPTY", "WRITE_TRUNCATE", "WRITE_TRUNCATE_DATA")

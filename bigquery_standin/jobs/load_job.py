@@ -28,7 +28,7 @@ from bigquery_standin.jobs.parquet_rows import ParquetSource
 from bigquery_standin.sql.field_types import TableField
 from bigquery_standin.storage.catalog import Catalog
 from bigquery_standin.storage.model import CommitInfo, Segment, TableSettings, TableVersion
-from bigquery_standin.storage.partition_rows import check_destination_partition, split_rows
+from bigquery_standin.storage.partitions import check_destination_partition, split_rows
 from bigquery_standin.storage.segment_store import SegmentBatch
 from bigquery_standin.storage.table_change import Change
 from bigquery_standin.storage.table_rules import check_is_partitioned

@@ -14,12 +14,11 @@ from bigquery_standin.jobs.ddl_statements import create_operation
 from bigquery_standin.jobs.object_store import split_uri
 from bigquery_standin.jobs.script_state import ScriptState
 from bigquery_standin.jobs.sql_evaluator import SqlEvaluator, check_assignable
-from bigquery_standin.jobs.statement_outcome import Outcome
-from bigquery_standin.jobs.statement_run import StatementRun
+from bigquery_standin.jobs.statement_run import Outcome, StatementRun
 from bigquery_standin.sql.ddl_options import evaluate_options
 from bigquery_standin.sql.statements import Call, CreateProcedure, DropProcedure, TableName
 from bigquery_standin.sql.type_parser import field_of_type
-from bigquery_standin.storage.callers import DELEGATE_CONNECTION, USE_CONNECTION, Caller
+from bigquery_standin.storage.access import DELEGATE_CONNECTION, USE_CONNECTION, Caller
 from bigquery_standin.storage.routine_store import Procedure, RoutineId
 
 FILE_OPTIONS = ("py_file_uris", "jar_uris", "file_uris", "archive_uris")

@@ -29,15 +29,14 @@ from bigquery_standin.jobs.query_parameters import parse_parameters
 from bigquery_standin.jobs.script_runner import ScriptRunner
 from bigquery_standin.jobs.script_state import ScriptState, defaults_of, dml_statement
 from bigquery_standin.jobs.spark_submit import SparkSubmit
-from bigquery_standin.jobs.statement_outcome import Outcome, script_statistics
-from bigquery_standin.jobs.statement_run import ResultTable
+from bigquery_standin.jobs.statement_run import Outcome, ResultTable, script_statistics
 from bigquery_standin.jobs.statement_runner import StatementRunner
 from bigquery_standin.sql.script_parser import parse_script
 from bigquery_standin.sql.statements import Call, Declare, If, Insert, Query, Script
-from bigquery_standin.storage.callers import Caller, Grants
+from bigquery_standin.storage.access import Caller, Grants
 from bigquery_standin.storage.catalog import Catalog
 from bigquery_standin.storage.model import CommitInfo, DatasetId, TableId
-from bigquery_standin.storage.partition_rows import split_decorator
+from bigquery_standin.storage.partitions import split_decorator
 
 RESULT_LIFETIME_US = 24 * HOUR_US
 

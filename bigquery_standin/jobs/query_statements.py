@@ -11,8 +11,7 @@ from bigquery_standin.bigquery_errors import Invalid, InvalidQuery
 from bigquery_standin.jobs.destination_table import NewSegments, check_dispositions, resolve_settings, write_change
 from bigquery_standin.jobs.job_configuration import TableLayout
 from bigquery_standin.jobs.sql_evaluator import check_result_names
-from bigquery_standin.jobs.statement_outcome import Outcome
-from bigquery_standin.jobs.statement_run import ResultTable, StatementRun
+from bigquery_standin.jobs.statement_run import Outcome, ResultTable, StatementRun
 from bigquery_standin.sql.field_types import TableField
 from bigquery_standin.sql.statements import Assert, Insert, Query
 from bigquery_standin.storage.arrow_schema import conform

@@ -1,7 +1,7 @@
 """Creates and drops row access policies, for DDL statements and for REST requests.
 
 A policy's filter is checked but never evaluated, because the stand-in refuses reads for which it would have to be
-evaluated (`storage/protection.py`). Sources, in BigQuery's documentation: "Use row-level security"; REST resource
+evaluated (`storage/access.py`). Sources, in BigQuery's documentation: "Use row-level security"; REST resource
 rowAccessPolicies.
 """
 
@@ -15,8 +15,7 @@ from sqlglot import exp
 
 from bigquery_standin.bigquery_errors import Duplicate, Invalid, InvalidQuery, NotFound, NotImplementedConstruct
 from bigquery_standin.jobs.duckdb_session import DuckDbSession
-from bigquery_standin.jobs.statement_outcome import Outcome
-from bigquery_standin.jobs.statement_run import StatementRun
+from bigquery_standin.jobs.statement_run import Outcome, StatementRun
 from bigquery_standin.sql.field_types import quote_identifier, to_duckdb_type
 from bigquery_standin.sql.statements import CreateRowPolicy, DropRowPolicies, TableName
 from bigquery_standin.sql.transpile import to_duckdb

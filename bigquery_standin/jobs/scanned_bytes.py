@@ -16,9 +16,9 @@ from sqlglot import exp
 from bigquery_standin.bigquery_errors import InvalidQuery, StandInError
 from bigquery_standin.jobs.table_reader import TableReader
 from bigquery_standin.jobs.table_scans import TableScan, find_table_scans
-from bigquery_standin.storage.expiration import partition_day
+from bigquery_standin.storage.access import check_read
 from bigquery_standin.storage.model import TableId, TableVersion
-from bigquery_standin.storage.protection import check_read
+from bigquery_standin.storage.partitions import partition_day
 
 MEGABYTE = 1 << 20
 MINIMUM_BILLED_BYTES = 10 * MEGABYTE

@@ -17,8 +17,7 @@ from bigquery_standin.jobs.procedure_statements import bind_call
 from bigquery_standin.jobs.script_state import DmlStatement, ScriptState
 from bigquery_standin.jobs.spark_submit import SparkSubmit
 from bigquery_standin.jobs.sql_evaluator import open_evaluator
-from bigquery_standin.jobs.statement_outcome import CommitInfoOf, Outcome, script_statistics
-from bigquery_standin.jobs.statement_run import ResultTable
+from bigquery_standin.jobs.statement_run import CommitInfoOf, Outcome, ResultTable, script_statistics
 from bigquery_standin.jobs.statement_runner import StatementRunner
 from bigquery_standin.sql.field_types import QueryValue, TableField
 from bigquery_standin.sql.statements import Call, Declare, If, Mutation, Query, Statement

@@ -16,7 +16,7 @@ from bigquery_standin.sql.field_types import QueryValue
 from bigquery_standin.sql.script_parser import parse_shared_script
 from bigquery_standin.sql.statements import Insert, Mutation, TableName
 from bigquery_standin.sql.transpile import to_duckdb
-from bigquery_standin.storage.callers import Caller
+from bigquery_standin.storage.access import Caller
 from bigquery_standin.storage.catalog import Catalog
 from bigquery_standin.storage.model import DatasetId, TableId
 

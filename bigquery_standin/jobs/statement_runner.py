@@ -12,8 +12,7 @@ from bigquery_standin.jobs.dml_runner import change_rows, truncate_table
 from bigquery_standin.jobs.query_statements import assert_condition, insert_rows, select_rows
 from bigquery_standin.jobs.script_state import ScriptState
 from bigquery_standin.jobs.sql_evaluator import open_evaluator
-from bigquery_standin.jobs.statement_outcome import CommitInfoOf, Outcome, script_statistics
-from bigquery_standin.jobs.statement_run import ResultTable, StatementRun
+from bigquery_standin.jobs.statement_run import CommitInfoOf, Outcome, ResultTable, StatementRun, script_statistics
 from bigquery_standin.sql import statements
 from bigquery_standin.sql.statements import Script, Statement
 

@@ -9,12 +9,11 @@ from typing import Any
 
 from bigquery_standin.bigquery_errors import InvalidQuery, NotFound, NotImplementedConstruct
 from bigquery_standin.clock import DAY_MS, from_datetime
-from bigquery_standin.jobs.statement_outcome import Outcome
-from bigquery_standin.jobs.statement_run import StatementRun
+from bigquery_standin.jobs.statement_run import Outcome, StatementRun
 from bigquery_standin.sql.ddl_options import evaluate_options
 from bigquery_standin.sql.field_types import TableField
+from bigquery_standin.sql.scalar_types import is_less_restrictive
 from bigquery_standin.sql.statements import AlterColumn, AlterTableSetOptions
-from bigquery_standin.sql.type_parameters import is_less_restrictive
 from bigquery_standin.storage.model import TableId, TableSettings, TableVersion
 from bigquery_standin.storage.table_change import Change
 from bigquery_standin.storage.table_rules import check_settings

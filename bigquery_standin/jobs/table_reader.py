@@ -16,9 +16,9 @@ from bigquery_standin.jobs.information_schema import jobs_rows, view_rows
 from bigquery_standin.jobs.script_state import ScriptState
 from bigquery_standin.sql.statements import TableName
 from bigquery_standin.sql.table_names import REGIONAL_VIEWS
+from bigquery_standin.storage.access import check_read, check_time_travel
 from bigquery_standin.storage.change_log import needs_runtime_merge
 from bigquery_standin.storage.model import DatasetId, TableId, TableVersion
-from bigquery_standin.storage.protection import check_read, check_time_travel
 from bigquery_standin.storage.version_relation import ROW_ID, relation_sql, segment_number
 
 VIEW_PREFIX = "INFORMATION_SCHEMA."

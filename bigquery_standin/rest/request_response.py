@@ -12,7 +12,7 @@ from starlette.datastructures import URL
 
 from bigquery_standin.bigquery_errors import Invalid
 from bigquery_standin.stand_in import StandIn
-from bigquery_standin.storage.callers import user_of
+from bigquery_standin.storage.access import user_of
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,7 @@ from bigquery_standin.rest.table_handlers import requested_table
 from bigquery_standin.rest.table_resource import etag_of, rfc3339
 from bigquery_standin.sql.script_parser import parse_predicate
 from bigquery_standin.stand_in import StandIn
-from bigquery_standin.storage.callers import OVERRIDE_TIME_TRAVEL
+from bigquery_standin.storage.access import OVERRIDE_TIME_TRAVEL
 from bigquery_standin.storage.model import RowPolicy, TableId
 
 _READ_ROWS = "bigquery.rowAccessPolicies.getFilteredData"

@@ -16,10 +16,10 @@ from bigquery_standin.rest.table_handlers import requested_table
 from bigquery_standin.rest.table_resource import etag_of
 from bigquery_standin.sql.field_types import TableField
 from bigquery_standin.stand_in import StandIn
+from bigquery_standin.storage.access import check_all_rows, check_columns
 from bigquery_standin.storage.arrow_schema import arrow_schema, conform
-from bigquery_standin.storage.expiration import without_expired
 from bigquery_standin.storage.model import Segment, TableId, TableVersion
-from bigquery_standin.storage.protection import check_all_rows, check_columns
+from bigquery_standin.storage.partitions import without_expired
 from bigquery_standin.storage.segment_store import SegmentStore
 from bigquery_standin.storage.table_rules import check_is_partitioned
 

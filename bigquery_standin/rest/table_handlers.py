@@ -16,7 +16,7 @@ from bigquery_standin.sql.field_types import TableField
 from bigquery_standin.sql.interval_values import canonical_interval
 from bigquery_standin.stand_in import StandIn
 from bigquery_standin.storage.model import DatasetId, TableId, TableSettings, TableVersion
-from bigquery_standin.storage.partition_rows import split_decorator
+from bigquery_standin.storage.partitions import split_decorator
 from bigquery_standin.storage.table_change import Change
 from bigquery_standin.storage.table_rules import (
     check_is_partitioned,

@@ -15,9 +15,8 @@ from sqlglot import exp
 from bigquery_standin.bigquery_errors import InvalidQuery, NotImplementedConstruct
 from bigquery_standin.sql.constructor_generator import ConstructorGenerator
 from bigquery_standin.sql.field_types import QueryValue
-from bigquery_standin.sql.runtime_errors import string_literal
+from bigquery_standin.sql.literals import string_literal, value_literal
 from bigquery_standin.sql.syntax import PARAMETERS, construct_name
-from bigquery_standin.sql.value_literals import value_literal
 
 # By unit: the DuckDB function, the factor of the amount, and the type of the function's argument.
 _INTERVAL_UNITS = {

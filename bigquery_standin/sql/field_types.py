@@ -18,14 +18,12 @@ from bigquery_standin.bigquery_errors import Invalid, NotImplementedConstruct
 from bigquery_standin.sql.scalar_types import (
     API_NAMES,
     SCALARS,
-    canonical_type,
-    scalar_from_arrow,
-    scalar_from_duckdb,
-)
-from bigquery_standin.sql.type_parameters import (
     Parameters,
+    canonical_type,
     parameters_from_api,
     parameters_to_api,
+    scalar_from_arrow,
+    scalar_from_duckdb,
     stored_scalar,
     with_parameters,
 )

@@ -14,7 +14,7 @@ from sqlglot import exp
 
 from bigquery_standin.bigquery_errors import InvalidQuery, NotImplementedConstruct
 from bigquery_standin.sql.date_generator import DATE_FUNCTIONS, DateGenerator, WriteCall, invalid_call
-from bigquery_standin.sql.runtime_errors import string_literal
+from bigquery_standin.sql.literals import string_literal
 from bigquery_standin.sql.syntax import integer_literal
 
 MACROS = Path(__file__).with_name("functions.sql").read_text(encoding="utf-8")

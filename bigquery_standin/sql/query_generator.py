@@ -23,7 +23,7 @@ from bigquery_standin.sql.aliases import (
 from bigquery_standin.sql.constructor_generator import struct_items
 from bigquery_standin.sql.field_types import quote_identifier
 from bigquery_standin.sql.function_generator import FunctionGenerator
-from bigquery_standin.sql.runtime_errors import unsupported_when
+from bigquery_standin.sql.literals import unsupported_when
 from bigquery_standin.sql.syntax import PARAMETERS, integer_literal, names_a_cte
 from bigquery_standin.sql.table_names import table_name_of
 from bigquery_standin.sql.type_parser import field_of

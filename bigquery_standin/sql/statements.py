@@ -1,6 +1,6 @@
 """Defines the syntax tree of a script: one frozen dataclass for each supported statement.
 
-`script_parser.py` makes the trees and `jobs/` executes them. Expressions and queries inside them are SQLGlot trees.
+`statement_parser.py` makes the trees and `jobs/` executes them. Expressions and queries inside them are SQLGlot trees.
 An UPDATE, DELETE or MERGE as a whole is one, too.
 """
 

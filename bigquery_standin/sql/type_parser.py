@@ -11,8 +11,7 @@ from sqlglot.errors import ParseError
 from bigquery_standin.bigquery_errors import Invalid, InvalidQuery, NotImplementedConstruct
 from bigquery_standin.sql.dialect import STAND_IN
 from bigquery_standin.sql.field_types import TableField
-from bigquery_standin.sql.scalar_types import canonical_type
-from bigquery_standin.sql.type_parameters import checked_parameters
+from bigquery_standin.sql.scalar_types import canonical_type, checked_parameters
 
 
 def field_of_type(text: str) -> TableField:

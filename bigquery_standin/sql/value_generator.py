@@ -12,10 +12,9 @@ from sqlglot.generators.duckdb import DuckDBGenerator
 
 from bigquery_standin.bigquery_errors import InvalidQuery, NotImplementedConstruct
 from bigquery_standin.sql.field_types import QueryValue, quote_identifier
-from bigquery_standin.sql.runtime_errors import string_literal, unsupported_when
+from bigquery_standin.sql.literals import bytes_literal, int64_literal, string_literal, unsupported_when, value_literal
 from bigquery_standin.sql.statements import TableName
 from bigquery_standin.sql.syntax import PARAMETERS, integer_literal
-from bigquery_standin.sql.value_literals import bytes_literal, int64_literal, value_literal
 
 ResolveTable = Callable[[TableName, exp.Expression | None], str]
 

@@ -18,13 +18,13 @@ from bigquery_standin.bigquery_errors import Invalid, NotFound, StandInError
 from bigquery_standin.clock import HOUR_US, Clock
 from bigquery_standin.storage import quotas
 from bigquery_standin.storage.dataset_store import DatasetStore
-from bigquery_standin.storage.expiration import with_dataset_defaults, without_expired
 from bigquery_standin.storage.model import (
     CommitInfo,
     DatasetId,
     TableId,
     TableVersion,
 )
+from bigquery_standin.storage.partitions import with_dataset_defaults, without_expired
 from bigquery_standin.storage.quotas import QuotaLimits
 from bigquery_standin.storage.routine_store import RoutineStore
 from bigquery_standin.storage.segment_store import SegmentStore

@@ -15,11 +15,10 @@ import pyarrow as pa
 from bigquery_standin.bigquery_errors import Invalid, InvalidQuery, NotFound
 from bigquery_standin.sql.field_types import TableField
 from bigquery_standin.sql.interval_values import interval_microseconds
+from bigquery_standin.storage.access import Caller, check_all_rows, check_columns
 from bigquery_standin.storage.arrow_schema import arrow_schema, conform
-from bigquery_standin.storage.callers import Caller
 from bigquery_standin.storage.catalog import Catalog
 from bigquery_standin.storage.model import ChangeLog, PendingChanges, TableId, TableVersion
-from bigquery_standin.storage.protection import check_all_rows, check_columns
 from bigquery_standin.storage.quotas import STREAMED
 from bigquery_standin.storage.table_change import Change
 

@@ -15,7 +15,7 @@ from bigquery_standin.bigquery_errors import NotFound
 from bigquery_standin.clock import MICROSECONDS, to_datetime
 from bigquery_standin.storage.catalog import Catalog
 from bigquery_standin.storage.model import BufferedRows, Partition, Segment, TableId, TableSettings, TableVersion
-from bigquery_standin.storage.partition_rows import split_rows
+from bigquery_standin.storage.partitions import split_rows
 from bigquery_standin.storage.quotas import FLUSHED, STREAMED
 from bigquery_standin.storage.segment_store import SegmentBatch
 from bigquery_standin.storage.table_change import Change

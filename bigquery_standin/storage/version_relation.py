@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from bigquery_standin.bigquery_errors import Invalid, NotImplementedConstruct
 from bigquery_standin.sql.field_types import quote_identifier, to_duckdb_type
-from bigquery_standin.sql.runtime_errors import string_literal
+from bigquery_standin.sql.literals import string_literal
 from bigquery_standin.storage.model import TableId, TableVersion
 from bigquery_standin.storage.segment_store import SegmentStore
 

@@ -18,8 +18,8 @@ from google.protobuf.message import Message
 from google.rpc.status_pb2 import Status
 
 from bigquery_standin.bigquery_errors import Invalid, NotImplementedConstruct, StandInError
+from bigquery_standin.storage.access import Caller
 from bigquery_standin.storage.arrow_schema import arrow_schema, conform
-from bigquery_standin.storage.callers import Caller
 from bigquery_standin.storage.catalog import Catalog
 from bigquery_standin.storage.change_log import InvalidRows, RowChange, append_changes, are_row_changes
 from bigquery_standin.storage.model import BufferedRows, TableId, TableSettings, TableVersion

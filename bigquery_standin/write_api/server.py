@@ -16,7 +16,7 @@ from grpc_status import rpc_status
 from bigquery_standin.bigquery_errors import StandInError
 from bigquery_standin.faults import FaultRegistry
 from bigquery_standin.stand_in import StandIn
-from bigquery_standin.storage.callers import user_of
+from bigquery_standin.storage.access import user_of
 from bigquery_standin.write_api.append_handler import AppendConnection, status_of
 
 THREAD_COUNT = 100  # an open AppendRows connection occupies one
