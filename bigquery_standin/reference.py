@@ -39,7 +39,7 @@ STATEMENTS: dict[type, str] = {
     "`CREATE [OR REPLACE] VIEW [IF NOT EXISTS] … [OPTIONS] AS query` (read by SELECT statements only)",
     statements.CreateClone: "`CREATE [OR REPLACE] TABLE … CLONE … [FOR SYSTEM_TIME AS OF …] [OPTIONS]`",
     statements.AlterTableSetOptions: "`ALTER TABLE [IF EXISTS] … SET OPTIONS`",
-    statements.AlterColumn: "`ALTER TABLE [IF EXISTS] … ALTER COLUMN [IF EXISTS] … SET DATA TYPE … | DROP NOT NULL`",
+    statements.AlterColumn: "`ALTER TABLE [IF EXISTS] … ALTER COLUMN [IF EXISTS] … SET DATA TYPE …`",
     statements.DropTable: "`DROP TABLE [IF EXISTS]`",
     statements.CreateRowPolicy: "`CREATE ROW ACCESS POLICY … ON … [GRANT TO (…)] FILTER USING (…)`",
     statements.DropRowPolicies: "`DROP ALL ROW ACCESS POLICIES ON …`",
@@ -48,7 +48,7 @@ STATEMENTS: dict[type, str] = {
     "OPTIONS (engine = 'SPARK', …) LANGUAGE PYTHON [AS code]`",
     statements.DropProcedure: "`DROP PROCEDURE [IF EXISTS]`",
     statements.Call: "`CALL` of such a procedure",
-    statements.Declare: "`DECLARE`",
+    statements.Declare: "`DECLARE name, … type [DEFAULT …]` with a scalar type",
     statements.If: "`IF … ELSEIF … ELSE … END IF`",
     statements.Assert: "`ASSERT … [AS …]`",
 }

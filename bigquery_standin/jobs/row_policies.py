@@ -47,7 +47,7 @@ def check_predicate(predicate: exp.Expression, table: TableId, settings: TableSe
     """Raises StandInError unless the filter is a BOOL expression of the table's own columns."""
     if predicate.find(exp.Query) is not None:
         raise NotImplementedConstruct("subquery in the filter of a row access policy")
-    if predicate.find(exp.Parameter, exp.Placeholder) is not None:
+    if predicate.find(exp.Parameter) is not None:
         raise InvalidQuery("Query parameters cannot be used in the filter of a row access policy")
     if not settings.schema:
         raise Invalid(f"Table {table} does not have a schema: a row access policy filters by its columns.")

@@ -59,10 +59,7 @@ class ScriptRunner:
         for name in statement.names:
             if name.lower() in self.state.variables:
                 raise InvalidQuery(f"Variable '{name}' redeclaration: declare each one once")
-            if statement.type is not None:
-                self.state.variables[name.lower()] = self._typed(statement.type, statement.default)
-            elif statement.default is not None:  # the parser refuses a DECLARE with neither
-                self.state.variables[name.lower()] = self._value(statement.default)
+            self.state.variables[name.lower()] = self._typed(statement.type, statement.default)
 
     def _typed(self, column: TableField, expression: exp.Expression | None) -> QueryValue:
         """The value of the expression cast to the type; NULL without an expression."""

@@ -51,26 +51,18 @@ def with_options(settings: TableSettings, options: Mapping[str, Any]) -> TableSe
 
 
 def _with_column(table: TableId, statement: AlterColumn, settings: TableSettings) -> TableSettings:
-    """The settings with another type or mode of one column, as BigQuery's page "Data definition language" allows it."""
+    """The settings with another type of one column, as BigQuery's page "Data definition language" allows it."""
     column = settings.column(statement.column)
     if column is None:
         if statement.if_column_exists:
             return settings
         raise InvalidQuery(f"Column not found: {statement.column} in table {table}")
-    if statement.new_type is None:
-        if column.mode != "REQUIRED":
-            raise InvalidQuery(
-                f"ALTER TABLE ALTER COLUMN DROP NOT NULL: column {column.name} of {table} is not NOT NULL"
-            )
-        changed = replace(column, mode="NULLABLE")
-    else:
-        new_type = statement.new_type
-        if not _can_become(column, new_type):
-            raise InvalidQuery(
-                f"ALTER TABLE ALTER COLUMN SET DATA TYPE requires that the existing column type "
-                f"({column.sql_type()}) is assignable to the new type ({new_type.sql_type()})"
-            )
-        changed = _with_type(column, new_type)
+    if not _can_become(column, statement.new_type):
+        raise InvalidQuery(
+            f"ALTER TABLE ALTER COLUMN SET DATA TYPE requires that the existing column type ({column.sql_type()}) is "
+            f"assignable to the new type ({statement.new_type.sql_type()})"
+        )
+    changed = _with_type(column, statement.new_type)
     schema = tuple(changed if field is column else field for field in settings.schema)
     altered = settings.has_altered_types or changed.sql_type() != column.sql_type()
     return replace(settings, schema=schema, has_altered_types=altered)

@@ -16,7 +16,7 @@ from bigquery_standin.bigquery_errors import InvalidQuery, NotImplementedConstru
 from bigquery_standin.sql.constructor_generator import ConstructorGenerator
 from bigquery_standin.sql.field_types import QueryValue
 from bigquery_standin.sql.literals import string_literal, value_literal
-from bigquery_standin.sql.syntax import PARAMETERS, construct_name
+from bigquery_standin.sql.syntax import construct_name
 
 # By unit: the DuckDB function, the factor of the amount, and the type of the function's argument.
 _INTERVAL_UNITS = {
@@ -149,7 +149,7 @@ class DateGenerator(ConstructorGenerator):
         """
         if (isinstance(node, exp.Literal) and node.is_string) or isinstance(node, exp.RawString):
             return str(node.name)
-        if isinstance(node, PARAMETERS) and self.context.parameters is None:
+        if isinstance(node, exp.Parameter) and self.context.parameters is None:
             return None
         value = self.known_value(node)
         if value is None or not isinstance(value.value, str):

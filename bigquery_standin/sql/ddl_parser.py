@@ -76,12 +76,10 @@ def alter_table(tree: exp.Alter) -> AlterTableSetOptions | AlterColumn:
     if not isinstance(action, exp.AlterColumn):
         raise NotImplementedConstruct(f"ALTER TABLE {action.sql('bigquery')}")
     kind = action.args.get("dtype")
-    drops_not_null = bool(action.args.get("drop") and action.args.get("allow_null"))
-    if kind is None and not drops_not_null:
+    if kind is None:
         raise NotImplementedConstruct(f"ALTER TABLE {action.sql('bigquery')}")
-    refuse_arguments(action, "this exists dtype" if kind is not None else "this exists drop allow_null")
-    new_type = None if kind is None else field_of(kind, action.name)
-    return AlterColumn(name, action.name, new_type, if_exists, bool(action.args.get("exists")))
+    refuse_arguments(action, "this exists dtype")
+    return AlterColumn(name, action.name, field_of(kind, action.name), if_exists, bool(action.args.get("exists")))
 
 
 def drop(tree: exp.Drop) -> DropTable | DropProcedure:

@@ -29,14 +29,7 @@ class ExpressionParser(BigQueryParser):
     FUNCTIONS: ClassVar = {}
     FUNCTION_PARSERS: ClassVar = {name: BigQueryParser.FUNCTION_PARSERS[name] for name in _SPECIAL_SYNTAX}
     PROPERTY_PARSERS: ClassVar = {name: BigQueryParser.PROPERTY_PARSERS[name] for name in _PROPERTIES}
-    PLACEHOLDER_PARSERS: ClassVar = {
-        TokenType.PARAMETER: BigQueryParser.PLACEHOLDER_PARSERS[TokenType.PARAMETER],
-        TokenType.PLACEHOLDER: lambda self: exp.Placeholder(this=str(self._position_of_parameter())),
-    }
-
-    def _position_of_parameter(self) -> int:
-        """The number of the positional parameter that was just read, from 1."""
-        return sum(token.token_type is TokenType.PLACEHOLDER for token in self._tokens[: self._index])
+    PLACEHOLDER_PARSERS: ClassVar = {TokenType.PARAMETER: BigQueryParser.PLACEHOLDER_PARSERS[TokenType.PARAMETER]}
 
     def _parse_as_command(self, start: Token) -> exp.Command:
         raise NotImplementedConstruct(f"this form of {start.text.upper()}")

@@ -126,10 +126,10 @@ class TableField:
 
 @dataclass(frozen=True)
 class QueryValue:
-    """A parameter or script variable: its type (as an unnamed field) and its Python value.
+    """The value of an expression, a parameter or a variable: its type, as an unnamed field, and its Python value.
 
-    Values: int, float, bool, str, bytes, date, time, datetime (aware for TIMESTAMP, naive for DATETIME), Decimal,
-    a list for REPEATED, a dict for STRUCT, None for NULL.
+    Parameters and variables are scalars: int, float, bool, str, bytes, date, time, datetime (aware for TIMESTAMP, naive
+    for DATETIME), Decimal, or None for NULL.
     """
 
     field: TableField

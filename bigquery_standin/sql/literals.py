@@ -9,7 +9,7 @@ from decimal import Decimal
 from typing import Any
 
 from bigquery_standin.bigquery_errors import InvalidQuery, NotImplementedConstruct, StandInError
-from bigquery_standin.sql.field_types import QueryValue, TableField, quote_identifier, to_duckdb_type
+from bigquery_standin.sql.field_types import QueryValue, to_duckdb_type
 
 _FAILED = "stand-in:failed:"
 _REFUSED = "stand-in:refused:"
@@ -51,36 +51,13 @@ _INT64_MAX = 2**63 - 1
 
 def value_literal(value: QueryValue) -> str:
     """DuckDB SQL of the value, cast to its type."""
-    return f"CAST({_untyped(value.field, value.value)} AS {to_duckdb_type(value.field)})"
-
-
-def _untyped(field: TableField, value: Any) -> str:
-    if value is None:
-        return "NULL"
-    if field.mode == "REPEATED":
-        element = TableField("", field.type, fields=field.fields)
-        return f"[{', '.join(value_literal(QueryValue(element, item)) for item in value)}]"
-    if field.type == "STRUCT":
-        values = list(value.values()) if isinstance(value, dict) else list(value)
-        names = [quote_identifier(child.name) for child in named_fields(field.fields)]
-        literals = [value_literal(QueryValue(child, item)) for child, item in zip(field.fields, values, strict=True)]
-        return f"struct_pack({', '.join(f'{n} := {v}' for n, v in zip(names, literals, strict=True))})"
-    return _scalar(value)
-
-
-def named_fields(fields: tuple[TableField, ...]) -> tuple[TableField, ...]:
-    """The fields, each with a name, which DuckDB needs in a STRUCT. One without a name gets `_field_N`, as in BigQuery.
-
-    Descriptions, policy tags and type parameters are left out.
-    """
-    return tuple(
-        TableField(field.name or f"_field_{number}", field.type, field.mode, field.fields)
-        for number, field in enumerate(fields, start=1)
-    )
+    return f"CAST({_scalar(value.value)} AS {to_duckdb_type(value.field)})"
 
 
 def _scalar(value: Any) -> str:
     match value:
+        case None:
+            return "NULL"
         case bool() | int():
             return str(value)
         case float():

@@ -24,7 +24,7 @@ from bigquery_standin.sql.constructor_generator import struct_items
 from bigquery_standin.sql.field_types import quote_identifier
 from bigquery_standin.sql.function_generator import FunctionGenerator
 from bigquery_standin.sql.literals import unsupported_when
-from bigquery_standin.sql.syntax import PARAMETERS, integer_literal, names_a_cte
+from bigquery_standin.sql.syntax import integer_literal, names_a_cte
 from bigquery_standin.sql.table_names import table_name_of
 from bigquery_standin.sql.type_parser import field_of
 
@@ -92,7 +92,7 @@ class QueryGenerator(FunctionGenerator):
 
     def _row_count(self, node: exp.Expr) -> int:
         count = integer_literal(node)
-        if isinstance(node, PARAMETERS):
+        if isinstance(node, exp.Parameter):
             value = self.known_value(node)
             count = 0 if self.context.parameters is None else value.value if value is not None else None
         if not isinstance(count, int) or count < 0:
@@ -165,8 +165,6 @@ class QueryGenerator(FunctionGenerator):
         """Whether the elements are known to be STRUCTs, whose fields are then the columns of UNNEST."""
         if isinstance(array, exp.Cast):
             return field_of(array.to).type == "STRUCT"
-        if (value := self.known_value(array)) is not None:
-            return value.field.type == "STRUCT"
         if isinstance(array, exp.Array) and array.expressions:
             first = array.expressions[0]
             is_typed_struct = isinstance(first, exp.Cast) and first.to.this is exp.DType.STRUCT

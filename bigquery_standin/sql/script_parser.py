@@ -74,7 +74,8 @@ def tokenize(text: str) -> list[Token]:
     """The text's tokens.
 
     Raises InvalidQuery for text that cannot be split, such as a string without an end, and for what SQLGlot would
-    understand otherwise than GoogleSQL does; NotImplementedConstruct for pipe syntax and for some string escapes.
+    understand otherwise than GoogleSQL does; NotImplementedConstruct for pipe syntax, positional parameters and some
+    string escapes.
     """
     try:
         tokens = STAND_IN.tokenize(text)
@@ -84,6 +85,8 @@ def tokenize(text: str) -> list[Token]:
         written = text[token.start : token.end + 1]
         if token.token_type is TokenType.PIPE_GT:
             raise NotImplementedConstruct("pipe syntax |>")
+        if token.token_type is TokenType.PLACEHOLDER:
+            raise NotImplementedConstruct("positional query parameter ?")
         if token.token_type in _FOREIGN_TOKENS or text[token.start : token.start + 2] == "==":
             raise _syntax_error(text, token, f'Unexpected "{token.text}"')
         if token.token_type is TokenType.STRING and "\\" in (rest := _SUPPORTED_ESCAPE.sub("", written)):

@@ -234,11 +234,12 @@ class StatementParser(ExpressionParser):
     def _declare(self) -> Declare:
         names = self._parse_csv(self._name)
         kind = None if self._curr.token_type is TokenType.DEFAULT else self._parse_types()
-        field = type_without_parameters(kind, "a variable") if isinstance(kind, exp.DataType) else None
-        default = self._value() if self._match(TokenType.DEFAULT) else None
-        if field is None and default is None:
-            self.raise_error("Expected a type or keyword DEFAULT")
-        return Declare(tuple(names), field, default)
+        if not isinstance(kind, exp.DataType):
+            raise NotImplementedConstruct("DECLARE without a type")
+        field = type_without_parameters(kind, "a variable")
+        if field.mode == "REPEATED" or field.type == "STRUCT":
+            raise NotImplementedConstruct(f"variable of type {field.sql_type()}")
+        return Declare(tuple(names), field, self._value() if self._match(TokenType.DEFAULT) else None)
 
     def _assert(self) -> Assert:
         condition = self._value()

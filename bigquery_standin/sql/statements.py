@@ -28,7 +28,7 @@ Options = tuple[tuple[str, exp.Expression], ...]  # OPTIONS(name = expression, �
 @dataclass(frozen=True)
 class Declare:
     names: tuple[str, ...]
-    type: TableField | None  # a field without a name; None: the type of the default
+    type: TableField  # a field without a name
     default: exp.Expression | None
 
 
@@ -84,11 +84,11 @@ class AlterTableSetOptions:
 
 @dataclass(frozen=True)
 class AlterColumn:
-    """ALTER TABLE … ALTER COLUMN … SET DATA TYPE `new_type`, or, without `new_type`, DROP NOT NULL."""
+    """ALTER TABLE … ALTER COLUMN … SET DATA TYPE `new_type`."""
 
     name: TableName
     column: str
-    new_type: TableField | None
+    new_type: TableField
     if_exists: bool = False
     if_column_exists: bool = False
 

@@ -12,14 +12,13 @@ from sqlglot import exp
 
 from bigquery_standin.bigquery_errors import NotImplementedConstruct
 
-PARAMETERS = (exp.Parameter, exp.Placeholder)  # @name and ?
 _BINARY = (
     *(exp.And, exp.Or, exp.EQ, exp.NEQ, exp.GT, exp.GTE, exp.LT, exp.LTE, exp.NullSafeEQ, exp.NullSafeNEQ),
     *(exp.Is, exp.Add, exp.Sub, exp.Mul, exp.Div, exp.DPipe, exp.BitwiseAnd, exp.BitwiseOr, exp.BitwiseXor, exp.Dot),
 )
 _UNARY = (
     *(exp.Not, exp.Neg, exp.BitwiseNot, exp.Paren, exp.Exists, exp.Identifier, exp.Var, exp.RawString, exp.Boolean),
-    *(exp.Parameter, exp.Placeholder, exp.From, exp.Where, exp.Having, exp.Qualify, exp.SafeFunc, exp.IgnoreNulls),
+    *(exp.Parameter, exp.From, exp.Where, exp.Having, exp.Qualify, exp.SafeFunc, exp.IgnoreNulls),
     exp.RespectNulls,
 )
 _LISTS = (exp.With, exp.Group, exp.Distinct, exp.Tuple, exp.Struct, exp.Array, exp.Values)

@@ -38,7 +38,7 @@ def to_duckdb(
 
     Raises InvalidQuery for what BigQuery does not accept, NotImplementedConstruct for unsupported constructs.
     `resolve_table` returns the SQL of the relation for a table and its FOR SYSTEM_TIME expression. `parameters` have
-    lower-case names; positional ones are named "1", "2", …. Names of `variables` are case-insensitive; a name in
+    lower-case names. Names of `variables` are case-insensitive; a name in
     `shadowing_columns` (columns of the tables that are read) refers to the column instead. `now` is the time of
     CURRENT_TIMESTAMP, None for this machine's. `has_file_names`: whether external tables have their pseudo column.
     """

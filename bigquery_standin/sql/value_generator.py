@@ -14,7 +14,7 @@ from bigquery_standin.bigquery_errors import InvalidQuery, NotImplementedConstru
 from bigquery_standin.sql.field_types import QueryValue, quote_identifier
 from bigquery_standin.sql.literals import bytes_literal, int64_literal, string_literal, unsupported_when, value_literal
 from bigquery_standin.sql.statements import TableName
-from bigquery_standin.sql.syntax import PARAMETERS, integer_literal
+from bigquery_standin.sql.syntax import integer_literal
 
 ResolveTable = Callable[[TableName, exp.Expression | None], str]
 
@@ -76,29 +76,25 @@ class ValueGenerator(DuckDBGenerator):
     def hexstring_sql(self, expression: exp.HexString, binary_function_repr: str | None = None) -> str:
         return int64_literal(int(expression.name, 16))
 
-    def parameter_sql(self, expression: exp.Parameter | exp.Placeholder) -> str:
+    def parameter_sql(self, expression: exp.Parameter) -> str:
         if isinstance(expression.this, exp.Parameter):
             raise NotImplementedConstruct("system variable @@")
         value = self.known_value(expression)
         return "NULL" if value is None else value_literal(value)
-
-    placeholder_sql = parameter_sql
 
     def known_value(self, node: exp.Expr) -> QueryValue | None:
         """The value of a query parameter or script variable; None in a check, and for any other expression.
 
         Raises InvalidQuery if the job has no such parameter.
         """
-        if isinstance(node, exp.Column) and len(node.parts) == 1 and self._is_variable(node):
+        if isinstance(node, exp.Column) and self._is_variable(node):
             return self.context.variables[node.name.lower()]
-        if not isinstance(node, PARAMETERS) or self.context.parameters is None:
+        if not isinstance(node, exp.Parameter) or self.context.parameters is None:
             return None
-        for name, value in self.context.parameters.items():
-            if name.lower() == node.name.lower():
-                return value
-        kind = "Positional" if node.name.isdigit() else "Named"
-        given = sorted(self.context.parameters)
-        raise InvalidQuery(f"Query parameter '{node.name}' not found: {kind} parameters given are {given}")
+        if node.name.lower() not in self.context.parameters:
+            given = sorted(self.context.parameters)
+            raise InvalidQuery(f"Query parameter '{node.name}' not found: parameters given are {given}")
+        return self.context.parameters[node.name.lower()]
 
     # Names.
 
@@ -116,20 +112,17 @@ class ValueGenerator(DuckDBGenerator):
         return ".".join(self.sql(part) for part in expression.parts)
 
     def _is_variable(self, column: exp.Column) -> bool:
-        """Whether the path begins with a variable, and neither with a column nor with a table of the statement."""
-        name = column.parts[0].name.lower()
-        if name not in self.context.variables or name in self.context.shadowing_columns:
-            return False
-        return len(column.parts) == 1 or not _names_a_table(column)
+        """Whether the name is that of a variable, and neither of a column nor of a table of the statement."""
+        name = column.name.lower()
+        is_free = name in self.context.variables and name not in self.context.shadowing_columns
+        return is_free and len(column.parts) == 1
 
     def _variable(self, column: exp.Column) -> str:
-        name = column.parts[0].name.lower()
+        name = column.name.lower()
         for alias in column.root().find_all(exp.Alias):
             if alias.alias.lower() == name and all(found is not column for found in alias.find_all(exp.Column)):
                 raise NotImplementedConstruct(f"name {name} for both a variable and a column alias of one statement")
-        fields = "".join(f".{quote_identifier(part.name)}" for part in column.parts[1:])
-        literal = value_literal(self.context.variables[name])
-        return f"({literal}){fields}" if fields else literal
+        return value_literal(self.context.variables[name])
 
     def dot_sql(self, expression: exp.Dot) -> str:
         if isinstance(expression.expression, exp.Star):

@@ -46,24 +46,29 @@ PARAMETERS = {
 
 
 @pytest.mark.parametrize("kind", PARAMETERS)
-@pytest.mark.parametrize(("name", "written"), [("p", "@p"), (None, "?")])
-def test_a_parameter_keeps_its_type(shared: Warehouse, kind: str, name: str | None, written: str) -> None:
-    given = [ScalarQueryParameter(name, kind, value) for value in (PARAMETERS[kind],)]
-    assert shared.rows(f"SELECT {written} AS x", query_parameters=given) == [(PARAMETERS[kind],)]
-    script = f"DECLARE v {kind} DEFAULT {written}; SELECT v, v = {'@p' if name else 'v'}"
+def test_a_parameter_keeps_its_type(shared: Warehouse, kind: str) -> None:
+    given = [ScalarQueryParameter("p", kind, PARAMETERS[kind])]
+    assert shared.rows("SELECT @p AS x", query_parameters=given) == [(PARAMETERS[kind],)]
+    script = f"DECLARE v {kind} DEFAULT @p; SELECT v, v = @p"
     assert shared.rows(script, query_parameters=given) == [(PARAMETERS[kind], True)]
 
 
-def test_arrays_of_structs_and_several_positions_are_parameters(shared: Warehouse) -> None:
-    structs = [
-        StructQueryParameter(None, ScalarQueryParameter("a", "INT64", a), ScalarQueryParameter("b", "STRING", b))
-        for a, b in ((1, "x"), (2, None))
-    ]
-    given = [ArrayQueryParameter("rows", "STRUCT", structs)]
-    assert shared.rows("SELECT * FROM UNNEST(@rows) ORDER BY a", query_parameters=given) == [(1, "x"), (2, None)]
-    values = [ScalarQueryParameter(None, kind, value) for kind, value in (("STRING", "%Y"), ("INT64", 1), ("INT64", 1))]
-    sql = "SELECT FORMAT_DATE(?, DATE '2024-12-31' + ?) AS year FROM UNNEST([1, 2]) LIMIT ?"
+def test_parameters_are_formats_and_limits(shared: Warehouse) -> None:
+    values = [ScalarQueryParameter(*given) for given in (("format", "STRING", "%Y"), ("day", "INT64", 1))]
+    sql = "SELECT FORMAT_DATE(@format, DATE '2024-12-31' + @day) AS year FROM UNNEST([1, 2]) LIMIT @day"
     assert shared.rows(sql, query_parameters=values) == [("2025",)]
+
+
+@pytest.mark.parametrize(
+    "parameter",
+    [
+        ArrayQueryParameter("p", "INT64", [1]),
+        StructQueryParameter("p", ScalarQueryParameter("a", "INT64", 1)),
+        ScalarQueryParameter(None, "INT64", 1),
+    ],
+)
+def test_other_parameters_are_refused(shared: Warehouse, parameter: Any) -> None:
+    assert shared.refusal("SELECT 1", query_parameters=[parameter])[0] == "notImplemented"
 
 
 def test_a_column_wins_over_a_variable_and_an_alias_of_its_name_is_refused(warehouse: Warehouse) -> None:
