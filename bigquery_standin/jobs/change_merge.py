@@ -15,7 +15,7 @@ from bigquery_standin.clock import DAY_US
 from bigquery_standin.jobs.dml_commit import (
     PartitionWrites,
     RowChanges,
-    affected_segments,
+    affected_partitions,
     dml_change,
     write_partitions,
 )
@@ -70,7 +70,7 @@ def merge_changes(
     columns = ", ".join(quote_identifier(column.name) for column in version.settings.schema)
     _, upserts = session.run(f"SELECT {columns} FROM {from_pending} AND {CHANGE_TYPE} = 'UPSERT' ORDER BY {_POSITION}")
     changes = RowChanges(removed, conform(upserts, version.settings.schema), {})
-    affected = affected_segments(version, changes, session)
+    affected = affected_partitions(table, version, changes, session)
     writes = write_partitions(table, version, changes, affected, session, catalog, batch)
     _, applied = session.run(
         f"SELECT {', '.join((*keys, *(column.name for column in _APPLIED_COLUMNS)))} FROM {last_changes} "

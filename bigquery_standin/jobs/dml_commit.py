@@ -9,16 +9,16 @@ merge of streamed changes counts as a statement.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import pyarrow as pa
 
-from bigquery_standin.bigquery_errors import Invalid, InvalidQuery
+from bigquery_standin.bigquery_errors import Invalid, InvalidQuery, NotImplementedConstruct
 from bigquery_standin.jobs.duckdb_session import DuckDbSession
 from bigquery_standin.sql.field_types import quote_identifier
 from bigquery_standin.storage.arrow_schema import conform
 from bigquery_standin.storage.catalog import Catalog
-from bigquery_standin.storage.model import BufferedRows, Partition, Segment, TableId, TableVersion
+from bigquery_standin.storage.model import Partition, Segment, TableId, TableVersion
 from bigquery_standin.storage.partitions import split_rows
 from bigquery_standin.storage.quotas import FLUSHED, STREAMED
 from bigquery_standin.storage.segment_store import SegmentBatch
@@ -58,47 +58,35 @@ class PartitionWrites:
     """The segments that a statement writes.
 
     `replaced`: by partition, the segments that replace those that the statement read. `added`: by partition, segments
-    that only add rows. `buffered`: by the file of each changed segment of the streaming buffer, the new segment with
-    the rows that stay there, or None if no row stays. Updated rows move from the buffer to their partition.
+    that only add rows.
     """
 
     replaced: Mapping[str, tuple[Segment, ...]]
     added: Mapping[str, tuple[Segment, ...]]
-    buffered: Mapping[str, Segment | None]
 
 
-@dataclass(frozen=True)
-class AffectedSegments:
-    """Where a statement changes or deletes rows.
+def affected_partitions(table: TableId, version: TableVersion, changes: RowChanges, session: DuckDbSession) -> set[str]:
+    """The partitions in which a statement changes or deletes rows. They are rewritten; BigQuery bills their full size.
 
-    `partitions`: the ids of partitions; these are rewritten, and BigQuery bills their full size. `buffered`: the
-    positions, in `version.queried_segments()`, of segments in the streaming buffer.
+    Raises NotImplementedConstruct if it changes rows in the streaming buffer.
     """
-
-    partitions: set[str]
-    buffered: list[int]
-
-
-def affected_segments(version: TableVersion, changes: RowChanges, session: DuckDbSession) -> AffectedSegments:
-    """Where the statement changes or deletes rows."""
     _, numbers_of_changed = session.run(f"SELECT DISTINCT {segment_number(ROW_ID)} AS number FROM {changes.removed}")
     changed = set(numbers_of_changed.column(0).to_pylist())
-    first_buffered = len(version.segments())
-    buffered = sorted(number for number in changed if number >= first_buffered)
-    partitions = {key for key, numbers in segment_numbers(version).items() if not changed.isdisjoint(numbers)}
-    return AffectedSegments(partitions, buffered)
+    if any(number >= len(version.segments()) for number in changed):
+        raise NotImplementedConstruct(f"DML that changes rows in the streaming buffer of table {table}")
+    return {key for key, numbers in segment_numbers(version).items() if not changed.isdisjoint(numbers)}
 
 
 def write_partitions(
     table: TableId,
     version: TableVersion,
     changes: RowChanges,
-    affected: AffectedSegments,
+    affected: set[str],
     session: DuckDbSession,
     catalog: Catalog,
     batch: SegmentBatch,
 ) -> PartitionWrites:
-    """Writes a new segment for each changed partition and each changed segment of the buffer that still has rows.
+    """Writes a new segment for each changed partition that still has rows.
 
     Raises InvalidQuery for a new row that does not fit the table's schema.
     """
@@ -108,28 +96,19 @@ def write_partitions(
         raise InvalidQuery(error.message) from error
     new_rows = dict(split_rows(changed, version.settings.partition_column))
     columns = ", ".join(f"_old.{quote_identifier(column.name)}" for column in version.settings.schema)
-
-    def unchanged_rows(numbers: range) -> pa.Table:
-        relation = relation_sql(table, version, catalog.segments, numbers=numbers, with_row_id=True)
-        removed_ids = f"(SELECT {ROW_ID} FROM {changes.removed} WHERE {rows_in_segments(numbers, ROW_ID)})"
+    replaced: dict[str, tuple[Segment, ...]] = {}
+    numbers = segment_numbers(version)
+    for key in sorted(affected):
+        relation = relation_sql(table, version, catalog.segments, numbers=numbers[key], with_row_id=True)
+        removed_ids = f"(SELECT {ROW_ID} FROM {changes.removed} WHERE {rows_in_segments(numbers[key], ROW_ID)})"
         _, unchanged = session.run(
             f"SELECT {columns} FROM {relation} AS _old "
             f"ANTI JOIN {removed_ids} AS _removed ON _old.{ROW_ID} = _removed.{ROW_ID}"
         )
-        return unchanged
-
-    replaced: dict[str, tuple[Segment, ...]] = {}
-    numbers = segment_numbers(version)
-    for key in sorted(affected.partitions):
-        unchanged = unchanged_rows(numbers[key])
         changed_rows = new_rows.pop(key, None)
         rows = unchanged if changed_rows is None else pa.concat_tables([unchanged, changed_rows])
         replaced[key] = (batch.write(rows),) if rows.num_rows else ()
-    buffered: dict[str, Segment | None] = {}
-    for number in affected.buffered:
-        remaining = unchanged_rows(range(number, number + 1))
-        buffered[version.queried_segments()[number].file] = batch.write(remaining) if remaining.num_rows else None
-    return PartitionWrites(replaced, {key: (batch.write(rows),) for key, rows in new_rows.items()}, buffered)
+    return PartitionWrites(replaced, {key: (batch.write(rows),) for key, rows in new_rows.items()})
 
 
 def dml_change(
@@ -145,8 +124,8 @@ def dml_change(
 
     `kind`: the new version's `change_kind`. `snapshot`: the version that the statement has read. `latest`: the version
     at the time of the commit. In between, INSERTs and streamed rows may have been added. Raises ConcurrentUpdate if the
-    same partitions changed and the table had any other kind of change, if the table was dropped, replaced or given
-    another schema, or if rows that the statement changes left the streaming buffer.
+    same partitions changed and the table had any other kind of change, and if the table was dropped, replaced or given
+    another schema.
     """
     if (
         latest is None
@@ -157,8 +136,6 @@ def dml_change(
     later_versions = catalog.history(table).versions_since(snapshot.committed_us)
     only_inserts = all(version.change_kind in ("insert", STREAMED, FLUSHED) for version in later_versions)
     partitions = dict(latest.partitions)
-    if not writes.buffered.keys() <= {rows.segment.file for rows in latest.buffer}:
-        raise ConcurrentUpdate(table)
     for key in (*writes.replaced, *writes.added):
         if not only_inserts and tuple(snapshot.segments(key)) != tuple(latest.segments(key)):
             raise ConcurrentUpdate(table)
@@ -169,20 +146,14 @@ def dml_change(
             partitions[key] = Partition((*segments, *inserted), commit_us)
     for key, segments in writes.added.items():
         partitions[key] = Partition((*latest.segments(key), *segments), commit_us)
-    buffer: list[BufferedRows] = []
-    for rows in latest.buffer:
-        segment = writes.buffered.get(rows.segment.file, rows.segment)
-        if segment is not None:
-            buffer.append(replace(rows, segment=segment))
     modified = len(writes.replaced) + len(writes.added)
-    return Change(kind, latest.settings, partitions, latest.clone, modified_partitions=modified, buffer=tuple(buffer))
+    return Change(kind, latest.settings, partitions, latest.clone, modified_partitions=modified)
 
 
 def truncate_change(table: TableId, latest: TableVersion | None) -> Change:
     """The change that TRUNCATE TABLE makes: it removes all rows and keeps the metadata.
 
-    Raises ConcurrentUpdate if the table was dropped meanwhile, InvalidQuery if rows are in the streaming buffer:
-    BigQuery documents only that UPDATE, DELETE and MERGE can change such rows.
+    Raises ConcurrentUpdate if the table was dropped meanwhile, InvalidQuery if rows are in the streaming buffer.
     """
     if latest is None:
         raise ConcurrentUpdate(table)

@@ -8,7 +8,7 @@ from bigquery_standin.jobs.dml_changes import (
     read_query_of,
     row_changes,
 )
-from bigquery_standin.jobs.dml_commit import affected_segments, dml_change, truncate_change, write_partitions
+from bigquery_standin.jobs.dml_commit import affected_partitions, dml_change, truncate_change, write_partitions
 from bigquery_standin.jobs.scanned_bytes import ScannedBytes, check_bytes_billed
 from bigquery_standin.jobs.statement_run import Outcome, StatementRun
 from bigquery_standin.sql.statements import NOT_MATCHED_BY_TARGET, Mutation, TableName, TruncateTable, clause_kind
@@ -40,9 +40,9 @@ def change_rows(statement: Mutation, run: StatementRun) -> Outcome:
             scanned = scanned.plus(table, scanned.partition_sizes.get(table, 0))
         return run.outcome(statement.kind, scanned, accuracy="UPPER_BOUND")
     changes = row_changes(statement, evaluator, table, version)
-    affected = affected_segments(version, changes, session)
+    affected = affected_partitions(table, version, changes, session)
     if not reads_nothing:
-        scanned = scanned.plus(table, sum(version.partitions[key].bytes for key in affected.partitions))
+        scanned = scanned.plus(table, sum(version.partitions[key].bytes for key in affected))
     check_bytes_billed(scanned, run.maximum_bytes_billed)
     run.check_cancelled()
     outcome = run.outcome(statement.kind, scanned, changed_rows=changes.counts)

@@ -19,7 +19,8 @@ from bigquery_standin.sql.ddl_options import evaluate_options
 from bigquery_standin.sql.statements import Call, CreateProcedure, DropProcedure, TableName
 from bigquery_standin.sql.type_parser import field_of_type
 from bigquery_standin.storage.access import DELEGATE_CONNECTION, USE_CONNECTION, Caller
-from bigquery_standin.storage.routine_store import Procedure, RoutineId
+from bigquery_standin.storage.model import TableId
+from bigquery_standin.storage.routine_store import Procedure
 
 FILE_OPTIONS = ("py_file_uris", "jar_uris", "file_uris", "archive_uris")
 _RUNTIME_VERSION = re.compile(r"[0-9]+\.[0-9]+")
@@ -113,10 +114,10 @@ def _procedure(statement: CreateProcedure, evaluator: SqlEvaluator) -> Procedure
     )
 
 
-def _routine_id(name: TableName, state: ScriptState) -> RoutineId:
-    table = state.defaults.table(name)
-    state.check_location(table.dataset_id)
-    return RoutineId(table.project, table.dataset, table.table)
+def _routine_id(name: TableName, state: ScriptState) -> TableId:
+    routine = state.defaults.table(name)
+    state.check_location(routine.dataset_id)
+    return routine
 
 
 def _check_connection(caller: Caller, connection: str, permission: str) -> None:

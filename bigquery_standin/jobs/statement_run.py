@@ -23,7 +23,7 @@ from bigquery_standin.storage.access import check_all_rows
 from bigquery_standin.storage.catalog import Catalog
 from bigquery_standin.storage.model import CommitInfo, TableId, TableSettings, TableVersion
 from bigquery_standin.storage.partitions import check_destination_partition, split_rows
-from bigquery_standin.storage.routine_store import RoutineId
+from bigquery_standin.storage.routine_store import routine_reference
 from bigquery_standin.storage.table_change import BuildChange, Change
 
 
@@ -42,7 +42,7 @@ class Outcome:
     dropped_row_policies: int | None = None  # of DROP ALL ROW ACCESS POLICIES
     changed_rows: Mapping[str, int] | None = None  # of DML: how many were `inserted`, `updated`, `deleted`
     destination: TableId | None = None  # of a SELECT: the table with its rows
-    ddl_routine: RoutineId | None = None  # of CREATE PROCEDURE and DROP PROCEDURE
+    ddl_routine: TableId | None = None  # of CREATE PROCEDURE and DROP PROCEDURE
     spark_job: Mapping[str, str] | None = None  # of a CALL, as in SparkStatistics of the API
     columns: tuple[TableField, ...] = ()  # of a query's result, in a dry run
     accuracy: str | None = None  # of the bytes in a dry run: PRECISE or UPPER_BOUND
@@ -62,7 +62,7 @@ class Outcome:
             "ddlTargetTable": self.ddl_table and self.ddl_table.to_api(),
             "ddlTargetRowAccessPolicy": self.ddl_row_policy,
             "ddlAffectedRowAccessPolicyCount": _text(self.dropped_row_policies),
-            "ddlTargetRoutine": self.ddl_routine and self.ddl_routine.to_api(),
+            "ddlTargetRoutine": self.ddl_routine and routine_reference(self.ddl_routine),
             "sparkStatistics": self.spark_job,
             "numDmlAffectedRows": _text(None if self.changed_rows is None else sum(self.changed_rows.values())),
             "dmlStats": self.changed_rows and _row_counts(self.changed_rows),

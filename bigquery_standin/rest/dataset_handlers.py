@@ -11,7 +11,7 @@ from bigquery_standin.rest.request_response import ApiRequest, ApiResponse, pagi
 from bigquery_standin.rest.table_resource import check_etag, dataset_resource, etag_of
 from bigquery_standin.stand_in import StandIn
 from bigquery_standin.storage.model import DEFAULT_TIME_TRAVEL_HOURS, Dataset, DatasetId
-from bigquery_standin.storage.routine_store import Procedure
+from bigquery_standin.storage.routine_store import Procedure, routine_reference
 
 DEFAULT_LOCATION = "US"
 TIME_TRAVEL_HOURS = range(48, 169, 24)
@@ -137,7 +137,7 @@ def list_routines(stand_in: StandIn, request: ApiRequest) -> ApiResponse:
 
 def _list_entry(procedure: Procedure) -> dict[str, Any]:
     entry = {
-        "routineReference": procedure.id.to_api(),
+        "routineReference": routine_reference(procedure.id),
         "routineType": "PROCEDURE",
         "language": "PYTHON",
         "creationTime": str(procedure.created_us // 1000),

@@ -11,26 +11,14 @@ from pathlib import Path
 from bigquery_standin.bigquery_errors import Duplicate, Invalid, NotFound
 from bigquery_standin.clock import Clock
 from bigquery_standin.durable_files import JsonFiles
-from bigquery_standin.storage.model import DatasetId
+from bigquery_standin.storage.model import DatasetId, TableId
 
 ROUTINE_NAME = re.compile(r"[A-Za-z0-9_]{1,256}")
 
 
-@dataclass(frozen=True, order=True)
-class RoutineId:
-    project: str
-    dataset: str
-    routine: str
-
-    @property
-    def dataset_id(self) -> DatasetId:
-        return DatasetId(self.project, self.dataset)
-
-    def to_api(self) -> dict[str, str]:
-        return {"projectId": self.project, "datasetId": self.dataset, "routineId": self.routine}
-
-    def __str__(self) -> str:
-        return f"{self.project}:{self.dataset}.{self.routine}"
+def routine_reference(routine: TableId) -> dict[str, str]:
+    """The API's RoutineReference. A routine's id has the form of a table's."""
+    return {"projectId": routine.project, "datasetId": routine.dataset, "routineId": routine.table}
 
 
 @dataclass(frozen=True)
@@ -41,7 +29,7 @@ class Procedure:
     `uris`: further files by option, such as `py_file_uris`. The program is `code`, or else the file at `main_file_uri`.
     """
 
-    id: RoutineId
+    id: TableId
     parameters: tuple[tuple[str, str], ...]
     connection: str
     properties: Mapping[str, str]
@@ -63,10 +51,10 @@ class RoutineStore:
         self._lock = threading.Lock()
         self._procedures = {procedure.id: procedure for procedure in self._files.read_all()}
 
-    def find(self, routine: RoutineId) -> Procedure | None:
+    def find(self, routine: TableId) -> Procedure | None:
         return self._procedures.get(routine)
 
-    def get(self, routine: RoutineId) -> Procedure:
+    def get(self, routine: TableId) -> Procedure:
         """Raises NotFound if the procedure does not exist."""
         procedure = self.find(routine)
         if procedure is None:
@@ -82,8 +70,8 @@ class RoutineStore:
 
         Raises Invalid for an invalid name, and Duplicate if the procedure exists and `replaces` is false.
         """
-        if not ROUTINE_NAME.fullmatch(procedure.id.routine):
-            raise Invalid(f'Invalid routine ID "{procedure.id.routine}": expected letters, digits and underscores.')
+        if not ROUTINE_NAME.fullmatch(procedure.id.table):
+            raise Invalid(f'Invalid routine ID "{procedure.id.table}": expected letters, digits and underscores.')
         with self._lock:
             current, now_us = self.find(procedure.id), self._clock.now_us()
             if current is not None and not replaces:
@@ -93,7 +81,7 @@ class RoutineStore:
             self._files.write(_name(procedure.id), procedure)
             self._procedures[procedure.id] = procedure
 
-    def drop(self, routine: RoutineId) -> None:
+    def drop(self, routine: TableId) -> None:
         """Raises NotFound if the procedure does not exist."""
         with self._lock:
             self.get(routine)
@@ -101,5 +89,5 @@ class RoutineStore:
             del self._procedures[routine]
 
 
-def _name(routine: RoutineId) -> str:
-    return f"{routine.project}/{routine.dataset}/{routine.routine}"
+def _name(routine: TableId) -> str:
+    return f"{routine.project}/{routine.dataset}/{routine.table}"
