@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import argparse
 import logging
-from dataclasses import replace
+from dataclasses import fields, replace
 from pathlib import Path
 
 import uvicorn
@@ -30,7 +30,6 @@ requests that BigQuery does not have (DELETE removes grants and faults, GET list
 
 
 def parse_arguments() -> argparse.Namespace:
-    limits = QuotaLimits()
     parser = argparse.ArgumentParser(
         prog="python -m bigquery_standin",
         description=__doc__,
@@ -49,22 +48,15 @@ def parse_arguments() -> argparse.Namespace:
     parser.add_argument("--object-store", help="its http://host:port; default: STORAGE_EMULATOR_HOST")
     parser.add_argument("--log-level", default="warning", choices=("debug", "info", "warning", "error"))
     quotas = parser.add_argument_group("quotas of a table, by default those of BigQuery")
-    quotas.add_argument("--partition-modifications-per-day", type=int, default=limits.partition_modifications_per_day)
-    quotas.add_argument("--updates-per-10-s", type=int, default=limits.updates_per_10_s)
-    quotas.add_argument("--updates-per-10-s-partitioned", type=int, default=limits.updates_per_10_s_partitioned)
-    quotas.add_argument("--dml-per-10-s", type=int, default=limits.dml_per_10_s)
+    for limit in fields(QuotaLimits):
+        quotas.add_argument(f"--{limit.name.replace('_', '-')}", type=int, default=limit.default)
     return parser.parse_args()
 
 
 def main() -> None:
     arguments = parse_arguments()
     logging.basicConfig(level=arguments.log_level.upper(), format="%(asctime)s %(levelname)s %(name)s: %(message)s")
-    limits = QuotaLimits(
-        partition_modifications_per_day=arguments.partition_modifications_per_day,
-        updates_per_10_s=arguments.updates_per_10_s,
-        updates_per_10_s_partitioned=arguments.updates_per_10_s_partitioned,
-        dml_per_10_s=arguments.dml_per_10_s,
-    )
+    limits = QuotaLimits(**{limit.name: getattr(arguments, limit.name) for limit in fields(QuotaLimits)})
     stand_in = open_stand_in(arguments.data, limits, arguments.object_store)
     write_api = WriteApiServer(stand_in, arguments.host, arguments.grpc_port)
     stand_in = replace(stand_in, write_api_address=write_api.address)

@@ -93,3 +93,6 @@ class StoppedJob(StandInError):
     """The job was cancelled, or it took too long."""
 
     reason = "stopped"
+
+    def __init__(self, why: str = "User requested cancellation") -> None:
+        super().__init__(f"Job execution was cancelled: {why}")

@@ -9,7 +9,7 @@ import sys
 from collections.abc import Iterable
 
 from bigquery_standin.faults import JOB_EFFECTS, REQUEST_EFFECTS
-from bigquery_standin.jobs.external_tables import DEFINITION_FIELDS, EXTERNAL_FORMATS, FILE_NAME
+from bigquery_standin.jobs.external_tables import DEFINITION_FIELDS, EXTERNAL_FORMATS
 from bigquery_standin.jobs.extract_job import MAXIMUM_FILE_BYTES
 from bigquery_standin.jobs.information_schema import VIEWS
 from bigquery_standin.jobs.job_configuration import (
@@ -26,6 +26,7 @@ from bigquery_standin.rest.google_api import ONLY_VALUES
 from bigquery_standin.sql import statements
 from bigquery_standin.sql.ddl_options import PROCEDURE_OPTIONS, TABLE_OPTIONS
 from bigquery_standin.sql.table_names import REGIONAL_VIEWS
+from bigquery_standin.sql.value_generator import FILE_NAME
 from bigquery_standin.storage.table_rules import MAXIMUM_CLONES
 
 STATEMENTS: dict[type, str] = {

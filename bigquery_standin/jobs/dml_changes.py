@@ -17,7 +17,6 @@ from sqlglot import exp
 from bigquery_standin.bigquery_errors import InvalidQuery, NotImplementedConstruct
 from bigquery_standin.jobs.dml_commit import RowChanges
 from bigquery_standin.jobs.duckdb_session import DuckDbSession
-from bigquery_standin.jobs.external_tables import FILE_NAME
 from bigquery_standin.jobs.query_statements import conform_query_rows
 from bigquery_standin.jobs.sql_evaluator import SqlEvaluator, check_assignable
 from bigquery_standin.jobs.table_scans import conjuncts
@@ -29,6 +28,7 @@ from bigquery_standin.sql.statements import (
     TableName,
     clause_kind,
 )
+from bigquery_standin.sql.value_generator import FILE_NAME
 from bigquery_standin.storage.arrow_schema import arrow_schema
 from bigquery_standin.storage.model import TableId, TableVersion
 from bigquery_standin.storage.version_relation import ROW_ID, relation_sql

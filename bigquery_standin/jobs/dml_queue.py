@@ -65,7 +65,7 @@ class DmlQueue:
         try:
             while not (queue.waiting[0] is ticket and queue.running_count < MAXIMUM_RUNNING):
                 if stop.is_set():
-                    raise StoppedJob("Job execution was cancelled: User requested cancellation")
+                    raise StoppedJob()
                 self._changed.wait(CANCEL_CHECK_INTERVAL_S)
         finally:
             queue.waiting.remove(ticket)

@@ -19,7 +19,6 @@ from bigquery_standin.storage.arrow_schema import conform
 
 # BigQuery's first and last DATE, in days since 1970.
 _FIRST_DAY, _LAST_DAY = (day.toordinal() - date(1970, 1, 1).toordinal() for day in (date.min, date.max))
-_CANCELLED = "Job execution was cancelled: User requested cancellation"
 MEMORY_LIMIT = "2GB"  # of all jobs together
 THREADS = "2"
 
@@ -129,7 +128,7 @@ class DuckDbSession:
 
     def _relation(self, sql: str) -> duckdb.DuckDBPyRelation:
         if self._stop.is_set():  # an interrupt between two statements has no effect
-            raise StoppedJob(_CANCELLED)
+            raise StoppedJob()
         try:
             return self._connection.sql(sql)
         except duckdb.Error as error:
@@ -137,7 +136,7 @@ class DuckDbSession:
 
     def _translated(self, error: duckdb.Error) -> StandInError:
         if self._stop.is_set():
-            return StoppedJob(_CANCELLED)
+            return StoppedJob()
         return translate_duckdb_error(error)
 
 

@@ -17,11 +17,11 @@ from bigquery_standin.bigquery_errors import Invalid, NotImplementedConstruct
 from bigquery_standin.jobs.job_configuration import UNSET_VALUES, SourceFiles, parse_source_files
 from bigquery_standin.jobs.object_store import ObjectStore
 from bigquery_standin.jobs.parquet_rows import ParquetSource
+from bigquery_standin.sql.value_generator import FILE_NAME
 from bigquery_standin.storage.model import WHOLE_TABLE, Partition, Segment, TableId, TableSettings, TableVersion
 from bigquery_standin.storage.segment_store import SegmentBatch, SegmentStore
 
 EXTERNAL_FORMATS = ("PARQUET",)
-FILE_NAME = "_FILE_NAME"
 # The supported fields of a definition; any other field is refused by name.
 DEFINITION_FIELDS = ("sourceFormat", "sourceUris", "fileSetSpecType", "parquetOptions")
 _PARQUET_OPTIONS = ("enableListInference", "enumAsString")

@@ -135,36 +135,33 @@ def _has_partition(key: str) -> bool:
     return key == NULL_PARTITION or 1960_01_01 <= int(key) <= 2159_12_31
 
 
-def _sql_string(text: str) -> str:
-    """A string literal as BigQuery prints it in option_value."""
+def _sql_string(text: str | None) -> str | None:
+    """A string literal as BigQuery prints it in option_value; None for None."""
+    if text is None:
+        return None
     escaped = text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n").replace("\r", "\\r")
     return f'"{escaped}"'
 
 
 def printed_options(settings: TableSettings) -> list[tuple[str, str, str]]:
     """Name, type and value of each option that is set. Values are SQL text as BigQuery prints it."""
-    options: list[tuple[str, str, str]] = []
-    if settings.description is not None:
-        options.append(("description", "STRING", _sql_string(settings.description)))
-    if settings.expires_us is not None:
-        moment = to_datetime(settings.expires_us).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
-        options.append(("expiration_timestamp", "TIMESTAMP", f"TIMESTAMP {_sql_string(moment)}"))
-    if settings.friendly_name is not None:
-        options.append(("friendly_name", "STRING", _sql_string(settings.friendly_name)))
-    if settings.kms_key_name is not None:
-        options.append(("kms_key_name", "STRING", _sql_string(settings.kms_key_name)))
-    if settings.labels:
-        pairs = ", ".join(
-            f"STRUCT({_sql_string(key)}, {_sql_string(value)})" for key, value in sorted(settings.labels.items())
-        )
-        options.append(("labels", "ARRAY<STRUCT<STRING, STRING>>", f"[{pairs}]"))
-    if settings.max_staleness is not None:
-        options.append(("max_staleness", "INTERVAL", settings.max_staleness))
-    if settings.partition_expiration_ms is not None:
-        options.append(("partition_expiration_days", "FLOAT64", str(settings.partition_expiration_ms / DAY_MS)))
-    if settings.require_partition_filter:
-        options.append(("require_partition_filter", "BOOL", "true"))
-    return options
+    labels = [f"STRUCT({_sql_string(key)}, {_sql_string(value)})" for key, value in sorted(settings.labels.items())]
+    expires, expiration_ms = settings.expires_us, settings.partition_expiration_ms
+    values = {
+        ("description", "STRING"): _sql_string(settings.description),
+        ("expiration_timestamp", "TIMESTAMP"): None if expires is None else _sql_timestamp(expires),
+        ("friendly_name", "STRING"): _sql_string(settings.friendly_name),
+        ("kms_key_name", "STRING"): _sql_string(settings.kms_key_name),
+        ("labels", "ARRAY<STRUCT<STRING, STRING>>"): f"[{', '.join(labels)}]" if labels else None,
+        ("max_staleness", "INTERVAL"): settings.max_staleness,
+        ("partition_expiration_days", "FLOAT64"): None if expiration_ms is None else str(expiration_ms / DAY_MS),
+        ("require_partition_filter", "BOOL"): "true" if settings.require_partition_filter else None,
+    }
+    return [(name, kind, value) for (name, kind), value in values.items() if value is not None]
+
+
+def _sql_timestamp(moment_us: int) -> str:
+    return f'TIMESTAMP "{to_datetime(moment_us):%Y-%m-%dT%H:%M:%S.%fZ}"'
 
 
 def _option_rows(table: TableId, version: TableVersion) -> Iterator[Row]:

@@ -19,7 +19,7 @@ from bigquery_standin.jobs.job_store import DONE, RUNNING, JobRecord, JobStore, 
 PARALLEL_JOBS = 6
 # How long a job may be RUNNING. Source: "Quotas and limits", query jobs and load jobs; no limit for extract jobs.
 MAXIMUM_HOURS = {"query": 6, "load": 6}
-TIMED_OUT = "Job execution was cancelled: Job timed out"
+TIMED_OUT = "Job timed out"
 LOG = logging.getLogger(__name__)
 
 
@@ -45,7 +45,7 @@ class JobContext:
         if self.clock.now_us() >= self.deadline_us:
             raise StoppedJob(TIMED_OUT)
         if self.stop.is_set():
-            raise StoppedJob("Job execution was cancelled: User requested cancellation")
+            raise StoppedJob()
 
 
 Admission = Callable[[JobContext], AbstractContextManager[None]]  # entered while the job is PENDING, left at its end

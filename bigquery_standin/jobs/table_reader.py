@@ -11,11 +11,12 @@ from sqlglot import exp
 from bigquery_standin.bigquery_errors import InvalidQuery, NotFound, NotImplementedConstruct
 from bigquery_standin.clock import from_datetime
 from bigquery_standin.jobs.change_merge import merged_version
-from bigquery_standin.jobs.external_tables import FILE_NAME, ExternalTable
+from bigquery_standin.jobs.external_tables import ExternalTable
 from bigquery_standin.jobs.information_schema import jobs_rows, view_rows
 from bigquery_standin.jobs.script_state import ScriptState
 from bigquery_standin.sql.statements import TableName
 from bigquery_standin.sql.table_names import REGIONAL_VIEWS
+from bigquery_standin.sql.value_generator import FILE_NAME
 from bigquery_standin.storage.access import check_read, check_time_travel
 from bigquery_standin.storage.change_log import needs_runtime_merge
 from bigquery_standin.storage.model import DatasetId, TableId, TableVersion

@@ -10,9 +10,9 @@ from sqlglot.errors import SqlglotError
 from sqlglot.optimizer.qualify import qualify
 from sqlglot.optimizer.scope import Scope, traverse_scope
 
-from bigquery_standin.jobs.external_tables import FILE_NAME
 from bigquery_standin.jobs.table_reader import TableReader, is_information_schema_view
 from bigquery_standin.sql.table_names import table_name_of
+from bigquery_standin.sql.value_generator import FILE_NAME
 from bigquery_standin.storage.model import TableId, TableVersion
 
 MAXIMUM_CACHED_QUERIES = 256

@@ -18,7 +18,7 @@ from bigquery_standin.sql.syntax import integer_literal
 
 ResolveTable = Callable[[TableName, exp.Expression | None], str]
 
-FILE_NAME = "_FILE_NAME"
+FILE_NAME = "_FILE_NAME"  # the pseudo column of external tables
 _PSEUDO_COLUMNS = ("_PARTITIONTIME", "_PARTITIONDATE", "_TABLE_SUFFIX")
 _COMPARISONS = (exp.EQ, exp.NEQ, exp.GT, exp.GTE, exp.LT, exp.LTE, exp.NullSafeEQ, exp.NullSafeNEQ)
 _OPERATORS = (exp.Binary, exp.Not, exp.Neg, exp.BitwiseNot, exp.Between, exp.In)
