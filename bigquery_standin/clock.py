@@ -11,8 +11,8 @@ import time
 from datetime import UTC, datetime
 from pathlib import Path
 
+from bigquery_standin.atomic_files import write_atomically
 from bigquery_standin.bigquery_errors import Invalid
-from bigquery_standin.durable_files import write_durably
 
 MICROSECONDS = 1_000_000
 HOUR_US = 3_600 * MICROSECONDS
@@ -63,7 +63,7 @@ class Clock:
                 "start a stand-in with an empty data folder for an earlier time."
             )
         with self._lock:
-            write_durably(self._path, json.dumps({"offset_us": self._offset_us + microseconds}).encode())
+            write_atomically(self._path, json.dumps({"offset_us": self._offset_us + microseconds}).encode())
             self._offset_us += microseconds
 
     def move_to(self, moment_us: int) -> None:

@@ -13,8 +13,8 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from bigquery_standin.atomic_files import JsonFiles
 from bigquery_standin.bigquery_errors import BackendError, Duplicate, Invalid, NotFound, StandInError
-from bigquery_standin.durable_files import JsonFiles
 from bigquery_standin.storage.access import DEFAULT_USER
 from bigquery_standin.storage.catalog import Catalog
 from bigquery_standin.storage.model import TableId

@@ -15,8 +15,8 @@ from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
+from bigquery_standin.atomic_files import write_atomically
 from bigquery_standin.bigquery_errors import AccessDenied, Invalid, NotImplementedConstruct
-from bigquery_standin.durable_files import write_durably
 from bigquery_standin.storage.catalog import Catalog
 from bigquery_standin.storage.model import RowPolicy, TableId, TableVersion
 
@@ -55,7 +55,7 @@ class Grants:
         return (member, permission) in self._grants
 
     def _save(self, grants: frozenset[tuple[str, ...]]) -> None:
-        write_durably(self._path, json.dumps(sorted(grants)).encode())
+        write_atomically(self._path, json.dumps(sorted(grants)).encode())
         self._grants = grants
 
 

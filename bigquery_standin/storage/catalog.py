@@ -173,7 +173,6 @@ class Catalog:
                 buffer=change.buffer_after(current),
                 change_log=change.change_log_after(table_id, current),
             )
-            self.segments.sync()
             version = without_expired(version, commit_us)
             history.append(version)
             return version

@@ -8,9 +8,9 @@ from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
+from bigquery_standin.atomic_files import JsonFiles
 from bigquery_standin.bigquery_errors import Duplicate, Invalid, NotFound
 from bigquery_standin.clock import DAY_US, HOUR_US, Clock
-from bigquery_standin.durable_files import JsonFiles
 from bigquery_standin.storage.model import Dataset, DatasetId
 
 PROJECT_NAME = re.compile(r"[a-z0-9][a-z0-9.:-]{0,98}")

@@ -8,9 +8,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from bigquery_standin.atomic_files import JsonFiles
 from bigquery_standin.bigquery_errors import Duplicate, Invalid, NotFound
 from bigquery_standin.clock import Clock
-from bigquery_standin.durable_files import JsonFiles
 from bigquery_standin.storage.model import DatasetId, TableId
 
 ROUTINE_NAME = re.compile(r"[A-Za-z0-9_]{1,256}")

@@ -19,7 +19,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from bigquery_standin.durable_files import make_folder, sync_folder
 from bigquery_standin.sql.field_types import TableField
 from bigquery_standin.storage.arrow_schema import arrow_schema, conform
 from bigquery_standin.storage.model import Segment
@@ -35,7 +34,7 @@ class SegmentStore:
         self._folder = folder
         self._lock = threading.Lock()
         self._pins: Counter[str] = Counter()
-        make_folder(folder)
+        folder.mkdir(parents=True, exist_ok=True)
 
     def path(self, segment: Segment) -> Path:
         return self._folder / segment.file
@@ -93,10 +92,6 @@ class SegmentStore:
             count += 1
         return count
 
-    def sync(self) -> None:
-        """Makes the file names of new segments durable. Their contents are already synced."""
-        sync_folder(self._folder)
-
 
 class SegmentBatch:
     """The new segments of one writer, pinned until the block of `batch()` ends. Threads may share it."""
@@ -106,7 +101,7 @@ class SegmentBatch:
         self.files: list[str] = []
 
     def write(self, rows: pa.Table) -> Segment:
-        """Writes the rows to a new file. Its content is durable then, its name only after `SegmentStore.sync`."""
+        """Writes the rows to a new file."""
 
         def write_rows(stream: BinaryIO) -> None:
             pq.write_table(rows, stream, compression="zstd", compression_level=1, row_group_size=ROW_GROUP_ROWS)
@@ -123,8 +118,6 @@ class SegmentBatch:
         self.files.append(segment.file)
         with self._store.path(segment).open("wb") as stream:
             write(stream)
-            stream.flush()
-            os.fsync(stream.fileno())
         return segment
 
 

@@ -10,7 +10,7 @@ import threading
 from dataclasses import dataclass
 from pathlib import Path
 
-from bigquery_standin.durable_files import JsonFiles
+from bigquery_standin.atomic_files import JsonFiles
 from bigquery_standin.storage.model import TableVersion
 
 CACHED_VERSIONS = 8  # a version of 730 partitions takes about a megabyte in memory

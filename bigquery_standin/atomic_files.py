@@ -1,6 +1,7 @@
-"""Writes files atomically and durably: a temporary file is written and synced, and then renamed.
+"""Writes files atomically: a temporary file is written, and then renamed. `JsonFiles` stores dataclasses in such files.
 
-`JsonFiles` stores dataclasses in such files.
+The files survive a killed process. A power cut may damage some; then the data folder has to be deleted. To sync each
+write to the disk took 30 % of the time of a publish.
 """
 
 from __future__ import annotations
@@ -17,33 +18,12 @@ Item = TypeVar("Item")
 _SUFFIX = ".json"
 
 
-def sync_folder(folder: Path) -> None:
-    """Make creations, renames and deletions of files in the folder survive a crash."""
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
-
-
-def make_folder(folder: Path) -> None:
-    """Create the folder and its missing parents, so that they survive a crash."""
-    missing = [path for path in (folder, *folder.parents) if not path.exists()]
-    folder.mkdir(parents=True, exist_ok=True)
-    for created in missing:
-        sync_folder(created.parent)
-
-
-def write_durably(path: Path, content: bytes) -> None:
-    """Write the file. Readers find the old content or the new one, never a part of it, even after a crash."""
-    make_folder(path.parent)
+def write_atomically(path: Path, content: bytes) -> None:
+    """Write the file. Readers find the old content or the new one, never a part of it."""
+    path.parent.mkdir(parents=True, exist_ok=True)
     temporary = path.parent / f".{path.name}.{uuid.uuid4().hex}"
-    with temporary.open("wb") as stream:
-        stream.write(content)
-        stream.flush()
-        os.fsync(stream.fileno())
+    temporary.write_bytes(content)
     os.replace(temporary, path)
-    sync_folder(path.parent)
 
 
 @cache
@@ -58,7 +38,7 @@ class JsonFiles(Generic[Item]):
         self._folder = folder
         self._adapter = _adapter(kind)  # type: ignore[arg-type]  # to mypy a type is not hashable
         for path in folder.rglob(".*") if folder.exists() else ():
-            path.unlink()  # a temporary file of `write_durably`, left by a killed process
+            path.unlink()  # a temporary file of `write_atomically`, left by a killed process
 
     def names(self) -> list[str]:
         paths = self._folder.rglob(f"*{_SUFFIX}") if self._folder.exists() else ()
@@ -82,7 +62,7 @@ class JsonFiles(Generic[Item]):
         return self._path(name).exists()
 
     def write(self, name: str, item: Item) -> None:
-        write_durably(self._path(name), self._adapter.dump_json(item))
+        write_atomically(self._path(name), self._adapter.dump_json(item))
 
     def remove(self, name: str) -> None:
         self._path(name).unlink()
