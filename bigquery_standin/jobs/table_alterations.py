@@ -7,16 +7,15 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
-from bigquery_standin.bigquery_errors import InvalidQuery, NotFound, NotImplementedConstruct
+from bigquery_standin.bigquery_errors import InvalidQuery, NotFound
 from bigquery_standin.clock import DAY_MS, from_datetime
 from bigquery_standin.jobs.statement_run import Outcome, StatementRun
 from bigquery_standin.sql.ddl_options import evaluate_options
 from bigquery_standin.sql.field_types import TableField
-from bigquery_standin.sql.scalar_types import is_less_restrictive
 from bigquery_standin.sql.statements import AlterColumn, AlterTableSetOptions
 from bigquery_standin.storage.model import TableId, TableSettings, TableVersion
 from bigquery_standin.storage.table_change import Change
-from bigquery_standin.storage.table_rules import check_settings
+from bigquery_standin.storage.table_rules import check_settings, may_become
 
 
 def alter_table(statement: AlterColumn | AlterTableSetOptions, run: StatementRun) -> Outcome:
@@ -57,7 +56,7 @@ def _with_column(table: TableId, statement: AlterColumn, settings: TableSettings
         if statement.if_column_exists:
             return settings
         raise InvalidQuery(f"Column not found: {statement.column} in table {table}")
-    if not _can_become(column, statement.new_type):
+    if not may_become(column, replace(statement.new_type, name=column.name), widens=True):
         raise InvalidQuery(
             f"ALTER TABLE ALTER COLUMN SET DATA TYPE requires that the existing column type ({column.sql_type()}) is "
             f"assignable to the new type ({statement.new_type.sql_type()})"
@@ -66,30 +65,6 @@ def _with_column(table: TableId, statement: AlterColumn, settings: TableSettings
     schema = tuple(changed if field is column else field for field in settings.schema)
     altered = settings.has_altered_types or changed.sql_type() != column.sql_type()
     return replace(settings, schema=schema, has_altered_types=altered)
-
-
-_WIDENINGS = {("INT64", "NUMERIC"), ("INT64", "FLOAT64"), ("NUMERIC", "FLOAT64")}
-
-
-def _can_become(column: TableField, new_type: TableField) -> bool:
-    """Whether BigQuery allows a change of the column to the new type. A STRUCT must keep the names of its fields.
-
-    Raises NotImplementedConstruct for an ARRAY, and for a change to a type of another name if either type has
-    parameters, because the source does not say whether BigQuery allows it. Source: "Modifying table schemas".
-    """
-    if column.sql_type(parameterized=True) == new_type.sql_type(parameterized=True):
-        return True
-    if "REPEATED" in (column.mode, new_type.mode):
-        raise NotImplementedConstruct("SET DATA TYPE of an ARRAY")
-    if [field.name for field in column.fields] != [field.name for field in new_type.fields]:
-        return False
-    if column.fields:
-        return all(map(_can_become, column.fields, new_type.fields))
-    if column.type == new_type.type:
-        return is_less_restrictive(column.type, column.parameters, new_type.parameters)
-    if column.parameters or new_type.parameters:
-        raise NotImplementedConstruct("SET DATA TYPE from or to a parameterized type of another name")
-    return (column.type, new_type.type) in _WIDENINGS
 
 
 def _with_type(column: TableField, new_type: TableField) -> TableField:

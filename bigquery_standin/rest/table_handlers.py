@@ -22,6 +22,7 @@ from bigquery_standin.storage.table_rules import (
     check_is_partitioned,
     check_settings,
     describe_partitioning,
+    may_become,
 )
 
 
@@ -179,7 +180,7 @@ def _schema(
     if new or not settings.schema:
         return schema
     existing = len(settings.schema)
-    if _without_texts_and_tags(schema[:existing]) != _without_texts_and_tags(_relaxed(settings.schema, schema)):
+    if len(schema) < existing or not all(map(may_become, settings.schema, schema)):
         raise NotImplementedConstruct(
             f"change of columns of existing table {table} (descriptions and policy tags may change, columns be added, "
             f"and REQUIRED become NULLABLE)"
@@ -191,29 +192,6 @@ def _schema(
             f"(field: {required[0]})"
         )
     return _with_unchanged_tags(schema[:existing], fields[:existing], settings.schema) + schema[existing:]
-
-
-def _relaxed(existing: tuple[TableField, ...], requested: tuple[TableField, ...]) -> tuple[TableField, ...]:
-    """The existing columns, NULLABLE where they were REQUIRED and `requested` has them NULLABLE, also in RECORDs.
-
-    Source: BigQuery's pages "Modifying table schemas" and "Specify nested and repeated columns".
-    """
-    requested_by_name = {column.name: column for column in requested}
-
-    def relaxed(column: TableField) -> TableField:
-        new = requested_by_name.get(column.name, column)
-        mode = "NULLABLE" if (column.mode, new.mode) == ("REQUIRED", "NULLABLE") else column.mode
-        return replace(column, mode=mode, fields=_relaxed(column.fields, new.fields))
-
-    return tuple(map(relaxed, existing))
-
-
-def _without_texts_and_tags(schema: tuple[TableField, ...]) -> tuple[TableField, ...]:
-    """The columns without what a request may change freely: descriptions and policy tags."""
-    return tuple(
-        replace(column, description=None, policy_tags=(), fields=_without_texts_and_tags(column.fields))
-        for column in schema
-    )
 
 
 def _with_unchanged_tags(

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from bigquery_standin.bigquery_errors import Invalid, NotImplementedConstruct
 from bigquery_standin.sql.field_types import CLUSTERING_TYPES, MAXIMUM_CLUSTERING_COLUMNS, TableField
+from bigquery_standin.sql.scalar_types import is_less_restrictive
 from bigquery_standin.storage.catalog import Catalog
 from bigquery_standin.storage.model import CloneDefinition, TableId, TableSettings
 
@@ -126,6 +127,34 @@ def check_replacement(table: TableId, existing: TableSettings, new: TableSetting
             f"it. New clustering spec is {describe_clustering(new)} and existing spec is "
             f"{describe_clustering(existing)}: [{table}]"
         )
+
+
+_WIDENINGS = {("INT64", "NUMERIC"), ("INT64", "FLOAT64"), ("NUMERIC", "FLOAT64")}
+
+
+def may_become(column: TableField, new: TableField, *, widens: bool = False) -> bool:
+    """Whether a column of a table with rows may be changed to `new`, as BigQuery's "Modifying table schemas" says.
+
+    Description and policy tags may change, and REQUIRED may become NULLABLE, also in a STRUCT, whose fields keep their
+    names and order. `widens`: whether a type may become one that has all its values, as by ALTER TABLE. Raises
+    NotImplementedConstruct for a type of an ARRAY, and for a change to a type of another name if either type has
+    parameters, because the page does not say whether BigQuery allows it.
+    """
+    is_array = "REPEATED" in (column.mode, new.mode)
+    if widens and is_array and column.sql_type(parameterized=True) != new.sql_type(parameterized=True):
+        raise NotImplementedConstruct("SET DATA TYPE of an ARRAY")
+    has_mode = column.mode == new.mode or (column.mode, new.mode) == ("REQUIRED", "NULLABLE")
+    if column.name != new.name or not has_mode or len(column.fields) != len(new.fields):
+        return False
+    if column.fields:
+        return all(may_become(*pair, widens=widens) for pair in zip(column.fields, new.fields, strict=True))
+    if (column.type, column.parameters) == (new.type, new.parameters) or not widens:
+        return (column.type, column.parameters) == (new.type, new.parameters)
+    if column.type == new.type:
+        return is_less_restrictive(column.type, column.parameters, new.parameters)
+    if column.parameters or new.parameters:
+        raise NotImplementedConstruct("SET DATA TYPE from or to a parameterized type of another name")
+    return (column.type, new.type) in _WIDENINGS
 
 
 def lineage(catalog: Catalog, table: TableId, clone: CloneDefinition | None) -> list[TableId]:

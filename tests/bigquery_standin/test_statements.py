@@ -78,6 +78,21 @@ def test_a_column_wins_over_a_variable_and_an_alias_of_its_name_is_refused(wareh
     assert warehouse.refusal(alias)[0] == "notImplemented"
 
 
+@pytest.mark.parametrize(
+    ("change", "reason"),
+    [
+        ("tags SET DATA TYPE ARRAY<STRUCT<x NUMERIC>>", "notImplemented"),
+        ("code SET DATA TYPE BYTES", "notImplemented"),
+        ("code SET DATA TYPE STRING(2)", "invalidQuery"),
+        ("info SET DATA TYPE STRUCT<y INT64>", "invalidQuery"),
+        ("nothing SET DATA TYPE INT64", "invalidQuery"),
+    ],
+)
+def test_other_changes_of_a_type_are_refused(warehouse: Warehouse, change: str, reason: str) -> None:
+    warehouse.job("CREATE TABLE d.t (tags ARRAY<STRUCT<x INT64>>, code STRING(3), info STRUCT<x INT64>)")
+    assert warehouse.refusal(f"ALTER TABLE d.t ALTER COLUMN {change}")[0] == reason
+
+
 def test_a_query_has_one_time_of_the_stand_ins_clock_and_names_columns_as_bigquery_does(warehouse: Warehouse) -> None:
     warehouse.advance(days=400)
     before = warehouse.now()
