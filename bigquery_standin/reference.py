@@ -9,6 +9,7 @@ import sys
 from collections.abc import Iterable
 
 from bigquery_standin.faults import JOB_EFFECTS, REQUEST_EFFECTS
+from bigquery_standin.jobs.dml_commit import MAXIMUM_RETRIES
 from bigquery_standin.jobs.external_tables import DEFINITION_FIELDS, EXTERNAL_FORMATS
 from bigquery_standin.jobs.extract_job import MAXIMUM_FILE_BYTES
 from bigquery_standin.jobs.information_schema import VIEWS
@@ -21,7 +22,6 @@ from bigquery_standin.jobs.job_configuration import (
     WRITE_DISPOSITIONS,
 )
 from bigquery_standin.jobs.object_store import MAXIMUM_URIS
-from bigquery_standin.jobs.statement_runner import MAXIMUM_RETRIES
 from bigquery_standin.rest.google_api import ONLY_VALUES
 from bigquery_standin.sql import statements
 from bigquery_standin.sql.ddl_options import PROCEDURE_OPTIONS, TABLE_OPTIONS

@@ -67,7 +67,7 @@ def connect() -> Connection:
 
     Removes HTTP proxies from the environment of this process: the clients would send requests for 127.0.0.1 to them.
     """
-    layout = Layout.from_environment(os.environ)
+    layout = Layout(os.environ)
     if not layout.stack_env.exists():
         raise StackError(f"The local stack is down: [{layout.stack_env}] is missing. Run `make up` first.")
     for variable in ("HTTP_PROXY", "http_proxy", "ALL_PROXY", "all_proxy"):

@@ -37,13 +37,13 @@ def prepare_files(layout: "Layout", environ: Mapping[str, str]) -> None:
 
     Airflow reads these files by its `_CMD` settings, and PostgreSQL reads `database_password`.
     """
-    from devstack.stack import airflow_settings, secret_keys
+    from devstack.stack import airflow_settings
 
     layout.make_folders()
-    keys, folder = secret_keys.load_or_make(layout), layout.local / "keys"
+    keys, folder = airflow_settings.load_or_make_keys(layout), layout.local / "keys"
     password_file = folder / "database_password"
     if not password_file.exists():
-        _write(password_file, secret_keys.new_key())
+        _write(password_file, airflow_settings.new_key())
     host = environ["DEDUP_CLONE_DATABASE_HOST"]
     texts = {
         "fernet_key": keys.fernet_key,
@@ -90,7 +90,7 @@ def main(arguments: list[str]) -> int:
 
     prepare = prepare_files if options.verb == "files" else prepare_stores
     try:
-        prepare(Layout.from_environment(os.environ), os.environ)
+        prepare(Layout(os.environ), os.environ)
     except (StackError, Unreachable) as error:
         print(f"containers: {error}", file=sys.stderr)
         return 1

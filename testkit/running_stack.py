@@ -38,7 +38,7 @@ def running_stack(folder: Path, prepare_dags: Callable[[Path], None]) -> Iterato
     environ["DEDUP_CLONE_SPARK_JOBS"] = str(CHECKOUT / "spark_jobs")
     for variable in ("HTTP_PROXY", "http_proxy", "ALL_PROXY", "all_proxy"):
         os.environ.pop(variable, None)  # clients would send requests for 127.0.0.1 to the user's own HTTP proxy
-    layout = Layout.from_environment(environ)
+    layout = Layout(environ)
     stack_ports = ports.choose(layout.ports_file).ports
     proxies = {
         Service.STORAGE: HoldingProxy(Service.STORAGE, stack_ports.gcs_url),

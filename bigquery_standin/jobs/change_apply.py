@@ -13,7 +13,7 @@ from typing import Any
 
 from bigquery_standin.clock import MICROSECONDS
 from bigquery_standin.jobs.change_merge import merge_changes
-from bigquery_standin.jobs.dml_commit import ConcurrentUpdate, dml_change
+from bigquery_standin.jobs.dml_commit import ConcurrentUpdate, dml_change, retried
 from bigquery_standin.jobs.duckdb_session import DuckDbSession
 from bigquery_standin.jobs.job_configuration import table_id_from_api
 from bigquery_standin.jobs.job_runner import JobContext, JobRunner
@@ -28,7 +28,6 @@ from bigquery_standin.storage.table_change import Change
 
 BACKGROUND_USER = "bigquery-adminbot@system.gserviceaccount.com"
 JOB_ID_PREFIX = "cdc_background_"
-MAXIMUM_RETRIES = 3  # of a merge, after another job has changed the same rows
 RETRY_INTERVAL_US = 30 * MICROSECONDS  # from the failure of a table's job to its next job
 # How long `run_due` waits for each job, so that tables are fresh when a test has moved the clock. A slower job runs on.
 WAIT_S = 10.0
@@ -46,18 +45,8 @@ class ApplyJob:
         Raises ConcurrentUpdate if other jobs keep changing the same rows, NotFound if the table was dropped.
         """
         table = table_id_from_api(context.record.configuration["query"]["destinationTable"])
-        session = DuckDbSession(context.stop)
-        context.on_cancel = session.interrupt
-        try:
-            for _ in range(MAXIMUM_RETRIES):
-                try:
-                    return self._apply(context, session, table)
-                except ConcurrentUpdate:
-                    context.check_cancelled()
-            return self._apply(context, session, table)
-        finally:
-            context.on_cancel = lambda: None
-            session.close()
+        with context.session() as session:
+            return retried(lambda: self._apply(context, session, table), context.check_cancelled)
 
     def _apply(self, context: JobContext, session: DuckDbSession, table: TableId) -> Mapping[str, Any]:
         catalog, started, read_us = self._catalog, time.perf_counter(), self._catalog.clock.now_us()

@@ -8,8 +8,9 @@ merge of streamed changes counts as a statement.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from typing import TypeVar
 
 import pyarrow as pa
 
@@ -31,12 +32,25 @@ from bigquery_standin.storage.version_relation import (
     segment_numbers,
 )
 
+MAXIMUM_RETRIES = 3  # after another statement has changed the same partitions
+Result = TypeVar("Result")
+
 
 class ConcurrentUpdate(InvalidQuery):
     """While a statement ran, another one changed the same partitions, or dropped, replaced or altered the table."""
 
     def __init__(self, table: TableId) -> None:
         super().__init__(f"Could not serialize access to table {table} due to concurrent update")
+
+
+def retried(run_once: Callable[[], Result], check_cancelled: Callable[[], None]) -> Result:
+    """The result of the first of some tries in which no other statement changes the same partitions."""
+    for _ in range(MAXIMUM_RETRIES):
+        try:
+            return run_once()
+        except ConcurrentUpdate:
+            check_cancelled()
+    return run_once()
 
 
 @dataclass(frozen=True)

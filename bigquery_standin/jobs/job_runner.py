@@ -6,14 +6,15 @@ import logging
 import math
 import threading
 import time
-from collections.abc import Callable, Mapping
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, closing, contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 from bigquery_standin.bigquery_errors import StandInError, StoppedJob
 from bigquery_standin.clock import MICROSECONDS, Clock
 from bigquery_standin.faults import Fault, FaultRegistry
+from bigquery_standin.jobs.duckdb_session import DuckDbSession
 from bigquery_standin.jobs.job_store import DONE, RUNNING, JobRecord, JobStore, error_proto
 
 PARALLEL_JOBS = 6
@@ -39,6 +40,16 @@ class JobContext:
     stop: threading.Event = field(default_factory=threading.Event)
     on_cancel: Callable[[], None] = lambda: None
     statistics: dict[str, Any] = field(default_factory=dict)
+
+    @contextmanager
+    def session(self) -> Iterator[DuckDbSession]:
+        """Yield a connection to DuckDB, whose queries end when the job is stopped."""
+        with closing(DuckDbSession(self.stop)) as session:
+            self.on_cancel = session.interrupt
+            try:
+                yield session
+            finally:
+                self.on_cancel = lambda: None
 
     def check_cancelled(self) -> None:
         """Raises StoppedJob if the job was cancelled or took too long."""

@@ -7,8 +7,9 @@ table that a CREATE TABLE AS SELECT has made, for the client.
 from __future__ import annotations
 
 import hashlib
+import threading
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from typing import Any
 
 from bigquery_standin.bigquery_errors import InvalidQuery
@@ -57,14 +58,8 @@ class QueryJob:
     def __call__(self, context: JobContext) -> Mapping[str, Any]:
         query = context.record.configuration["query"]
         script = parse_script(query["query"])
-        session = DuckDbSession(context.stop)
-        context.on_cancel = session.interrupt
-        try:
-            with self._state(context.record, session) as state:
-                return self._run(context, script, state)
-        finally:
-            context.on_cancel = lambda: None
-            session.close()
+        with context.session() as session, self._state(context.record, session) as state:
+            return self._run(context, script, state)
 
     def _run(self, context: JobContext, script: Script, state: ScriptState) -> Mapping[str, Any]:
         limit = context.record.configuration["query"].get("maximumBytesBilled")
@@ -85,14 +80,9 @@ class QueryJob:
 
     def dry_run(self, record: JobRecord) -> Mapping[str, Any]:
         """The statistics that the job would have. The query is not run."""
-        context = JobContext(record, store=None, clock=self._catalog.clock)  # type: ignore[arg-type]
-        session = DuckDbSession(context.stop)
-        try:
-            script = parse_script(record.configuration["query"]["query"])
-            with self._state(record, session) as state:
-                return StatementRunner(state, context.check_cancelled).dry_run(script)
-        finally:
-            session.close()
+        script = parse_script(record.configuration["query"]["query"])
+        with closing(DuckDbSession(threading.Event())) as session, self._state(record, session) as state:
+            return StatementRunner(state, lambda: None).dry_run(script)
 
     def _run_statement(self, context: JobContext, script: Script, runner: StatementRunner) -> Mapping[str, Any]:
         statement = script.statements[0]

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from bigquery_standin.jobs import ddl_statements, procedure_statements, row_policies, table_alterations
-from bigquery_standin.jobs.dml_commit import ConcurrentUpdate
+from bigquery_standin.jobs.dml_commit import retried
 from bigquery_standin.jobs.dml_runner import change_rows, truncate_table
 from bigquery_standin.jobs.query_statements import assert_condition, insert_rows, select_rows
 from bigquery_standin.jobs.script_state import ScriptState
@@ -15,8 +15,6 @@ from bigquery_standin.jobs.sql_evaluator import open_evaluator
 from bigquery_standin.jobs.statement_run import CommitInfoOf, Outcome, ResultTable, StatementRun, script_statistics
 from bigquery_standin.sql import statements
 from bigquery_standin.sql.statements import Script, Statement
-
-MAXIMUM_RETRIES = 3  # after another statement has changed the same partitions
 
 # Each executor returns the outcome. If it raises StandInError, nothing has changed. In a dry run it checks as much as
 # it can, and changes nothing. ScriptRunner executes DECLARE, IF and CALL.
@@ -54,12 +52,7 @@ class StatementRunner:
         statements keep changing them.
         """
         self.check_cancelled()
-        for _ in range(MAXIMUM_RETRIES):
-            try:
-                return self._run_once(statement, commit_info_of, result)
-            except ConcurrentUpdate:
-                self.check_cancelled()
-        return self._run_once(statement, commit_info_of, result)
+        return retried(lambda: self._run_once(statement, commit_info_of, result), self.check_cancelled)
 
     def _run_once(
         self, statement: Statement, commit_info_of: CommitInfoOf | None, result: ResultTable | None

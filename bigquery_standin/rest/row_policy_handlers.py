@@ -6,6 +6,7 @@ Resources contain no grantees, because BigQuery stores these as IAM policies.
 from __future__ import annotations
 
 import threading
+from contextlib import closing
 from typing import Any
 
 from bigquery_standin.bigquery_errors import Invalid, NotFound, NotImplementedConstruct
@@ -33,11 +34,8 @@ def insert_policy(stand_in: StandIn, request: ApiRequest) -> ApiResponse:
     if policy_table != table.to_api():
         raise Invalid(f"rowAccessPolicyReference [{policy_table}] differs from the URL's table [{table}].")
     settings = stand_in.catalog.get(table).settings
-    session = DuckDbSession(threading.Event())
-    try:
+    with closing(DuckDbSession(threading.Event())) as session:
         check_predicate(parse_predicate(text), table, settings, session)
-    finally:
-        session.close()
     grantees = tuple(request.body.get("grantees") or ())
     version = stand_in.catalog.commit(table, add_policy_change(table, settings, name, text, grantees))
     return ApiResponse(_resource(table, version.settings.row_policies[-1]))

@@ -8,13 +8,13 @@ import time
 from datetime import UTC, datetime
 
 from devstack.connection import Connection, connect
-from devstack.demo import expected_table, terminal_output
+from devstack.demo import terminal_output
 from devstack.demo.airflow_api import AirflowApi, DemoError
 from devstack.demo.delivery_progress import publish_dag_id, watch_dag_id
 from devstack.demo.demo_run import DemoRun, FeedSequence
 from devstack.demo.example_table import compared_rows
-from devstack.demo.table_comparison import compare, read_target
-from devstack.producer.demo_feeds import EXAMPLE_FEED, FEEDS
+from devstack.demo.table_comparison import compare, expected_table, read_target
+from devstack.producer.feeds import EXAMPLE_FEED, FEEDS
 from devstack.stack.names_and_logins import PAGE
 from devstack.stack.stack_errors import StackError
 
@@ -62,7 +62,7 @@ def compare_tables(connection: Connection, demo_run: DemoRun) -> bool:
     log("\nPublished tables against an independent computation from the landed files:")
     for feed in FEEDS:
         started = time.monotonic()
-        expected = expected_table.expected_table(demo_run.landing_bucket, feed, demo_run.refused(feed))
+        expected = expected_table(demo_run.landing_bucket, feed, demo_run.refused(feed))
         result = compare(read_target(connection, feed), expected)
         word = "equal" if result.is_equal else "DIFFERENT"
         log(f"  {feed}: {word}, {result.published_rows:,} rows ({time.monotonic() - started:.1f} s)")

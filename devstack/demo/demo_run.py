@@ -17,7 +17,7 @@ from devstack.demo.airflow_api import AirflowApi, DemoError
 from devstack.demo.delivery_progress import DeliveryProgress, publish_run_id
 from devstack.demo.table_comparison import read_target
 from devstack.producer import feeds, landing, next_snapshot, worked_example
-from devstack.producer.demo_feeds import EXAMPLE_FEED, REALISTIC_FEED, SCHEMA
+from devstack.producer.feeds import EXAMPLE_FEED, REALISTIC_FEED, SCHEMA
 
 if TYPE_CHECKING:
     from google.cloud.storage import Bucket

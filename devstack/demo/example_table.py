@@ -6,7 +6,7 @@ from typing import Any
 import pyarrow as pa
 
 from devstack.demo.terminal_output import columns
-from devstack.producer.demo_feeds import KEYS, SNAPSHOT_ID, VALUE
+from devstack.producer.feeds import KEYS, SNAPSHOT_ID, VALUE
 
 MAX_ROWS_SHOWN = 30
 # How a publish has changed a row. Kept-missing: it stays, but its key is missing in the snapshot.

@@ -9,7 +9,7 @@ from dedup_clone.contract.errors import ConfigurationError
 from devstack.connection import connect
 from devstack.http_calls import Unreachable, call
 from devstack.producer import feeds, landing, next_snapshot
-from devstack.producer.demo_feeds import REALISTIC_FEED
+from devstack.producer.feeds import REALISTIC_FEED
 from devstack.stack.stack_errors import StackError
 
 

@@ -15,7 +15,7 @@ from dedup_clone.contract.delivery import Delivery
 from dedup_clone.settings.feed import Feed
 from dedup_clone.state.arrivals import Arrivals
 from dedup_clone.state.store import ObjectStore
-from devstack.producer.demo_feeds import SCHEMA
+from devstack.producer.feeds import SCHEMA
 
 if TYPE_CHECKING:
     from google.cloud.storage import Bucket

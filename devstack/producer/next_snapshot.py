@@ -10,7 +10,7 @@ import pyarrow as pa
 from dedup_clone.contract.delivery import Delivery
 from dedup_clone.settings.feed import Feed
 from devstack.producer import declared_snapshots, feeds, landing, worked_example
-from devstack.producer.demo_feeds import EXAMPLE_FEED, ROWS_PER_DATE
+from devstack.producer.feeds import EXAMPLE_FEED, ROWS_PER_DATE
 
 if TYPE_CHECKING:
     from google.cloud.storage import Bucket

@@ -5,7 +5,7 @@ from datetime import date, timedelta
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from devstack.producer.demo_feeds import SCHEMA
+from devstack.producer.feeds import SCHEMA
 
 PRODUCT = 301865
 STORE = 2072

@@ -26,7 +26,7 @@ def main(arguments: list[str]) -> int:
     parser = argparse.ArgumentParser(prog="python -m devstack.stack", description=__doc__)
     parser.add_argument("command", choices=("up", "down", "status"))
     command = parser.parse_args(arguments).command
-    layout = Layout.from_environment(os.environ)
+    layout = Layout(os.environ)
     for signal_number in (signal.SIGTERM, signal.SIGHUP):
         signal.signal(signal_number, _interrupt)
     try:

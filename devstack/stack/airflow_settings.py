@@ -1,14 +1,45 @@
-"""Configures Airflow in the local stack: environment variables, logins, and Airflow's module of local settings."""
+"""Configures Airflow in the local stack: environment variables, logins, secret keys, and its module of local settings.
 
+A stack keeps its keys, so that encrypted values survive a restart.
+"""
+
+import base64
 import json
 import os
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from devstack.stack import postgres
+from devstack.stack import client_config, postgres
 from devstack.stack.layout import Layout
 from devstack.stack.names_and_logins import LOGINS, PROJECT_ID, ROLES
 from devstack.stack.ports import Ports
-from devstack.stack.secret_keys import SecretKeys
+
+KEY_BYTES = 32
+
+
+@dataclass(frozen=True)
+class SecretKeys:
+    """Airflow's secrets. `fernet_key`: encrypts connections. `jwt_secret`, `api_secret_key`: sign logins."""
+
+    fernet_key: str
+    jwt_secret: str
+    api_secret_key: str
+
+
+def new_key() -> str:
+    """A new random key of KEY_BYTES bytes, in URL-safe Base64."""
+    return base64.urlsafe_b64encode(os.urandom(KEY_BYTES)).decode()
+
+
+def load_or_make_keys(layout: Layout) -> SecretKeys:
+    """The stack's keys, which are made and stored at the first call."""
+    path = layout.airflow_home / "keys.json"
+    if path.exists():
+        return SecretKeys(**json.loads(path.read_text()))
+    keys = SecretKeys(new_key(), new_key(), new_key())
+    client_config.write_file(path, json.dumps(asdict(keys), indent=1) + "\n")
+    return keys
+
 
 # Tasks and DAG parses run in forked processes, which need not import again what their parent process has imported.
 _LOCAL_SETTINGS = '''\

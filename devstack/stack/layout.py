@@ -4,7 +4,6 @@ import hashlib
 import shutil
 import tempfile
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 
 CHECKOUT = Path(__file__).resolve().parents[2]
@@ -16,107 +15,41 @@ PLUGINS_FOLDER_VARIABLE = "DEDUP_CLONE_PLUGINS_FOLDER"
 MAX_SOCKET_PATH_BYTES = 100
 
 
-@dataclass(frozen=True)
 class Layout:
     """The folders and files of one stack, as absolute paths.
 
-    `local`: the folder of all files that the stack writes, except sockets whose paths would be too long.
+    `local`: the folder of all files that the stack writes, except sockets whose paths would be too long. `run`: what
+    belongs to the running processes. `started_file`: exists from the time at which all parts have been started until
+    the stack is stopped. `stack_env`: environment variables by which clients find the stack while it is up.
+    `spark_code`: names the uploaded Spark job, for the runner `bigquery_procedure`.
     """
 
-    checkout: Path
-    local: Path
-    dags_folder: Path
-    plugins_folder: Path
-
-    @classmethod
-    def from_environment(cls, environ: Mapping[str, str], checkout: Path = CHECKOUT) -> "Layout":
-        return cls(
-            checkout=checkout,
-            local=Path(environ.get(LOCAL_DIR_VARIABLE) or checkout / ".local").resolve(),
-            dags_folder=Path(environ.get(DAGS_FOLDER_VARIABLE) or checkout / "dags").resolve(),
-            plugins_folder=Path(environ.get(PLUGINS_FOLDER_VARIABLE) or checkout / "plugins").resolve(),
-        )
-
-    @property
-    def run(self) -> Path:
-        """The folder of what belongs to the running processes: sockets, ports, lock, supervisord's configuration."""
-        return self.local / "run"
-
-    @property
-    def logs(self) -> Path:
-        return self.local / "logs"
-
-    @property
-    def gcs_data(self) -> Path:
-        return self.local / "gcs"
-
-    @property
-    def bigquery_data(self) -> Path:
-        return self.local / "bigquery"
-
-    @property
-    def spark_events(self) -> Path:
-        """The event logs of Spark jobs."""
-        return self.local / "spark-events"
-
-    @property
-    def airflow_home(self) -> Path:
-        return self.local / "airflow"
-
-    @property
-    def database(self) -> Path:
-        """The folder of PostgreSQL's data, with Airflow's metadata.
-
-        If it is deleted, the next start makes an empty database.
-        """
-        return self.local / "database"
-
-    @property
-    def database_socket(self) -> Path:
-        """The folder of PostgreSQL's socket: `run` if the socket's path is short enough there.
-
-        Otherwise it is a folder of its own in the system's temporary folder.
-        """
-        longest = self.run / ".s.PGSQL.65535.lock"
-        return self.run if _fits(longest) else _in_temporary_folder(self.local)
-
-    @property
-    def spark_code(self) -> Path:
-        """The file that names the uploaded Spark job, for the runner `bigquery_procedure`."""
-        return self.local / "spark_code.json"
-
-    @property
-    def client_tools(self) -> Path:
-        """The folder of the configuration files of `gcloud`, `gsutil` and `bq`."""
-        return self.local / "clients"
-
-    @property
-    def stack_env(self) -> Path:
-        """A file of environment variables, by which clients find the stack while it is up (client_config.py)."""
-        return self.local / "stack.env"
-
-    @property
-    def ports_file(self) -> Path:
-        return self.run / "ports.json"
-
-    @property
-    def lock_file(self) -> Path:
-        return self.run / "lock"
-
-    @property
-    def started_file(self) -> Path:
-        """A file that exists from the time at which all parts have been started until the stack is stopped."""
-        return self.run / "started"
-
-    @property
-    def supervisor_conf(self) -> Path:
-        return self.run / "supervisord.conf"
-
-    @property
-    def supervisor_socket(self) -> Path:
-        """The path of supervisord's socket: in `run`, or in the system's temporary folder if that would be too long."""
-        socket = self.run / "supervisor.sock"
-        return socket if _fits(socket) else _in_temporary_folder(self.local).with_suffix(".sock")
+    def __init__(self, environ: Mapping[str, str], checkout: Path = CHECKOUT) -> None:
+        self.checkout = checkout
+        self.local = Path(environ.get(LOCAL_DIR_VARIABLE) or checkout / ".local").resolve()
+        self.dags_folder = Path(environ.get(DAGS_FOLDER_VARIABLE) or checkout / "dags").resolve()
+        self.plugins_folder = Path(environ.get(PLUGINS_FOLDER_VARIABLE) or checkout / "plugins").resolve()
+        self.logs = self.local / "logs"
+        self.gcs_data = self.local / "gcs"
+        self.bigquery_data = self.local / "bigquery"
+        self.spark_events = self.local / "spark-events"
+        self.spark_code = self.local / "spark_code.json"
+        self.airflow_home = self.local / "airflow"
+        self.database = self.local / "database"  # Airflow's metadata; the next start makes it anew if it is deleted
+        self.client_tools = self.local / "clients"  # configuration files of `gcloud`, `gsutil` and `bq`
+        self.stack_env = self.local / "stack.env"
+        self.run = self.local / "run"
+        self.ports_file = self.run / "ports.json"
+        self.lock_file = self.run / "lock"
+        self.started_file = self.run / "started"
+        self.supervisor_conf = self.run / "supervisord.conf"
+        self.supervisor_socket = self.run / "supervisor.sock"
+        self.database_socket = self.run  # the folder of PostgreSQL's socket
+        elsewhere = _in_temporary_folder(self.local)
+        if not _fits(self.supervisor_socket):
+            self.supervisor_socket = elsewhere.with_suffix(".sock")
+        if not _fits(self.run / ".s.PGSQL.65535.lock"):
+            self.database_socket = elsewhere
 
     def log_of(self, part: str) -> Path:
         return self.logs / f"{part}.log"

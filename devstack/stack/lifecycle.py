@@ -16,7 +16,6 @@ from devstack.stack import (
     postgres,
     process_environment,
     processes,
-    secret_keys,
     stores,
     supervisord,
 )
@@ -103,7 +102,9 @@ def _start(
     for line in choice.moved:
         log(f"  {line}")
     stack_ports = choice.ports
-    environment_of_parts = process_environment.build(layout, stack_ports, secret_keys.load_or_make(layout), environ)
+    environment_of_parts = process_environment.build(
+        layout, stack_ports, airflow_settings.load_or_make_keys(layout), environ
+    )
     airflow_settings.write_files(layout)
     client_config.write(layout, stack_ports)
     all_parts = parts.all_parts(layout, stack_ports)

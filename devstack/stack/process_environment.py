@@ -6,11 +6,11 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from devstack.stack import airflow_settings
+from devstack.stack.airflow_settings import SecretKeys
 from devstack.stack.layout import Layout
 from devstack.stack.names_and_logins import STATE_BUCKET
 from devstack.stack.ports import Ports
 from devstack.stack.processes import STACK_VARIABLE
-from devstack.stack.secret_keys import SecretKeys
 
 # Variables of the user's own Airflow or Google Cloud must not leak into the stack.
 _REMOVED_PREFIXES = (

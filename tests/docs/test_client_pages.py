@@ -86,7 +86,7 @@ class LocalStack:
 
 @contextmanager
 def start_local_stack(folder: Path) -> Iterator[LocalStack]:
-    layout = Layout.from_environment({}, folder)
+    layout = Layout({}, folder)
     layout.make_folders()
     free: list[int] = []
     for _ in Ports.__dataclass_fields__:

@@ -8,8 +8,7 @@ from typing import Any
 
 from google.api_core.exceptions import NotFound
 
-from devstack.demo.expected_table import expected_table
-from devstack.demo.table_comparison import compare, read_target
+from devstack.demo.table_comparison import compare, expected_table, read_target
 from testkit.stack import Stack
 from testkit.stack_snapshots import Row, row
 from testkit.waiting import wait_for

@@ -86,7 +86,7 @@ def test_who_is_not_root_publishes_a_snapshot(checkout: Path) -> None:
     feed = "worked_example"
     with User(checkout, *NOT_ROOT) as user:
         user.make("up")
-        stack = Stack(Layout.from_environment({}, checkout))
+        stack = Stack(Layout({}, checkout))
         wait_for_dags(stack, feed)
         landed = user.make("land", f"FEED={feed}")
         (run_id,) = (line.rpartition("/")[2] for line in landed.splitlines() if line.startswith("Watch it: "))

@@ -47,7 +47,7 @@ def test_secrets_are_commands_and_connections_are_the_stacks_own() -> None:
 def layout(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Layout:
     monkeypatch.setenv("DEDUP_CLONE_LOCAL_DIR", str(tmp_path / "local"))
     monkeypatch.setenv("DEDUP_CLONE_DATABASE_HOST", "postgres")
-    return Layout.from_environment({"DEDUP_CLONE_LOCAL_DIR": str(tmp_path / "local")})
+    return Layout({"DEDUP_CLONE_LOCAL_DIR": str(tmp_path / "local")})
 
 
 def test_secrets_are_made_once_and_for_the_group_only(layout: Layout) -> None:

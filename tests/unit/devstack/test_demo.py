@@ -13,9 +13,9 @@ from dedup_clone.state.ledger import Ledger, Outcome
 from dedup_clone.state.store import ObjectStore
 from devstack.demo.airflow_api import DemoError
 from devstack.demo.demo_run import read_record
-from devstack.demo.expected_table import expected_table
+from devstack.demo.table_comparison import expected_table
 from devstack.producer import feeds, landing
-from devstack.producer.demo_feeds import SCHEMA
+from devstack.producer.feeds import SCHEMA
 from tests.shared.freshness_states import record
 
 FEED = feeds.read("product_attributes")

@@ -18,7 +18,7 @@ from dedup_spark.column_types import SCALARS, arrow_schema
 from devstack.connection import Connection
 from devstack.producer import __main__ as producer
 from devstack.producer import declared_snapshots, feeds, landing, next_snapshot, worked_example
-from devstack.producer.demo_feeds import KEYS, SCHEMA
+from devstack.producer.feeds import KEYS, SCHEMA
 
 DAY = date(2026, 3, 1)
 SEED = 7

@@ -29,7 +29,6 @@ from devstack.stack import (
     health,
     ports,
     process_environment,
-    secret_keys,
 )
 from devstack.stack.layout import CHECKOUT, Layout
 from devstack.stack.parts import Part
@@ -74,13 +73,13 @@ def test_ports_are_kept_over_restarts_and_a_taken_one_is_replaced(tmp_path: Path
 
 @pytest.fixture
 def layout(tmp_path: Path) -> Layout:
-    layout = Layout.from_environment({"DEDUP_CLONE_LOCAL_DIR": str(tmp_path / "it's a folder")}, tmp_path)
+    layout = Layout({"DEDUP_CLONE_LOCAL_DIR": str(tmp_path / "it's a folder")}, tmp_path)
     layout.make_folders()
     return layout
 
 
 def built(layout: Layout, **environ: str) -> dict[str, str]:
-    return process_environment.build(layout, PORTS, secret_keys.load_or_make(layout), environ)
+    return process_environment.build(layout, PORTS, airflow_settings.load_or_make_keys(layout), environ)
 
 
 def test_the_persons_own_settings_do_not_reach_the_parts(layout: Layout) -> None:
@@ -115,7 +114,7 @@ def test_the_persons_own_settings_do_not_reach_the_parts(layout: Layout) -> None
 
 
 def test_secrets_are_made_once_for_their_owner_and_airflows_settings_import_nothing_heavy(layout: Layout) -> None:
-    assert secret_keys.load_or_make(layout) == secret_keys.load_or_make(layout)
+    assert airflow_settings.load_or_make_keys(layout) == airflow_settings.load_or_make_keys(layout)
     assert (layout.airflow_home / "keys.json").stat().st_mode & 0o077 == 0
     airflow_settings.write_files(layout)
     code = "import airflow_local_settings, sys; sys.exit('google.cloud.bigquery' in sys.modules)"

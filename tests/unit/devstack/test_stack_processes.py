@@ -90,7 +90,7 @@ def test_cutting_tasks_off_ends_all_below_the_scheduler_and_leaves_it_running(st
 
 @pytest.fixture
 def layout(tmp_path: Path) -> Iterator[Layout]:
-    made = Layout.from_environment({"DEDUP_CLONE_LOCAL_DIR": str(tmp_path / "a %s folder" / ".local")}, tmp_path)
+    made = Layout({"DEDUP_CLONE_LOCAL_DIR": str(tmp_path / "a %s folder" / ".local")}, tmp_path)
     made.make_folders()
     yield made
     processes.sweep(made.local, timeout_s=0.5)
@@ -158,7 +158,7 @@ def test_sockets_of_a_stack_in_a_long_path_are_in_the_temporary_folder_until_it_
     temporary = tmp_path / "temporary"
     temporary.mkdir()
     monkeypatch.setattr(tempfile, "tempdir", str(temporary))
-    layout = Layout.from_environment({"DEDUP_CLONE_LOCAL_DIR": str(tmp_path / ("deep" * 40))}, tmp_path)
+    layout = Layout({"DEDUP_CLONE_LOCAL_DIR": str(tmp_path / ("deep" * 40))}, tmp_path)
     layout.make_folders()
     layout.supervisor_socket.touch()  # of a supervisord that was killed
     assert list(temporary.iterdir())
@@ -202,7 +202,7 @@ def ask(layout: Layout, statement: str) -> list[tuple[object, ...]]:
 def test_the_database_answers_at_a_socket_of_its_owner_and_at_no_network(
     tmp_path: Path, name: str, serve: Serve, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    layout = Layout.from_environment({"DEDUP_CLONE_LOCAL_DIR": str(tmp_path / name)}, tmp_path)
+    layout = Layout({"DEDUP_CLONE_LOCAL_DIR": str(tmp_path / name)}, tmp_path)
     layout.make_folders()
     (layout.database / "data.new" / "base").mkdir(parents=True)  # data that were made by half
     server = serve(layout)
