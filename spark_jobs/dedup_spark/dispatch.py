@@ -11,7 +11,6 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import date
-from statistics import median
 
 from dedup_clone.contract.attempt import Attempt
 from dedup_clone.contract.manifest import DateOutcome
@@ -41,15 +40,10 @@ _logger = logging.getLogger("dedup_spark")
 
 Task = AdoptTask | RewriteTask
 
-# A date of at least this many times the median size, and of at least _MIN_LARGE_BYTES, is read by several threads. With
-# one thread it would end long after the others.
-_LARGE_FACTOR = 4
-_MIN_LARGE_BYTES = 1 << 30
-_MAX_THREADS = 4
 # A smaller date is not split: splitting takes several Spark jobs, and the driver adds up the sums of all parts.
 _MIN_SPLIT_BYTES = 256 << 20
 # The size, in fair shares, above which `is_split` splits a date grows with the number of cores, up to this limit.
-_MAX_FAIR_SHARES = 16.0
+_MAX_FAIR_SHARES = 4.0
 
 
 @dataclass(frozen=True)
@@ -166,8 +160,7 @@ class DateRuns:
         split = [task for task in tasks if isinstance(task, AdoptTask) and is_split(task.bytes, sum(sizes), core_count)]
         unsplit = [task for task in tasks if task not in split]
         with self.job_log.dates_at_work(len(unsplit)):
-            with_threads = [_with_threads(task, threads_for(task, median(sizes))) for task in unsplit]
-            results = map_dates(self.session, work, with_threads, description, _with_threads)
+            results = map_dates(self.session, work, unsplit, description)
         found = dict(zip(unsplit, results, strict=True))
         return found | {task: self._run_in_parts(work, task, description) for task in split}
 
@@ -226,24 +219,12 @@ class DateRuns:
         return entry.key_fingerprint if all(snapshot_id < entry.max_update_id for snapshot_id in ids) else None
 
 
-def threads_for(task: Task, median_bytes: float) -> int:
-    """How many threads read the date. `median_bytes`: the median size of all dates."""
-    return _MAX_THREADS if task.bytes >= max(_MIN_LARGE_BYTES, _LARGE_FACTOR * median_bytes) else 1
-
-
-def _with_threads(task: Task, threads: int) -> Task:
-    """Return a task of plan adopt with `threads` threads, at most 4 and not fewer than before; other tasks as is."""
-    if not isinstance(task, AdoptTask):
-        return task
-    return replace(task, threads=max(task.threads, min(threads, _MAX_THREADS)))
-
-
 def is_split(date_bytes: int, total_bytes: int, core_count: int) -> bool:
-    """Whether a date of plan adopt is split, because its task would end long after the others, even with more threads.
+    """Whether a date of plan adopt is split, because its task would end long after the others.
 
     A fair share is the size of all dates divided by the number of cores. A date is split if it is larger than
-    (1 + cores / 4) fair shares, or than _MAX_FAIR_SHARES of them. With one core no date is split, nor is one smaller
+    (1 + cores / 16) fair shares, or than _MAX_FAIR_SHARES of them. With one core no date is split, nor is one smaller
     than _MIN_SPLIT_BYTES.
     """
-    fair_shares = min(1 + core_count / 4, _MAX_FAIR_SHARES)
+    fair_shares = min(1 + core_count / 16, _MAX_FAIR_SHARES)
     return core_count > 1 and date_bytes >= _MIN_SPLIT_BYTES and date_bytes * core_count > fair_shares * total_bytes

@@ -17,7 +17,7 @@ from dedup_spark.sketch import sketch
 
 
 def lower_limits(patch: pytest.MonkeyPatch) -> None:
-    """No keys are cached between passes, a few rows are compared at a time, each date is read by three threads."""
+    """No keys are cached between passes, and a few rows are compared at a time."""
     patch.setattr(dispatch, "KEY_CACHE_BYTES", 0)
     patch.setattr(ranged_rows, "_ROWS_IN_MEMORY", 9)
     patch.setattr(key_source, "_ROWS_AT_A_TIME", 5)
@@ -29,7 +29,6 @@ def lower_limits(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(data_files, "_MAX_RUN_ROWS", 3)
     patch.setattr(date_merge, "ROWS_PER_RANGE", 7)
     patch.setattr(date_merge, "_CODES_PER_RANGE", 11)
-    patch.setattr(dispatch, "threads_for", lambda task, median_bytes: 3)
 
 
 def split_every_date(patch: pytest.MonkeyPatch, part_count: int) -> None:

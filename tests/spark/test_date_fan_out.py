@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import date, timedelta
 from functools import partial
 from pathlib import Path
@@ -28,7 +28,6 @@ FIRST = date(2024, 1, 1)
 class Order:
     day: date
     bytes: int
-    threads: int = 1
 
 
 @dataclass(frozen=True)
@@ -55,14 +54,6 @@ def test_small_dates_share_tasks_and_large_ones_are_spread_over_them(spark: Spar
         assert [one.day for one in found] == [task.day for task in tasks]
         assert len({one.task for one in found}) == count
     assert len({one.task for one in found[:8]}) == 8  # of the large ones, which come first there
-
-
-def test_only_the_date_that_runs_last_and_alone_is_shared_between_the_cores(spark: SparkSession) -> None:
-    def shared(task: Order, threads: int) -> Order:
-        return replace(task, threads=threads)
-
-    found = map_dates(lambda: spark, lambda task: task.threads, orders(0, 13, 1 << 29), "test", shared)
-    assert sorted(found) == [1] * 12 + [2]
 
 
 def test_results_come_in_order_and_errors_of_this_project_as_they_were_raised(spark: SparkSession) -> None:

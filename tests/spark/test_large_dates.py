@@ -217,6 +217,7 @@ def test_an_invalid_file_of_a_split_date_is_refused_with_its_name(
         ([20, 20], 2, []),
         ([4] * 730, 280, []),
         ([400, *[4] * 700], 280, [400]),
+        ([60, *[4] * 100], 28, [60]),
     ],
 )
 def test_only_dates_that_leave_other_cores_idle_are_split(

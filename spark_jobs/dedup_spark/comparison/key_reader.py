@@ -60,7 +60,7 @@ class FilesRead:
 
 @dataclass
 class KeyReader:
-    """Reads files of one table. Thread-safe.
+    """Reads files of one table.
 
     `ranges`: by the URI of each file that it read, as in FilesRead.
     """

@@ -5,11 +5,8 @@ The first pass sums up the rows in a sketch. The second, if it is needed, return
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from threading import Lock
-from typing import TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -21,16 +18,14 @@ from dedup_spark.comparison.key_reader import KeyBatch, KeyReader
 from dedup_spark.comparison.ranged_rows import RangedRows, range_of
 from dedup_spark.comparison.row_reader import RowSource, read_rows
 from dedup_spark.comparison.selected_rows import NO_FILE, Columns, RowSelector, SelectedRows, concat_rows, take_rows
-from dedup_spark.execution.fan_out import assign_round_robin
 from dedup_spark.sketch.row_words import RowEncoder
 from dedup_spark.sketch.sketch import CellsLeft, Sketch
 
-Result = TypeVar("Result")
 FileNumbers = Sequence[int]
 # At most this many bytes of value columns of selected rows are kept for each range, so that survivors among these rows
 # need not be read again. Rows that can be packed have small values, which are always kept.
 _VALUE_BYTES = 64 << 20
-# A thread collects about this many selected rows before it adds them to the rows of all threads.
+# About this many selected rows are collected before they are added to the others.
 _ROWS_AT_A_TIME = 1 << 18
 
 
@@ -38,7 +33,7 @@ class KeySource:
     """The rows of the files `uris`, which are numbered from 0.
 
     `constant_ids`: for each file the update_id of all its rows; None if the rows' own ids have to be read.
-    `threads`: how many files are read at a time. `cache_bytes`: how many bytes of key codes the first pass may keep.
+    `cache_bytes`: how many bytes of key codes the first pass may keep.
     """
 
     def __init__(
@@ -47,12 +42,10 @@ class KeySource:
         encoder: RowEncoder,
         uris: Sequence[str],
         constant_ids: Sequence[int | None],
-        threads: int = 1,
         cache_bytes: int = 0,
     ) -> None:
         self.reader, self.encoder, self.uris = reader, encoder, uris
         self._constant_ids = constant_ids
-        self._threads = threads
         self._free_bytes = cache_bytes
         self._cached_codes: dict[int, U64Array] = {}
 
@@ -62,23 +55,18 @@ class KeySource:
         `file_numbers`: only of rows in these files. `only_id`: only of rows with this update_id; no file may have
         another constant id. Raises OutOfSpan, and what the reader of a damaged file raises.
         """
-        total, lock = Sketch.empty(self.encoder, bits), Lock()
-
-        def add_files(numbers: FileNumbers) -> None:
-            for number in numbers:
-                codes: list[U64Array] = []
-                for batch in self._batches(number, with_values=True):
-                    assert batch.value_columns is not None
-                    words = self.encoder.words(batch.key_columns, batch.value_columns)
-                    if self._free_bytes > 0:
-                        codes.append(words[0] if not self.encoder.is_packed else self._codes_of(batch))
-                    if only_id is not None and batch.update_ids is not None:
-                        words = words[:, batch.update_ids == only_id]
-                    with lock:
-                        total.add(words)
-                self._cache(number, codes)
-
-        self._in_threads(add_files, file_numbers)
+        total = Sketch.empty(self.encoder, bits)
+        for number in self._numbers(file_numbers):
+            codes: list[U64Array] = []
+            for batch in self._batches(number, with_values=True):
+                assert batch.value_columns is not None
+                words = self.encoder.words(batch.key_columns, batch.value_columns)
+                if self._free_bytes > 0:
+                    codes.append(words[0] if not self.encoder.is_packed else self._codes_of(batch))
+                if only_id is not None and batch.update_ids is not None:
+                    words = words[:, batch.update_ids == only_id]
+                total.add(words)
+            self._cache(number, codes)
         return total
 
     def _cache(self, number: int, codes: list[U64Array]) -> None:
@@ -103,16 +91,13 @@ class KeySource:
 
     def codes_in(self, cells: CellsLeft, file_numbers: FileNumbers | None = None) -> U64Array:
         """The key codes of the rows in these cells, in all files or in these."""
-
-        def codes(numbers: FileNumbers) -> list[U64Array]:
-            found = [EMPTY_U64]
-            for batch in (batch for number in numbers for batch in self._batches(number, with_values=True)):
+        found = [EMPTY_U64]
+        for number in self._numbers(file_numbers):
+            for batch in self._batches(number, with_values=True):
                 assert batch.value_columns is not None
                 indices = cells.rows_in(self.encoder.words(batch.key_columns, batch.value_columns))
                 found.append(self._codes_of(batch)[indices])
-            return found
-
-        return np.concatenate([found for of_thread in self._in_threads(codes, file_numbers) for found in of_thread])
+        return np.concatenate(found)
 
     def repeated_codes(self, range_count: int) -> Iterator[U64Array]:
         """Yield the key codes that several rows have, sorted, for each of `range_count` ranges of codes."""
@@ -126,12 +111,9 @@ class KeySource:
 
     def codes(self, selector: RowSelector, file_numbers: FileNumbers | None = None) -> U64Array:
         """The key codes of the rows that `selector` selects, in all files or in these."""
-
-        def codes(numbers: FileNumbers) -> list[U64Array]:
-            return [found[selector(found)] for number in numbers for found in self._codes_in(number)]
-
-        found_by_thread = self._in_threads(codes, file_numbers)
-        return np.concatenate([EMPTY_U64, *(found for of_thread in found_by_thread for found in of_thread)])
+        numbers = self._numbers(file_numbers)
+        selected = (found[selector(found)] for number in numbers for found in self._codes_in(number))
+        return np.concatenate([EMPTY_U64, *selected])
 
     def _codes_in(self, number: int) -> Iterator[U64Array]:
         if number in self._cached_codes:
@@ -152,20 +134,16 @@ class KeySource:
         self, selected: RangedRows, selector: RowSelector, *, file_numbers: FileNumbers | None = None
     ) -> None:
         """Add the rows that `selector` selects to `selected`: in all files, or in these."""
-        value_bytes = selected.range_count * _VALUE_BYTES // self._threads
-
-        def select(numbers: FileNumbers) -> None:
-            free_bytes, row_count, found = value_bytes, 0, [self._no_rows()]
-            for rows in (rows for number in numbers for rows in self._selected(number, selector)):
-                free_bytes -= 0 if self.encoder.is_packed else sum(column.nbytes for column in rows.value_columns or ())
-                found.append(rows if free_bytes > 0 else replace(rows, value_columns=None))
-                row_count += len(rows)
-                if row_count > _ROWS_AT_A_TIME:
-                    selected.add(concat_rows(found))
-                    row_count, found = 0, [self._no_rows()]
-            selected.add(concat_rows(found))
-
-        self._in_threads(select, file_numbers)
+        free_bytes, row_count, found = selected.range_count * _VALUE_BYTES, 0, [self._no_rows()]
+        numbers = self._numbers(file_numbers)
+        for rows in (rows for number in numbers for rows in self._selected(number, selector)):
+            free_bytes -= 0 if self.encoder.is_packed else sum(column.nbytes for column in rows.value_columns or ())
+            found.append(rows if free_bytes > 0 else replace(rows, value_columns=None))
+            row_count += len(rows)
+            if row_count > _ROWS_AT_A_TIME:
+                selected.add(concat_rows(found))
+                row_count, found = 0, [self._no_rows()]
+        selected.add(concat_rows(found))
 
     def _selected(self, number: int, selector: RowSelector) -> Iterator[SelectedRows]:
         """Yield the selected rows of one file, batch by batch."""
@@ -221,17 +199,8 @@ class KeySource:
         with_ids = self._constant_ids[number] is None
         return self.reader.batches(self.uris[number], with_ids=with_ids, with_values=with_values)
 
-    def _in_threads(
-        self, work: Callable[[FileNumbers], Result], file_numbers: FileNumbers | None = None
-    ) -> list[Result]:
-        """In each thread, call `work` with the thread's share of the file numbers. Return the results."""
-        numbers = range(len(self.uris)) if file_numbers is None else file_numbers
-        threads = max(1, min(self._threads, len(numbers)))
-        shares = assign_round_robin(numbers, threads)
-        if threads == 1:
-            return [work(shares[0])]
-        with ThreadPoolExecutor(threads) as pool:
-            return list(pool.map(work, shares))
+    def _numbers(self, file_numbers: FileNumbers | None) -> FileNumbers:
+        return range(len(self.uris)) if file_numbers is None else file_numbers
 
 
 def _chunked(array: pa.Array) -> pa.ChunkedArray:

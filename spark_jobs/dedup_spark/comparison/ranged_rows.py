@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import tempfile
 from dataclasses import dataclass
-from threading import Lock
 from typing import IO, Any
 
 import numpy as np
@@ -36,19 +35,18 @@ class StoredRows:
 
 
 class RangedRows:
-    """Rows, grouped by `range_count` ranges of the codes of their keys, of equal length. Adding rows is thread-safe."""
+    """Rows, grouped by `range_count` ranges of the codes of their keys, of equal length."""
 
     def __init__(self, range_count: int) -> None:
         self.range_count = range_count
         self._in_memory: list[SelectedRows] = []
         self._file: IO[bytes] | None = None
         self._stored: list[list[StoredRows]] = [[] for _ in range(range_count)]
-        self._lock = Lock()
 
     def __getstate__(self) -> dict[str, Any]:
         """Leave the temporary file out: another process can only read the rows that are in objects."""
         assert not self._in_memory
-        return {**self.__dict__, "_file": None, "_lock": None}
+        return {**self.__dict__, "_file": None}
 
     def without_rows(self) -> RangedRows:
         """Return the same ranges without rows."""
@@ -71,10 +69,9 @@ class RangedRows:
             self._stored[number] += stored
 
     def add(self, rows: SelectedRows) -> None:
-        with self._lock:
-            self._in_memory.append(rows)
-            if self.range_count > 1 and sum(map(len, self._in_memory)) > _ROWS_IN_MEMORY:
-                self._spill()
+        self._in_memory.append(rows)
+        if self.range_count > 1 and sum(map(len, self._in_memory)) > _ROWS_IN_MEMORY:
+            self._spill()
 
     def of_range(self, number: int) -> SelectedRows:
         """The rows of the range with this number. Call it only after all rows were added."""

@@ -108,7 +108,7 @@ class SplitKeySource(KeySource):
         `step`: what the tasks do, for Spark's UI. Raises OutOfSpan, and UnsuitableFile if a task that validates landed
         files failed.
         """
-        numbers = range(len(self.uris)) if file_numbers is None else file_numbers
+        numbers = self._numbers(file_numbers)
         parts = split_files(numbers, [self._sizes[number] for number in numbers], self._tasks.part_count)
         results = self._tasks.map(_PartWork(self, work, self._tasks.folder_uri), parts, step)
         for result in results:

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from datetime import date
-from heapq import heappop, heappush
 from typing import Any, Generic, Protocol, TypeVar
 
 from dedup_clone.contract.errors import DedupCloneError
@@ -126,43 +124,19 @@ def assign_round_robin(items: Sequence[Item], batch_count: int) -> list[Sequence
     return [items[batch::batch_count] for batch in range(batch_count)]
 
 
-def thread_counts(loads: Sequence[int], core_count: int) -> list[int]:
-    """Return for each task how many threads it should have: above 1 only for the last ones, while other cores are idle.
-
-    `loads`: how long each task takes, in any unit, in the order in which the tasks start. Example: thirteen equal tasks
-    on two cores take as long as fourteen, unless the last one has two threads.
-    """
-    core_free_at = [0] * max(core_count, 1)
-    starts, ends = [], []
-    for load in loads:
-        starts.append(heappop(core_free_at))
-        ends.append(starts[-1] + load)
-        heappush(core_free_at, ends[-1])
-    ends.sort()
-    return [max(1, core_count // max(1, len(ends) - bisect_right(ends, start))) for start in starts]
-
-
 def map_dates(
     session: SessionSource,
     work: Callable[[AnyDateTask], Result],
     date_tasks: Sequence[AnyDateTask],
     description: str,
-    with_threads: Callable[[AnyDateTask, int], AnyDateTask] = lambda date_task, thread_count: date_task,
 ) -> list[Result]:
-    """Return the result of `work` for each of `date_tasks`, in their order, which should be that of `largest_first`.
-
-    `with_threads(date_task, thread_count)` returns the date task with this many threads. The count is above 1
-    only for dates of the Spark tasks that start last, when other cores are free.
-    """
+    """Return the result of `work` for each of `date_tasks`, in their order, which should be that of `largest_first`."""
     if not date_tasks:
         return []
     core_count = session().sparkContext.defaultParallelism
     spark_task_count = task_count(core_count, len(date_tasks), sum(date_task.bytes for date_task in date_tasks))
     # Each Spark task gets dates of all sizes, and starts with its largest.
-    batches = assign_round_robin(date_tasks, spark_task_count)
-    threads_by_task = thread_counts([sum(date_task.bytes for date_task in batch) for batch in batches], core_count)
-    items = [with_threads(date_task, threads_by_task[n % spark_task_count]) for n, date_task in enumerate(date_tasks)]
-    return run_tasks(session, work, items, spark_task_count, f"{description} of {len(date_tasks)} dates")
+    return run_tasks(session, work, date_tasks, spark_task_count, f"{description} of {len(date_tasks)} dates")
 
 
 def largest_first(date_tasks: Iterable[AnyDateTask]) -> list[AnyDateTask]:

@@ -1,4 +1,4 @@
-"""What the driver logs, reports and says of failures, and how many threads a task gets."""
+"""What the driver logs, reports and says of failures."""
 
 from __future__ import annotations
 
@@ -19,7 +19,6 @@ from dedup_clone.contract.records import from_json, to_json
 from dedup_clone.page.feed_reader import JobProgress
 from dedup_spark import command, storage
 from dedup_spark.execution import progress
-from dedup_spark.execution.fan_out import thread_counts
 from dedup_spark.execution.progress import FILE_NAME, INTERVAL_S, JobLog, Progress, ProgressReport
 from dedup_spark.execution.session import describe_failure
 from testkit.spark_job_feed import SparkJobFeed
@@ -252,22 +251,3 @@ def test_no_date_is_counted_twice_at_the_moment_when_it_is_done() -> None:
     with log.dates_at_work(3):
         pass
     assert max(seen) == 3
-
-
-@pytest.mark.parametrize(
-    ("loads", "cores", "expected"),
-    [
-        ([2, 2, 2, 2, 2, 1, 1, 1], 2, [1, 1, 1, 1, 1, 1, 1, 2]),  # thirteen dates: the last would be alone
-        ([1] * 6, 2, [1] * 6),
-        ([1] * 9, 4, [1, 1, 1, 1, 1, 1, 1, 1, 4]),
-        ([1] * 10, 4, [1, 1, 1, 1, 1, 1, 1, 1, 2, 2]),
-        ([5], 4, [4]),
-        ([9, 1, 1, 1], 2, [1, 1, 1, 1]),  # beside a long one nothing is spare
-        ([1, 1], 1, [1, 1]),
-        ([], 2, []),
-    ],
-)
-def test_only_the_tasks_of_a_last_round_that_is_not_full_get_more_than_one_core(
-    loads: list[int], cores: int, expected: list[int]
-) -> None:
-    assert thread_counts(loads, cores) == expected

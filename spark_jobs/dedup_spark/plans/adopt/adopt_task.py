@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import date
 
 from dedup_spark.parent import ParentDate
@@ -14,14 +14,13 @@ class AdoptTask:
     """One date to adopt. `newest`: its newest delivery, whose rows win.
 
     The snapshot id of `newest` is at least the highest update_id of `parent`. `older`: the date's other deliveries, in
-    ascending precedence. `threads`: how many threads read the date.
+    ascending precedence.
     """
 
     day: date
     newest: DeliveredDate
     older: tuple[DeliveredDate, ...]
     parent: ParentDate | None
-    threads: int = field(default=1, compare=False)
 
     @property
     def deliveries(self) -> tuple[DeliveredDate, ...]:

@@ -154,7 +154,7 @@ class InputOpener:
         uris, sizes = [uri for uri, _ in files], [size for _, size in files]
         if self.parts:
             return SplitKeySource(self.reader, encoder, uris, ids, sizes, self.parts)
-        return KeySource(self.reader, encoder, uris, ids, self.task.threads, cache_bytes)
+        return KeySource(self.reader, encoder, uris, ids, cache_bytes)
 
 
 def _stored_base(parent: ParentDate, encoder: RowEncoder) -> Sketch | None:

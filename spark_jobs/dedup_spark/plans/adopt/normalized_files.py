@@ -6,7 +6,6 @@ job writes: a load job takes the schema of one file for all its files, so all mu
 
 from __future__ import annotations
 
-from concurrent.futures import ThreadPoolExecutor
 from copy import copy
 from dataclasses import dataclass, replace
 from datetime import date
@@ -54,8 +53,7 @@ def write_normalized(
             reader.add_files_read(read)
         written = [file for file, _ in found]
     else:
-        with ThreadPoolExecutor(task.threads) as pool:
-            written = list(pool.map(rewrite, to_write))
+        written = [rewrite(landed_and_surplus) for landed_and_surplus in to_write]
     return NormalizedFiles(
         uris=frozenset(landed.uri for landed, _ in to_write),
         cast_count=sum(not landed.has_written_schema for landed, _ in to_write),
