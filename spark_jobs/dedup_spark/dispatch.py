@@ -18,7 +18,7 @@ from dedup_clone.contract.table import UpdateIdMode
 from dedup_spark import storage
 from dedup_spark.comparison.validating_reader import ValidatingReader
 from dedup_spark.data_files import target_file_bytes
-from dedup_spark.execution.fan_out import KEY_CACHE_BYTES, largest_first, map_dates, map_objects
+from dedup_spark.execution.fan_out import largest_first, map_dates, map_objects
 from dedup_spark.execution.part_tasks import PartTasks
 from dedup_spark.execution.progress import JobLog
 from dedup_spark.execution.session import SessionSource
@@ -28,17 +28,16 @@ from dedup_spark.landing.file_validation import FileValidation, FileValidator, L
 from dedup_spark.parent import Parent
 from dedup_spark.plan_selection import DatePlan, select_plans
 from dedup_spark.plans.adopt.adopt_date import AdoptDate
-from dedup_spark.plans.adopt.adopt_task import AdoptTask
 from dedup_spark.plans.delivered_date import DeliveriesByDate, deliveries_by_date
-from dedup_spark.plans.rewrite.date_merge import RewriteTask
-from dedup_spark.plans.rewrite.rewrite_date import RewriteDate
+from dedup_spark.plans.difference.compared_date import ComparedDate
+from dedup_spark.plans.rewrite.rewrite_date import RewriteDate, RewriteTask
 from dedup_spark.plans.window.window_plan import run_window_plan
 from dedup_spark.plans.written_date import Outcome, WrittenDate, WrittenDates
 from dedup_spark.sketch import stored
 
 _logger = logging.getLogger("dedup_spark")
 
-Task = AdoptTask | RewriteTask
+Task = ComparedDate | RewriteTask
 
 # A smaller date is not split: splitting takes several Spark jobs, and the driver adds up the sums of all parts.
 _MIN_SPLIT_BYTES = 256 << 20
@@ -72,10 +71,10 @@ class RunDate:
         Raises what the plan raises if all files are valid already.
         """
         landed = {file.uri: file for delivered in task.deliveries for file in delivered.unread_files}
-        reader = ValidatingReader(self.adopt.table, validator=self.validator, landed=landed)
+        reader = ValidatingReader(self.adopt.attempt.table, validator=self.validator, landed=landed)
         outcome: Outcome | None = None
         try:
-            outcome = self.adopt(task, reader) if isinstance(task, AdoptTask) else self.rewrite(task, reader)
+            outcome = self.adopt(task, reader) if isinstance(task, ComparedDate) else self.rewrite(task, reader)
         except Exception as error:
             if not landed:
                 raise
@@ -140,8 +139,8 @@ class DateRuns:
         for task in self._outcomes.keys() - set(tasks):
             self._delete(task, self._outcomes.pop(task))
         work = RunDate(
-            AdoptDate.from_attempt(self.attempt, self.seed, KEY_CACHE_BYTES),
-            RewriteDate(self.attempt, self.seed, self._file_bytes, KEY_CACHE_BYTES),
+            AdoptDate(self.attempt, self.seed),
+            RewriteDate(self.attempt, self.seed, self._file_bytes),
             FileValidator.from_attempt(self.attempt),
         )
         remaining = [task for task in tasks if task not in self._outcomes]
@@ -157,7 +156,9 @@ class DateRuns:
         if not tasks:
             return {}
         core_count, sizes = self.session().sparkContext.defaultParallelism, [task.bytes for task in tasks]
-        split = [task for task in tasks if isinstance(task, AdoptTask) and is_split(task.bytes, sum(sizes), core_count)]
+        split = [
+            task for task in tasks if isinstance(task, ComparedDate) and is_split(task.bytes, sum(sizes), core_count)
+        ]
         unsplit = [task for task in tasks if task not in split]
         with self.job_log.dates_at_work(len(unsplit)):
             results = map_dates(self.session, work, unsplit, description)

@@ -11,10 +11,10 @@ from dedup_clone.contract.attempt import MAX_TABLE_FILES, Attempt, Plan
 from dedup_clone.contract.manifest import DateEntry, DateOutcome
 from dedup_clone.contract.table import UpdateIdMode
 from dedup_spark.parent import Parent
-from dedup_spark.plans.adopt.adopt_task import AdoptTask
 from dedup_spark.plans.adopt.survivor_files import MAX_SURVIVOR_FILES
 from dedup_spark.plans.delivered_date import DeliveredDate, DeliveriesByDate
-from dedup_spark.plans.rewrite.date_merge import MergePolicy, RewriteTask
+from dedup_spark.plans.difference.compared_date import ComparedDate, MergePolicy
+from dedup_spark.plans.rewrite.rewrite_date import RewriteTask
 from dedup_spark.plans.written_date import Outcome, WrittenDate
 
 
@@ -27,7 +27,7 @@ class DatePlan:
 
     outcome: DateOutcome
     reason: str
-    task: AdoptTask | RewriteTask | None = None
+    task: ComparedDate | RewriteTask | None = None
 
     def after(self, outcome: Outcome) -> DatePlan:
         """The plan after its task has ended with this outcome. For a declined date it is window."""
@@ -69,17 +69,19 @@ def _with_task(
     """The same plan with its task, if it is adopt or rewrite. `delivered`: in ascending precedence."""
     if plan.outcome is DateOutcome.ADOPT:
         *older, newest = delivered
-        return replace(plan, task=AdoptTask(day, newest, tuple(older), parent.on_date(day)))
+        return replace(plan, task=ComparedDate(day, newest, tuple(older), parent.on_date(day)))
     if plan.outcome is not DateOutcome.REWRITE:
         return plan
-    only, entry = next(iter(delivered), None), parent.dates.get(day)
-    is_late = bool(only and entry and only.delivery.snapshot_id <= entry.max_update_id)
-    policy = MergePolicy.LATE if is_late else MergePolicy.IN_ORDER
-    if attempt.update_id_mode is UpdateIdMode.LAST_CHANGED:
+    if not delivered:
+        return replace(plan, task=RewriteTask(day, None, parent.on_date(day)))
+    (only,), entry, policy = delivered, parent.dates.get(day), MergePolicy.IN_ORDER
+    if entry and attempt.update_id_mode is UpdateIdMode.LAST_CHANGED:
         policy = MergePolicy.BY_VALUE
+    elif entry and only.delivery.snapshot_id < entry.max_update_id:
+        policy = MergePolicy.LATE
+    compared = ComparedDate(day, only, (), parent.on_date(day), policy, attempt.takes_over is not None)
     keeps_files = policy is MergePolicy.LATE and attempt.plan is not Plan.REWRITE
-    has_own_ids = attempt.takes_over is not None
-    return replace(plan, task=RewriteTask(day, policy, only, has_own_ids, parent.on_date(day), keeps_files))
+    return replace(plan, task=RewriteTask(day, compared, compared.parent, keeps_files))
 
 
 def copying_plans(attempt: Attempt, parent: Parent) -> dict[date, DatePlan] | None:

@@ -11,24 +11,22 @@ from dedup_spark import data_files, dispatch
 from dedup_spark.changes import change_files
 from dedup_spark.comparison import duplicate_keys, key_source, ranged_rows
 from dedup_spark.execution import part_tasks
-from dedup_spark.plans.adopt import adopt_date, differences
-from dedup_spark.plans.rewrite import date_merge
+from dedup_spark.plans.difference import comparison_inputs, diff_result, differences
 from dedup_spark.sketch import sketch
 
 
 def lower_limits(patch: pytest.MonkeyPatch) -> None:
     """No keys are cached between passes, and a few rows are compared at a time."""
-    patch.setattr(dispatch, "KEY_CACHE_BYTES", 0)
+    patch.setattr(comparison_inputs, "KEY_CACHE_BYTES", 0)
     patch.setattr(ranged_rows, "_ROWS_IN_MEMORY", 9)
     patch.setattr(key_source, "_ROWS_AT_A_TIME", 5)
-    patch.setattr(adopt_date, "DEFAULT_LIMITS", differences.Limits(rows=25, codes=15))
+    patch.setattr(differences, "LIMITS", differences.Limits(rows=25, codes=15))
     patch.setattr(change_files, "ROWS_PER_RANGE", 13)
     patch.setattr(change_files, "_BYTES_AT_A_TIME", 4096)
     patch.setattr(duplicate_keys, "_ROWS_AT_A_TIME", 5)
+    patch.setattr(diff_result, "MAX_DECODED_ROWS", 9)
     patch.setattr(data_files, "_MAX_PENDING_ROWS", 4)
     patch.setattr(data_files, "_MAX_RUN_ROWS", 3)
-    patch.setattr(date_merge, "ROWS_PER_RANGE", 7)
-    patch.setattr(date_merge, "_CODES_PER_RANGE", 11)
 
 
 def split_every_date(patch: pytest.MonkeyPatch, part_count: int) -> None:
@@ -39,12 +37,11 @@ def split_every_date(patch: pytest.MonkeyPatch, part_count: int) -> None:
 
 def scale_limits(patch: pytest.MonkeyPatch, scale: int) -> None:
     """Divides the limits by `scale`, for dates that are as much smaller than those of production."""
-    limits = adopt_date.DEFAULT_LIMITS
-    patch.setattr(adopt_date, "DEFAULT_LIMITS", differences.Limits(limits.rows // scale, limits.codes // scale))
+    limits = differences.LIMITS
+    patch.setattr(differences, "LIMITS", differences.Limits(limits.rows // scale, limits.codes // scale))
     patch.setattr(sketch, "MAX_BITS", sketch.MAX_BITS - scale.bit_length() + 1)
     for module, name in (
         (ranged_rows, "_ROWS_IN_MEMORY"),
         (key_source, "_ROWS_AT_A_TIME"),
-        (date_merge, "ROWS_PER_RANGE"),
     ):
         patch.setattr(module, name, getattr(module, name) // scale)

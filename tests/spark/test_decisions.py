@@ -157,6 +157,19 @@ DUPLICATES = [
 REWRITTEN = [
     Decision("late", [[many(7, [1, 2])], [many(3, [1, 9])]], "rewrite", "not adopted: snapshot id [3] is below [7]"),
     Decision(
+        "rows_of_a_late_one_are_decoded",
+        [[many(7, range(90))], [many(3, range(9, 99))]],
+        "rewrite",
+        "[18] differing rows decoded",
+    ),
+    Decision(
+        "survivors_are_decoded_too",
+        [[many(1, range(90))], [many(2, range(9, 99))]],
+        "rewrite",
+        "[18] differing rows decoded",
+        Plan.REWRITE,
+    ),
+    Decision(
         "late_with_all_rows_compared",
         [[many(7, [1, 2])], [many(3, [1, 9])]],
         "rewrite",

@@ -21,13 +21,16 @@ from tests.spark.product_rows import FIRST, SCHEMA, files_of, found, path, rows
 
 
 @pytest.mark.parametrize("plan", [Plan.AUTO, Plan.REWRITE])
-def test_rows_that_a_parent_lost_are_noticed_or_come_from_its_sketch(area: SparkJobFeed, plan: Plan) -> None:
+@pytest.mark.parametrize("exact", [False, True])
+def test_rows_that_a_parent_lost_are_noticed_or_come_from_its_sketch(
+    area: SparkJobFeed, plan: Plan, *, exact: bool
+) -> None:
     area.publish(area.land(1, rows(1, 1, 2, 3)))
     (file,) = files_of(area, FIRST)
     path(area, file).unlink()
     pq.write_table(pa.Table.from_pylist(rows(1, 1, 2), schema=SCHEMA), path(area, file))
-    area.plan = plan
-    if plan is Plan.AUTO:
+    area.plan, area.exact = plan, exact
+    if not exact:
         area.publish(area.land(2, rows(2, 1, 4)))
         assert found(area) == [(1, 20, 2), (2, 10, 1), (3, 10, 1), (4, 20, 2)]
         return

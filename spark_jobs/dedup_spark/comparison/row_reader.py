@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Self
 
@@ -49,11 +49,6 @@ class RowSource:
     def max_rows(self) -> int:
         """Upper limit of the number of rows that are read."""
         return len(self.included) if self.ids_below is None else self.rows - len(self.excluded)
-
-
-def sorted_row_numbers(parts: Sequence[I64Array]) -> I64Array:
-    """Return the row numbers of all parts, ascending."""
-    return np.sort(np.concatenate([EMPTY_I64, *parts]))
 
 
 def read_rows(reader: KeyReader, source: RowSource) -> Iterator[pa.Table]:

@@ -2,30 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import Self
 
 from dedup_clone.contract.attempt import Attempt
-from dedup_clone.contract.manifest import EXAMPLES_PER_DATE, Difference, KeyExample
-from dedup_clone.contract.table import TableContract
 from dedup_spark import storage
 from dedup_spark.comparison.duplicate_keys import TooManyDuplicates
-from dedup_spark.comparison.key_examples import key_texts
 from dedup_spark.comparison.key_reader import KeyReader
-from dedup_spark.comparison.selected_rows import Columns
 from dedup_spark.comparison.validating_reader import ValidatingReader
 from dedup_spark.execution.part_tasks import PartTasks
 from dedup_spark.fingerprints.seed import Seed
 from dedup_spark.parent import PARENT_SOURCE
-from dedup_spark.plans.adopt.adopt_task import AdoptTask
 from dedup_spark.plans.adopt.adopted_files import copy_adopted
-from dedup_spark.plans.adopt.comparison_inputs import ComparisonInputs, DeliveredSketches, InputOpener
-from dedup_spark.plans.adopt.diff_result import DiffResult
-from dedup_spark.plans.adopt.differences import DEFAULT_LIMITS, Limits, find_differences
 from dedup_spark.plans.adopt.normalized_files import NormalizedFiles, write_normalized
 from dedup_spark.plans.adopt.survivor_files import write_survivors
-from dedup_spark.plans.delivered_date import expected_rows
+from dedup_spark.plans.difference.compared_date import ComparedDate
+from dedup_spark.plans.difference.comparison_inputs import ComparisonInputs, DeliveredSketches, InputOpener
+from dedup_spark.plans.difference.diff_result import DiffResult
+from dedup_spark.plans.difference.differences import find_differences
 from dedup_spark.plans.written_date import DeclinedDate, Outcome, WrittenDate
 from dedup_spark.sketch import stored
 from dedup_spark.sketch.stored import StoredSketch
@@ -33,42 +26,20 @@ from dedup_spark.sketch.stored import StoredSketch
 
 @dataclass(frozen=True)
 class AdoptDate:
-    """Adopts one date.
+    """Adopts one date. `parts`: runs parts of the work as Spark tasks; None if this call does all of it."""
 
-    `exact`: compare all rows, whatever the sketches say. `key_cache_bytes`: how many bytes of key codes may stay in
-    memory between two passes over the files. `limits`: how many rows and codes are compared at a time. `parts`: runs
-    parts of the work as Spark tasks; None if this call does all of it.
-    """
-
-    table: TableContract
+    attempt: Attempt
     seed: Seed
-    data_uri: str
-    exact: bool
-    key_cache_bytes: int
-    limits: Limits
     parts: PartTasks | None = None
 
-    @classmethod
-    def from_attempt(cls, attempt: Attempt, seed: Seed, key_cache_bytes: int) -> Self:
-        return cls(
-            attempt.table,
-            seed,
-            attempt.data_uri,
-            attempt.exact,
-            key_cache_bytes,
-            DEFAULT_LIMITS,
-        )
-
-    def __call__(self, task: AdoptTask, reader: ValidatingReader) -> Outcome | None:
+    def __call__(self, task: ComparedDate, reader: ValidatingReader) -> Outcome | None:
         """Write the date's files and sketch below the data folder, or write nothing and decline the date.
 
         Return None if the newest delivery has no row. `reader` validates the files that have not been read yet. Raises
         UnsuitableFile or pyarrow's errors if a file cannot be used, and DeliveryRefused if a landed object has changed
         since the inventory was frozen.
         """
-        rows = expected_rows(task.newest, task.parent)
-        opener = InputOpener(task, reader, self.seed, self.key_cache_bytes, rows, self.parts, self.exact)
-        inputs, delivered = opener.open()
+        inputs, delivered = InputOpener(task, reader, self.seed, self.attempt.exact, self.parts).open()
         newest, *older = (dated.with_validations(reader.validations) for dated in task.deliveries)
         if not newest.rows:
             return None
@@ -77,7 +48,7 @@ class AdoptDate:
 
     def compare_and_write(
         self,
-        task: AdoptTask,
+        task: ComparedDate,
         inputs: ComparisonInputs,
         delivered: DeliveredSketches,
         reader: KeyReader,
@@ -87,14 +58,15 @@ class AdoptDate:
         `delivered`: the sketches of the deliveries.
         """
         try:
-            diff = find_differences(inputs, delivered, exact=self.exact, limits=self.limits)
+            diff = find_differences(inputs, delivered, exact=self.attempt.exact)
         except TooManyDuplicates as error:
             return DeclinedDate(task.day, str(error))
+        data_uri = self.attempt.data_uri
         sketch = StoredSketch(task.newest.delivery.snapshot_id, delivered.newest)
-        stored.write(storage.join(self.data_uri, stored.path_of(task.day)), sketch)
-        survivors = write_survivors(task, diff, reader, self.data_uri)
-        normalized = write_normalized(task, diff, reader, self.data_uri, self.parts)
-        adopted = copy_adopted(task, normalized.uris, self.data_uri, self.table, self.parts)
+        stored.write(storage.join(data_uri, stored.path_of(task.day)), sketch)
+        survivors = write_survivors(task, diff, reader, data_uri)
+        normalized = write_normalized(task, diff, reader, data_uri, self.parts)
+        adopted = copy_adopted(task, normalized.uris, data_uri, reader.table, self.parts)
         return WrittenDate(
             day=task.day,
             files=(*adopted, *survivors.copied, *normalized.files, *survivors.written),
@@ -105,31 +77,17 @@ class AdoptDate:
                 delivered.delivery.snapshot_id: diff.surplus_rows(source)
                 for source, delivered in enumerate([*task.older, task.newest], start=PARENT_SOURCE + 1)
             },
-            how=_how(task, inputs, diff, self.exact)
+            how=_how(task, inputs, diff, self.attempt.exact)
             + _normalized_reason(normalized, diff.surplus_rows(inputs.newest_source)),
             key_fingerprint=delivered.newest.digest(),
-            examples=tuple(self._examples(task, diff)),
+            examples=diff.examples(reader.table, task.day),
             cluster_overlap=reader.cluster_overlap(file.uri for file in task.newest.files),
             adopted_delivery=task.newest.delivery,
             wrote_sketch=True,
         )
 
-    def _examples(self, task: AdoptTask, diff: DiffResult) -> Iterable[KeyExample]:
-        for difference, samples in (
-            (Difference.NEW, diff.new_examples),
-            (Difference.CHANGED, diff.changed_examples),
-            (Difference.SURVIVOR, diff.survivor_examples),
-        ):
-            # Without duplicates: `samples` may have a new key once for each delivery that has it.
-            for text in list(dict.fromkeys(_key_texts(self.table, samples)))[:EXAMPLES_PER_DATE]:
-                yield KeyExample(task.day, difference, text)
 
-
-def _key_texts(table: TableContract, samples: Sequence[Columns]) -> list[str]:
-    return [text for values in samples for text in key_texts(table, [column.to_pylist() for column in values])]
-
-
-def _how(task: AdoptTask, inputs: ComparisonInputs, diff: DiffResult, exact: bool) -> str:
+def _how(task: ComparedDate, inputs: ComparisonInputs, diff: DiffResult, exact: bool) -> str:
     """Return what was compared, for the manifest."""
     if task.parent is None:
         return "the parent has no row of this date"

@@ -11,15 +11,15 @@ from dedup_clone.contract.manifest import DataFile
 from dedup_clone.contract.table import TableContract
 from dedup_spark import storage
 from dedup_spark.execution.part_tasks import PartTasks
-from dedup_spark.plans.adopt.adopt_task import AdoptTask
 from dedup_spark.plans.delivered_date import DeliveredFile
+from dedup_spark.plans.difference.compared_date import ComparedDate
 
 # A thread only waits, because the storage itself copies objects.
 _THREADS = 8
 
 
 def copy_adopted(
-    task: AdoptTask, normalized_uris: frozenset[str], data_uri: str, table: TableContract, parts: PartTasks | None
+    task: ComparedDate, normalized_uris: frozenset[str], data_uri: str, table: TableContract, parts: PartTasks | None
 ) -> list[DataFile]:
     """Copy the newest delivery's files of the date, except empty files and those that were written anew (normalized).
 

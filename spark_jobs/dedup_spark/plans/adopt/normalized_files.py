@@ -17,9 +17,9 @@ from dedup_spark.comparison.row_reader import RowSource, read_rows
 from dedup_spark.data_files import write_file
 from dedup_spark.execution.part_tasks import PartTasks
 from dedup_spark.parent import PARENT_SOURCE
-from dedup_spark.plans.adopt.adopt_task import AdoptTask
-from dedup_spark.plans.adopt.diff_result import DiffResult
 from dedup_spark.plans.delivered_date import DeliveredFile
+from dedup_spark.plans.difference.compared_date import ComparedDate
+from dedup_spark.plans.difference.diff_result import DiffResult
 
 
 @dataclass(frozen=True)
@@ -35,7 +35,7 @@ class NormalizedFiles:
 
 
 def write_normalized(
-    task: AdoptTask, diff: DiffResult, reader: KeyReader, data_uri: str, parts: PartTasks | None
+    task: ComparedDate, diff: DiffResult, reader: KeyReader, data_uri: str, parts: PartTasks | None
 ) -> NormalizedFiles:
     """Rewrite the newest delivery's files with surplus rows or another schema; `diff` says which rows are surplus.
 

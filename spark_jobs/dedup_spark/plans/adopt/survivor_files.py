@@ -15,16 +15,15 @@ import pyarrow as pa
 from dedup_clone.contract.manifest import DataFile
 from dedup_clone.contract.table import TableContract
 from dedup_spark import storage
-from dedup_spark.arrays import EMPTY_I64
 from dedup_spark.column_types import arrow_schema
 from dedup_spark.comparison.key_reader import KeyReader
-from dedup_spark.comparison.row_reader import RowSource, read_rows, sorted_row_numbers
+from dedup_spark.comparison.row_reader import RowSource, read_rows
 from dedup_spark.comparison.selected_rows import NO_FILE
 from dedup_spark.data_files import SortedFilesWriter
 from dedup_spark.fingerprints.key_columns import key_columns
 from dedup_spark.parent import PARENT_SOURCE
-from dedup_spark.plans.adopt.adopt_task import AdoptTask
-from dedup_spark.plans.adopt.diff_result import DecodedSurvivors, DiffResult
+from dedup_spark.plans.difference.compared_date import ComparedDate
+from dedup_spark.plans.difference.diff_result import DecodedRows, DiffResult
 
 # A date has at most this many files of survivors.
 MAX_SURVIVOR_FILES = 8
@@ -38,7 +37,7 @@ class SurvivorFiles:
     written: tuple[DataFile, ...]
 
 
-def write_survivors(task: AdoptTask, diff: DiffResult, reader: KeyReader, data_uri: str) -> SurvivorFiles:
+def write_survivors(task: ComparedDate, diff: DiffResult, reader: KeyReader, data_uri: str) -> SurvivorFiles:
     """Copy and write the survivor files. Raises pyarrow's errors when a file that has survivors cannot be read."""
     copied, sources = _split_files(task, diff, reader.table)
     copied = _merge_small_files(copied, sources, task)
@@ -51,38 +50,49 @@ def write_survivors(task: AdoptTask, diff: DiffResult, reader: KeyReader, data_u
     return SurvivorFiles(tuple(copied), written.close())
 
 
-def _split_files(task: AdoptTask, diff: DiffResult, table: TableContract) -> tuple[list[DataFile], list[RowSource]]:
+def _split_files(task: ComparedDate, diff: DiffResult, table: TableContract) -> tuple[list[DataFile], list[RowSource]]:
     """Return the parent's survivor files that can be copied, and where to read the rows of the new file."""
     copied: list[DataFile] = []
     sources: list[RowSource] = []
     parent = task.parent
     for number, file in enumerate(parent.files if parent else ()):
         assert parent
-        surviving = sorted_row_numbers(diff.surviving[PARENT_SOURCE, number])
-        removed = sorted_row_numbers(diff.removed[PARENT_SOURCE, number])
+        added, removed = diff.added_in(PARENT_SOURCE, number), diff.removed_in(number)
         uri, base_id = parent.uri(file), parent.entry.max_update_id
         if file.max_update_id < base_id and not len(removed) and not parent.has_other_columns:
             copied.append(file)
         elif file.min_update_id < base_id:
-            sources.append(RowSource(uri, file.rows, surviving, removed, ids_below=base_id))
-        elif len(surviving):
-            decoded = _decoded(table, task, diff.decoded[PARENT_SOURCE, number], len(surviving))
-            sources.append(RowSource.selected_rows(uri, file.rows, surviving, decoded))
+            sources.append(RowSource(uri, file.rows, added, removed, ids_below=base_id))
+        elif len(added):
+            decoded = _decoded(table, task, diff.decoded[PARENT_SOURCE, number], len(added))
+            sources.append(RowSource.selected_rows(uri, file.rows, added, decoded))
+    return copied, sources + added_sources(task, diff, table)
+
+
+def survivor_sources(task: ComparedDate, diff: DiffResult, table: TableContract) -> list[RowSource]:
+    """Return where to read all survivors of a date, and no other rows."""
+    copied, sources = _split_files(task, diff, table)
+    return [*sources, *(_whole_file(file, task) for file in copied)]
+
+
+def added_sources(task: ComparedDate, diff: DiffResult, table: TableContract) -> list[RowSource]:
+    """Return where to read the rows that the date gets from deliveries, and those that were decoded from a sketch."""
+    sources = []
     for (_, number), decoded_rows in diff.decoded.items():
         if number == NO_FILE:
             tables = tuple(_as_table(table, task, rows) for rows in decoded_rows)
             sources.append(RowSource.selected_rows("", 0, np.arange(sum(map(len, tables))), tables))
-    for source, delivered in enumerate(task.older, start=PARENT_SOURCE + 1):
+    for source, delivered in enumerate((*task.older, task.newest), start=PARENT_SOURCE + 1):
         for number, landed in enumerate(delivered.files):
-            surviving = sorted_row_numbers(diff.surviving[source, number])
-            if len(surviving):
-                decoded = _decoded(table, task, diff.decoded[source, number], len(surviving))
-                sources.append(RowSource.selected_rows(landed.uri, landed.rows, surviving, decoded))
-    return copied, sources
+            added = diff.added_in(source, number)
+            if len(added):
+                decoded = _decoded(table, task, diff.decoded[source, number], len(added))
+                sources.append(RowSource.selected_rows(landed.uri, landed.rows, added, decoded))
+    return sources
 
 
 def _decoded(
-    table: TableContract, task: AdoptTask, decoded: Sequence[DecodedSurvivors], expected: int
+    table: TableContract, task: ComparedDate, decoded: Sequence[DecodedRows], expected: int
 ) -> tuple[pa.Table, ...]:
     """The decoded rows as tables; none if values of some of the `expected` rows were not decoded."""
     if sum(len(rows.update_ids) for rows in decoded) != expected:
@@ -90,7 +100,7 @@ def _decoded(
     return tuple(_as_table(table, task, rows) for rows in decoded)
 
 
-def _as_table(table: TableContract, task: AdoptTask, rows: DecodedSurvivors) -> pa.Table:
+def _as_table(table: TableContract, task: ComparedDate, rows: DecodedRows) -> pa.Table:
     columns: dict[str, pa.Array | pa.ChunkedArray] = {
         table.partition_column: pa.repeat(pa.scalar(task.day, pa.date32()), len(rows.update_ids)),
         table.snapshot_id_column: pa.array(rows.update_ids, pa.int64()),
@@ -100,7 +110,7 @@ def _as_table(table: TableContract, task: AdoptTask, rows: DecodedSurvivors) -> 
     return pa.table([columns[column.name] for column in table.columns], schema=arrow_schema(table.columns))
 
 
-def _merge_small_files(copied: list[DataFile], sources: list[RowSource], task: AdoptTask) -> list[DataFile]:
+def _merge_small_files(copied: list[DataFile], sources: list[RowSource], task: ComparedDate) -> list[DataFile]:
     """Add files to `sources` instead of copying them. Return the remaining files, which are copied.
 
     If a new file is written, the smallest files are added to it: each that has at most as many rows as the new file has
@@ -114,9 +124,13 @@ def _merge_small_files(copied: list[DataFile], sources: list[RowSource], task: A
     while small_first and (
         are_too_many or (rows and (small_first[0].rows <= rows or len(small_first) >= MAX_SURVIVOR_FILES))
     ):
-        assert task.parent
         file = small_first.pop(0)
         rows += file.rows
-        base_id = task.parent.entry.max_update_id
-        sources.append(RowSource(task.parent.uri(file), file.rows, EMPTY_I64, EMPTY_I64, ids_below=base_id))
+        sources.append(_whole_file(file, task))
     return small_first
+
+
+def _whole_file(file: DataFile, task: ComparedDate) -> RowSource:
+    """All rows of a file that has only survivors."""
+    assert task.parent
+    return RowSource.all_rows(task.parent.uri(file), file.rows, file.max_update_id)

@@ -1,24 +1,31 @@
-"""Records what the newest delivery changes on a date."""
+"""Records what the deliveries change on a date."""
 
 from __future__ import annotations
 
 from collections import defaultdict
 from dataclasses import dataclass, field
+from datetime import date
 
 import numpy as np
 
+from dedup_clone.contract.manifest import EXAMPLES_PER_DATE, Difference, KeyExample
+from dedup_clone.contract.table import TableContract
 from dedup_spark.arrays import EMPTY_I64, I64Array, U64Array
 from dedup_spark.comparison.duplicate_keys import require_few_surplus_rows
+from dedup_spark.comparison.key_examples import key_texts
 from dedup_spark.comparison.selected_rows import Columns, SelectedRows
+from dedup_spark.parent import PARENT_SOURCE
 
+# The most added rows whose values are kept in memory, beside those that were decoded from a sketch.
+MAX_DECODED_ROWS = 1 << 20
 # The fields of DiffResult that `add` merges: by source or file, and as lists.
-_FIELDS_BY_KEY = ("surviving", "decoded", "removed", "surplus")
+_FIELDS_BY_KEY = ("added", "decoded", "removed", "surplus")
 _LIST_FIELDS = ("same_id_words", "surplus_words", "new_examples", "changed_examples", "survivor_examples")
 
 
 @dataclass(frozen=True)
-class DecodedSurvivors:
-    """Survivors of one file whose columns have been decoded, so that the file need not be read again."""
+class DecodedRows:
+    """Added rows of one file whose columns have been decoded, so that the file need not be read again."""
 
     key_columns: Columns
     update_ids: I64Array
@@ -27,7 +34,10 @@ class DecodedSurvivors:
 
 @dataclass
 class DiffResult:
-    """What the newest delivery of a date changes. Rows are grouped by the numbers of their source and file.
+    """What the deliveries of a date change. Rows are grouped by the numbers of their source and file.
+
+    With policy IN_ORDER the date keeps the newest delivery's rows, except surplus rows, and the parent's survivors.
+    With other policies it keeps the parent's rows. Of these, some are removed, and others are added.
 
     - differing: how many rows differ by the sketches, each step from one delivery to the next counted; None if the
       sketches do not tell, so that all rows were compared.
@@ -36,11 +46,12 @@ class DiffResult:
     - changed: how many of the parent's rows get other values.
     - surplus: surplus rows by source number.
     - surplus_words: the words of surplus rows of the newest delivery that its sketch still contains.
-    - surviving: the numbers of rows that become survivors.
-    - decoded: the `surviving` rows whose values were read already. Those with the file number NO_FILE all are.
+    - added: the numbers of rows that the date gets beside those that it keeps.
+    - removed: the numbers of the parent's rows that the date does not keep after all.
+    - decoded: the `added` rows whose values were read already. Those with the file number NO_FILE all are.
+    - free_rows: of how many more added rows the values may be kept.
     - same_id_words: the words of those survivors whose update_id is the newest delivery's snapshot id. There are
       some only if this delivery lands a snapshot again.
-    - removed: the numbers of the parent's rows that were survivors and no longer are.
     - new_examples, changed_examples, survivor_examples: the key columns of a few such rows.
     """
 
@@ -50,10 +61,11 @@ class DiffResult:
     changed: int = 0
     surplus: defaultdict[int, list[SelectedRows]] = field(default_factory=lambda: defaultdict(list))
     surplus_words: list[U64Array] = field(default_factory=list)
-    surviving: defaultdict[tuple[int, int], list[I64Array]] = field(default_factory=lambda: defaultdict(list))
-    decoded: defaultdict[tuple[int, int], list[DecodedSurvivors]] = field(default_factory=lambda: defaultdict(list))
-    same_id_words: list[U64Array] = field(default_factory=list)
+    added: defaultdict[tuple[int, int], list[I64Array]] = field(default_factory=lambda: defaultdict(list))
     removed: defaultdict[tuple[int, int], list[I64Array]] = field(default_factory=lambda: defaultdict(list))
+    decoded: defaultdict[tuple[int, int], list[DecodedRows]] = field(default_factory=lambda: defaultdict(list))
+    free_rows: int = field(default_factory=lambda: MAX_DECODED_ROWS)
+    same_id_words: list[U64Array] = field(default_factory=list)
     new_examples: list[Columns] = field(default_factory=list)
     changed_examples: list[Columns] = field(default_factory=list)
     survivor_examples: list[Columns] = field(default_factory=list)
@@ -67,10 +79,31 @@ class DiffResult:
         rows = [surplus.row_numbers[surplus.file_numbers == file] for surplus in self.surplus[source]]
         return np.sort(np.concatenate([EMPTY_I64, *rows]))
 
+    def added_in(self, source: int, file: int) -> I64Array:
+        """Return the row numbers, ascending, of the added rows of the source's file of this number."""
+        return np.sort(np.concatenate([EMPTY_I64, *self.added.get((source, file), ())]))
+
+    def removed_in(self, file: int) -> I64Array:
+        """Return the row numbers, ascending, of the removed rows of the parent's file of this number."""
+        return np.sort(np.concatenate([EMPTY_I64, *self.removed.get((PARENT_SOURCE, file), ())]))
+
     def add_surplus(self, source: int, rows: SelectedRows) -> None:
         """Add surplus rows of a delivery. Raises TooManyDuplicates."""
         self.surplus[source].append(rows)
         require_few_surplus_rows(self.surplus_rows(source))
+
+    def examples(self, table: TableContract, day: date) -> tuple[KeyExample, ...]:
+        """Return a few keys of each kind of difference, as text."""
+        found = []
+        for kind, samples in (
+            (Difference.NEW, self.new_examples),
+            (Difference.CHANGED, self.changed_examples),
+            (Difference.SURVIVOR, self.survivor_examples),
+        ):
+            texts = [text for keys in samples for text in key_texts(table, [column.to_pylist() for column in keys])]
+            # Without duplicates: `samples` may have a new key once for each delivery that has it.
+            found += [KeyExample(day, kind, text) for text in list(dict.fromkeys(texts))[:EXAMPLES_PER_DATE]]
+        return tuple(found)
 
     def add(self, other: DiffResult) -> None:
         """Add the result of other keys. Raises TooManyDuplicates."""

@@ -10,11 +10,12 @@ from dedup_spark.comparison.key_reader import KeyReader
 from dedup_spark.comparison.key_source import KeySource
 from dedup_spark.comparison.row_encoders import encoders, wide_encoder
 from dedup_spark.comparison.split_source import SplitKeySource
+from dedup_spark.execution.fan_out import KEY_CACHE_BYTES
 from dedup_spark.execution.part_tasks import PartTasks
 from dedup_spark.fingerprints.seed import Seed
 from dedup_spark.parent import PARENT_SOURCE, ParentDate
-from dedup_spark.plans.adopt.adopt_task import AdoptTask
-from dedup_spark.plans.delivered_date import DeliveredDate
+from dedup_spark.plans.delivered_date import DeliveredDate, expected_rows
+from dedup_spark.plans.difference.compared_date import ComparedDate, MergePolicy
 from dedup_spark.sketch.row_words import OutOfSpan, RowEncoder
 from dedup_spark.sketch.sketch import Sketch, bits_for
 
@@ -24,13 +25,15 @@ class ComparisonInputs:
     """The deliveries and the parent of one date, opened for comparison.
 
     `base_id`: the highest update_id of the parent's rows. The rows that have it are the parent's base, all others are
-    survivors, which are in the files `survivor_files` (by number). `newest_id`: the snapshot id of the newest delivery.
+    survivors, which are in the files `survivor_files` (by number). With policy BY_VALUE the base are the rows of the
+    date's previous delivery, as it had them. `newest_id`: the snapshot id of the newest delivery.
     `older`: the source number (from 1; the parent is 0), the snapshot id and the reader of each older delivery, in
     ascending precedence. Sketches have `2**bits` cells in each table; that of the base may have another number if it
     was stored (`base_was_stored`). `parts`: runs parts of the comparison as Spark tasks; None to do all in this
     process. Without a parent, `parent`, `base` and `base_id` are None. `base` is None, too, if sketches do not count.
     """
 
+    policy: MergePolicy
     encoder: RowEncoder
     bits: int
     newest: KeySource
@@ -82,28 +85,24 @@ class DeliveredSketches:
 class InputOpener:
     """Opens the inputs of one date.
 
-    `key_cache_bytes`: how many bytes of key codes may stay in memory between the two passes. `rows`: about how many
-    rows the newest delivery has, by which the number of cells is chosen. `parts`: reads the files in Spark tasks; None
-    to read them in this process. `exact`: sketches are not compared.
+    `exact`: sketches are not compared. `parts`: reads the files in Spark tasks; None to read them in this process.
     """
 
-    task: AdoptTask
+    task: ComparedDate
     reader: KeyReader
     seed: Seed
-    key_cache_bytes: int
-    rows: int
-    parts: PartTasks | None
     exact: bool
+    parts: PartTasks | None = None
 
     def open(self) -> tuple[ComparisonInputs, DeliveredSketches]:
         """Read the deliveries' files, and return the inputs and the deliveries' sketches.
 
-        If no stored sketch of the parent's base can be used, this reads its rows, unless `exact`. Raises what the
-        reader of a damaged file raises.
+        If no stored sketch of the parent's base can be used, this reads its rows, unless `exact` or the policy is
+        BY_VALUE. Raises what the reader of a damaged file raises.
         """
         parent, deliveries = self.task.parent, self.task.deliveries
         wide = wide_encoder(self.reader, self.seed)
-        stored = None if self.exact or parent is None else _stored_base(parent, wide)
+        stored = None if self.exact or parent is None else _stored_base(parent, wide, self.task.policy)
         uris = [file.uri for delivered in deliveries for file in delivered.files]
         uris += [parent.uri(file) for file in parent.files] if parent else []
         for encoder in [wide] if self.exact else encoders(self.reader, self.seed, stored, uris):
@@ -117,17 +116,19 @@ class InputOpener:
 
     def _open(self, encoder: RowEncoder, stored: Sketch | None) -> ComparisonInputs:
         parent, older = self.task.parent, self.task.older
-        bits = bits_for(self.rows, parent.differing_rows if parent else 0, encoder.word_count, len(older))
+        rows = expected_rows(self.task.newest, parent)
+        bits = bits_for(rows, parent.differing_rows if parent else 0, encoder.word_count, len(older))
         base_id = parent.entry.max_update_id if parent else None
         parent_source, base = None, stored
         if parent:
             files = [(parent.uri(file), file.size) for file in parent.files]
             parent_source = self._source(encoder, files, parent.constant_ids)
-            if base is None and not self.exact:
+            if base is None and not self.exact and self.task.policy is not MergePolicy.BY_VALUE:
                 numbers = [number for number, file in enumerate(parent.files) if file.max_update_id == base_id]
                 base = parent_source.sketch(bits, file_numbers=numbers, only_id=base_id)
         sources = [(delivered.delivery.snapshot_id, self._delivered(encoder, delivered)) for delivered in older]
         return ComparisonInputs(
+            policy=self.task.policy,
             encoder=encoder,
             bits=bits,
             newest=self._delivered(encoder, self.task.newest),
@@ -144,8 +145,8 @@ class InputOpener:
 
     def _delivered(self, encoder: RowEncoder, delivered: DeliveredDate) -> KeySource:
         files = [(file.uri, file.size) for file in delivered.files]
-        ids = [delivered.delivery.snapshot_id] * len(files)
-        return self._source(encoder, files, ids, self.key_cache_bytes // len(self.task.deliveries))
+        ids = [None if self.task.has_own_ids else delivered.delivery.snapshot_id] * len(files)
+        return self._source(encoder, files, ids, KEY_CACHE_BYTES // len(self.task.deliveries))
 
     def _source(
         self, encoder: RowEncoder, files: Sequence[tuple[str, int]], ids: Sequence[int | None], cache_bytes: int = 0
@@ -157,9 +158,12 @@ class InputOpener:
         return KeySource(self.reader, encoder, uris, ids, cache_bytes)
 
 
-def _stored_base(parent: ParentDate, encoder: RowEncoder) -> Sketch | None:
+def _stored_base(parent: ParentDate, encoder: RowEncoder, policy: MergePolicy) -> Sketch | None:
     """Return the stored sketch of the parent's base; None if there is none, or if it cannot be that of the base."""
     found, base_id = parent.stored_sketch(encoder), parent.entry.max_update_id
+    if found and policy is MergePolicy.BY_VALUE:
+        # It serves only if the parent has all rows of that delivery, with the same values, and otherwise survivors.
+        return found.sketch if found.sketch.rows == parent.entry.rows - parent.entry.survivors else None
     if found is None or found.update_id != base_id:
         return None
     whole = sum(file.rows for file in parent.files if file.min_update_id == base_id)

@@ -1,10 +1,10 @@
-"""Finds what a date's newest delivery changes: survivors, new keys, changed values and duplicate keys.
+"""Finds what the deliveries of a date change: survivors, new keys, changed values and duplicate keys.
 
 The parent's rows of the date are its base (the rows with the date's highest update_id) and its survivors, whose keys
 the base lacks. The sketches of base and deliveries are a chain, whose steps tell the rows that differ. If a row is
 packed in its words, these are the rows themselves, and only survivors and possible duplicates are looked up in files.
-If rows are hashes, the rows of the keys that differ are read. If the sketches do not tell, or if it is asked for, all
-rows are read. The rows are then compared in the same way.
+If rows are hashes, or if the parent's rows have other update_ids than its base, the rows of the keys that differ are
+read. If the sketches do not tell, or if it is asked for, all rows are read. The rows are then compared in the same way.
 """
 
 from __future__ import annotations
@@ -33,9 +33,11 @@ from dedup_spark.comparison.selected_rows import (
     without_rows,
 )
 from dedup_spark.parent import PARENT_SOURCE
-from dedup_spark.plans.adopt.comparison_inputs import ComparisonInputs, DeliveredSketches
-from dedup_spark.plans.adopt.diff_result import DiffResult
-from dedup_spark.plans.adopt.winning_rows import find_winners
+from dedup_spark.plans.difference import diff_result
+from dedup_spark.plans.difference.compared_date import MergePolicy
+from dedup_spark.plans.difference.comparison_inputs import ComparisonInputs, DeliveredSketches
+from dedup_spark.plans.difference.diff_result import DiffResult
+from dedup_spark.plans.difference.winning_rows import find_winners
 from dedup_spark.sketch.chain import KeyVersions, StuckStep, peel_chain
 from dedup_spark.sketch.sketch import Difference, Sketch
 
@@ -49,7 +51,7 @@ class Limits:
 
 
 # A row takes about 100 bytes in memory, a code 8.
-DEFAULT_LIMITS = Limits(rows=2 << 20, codes=32 << 20)
+LIMITS = Limits(rows=2 << 20, codes=32 << 20)
 # If a larger share of the cells is left, too many rows differ, and duplicate keys are not the reason.
 _MOST_CELLS_LEFT = 1 / 64
 
@@ -62,9 +64,7 @@ class _Link(NamedTuple):
     sketch: Sketch
 
 
-def find_differences(
-    inputs: ComparisonInputs, delivered: DeliveredSketches, *, exact: bool, limits: Limits
-) -> DiffResult:
+def find_differences(inputs: ComparisonInputs, delivered: DeliveredSketches, *, exact: bool) -> DiffResult:
     """Compare the inputs of a date.
 
     `delivered`: the sketches of the deliveries. That of the newest becomes the sketch of all rows that will have its
@@ -73,20 +73,21 @@ def find_differences(
     """
     diff, links = DiffResult(), _links(inputs, delivered)
     if inputs.parent is None:
-        for resolved in find_duplicates(inputs.newest, delivered.newest.rows, limits.codes):
+        for resolved in find_duplicates(inputs.newest, delivered.newest.rows, LIMITS.codes):
             _add_surplus(links[-1], resolved, diff)
         diff.new_keys = delivered.newest.rows
     if inputs.parent or inputs.older:
-        steps = None if exact else _steps(inputs, links, diff)
+        has_sketches = not exact and (inputs.parent is None or inputs.base is not None)
+        steps = _steps(inputs, links, diff) if has_sketches else None
         diff.differing = None if steps is None else sum(map(len, steps))
         if steps is None:
-            _compare_in_ranges(inputs, every_row, delivered.rows + inputs.parent_rows, limits, diff)
-        elif diff.differing and inputs.encoder.is_packed:
+            _compare_in_ranges(inputs, every_row, delivered.rows + inputs.parent_rows, diff)
+        elif diff.differing and inputs.encoder.is_packed and inputs.policy is not MergePolicy.BY_VALUE:
             diff.is_decoded = True
             _compare(inputs, _decoded(inputs, links, steps), diff)
         elif diff.differing:
             codes = np.unique(np.concatenate([inputs.encoder.codes_of(step.words) for step in steps]))
-            _compare_in_ranges(inputs, with_codes(codes), len(codes) * (len(links) + 1), limits, diff)
+            _compare_in_ranges(inputs, with_codes(codes), len(codes) * (len(links) + 1), diff)
     for words in diff.surplus_words:
         delivered.newest.remove(words)
     for words in diff.same_id_words:
@@ -180,9 +181,7 @@ def _with_survivors(inputs: ComparisonInputs, base: SelectedRows, codes: U64Arra
     return concat_rows([base, rows.take(np.flatnonzero(rows.update_ids != inputs.base_id))])
 
 
-def _compare_in_ranges(
-    inputs: ComparisonInputs, selector: RowSelector, expected_rows: int, limits: Limits, diff: DiffResult
-) -> None:
+def _compare_in_ranges(inputs: ComparisonInputs, selector: RowSelector, expected_rows: int, diff: DiffResult) -> None:
     """Read the selected rows of all inputs once, and compare them range by range. `expected_rows`: about their number.
 
     Surplus rows that `diff` has already are left out.
@@ -190,7 +189,7 @@ def _compare_in_ranges(
     With older deliveries the sketches take more memory besides the rows. Half as many rows at a time keep the worker of
     a large date near 600 MiB.
     """
-    range_count = expected_rows // (limits.rows // 2 if inputs.older else limits.rows) + 1
+    range_count = expected_rows // (LIMITS.rows // 2 if inputs.older else LIMITS.rows) + 1
     selected = []
     for source, reader in inputs.sources:
         rows = RangedRows(range_count)
@@ -217,7 +216,7 @@ class _RangeComparison:
     surplus: dict[int, list[SelectedRows]]
 
     def __call__(self, number: int) -> DiffResult | TooManyDuplicates:
-        diff = DiffResult()
+        diff = DiffResult(free_rows=diff_result.MAX_DECODED_ROWS // self.selected[0][1].range_count)
         rows = [
             (source, without_rows(some.of_range(number), self.surplus.get(source, [])))
             for source, some in self.selected

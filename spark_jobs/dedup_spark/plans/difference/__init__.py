@@ -1,0 +1,1 @@
+"""Finds how the deliveries of one date differ from the parent's rows, for plans adopt and rewrite."""

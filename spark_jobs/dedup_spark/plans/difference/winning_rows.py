@@ -1,0 +1,100 @@
+"""Finds the row that wins for each key, and records what that changes: rows that the date gets, and those that go."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+
+from dedup_clone.contract.manifest import EXAMPLES_PER_DATE
+from dedup_spark.arrays import BoolArray, Indices, U64Array
+from dedup_spark.comparison.aligned_rows import ABSENT, align
+from dedup_spark.comparison.duplicate_keys import row_words
+from dedup_spark.comparison.selected_rows import NO_FILE, Columns, SelectedRows, take_rows
+from dedup_spark.parent import PARENT_SOURCE
+from dedup_spark.plans.difference.compared_date import MergePolicy
+from dedup_spark.plans.difference.comparison_inputs import ComparisonInputs
+from dedup_spark.plans.difference.diff_result import DecodedRows, DiffResult
+
+_LOWEST_ID = np.iinfo(np.int64).min
+
+
+def find_winners(inputs: ComparisonInputs, rows: Sequence[tuple[int, SelectedRows]], diff: DiffResult) -> None:
+    """Add to `diff` what the rows of some keys tell: all rows with these keys, each key once in each source.
+
+    `rows`: by source number, ascending: those of the parent first if there is a parent, those of the newest delivery
+    last. The row with the highest update_id wins; if several rows have it, that of the highest source number. With
+    policy BY_VALUE the delivered row wins, unless the parent's row has the same values. Without a parent,
+    `diff.new_keys` counts the newest delivery's keys already.
+    """
+    aligned = align(inputs.columns, [some for _, some in rows])
+    key_count = aligned.shape[1]
+    winners = np.full(key_count, ABSENT, np.intp)
+    ids, hashes = np.full(key_count, _LOWEST_ID), np.zeros(key_count, np.uint64)
+    for position, (_, some) in enumerate(rows):
+        keys = np.flatnonzero(aligned[position] != ABSENT)
+        indices = aligned[position, keys]
+        if inputs.policy is MergePolicy.BY_VALUE:
+            wins = (winners[keys] == ABSENT) | (some.value_hashes[indices] != hashes[keys])
+        else:
+            wins = some.update_ids[indices] >= ids[keys]
+        keys, indices = keys[wins], indices[wins]
+        winners[keys], ids[keys], hashes[keys] = position, some.update_ids[indices], some.value_hashes[indices]
+    is_new = aligned[0 if inputs.parent else -1] == ABSENT
+    diff.new_keys += int(is_new.sum())
+    for position, (source, some) in enumerate(rows):
+        won, is_kept = winners == position, _is_kept(inputs, source, some)
+        winning, is_missing = aligned[position, won], aligned[-1, won] == ABSENT
+        _add_examples(diff.new_examples, some, aligned[position, won & is_new])
+        _add_rows(inputs, source, some, winning[~is_kept[winning]], diff)
+        if inputs.policy is MergePolicy.IN_ORDER:
+            is_missing &= ~is_kept[winning]  # the parent's survivors have been missing before
+        _add_examples(diff.survivor_examples, some, winning[is_missing])
+        if source == PARENT_SOURCE:
+            _find_changed(some, aligned[position], hashes, won, diff)
+            stays = ~is_kept
+            stays[winning] = True
+            for file, numbers in _by_file(some, np.flatnonzero(~stays)):
+                diff.removed[source, file].append(some.row_numbers[numbers])
+
+
+def _is_kept(inputs: ComparisonInputs, source: int, rows: SelectedRows) -> BoolArray:
+    """For each row of a source whether the date keeps it unless it loses; see `DiffResult`."""
+    is_kept: BoolArray = np.full(len(rows), source == inputs.newest_source)
+    if inputs.policy is not MergePolicy.IN_ORDER:
+        is_kept[:] = source == PARENT_SOURCE
+    elif source == PARENT_SOURCE:
+        is_kept = np.asarray(rows.update_ids != inputs.base_id)
+    return is_kept
+
+
+def _find_changed(parent: SelectedRows, rows: Indices, hashes: U64Array, won: BoolArray, diff: DiffResult) -> None:
+    """Count the parent's rows that lose against other values. `hashes`: by key, the value hash of the winner."""
+    lost = np.flatnonzero((rows != ABSENT) & ~won)
+    changed = rows[lost[parent.value_hashes[rows[lost]] != hashes[lost]]]
+    diff.changed += len(changed)
+    _add_examples(diff.changed_examples, parent, changed)
+
+
+def _add_rows(inputs: ComparisonInputs, source: int, rows: SelectedRows, indices: Indices, diff: DiffResult) -> None:
+    """Add the rows of a source at these indices to those that the date gets."""
+    for file, of_file in _by_file(rows, indices):
+        diff.added[source, file].append(rows.row_numbers[of_file])
+        if rows.value_columns is not None and (file == NO_FILE or len(of_file) <= diff.free_rows):
+            diff.free_rows -= len(of_file)
+            keys, values = take_rows(rows.key_columns, of_file), take_rows(rows.value_columns, of_file)
+            diff.decoded[source, file].append(DecodedRows(keys, rows.update_ids[of_file], values))
+    if inputs.policy is MergePolicy.IN_ORDER:
+        same_id = indices[rows.update_ids[indices] == inputs.newest_id]
+        diff.same_id_words += row_words(inputs.reader(source), rows.take(same_id))
+
+
+def _by_file(rows: SelectedRows, indices: Indices) -> Iterator[tuple[int, Indices]]:
+    """Yield the number of each file with those `indices` whose rows are in it."""
+    for file in np.unique(rows.file_numbers[indices]):
+        yield int(file), indices[rows.file_numbers[indices] == file]
+
+
+def _add_examples(examples: list[Columns], rows: SelectedRows, indices: Indices) -> None:
+    if len(indices) and len(examples) < EXAMPLES_PER_DATE:
+        examples.append(take_rows(rows.key_columns, indices[:EXAMPLES_PER_DATE]))
