@@ -48,10 +48,6 @@ class RangedRows:
         assert not self._in_memory
         return {**self.__dict__, "_file": None}
 
-    def without_rows(self) -> RangedRows:
-        """Return the same ranges without rows."""
-        return RangedRows(self.range_count)
-
     def save(self, uri: str) -> list[list[StoredRows]]:
         """Write all rows as one object, range after range. Return for each range where its rows are in the object."""
         saved: list[list[StoredRows]] = []

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from heapq import heappop, heappush
 from typing import TypeVar
 
 from dedup_spark.execution.fan_out import TASKS_PER_CORE, run_tasks
@@ -12,7 +13,7 @@ from dedup_spark.execution.session import SessionSource
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 
-# Few, because the driver adds up the sketches of all parts, of up to 96 MB each (`SplitKeySource.sketch`).
+# Few, because the driver adds up the sketches of all parts, of up to 96 MB each (`KeySource.sketch`).
 _MAX_PARTS = 64
 
 
@@ -36,6 +37,16 @@ class PartTasks:
     def part_count(self) -> int:
         """How many parts the files of the date are split into."""
         return min(self.core_count, _MAX_PARTS)
+
+    def split(self, numbers: Sequence[int], sizes: Sequence[int]) -> list[Sequence[int]]:
+        """Divide files, given by their numbers, into parts of similar size; without files there is one empty part."""
+        groups: list[list[int]] = [[] for _ in range(max(1, min(self.part_count, len(numbers))))]
+        loads = [(0, group) for group in range(len(groups))]
+        for size, number in sorted(zip(sizes, numbers, strict=True), reverse=True):
+            load, group = heappop(loads)
+            groups[group].append(number)
+            heappush(loads, (load + size, group))
+        return [sorted(group) for group in groups]
 
     def map(
         self, function: Callable[[Item], Result], items: Sequence[Item], step: str, *, threads: int = 1

@@ -9,7 +9,6 @@ from dedup_clone.contract.table import Column
 from dedup_spark.comparison.key_reader import KeyReader
 from dedup_spark.comparison.key_source import KeySource
 from dedup_spark.comparison.row_encoders import encoders, wide_encoder
-from dedup_spark.comparison.split_source import SplitKeySource
 from dedup_spark.execution.fan_out import KEY_CACHE_BYTES
 from dedup_spark.execution.part_tasks import PartTasks
 from dedup_spark.fingerprints.seed import Seed
@@ -153,9 +152,7 @@ class InputOpener:
     ) -> KeySource:
         """A reader of files, given with their sizes. `ids`: for each file the update_id of all its rows, or None."""
         uris, sizes = [uri for uri, _ in files], [size for _, size in files]
-        if self.parts:
-            return SplitKeySource(self.reader, encoder, uris, ids, sizes, self.parts)
-        return KeySource(self.reader, encoder, uris, ids, cache_bytes)
+        return KeySource(self.reader, encoder, uris, ids, cache_bytes, sizes, self.parts)
 
 
 def _stored_base(parent: ParentDate, encoder: RowEncoder, policy: MergePolicy) -> Sketch | None:
