@@ -11,6 +11,7 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pytest
 
@@ -21,7 +22,7 @@ from dedup_spark.comparison.selected_rows import SelectedRows
 from dedup_spark.dispatch import is_split
 from dedup_spark.execution import part_tasks
 from dedup_spark.execution.part_tasks import PartTasks
-from dedup_spark.sketch.sketch import Sketch
+from dedup_spark.sketch.sketch import Difference, Remainder, Sketch
 from testkit.spark_job_feed import SparkJobFeed
 from testkit.table_contracts import PRODUCTS
 from tests.spark.against_oracle import JobAgainstOracle, Row
@@ -188,7 +189,12 @@ def test_differences_are_compared_by_ranges_of_key_codes(
     tmp_path: Path, unsplit: list[Any], steps: list[tuple[str, int]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     lower_limits(monkeypatch)
-    monkeypatch.setattr(Sketch, "peel", lambda self: None)
+    no_rows = Difference(np.zeros((3, 0), np.uint64), np.zeros(0, np.int64))
+
+    def full(self: Sketch) -> Remainder:
+        return Remainder(Sketch(self.encoder, self.bits, 0, np.ones_like(self.cells)), no_rows)
+
+    monkeypatch.setattr(Sketch, "peel", full)
 
     def without_reasons(found: list[Any]) -> list[Any]:
         return [(replace(entry, plan_reason="", cluster_overlap=None), table) for entry, _, table, _ in found]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Callable, Iterator
 from datetime import timedelta
@@ -232,6 +233,17 @@ def test_cells_follow_the_growth_of_a_date(area: SparkJobFeed) -> None:
         compared = "all rows compared" in area.entry(FIRST).plan_reason
         assert compared == (snapshot_id == 2)
     assert (area.entry(FIRST).new_keys, area.entry(FIRST).survivors) == (1, 1)
+
+
+def test_of_more_differences_than_cells_only_rows_of_the_cells_that_are_left_are_compared(area: SparkJobFeed) -> None:
+    """2,500 differing rows in 2,048 cells. One seed makes sketches equal in every run."""
+    storage.write_text(storage.join(area.state, "fingerprint_seed"), "5e" * 32)
+    area.publish(area.land(1, [row(1, product, product) for product in range(20_000)]))
+    area.publish(area.land(2, [row(2, product, product + (product % 16 == 0)) for product in range(20_000)]))
+    entry = area.entry(FIRST)
+    (number,) = re.findall(r"\[(\d+)\] differing rows compared; sketch of the parent stored", entry.plan_reason)
+    assert 1_250 <= int(number) < 4_000
+    assert (entry.rows, entry.changed, entry.new_keys, entry.survivors) == (20_000, 1_250, 0, 0)
 
 
 @pytest.mark.parametrize("plan", [Plan.AUTO, Plan.REWRITE])

@@ -92,13 +92,9 @@ class KeySource:
         total = Sketch.empty(self.encoder, bits)
         for number in file_numbers:
             codes: list[U64Array] = []
-            for batch in self._batches(number, with_values=True):
-                assert batch.value_columns is not None
-                words = self.encoder.words(batch.key_columns, batch.value_columns)
+            for words, batch in self._words(number, only_id):
                 if self._free_bytes > 0:
                     codes.append(words[0] if not self.encoder.is_packed else self._codes_of(batch))
-                if only_id is not None and batch.update_ids is not None:
-                    words = words[:, batch.update_ids == only_id]
                 total.add(words)
             self._cache(number, codes)
         return total
@@ -123,18 +119,27 @@ class KeySource:
         """Those of these key codes that several rows have, sorted as `codes` are. Keys with equal codes may differ."""
         return repeated_in(np.sort(self.codes(KeySet.from_sorted(codes).indices_in))) if len(codes) else codes
 
-    def codes_in(self, cells: CellsLeft) -> U64Array:
-        """The key codes of the rows in these cells."""
+    def words_in(
+        self, cells: CellsLeft, *, file_numbers: FileNumbers | None = None, only_id: int | None = None
+    ) -> U64Array:
+        """The words of the rows that are in these cells. The other parameters are those of `sketch`."""
 
-        def codes(source: KeySource, numbers: FileNumbers, _: str) -> U64Array:
-            found = [EMPTY_U64]
-            for batch in (batch for number in numbers for batch in source._batches(number, with_values=True)):
-                assert batch.value_columns is not None
-                indices = cells.rows_in(source.encoder.words(batch.key_columns, batch.value_columns))
-                found.append(source._codes_of(batch)[indices])
-            return np.concatenate(found)
+        def words_left(source: KeySource, numbers: FileNumbers, _: str) -> U64Array:
+            found = [np.zeros((source.encoder.word_count, 0), np.uint64)]
+            for words in (words for number in numbers for words, _ in source._words(number, only_id)):
+                found.append(words[:, cells.rows_in(words)])
+            return np.concatenate(found, axis=1)
 
-        return np.concatenate(self._in_parts(codes, "look up rows of cells"))
+        return np.concatenate(self._in_parts(words_left, "look up rows of cells", file_numbers), axis=1)
+
+    def _words(self, number: int, only_id: int | None) -> Iterator[tuple[U64Array, KeyBatch]]:
+        """Yield the words of a file's rows, or of those with this update_id, batch by batch, and the batches."""
+        for batch in self._batches(number, with_values=True):
+            assert batch.value_columns is not None
+            words = self.encoder.words(batch.key_columns, batch.value_columns)
+            if only_id is not None and batch.update_ids is not None:
+                words = words[:, batch.update_ids == only_id]
+            yield words, batch
 
     def repeated_codes(self, range_count: int) -> Iterator[U64Array]:
         """Yield the key codes that several rows have, sorted, for each of at least `range_count` ranges of codes.

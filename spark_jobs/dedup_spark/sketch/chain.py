@@ -16,27 +16,26 @@ import numpy as np
 
 from dedup_spark.arrays import Indices, U64Array
 from dedup_spark.sketch.row_words import RowEncoder
-from dedup_spark.sketch.sketch import CellsLeft, Difference, Sketch, group_equal
+from dedup_spark.sketch.sketch import Difference, Remainder, Sketch, group_equal
 
 _ABSENT = -1
 
 
 @dataclass(frozen=True)
 class StuckStep:
-    """A step whose rows cannot be told apart: that from link `number` to the next. `cells`: where these rows are."""
+    """A step whose rows cannot be told apart: that from link `number` to the next."""
 
     number: int
-    cells: CellsLeft
+    remainder: Remainder
 
 
 def peel_chain(links: Sequence[Sketch]) -> list[Difference] | StuckStep:
     """Return the step from each link to the next. All sketches must have the same encoder."""
     steps = []
     for number, (earlier, later) in enumerate(pairwise(links)):
-        difference = later.minus(earlier)
-        step = difference.peel()
-        if step is None:
-            return StuckStep(number, difference.cells_left())
+        step = later.minus(earlier).peel()
+        if isinstance(step, Remainder):
+            return StuckStep(number, step)
         steps.append(step)
     return steps
 

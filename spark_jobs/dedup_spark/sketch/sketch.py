@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from hashlib import blake2b
 from typing import Self
 
@@ -66,25 +66,6 @@ class Difference:
 
     def __len__(self) -> int:
         return len(self.counts)
-
-
-@dataclass(frozen=True)
-class CellsLeft:
-    """The cells of a difference whose rows could not be told apart: `is_left` by table and cell."""
-
-    encoder: RowEncoder
-    bits: int
-    is_left: BoolArray
-
-    def rows_in(self, words: U64Array) -> Indices:
-        """Indices of the rows that are in one of these cells."""
-        found: BoolArray = np.zeros(words.shape[1], dtype=bool)
-        for start in range(0, words.shape[1], _BLOCK_ROWS):
-            permuted = words[:, start : start + _BLOCK_ROWS].copy()
-            _permutation(self.encoder.seed, self.encoder.word_count).apply(permuted)
-            for table, is_left in enumerate(self.is_left):
-                found[start : start + _BLOCK_ROWS] |= is_left[_cells_of(permuted, table, self.bits)]
-        return np.flatnonzero(found)
 
 
 @dataclass
@@ -152,10 +133,10 @@ class Sketch:
         sums = self.cells[0].sum(axis=1, dtype=np.uint64)
         return f"{self.rows:x}-{blake2b(sums.astype('<u8').tobytes(), digest_size=16).hexdigest()}"
 
-    def peel(self) -> Difference | None:
-        """Return the rows of this sketch, which is a difference of two sketches; None if they cannot be told apart.
+    def peel(self) -> Difference | Remainder:
+        """Return the rows of this sketch, which is a difference of two sketches, or what is left of it.
 
-        The sketch is used up: its cells change. Those of rows that cannot be told apart are then in `cells_left`.
+        The sketch is used up: its cells change.
         """
         found: list[tuple[U64Array, int]] = []
         changed = [np.flatnonzero(self.cells[table].any(axis=0)) for table in range(_TABLES)]
@@ -168,14 +149,10 @@ class Sketch:
             changed[table] = changed[table][:0]
             if not any(map(len, changed)):
                 break
-        if self.cells.any():
-            return None
         difference = self._net(found)
-        return difference if difference.counts.sum() == self.rows else None
-
-    def cells_left(self) -> CellsLeft:
-        """The cells that are not zero."""
-        return CellsLeft(self.encoder, self.bits, np.asarray(self.cells.any(axis=1)))
+        if self.cells.any() or difference.counts.sum() != self.rows:
+            return Remainder(self, difference)
+        return difference
 
     def _single_rows(self, cells: Indices, table: int) -> list[tuple[U64Array, int]]:
         """The rows, as permuted words, of those `cells` that are a single row, added (1) or removed (-1)."""
@@ -203,6 +180,53 @@ class Sketch:
         totals = np.zeros(len(firsts), np.int64)
         np.add.at(totals, groups, counts)
         return Difference(words[:, firsts[totals != 0]], totals[totals != 0])
+
+
+@dataclass(frozen=True)
+class CellsLeft:
+    """The cells of a difference whose rows could not be told apart: `is_left` by table and cell."""
+
+    encoder: RowEncoder
+    bits: int
+    is_left: BoolArray
+
+    def rows_in(self, words: U64Array) -> Indices:
+        """Indices of the rows that are in such a cell of each table."""
+        found: BoolArray = np.ones(words.shape[1], dtype=bool)
+        for start in range(0, words.shape[1], _BLOCK_ROWS):
+            permuted = words[:, start : start + _BLOCK_ROWS].copy()
+            _permutation(self.encoder.seed, self.encoder.word_count).apply(permuted)
+            for table, is_left in enumerate(self.is_left):
+                found[start : start + _BLOCK_ROWS] &= is_left[_cells_of(permuted, table, self.bits)]
+        return np.flatnonzero(found)
+
+
+@dataclass(frozen=True)
+class Remainder:
+    """What is left of a difference if some rows cannot be told apart: `sketch` is their sum, `told` are the others."""
+
+    sketch: Sketch
+    told: Difference
+
+    @cached_property
+    def cells(self) -> CellsLeft:
+        """The cells with the rows that cannot be told apart; all cells if none is left: then `told` is wrong."""
+        is_left = np.asarray(self.sketch.cells.any(axis=1))
+        return CellsLeft(self.sketch.encoder, self.sketch.bits, is_left if is_left.any() else ~is_left)
+
+    def is_difference_of(self, later: U64Array, earlier: U64Array) -> bool:
+        """Whether two sets with this difference have these rows in `cells`, and otherwise differ only by `told`.
+
+        A sum of several rows that passed for a row may have emptied a cell, whose rows are then not found. The
+        remainder is used up.
+        """
+        inside = self.cells.rows_in(self.told.words)
+        words, counts = self.told.words[:, inside], self.told.counts[inside]
+        self.sketch.add(np.repeat(words, np.maximum(counts, 0), axis=1))
+        self.sketch.remove(np.repeat(words, np.maximum(-counts, 0), axis=1))
+        self.sketch.remove(later)
+        self.sketch.add(earlier)
+        return not self.sketch.cells.any()
 
 
 def group_equal(words: U64Array) -> tuple[Indices, Indices]:

@@ -79,7 +79,7 @@ def test_a_key_that_a_link_has_twice_is_a_suspect_or_in_the_cells_that_are_left(
     steps = peel_chain([sketch_of(link, 10) for link in links])
     if isinstance(steps, StuckStep):
         assert spoilt in (steps.number, steps.number + 1)
-        left = steps.cells.rows_in(words_of(links[spoilt]))
+        left = steps.remainder.cells.rows_in(words_of(links[spoilt]))
         assert [links[spoilt][row] for row in left].count(links[spoilt][-1]) > 1
         assert len(left) < len(links[spoilt]) / 4
     else:
@@ -98,4 +98,4 @@ def test_a_chain_with_too_many_differences_is_stuck_where_they_are() -> None:
     same, other = ([(key, number) for key in range(500)] for number in range(2))
     steps = peel_chain([sketch_of(link, 6) for link in (same, same, other)])
     assert isinstance(steps, StuckStep)
-    assert (steps.number, steps.cells.is_left.mean() > 0.9) == (1, True)
+    assert (steps.number, steps.remainder.cells.is_left.mean() > 0.9) == (1, True)

@@ -25,7 +25,7 @@ from dedup_spark.fingerprints.key_columns import key_columns
 from dedup_spark.fingerprints.seed import Seed
 from dedup_spark.sketch import stored
 from dedup_spark.sketch.row_words import OutOfSpan, RowEncoder
-from dedup_spark.sketch.sketch import Sketch, bits_for
+from dedup_spark.sketch.sketch import Difference, Remainder, Sketch, bits_for
 from dedup_spark.sketch.stored import StoredSketch
 from testkit.table_contracts import NESTED, PRODUCTS
 from tests.thoroughness import NIGHT
@@ -59,7 +59,9 @@ def sketch_of(encoder: RowEncoder, bits: int, *parts: U64Array) -> Sketch:
 
 def told(new: Sketch, old: Sketch) -> dict[tuple[int, ...], int] | None:
     found = new.minus(old).peel()
-    return None if found is None else dict(zip(map(tuple, found.words.T.tolist()), found.counts.tolist(), strict=True))
+    if isinstance(found, Remainder):
+        return None
+    return dict(zip(map(tuple, found.words.T.tolist()), found.counts.tolist(), strict=True))
 
 
 def expected(new: U64Array, old: U64Array) -> dict[tuple[int, ...], int]:
@@ -79,6 +81,37 @@ def test_a_difference_is_that_of_the_sets_or_is_not_told(encoder: RowEncoder, ro
             told_count += 1
             assert found == expected(new, old)
     assert told_count >= least_told
+
+
+@pytest.mark.parametrize("rows", [150, 300, 1_200])
+def test_what_is_not_told_is_in_the_cells_that_are_left(rows: int) -> None:
+    """With a row too few, or one that is in both sets, the sums show it."""
+    random, encoder, tried = np.random.default_rng(rows), ENCODERS[1], 0
+    for _ in range(20):
+        new, old, common = (random_rows(random, encoder.word_count, n) for n in (rows, rows, 3_000))
+        sets = np.concatenate([new, common], axis=1), np.concatenate([common, old], axis=1)
+
+        def left(lost: int = 0, sets: Sequence[U64Array] = sets) -> tuple[Remainder, list[U64Array]] | None:
+            found = sketch_of(encoder, 8, sets[0]).minus(sketch_of(encoder, 8, sets[1])).peel()
+            if not isinstance(found, Remainder):
+                return None
+            rows_left = [words[:, found.cells.rows_in(words)] for words in sets]
+            return found, [rows_left[0][:, lost:], rows_left[1]]
+
+        if (found := left()) is None:
+            continue
+        tried += 1
+        remainder, (later, earlier) = found
+        difference = counted(later)
+        difference.subtract(counted(earlier))
+        told = dict(zip(map(tuple, remainder.told.words.T.tolist()), remainder.told.counts.tolist(), strict=True))
+        all_found = {row: count for row, count in difference.items() if count} | told
+        assert all_found == expected(new, old)
+        assert remainder.is_difference_of(later, earlier)
+        wrong = left(lost=1)
+        assert wrong
+        assert not wrong[0].is_difference_of(*wrong[1])
+    assert tried > 3
 
 
 def test_no_sketch_tells_a_row_that_is_in_neither_set() -> None:
@@ -204,7 +237,7 @@ def test_packed_rows_come_back_bit_by_bit(value_type: str, is_narrow: bool) -> N
     assert [bytes_of(array) for array in found] == [bytes_of(array) for array in (keys, *arrays)]
     sketch = sketch_of(encoder, 7, words)
     difference = sketch.minus(sketch_of(encoder, 7)).peel()
-    assert difference
+    assert isinstance(difference, Difference)
     assert sorted(zip(*map(bytes_of, encoder.columns(difference.words)), strict=True), key=str) == sorted(
         zip(*map(bytes_of, found), strict=True), key=str
     )

@@ -24,8 +24,9 @@ class ComparisonInputs:
     """The deliveries and the parent of one date, opened for comparison.
 
     `base_id`: the highest update_id of the parent's rows. The rows that have it are the parent's base, all others are
-    survivors, which are in the files `survivor_files` (by number). With policy BY_VALUE the base are the rows of the
-    date's previous delivery, as it had them. `newest_id`: the snapshot id of the newest delivery.
+    survivors. `base_files`, `survivor_files`: the numbers of the files that have such rows. With policy BY_VALUE the
+    base are the rows of the date's previous delivery, as it had them. `newest_id`: the snapshot id of the newest
+    delivery.
     `older`: the source number (from 1; the parent is 0), the snapshot id and the reader of each older delivery, in
     ascending precedence. Sketches have `2**bits` cells in each table; that of the base may have another number if it
     was stored (`base_was_stored`). `parts`: runs parts of the comparison as Spark tasks; None to do all in this
@@ -42,6 +43,7 @@ class ComparisonInputs:
     base: Sketch | None
     base_id: int | None
     newest_id: int
+    base_files: tuple[int, ...]
     survivor_files: tuple[int, ...]
     base_was_stored: bool
     parts: PartTasks | None
@@ -118,13 +120,13 @@ class InputOpener:
         rows = expected_rows(self.task.newest, parent)
         bits = bits_for(rows, parent.differing_rows if parent else 0, encoder.word_count, len(older))
         base_id = parent.entry.max_update_id if parent else None
-        parent_source, base = None, stored
+        parent_source, base, all_files = None, stored, tuple(enumerate(parent.files if parent else ()))
+        base_files = tuple(number for number, file in all_files if file.max_update_id == base_id)
         if parent:
             files = [(parent.uri(file), file.size) for file in parent.files]
             parent_source = self._source(encoder, files, parent.constant_ids)
             if base is None and not self.exact and self.task.policy is not MergePolicy.BY_VALUE:
-                numbers = [number for number, file in enumerate(parent.files) if file.max_update_id == base_id]
-                base = parent_source.sketch(bits, file_numbers=numbers, only_id=base_id)
+                base = parent_source.sketch(bits, file_numbers=base_files, only_id=base_id)
         sources = [(delivered.delivery.snapshot_id, self._delivered(encoder, delivered)) for delivered in older]
         return ComparisonInputs(
             policy=self.task.policy,
@@ -137,7 +139,8 @@ class InputOpener:
             base=base,
             base_id=base_id,
             newest_id=self.task.newest.delivery.snapshot_id,
-            survivor_files=tuple(n for n, f in enumerate(parent.files if parent else ()) if f.min_update_id != base_id),
+            base_files=base_files,
+            survivor_files=tuple(number for number, file in all_files if file.min_update_id != base_id),
             base_was_stored=stored is not None,
             parts=self.parts,
         )

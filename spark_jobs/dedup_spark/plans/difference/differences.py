@@ -54,6 +54,8 @@ class Limits:
 LIMITS = Limits(rows=2 << 20, codes=32 << 20)
 # If a larger share of the cells is left, too many rows differ, and duplicate keys are not the reason.
 _MOST_CELLS_LEFT = 1 / 64
+# If the cells that are left have a larger share of the rows, all rows are compared.
+_LARGEST_SHARE_LEFT = 1 / 4
 
 
 class _Link(NamedTuple):
@@ -79,20 +81,38 @@ def find_differences(inputs: ComparisonInputs, delivered: DeliveredSketches, *, 
     if inputs.parent or inputs.older:
         has_sketches = not exact and (inputs.parent is None or inputs.base is not None)
         steps = _steps(inputs, links, diff) if has_sketches else None
-        diff.differing = None if steps is None else sum(map(len, steps))
-        if steps is None:
-            _compare_in_ranges(inputs, every_row, delivered.rows + inputs.parent_rows, diff)
-        elif diff.differing and inputs.encoder.is_packed and inputs.policy is not MergePolicy.BY_VALUE:
-            diff.is_decoded = True
-            _compare(inputs, _decoded(inputs, links, steps), diff)
-        elif diff.differing:
-            codes = np.unique(np.concatenate([inputs.encoder.codes_of(step.words) for step in steps]))
-            _compare_in_ranges(inputs, with_codes(codes), len(codes) * (len(links) + 1), diff)
+        _compare_steps(inputs, links, steps, delivered.rows + inputs.parent_rows, diff)
     for words in diff.surplus_words:
         delivered.newest.remove(words)
     for words in diff.same_id_words:
         delivered.newest.add(words)
     return diff
+
+
+def _compare_steps(
+    inputs: ComparisonInputs,
+    links: Sequence[_Link],
+    steps: list[Difference] | StuckStep | None,
+    row_count: int,
+    diff: DiffResult,
+) -> None:
+    """Compare the rows of the keys that differ in these steps, or all rows. `row_count`: of all inputs."""
+    if isinstance(steps, list):
+        diff.differing = sum(map(len, steps))
+        if not diff.differing:
+            return
+        diff.is_decoded = inputs.encoder.is_packed and inputs.policy is not MergePolicy.BY_VALUE
+        if diff.is_decoded:
+            _compare(inputs, _decoded(inputs, links, steps), diff)
+            return
+        codes: U64Array | None = np.unique(np.concatenate([inputs.encoder.codes_of(step.words) for step in steps]))
+    else:
+        codes = _codes_left(inputs, links, steps) if steps else None
+        diff.differing = None if codes is None else len(codes)
+    if codes is None:
+        _compare_in_ranges(inputs, every_row, row_count, diff)
+    else:
+        _compare_in_ranges(inputs, with_codes(codes), len(codes) * (len(links) + 1), diff)
 
 
 def _links(inputs: ComparisonInputs, delivered: DeliveredSketches) -> list[_Link]:
@@ -105,8 +125,8 @@ def _links(inputs: ComparisonInputs, delivered: DeliveredSketches) -> list[_Link
     return sorted(links, key=lambda link: link[:2])
 
 
-def _steps(inputs: ComparisonInputs, links: Sequence[_Link], diff: DiffResult) -> list[Difference] | None:
-    """Return the steps of the chain; None if the sketches do not tell them.
+def _steps(inputs: ComparisonInputs, links: Sequence[_Link], diff: DiffResult) -> list[Difference] | StuckStep:
+    """Return the steps of the chain, or that of which the sketches do not tell all rows.
 
     Copies of a row cannot be told apart, and a key that a delivery has twice looks like a new one. So duplicate keys of
     deliveries that hinder the steps are looked up, and their surplus rows are taken out of the sketches and added to
@@ -117,7 +137,7 @@ def _steps(inputs: ComparisonInputs, links: Sequence[_Link], diff: DiffResult) -
         candidates = _repeated_codes(inputs, links, steps)
         found = [_remove_duplicates(inputs, link, codes, diff) for link, codes in candidates]
         if not any(found):
-            return None if isinstance(steps, StuckStep) else steps
+            return steps
 
 
 def _repeated_codes(
@@ -128,16 +148,37 @@ def _repeated_codes(
     Hashed rows of keys that differ are read anyway, so their duplicates need not be looked up before.
     """
     if isinstance(steps, StuckStep):
-        if steps.cells.is_left.mean() > _MOST_CELLS_LEFT:
+        if steps.remainder.cells.is_left.mean() > _MOST_CELLS_LEFT:
             return
         for link in links[steps.number : steps.number + 2]:
             if link.source != PARENT_SOURCE:
-                yield link, repeated_in(np.sort(inputs.reader(link.source).codes_in(steps.cells)))
+                words = inputs.reader(link.source).words_in(steps.remainder.cells)
+                yield link, repeated_in(np.sort(inputs.encoder.codes_of(words)))
     elif inputs.encoder.is_packed and any(map(len, steps)):
         suspects = KeyVersions.of_steps(inputs.encoder, steps).suspects
         for link, codes in zip(links, suspects, strict=True):
             if link.source != PARENT_SOURCE:
                 yield link, inputs.reader(link.source).repeated(codes)
+
+
+def _codes_left(inputs: ComparisonInputs, links: Sequence[_Link], stuck: StuckStep) -> U64Array | None:
+    """Return the codes of the keys that differ, and of some others, if the sketches do not tell all rows.
+
+    The rows that they do not tell are among the rows of both links in the cells that are left. None if these are too
+    many, or if the links are not two sets of rows that files have.
+    """
+    remainder, share = stuck.remainder, float(np.prod(stuck.remainder.cells.is_left.mean(axis=1)))
+    is_readable = inputs.policy is not MergePolicy.BY_VALUE and len(links) == 2
+    if not is_readable or share > _LARGEST_SHARE_LEFT or share * max(link.sketch.rows for link in links) > LIMITS.rows:
+        return None
+    found = []
+    for link in links:
+        files, only_id = (inputs.base_files, inputs.base_id) if link.source == PARENT_SOURCE else (None, None)
+        found.append(inputs.reader(link.source).words_in(remainder.cells, file_numbers=files, only_id=only_id))
+    earlier, later = found
+    if not remainder.is_difference_of(later, earlier):
+        return None
+    return np.unique(inputs.encoder.codes_of(np.concatenate([remainder.told.words, earlier, later], axis=1)))
 
 
 def _remove_duplicates(inputs: ComparisonInputs, link: _Link, codes: U64Array, diff: DiffResult) -> bool:
