@@ -21,7 +21,7 @@ from dedup_clone.engines.staging_job import finish_staging, staging_configuratio
 from dedup_clone.engines.stream_changes import changes_to_stream, finish_if_applied, stream_changes
 from dedup_clone.operations import rollback
 from dedup_clone.publish.attempt_jobs import attempt_job_id
-from dedup_clone.publish.attempts import SwapSpec, swap_configuration
+from dedup_clone.publish.attempts import SwapSpec
 from dedup_clone.publish.check import check_before_swap
 from dedup_clone.publish.commit import commit_attempt
 from dedup_clone.publish.held_deliveries import is_reused
@@ -31,6 +31,7 @@ from dedup_clone.publish.recovery import end_if_all_refused
 from dedup_clone.publish.reporting import LONGEST_PAUSE, load_ledger_rows
 from dedup_clone.publish.resolve import PublishRequest, resolve
 from dedup_clone.publish.services import Services, open_services
+from dedup_clone.publish.swap import begin_swap, finish_swap
 from dedup_clone.settings.feed import Feed
 from dedup_clone.state.ledger import LedgerRecord, ReportingBacklog
 from dedup_clone.state.store import ObjectStore
@@ -233,7 +234,8 @@ class FeedOnStandIn(ControlledStandIn):
 
     def swap(self, attempt: Attempt, swap: SwapSpec, number: int = 1) -> None:
         """Run the swap step. `number`: that of the step's BigQuery job; higher than 1 if earlier jobs have failed."""
-        self.run_job(attempt, "swap", swap_configuration(self.services, swap), number)
+        self.run_job(attempt, "swap", begin_swap(self.services, swap, job_id(attempt, "swap", number)), number)
+        finish_swap(self.services, swap)
 
     def commit(self, attempt: Attempt) -> LedgerRecord:
         return commit_attempt(self.services, attempt.id)[0]

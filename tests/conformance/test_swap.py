@@ -272,6 +272,20 @@ def test_a_materialized_view_breaks(sandbox: Sandbox) -> None:
 
 
 @rule(
+    "Use materialized views",
+    "plugins/dedup_clone/publish/swap.py",
+    "Keep `publish.swap: clone`, and let the view read a view of target.",
+    local="the stand-in has no materialized views",
+)
+def test_a_materialized_view_survives_a_load(sandbox: Sandbox) -> None:
+    """A materialized view over a table whose rows a load replaced gives the new rows."""
+    target, view = sandbox.new_table("loaded", [(sandbox.today, 1, 1)]), sandbox.table("loaded_view")
+    sandbox.query(f"CREATE MATERIALIZED VIEW `{view}` AS SELECT day, COUNT(*) AS n FROM `{target}` GROUP BY day")
+    sandbox.load(target, [(sandbox.today, 1, 1), (sandbox.today, 2, 1)])
+    assert [row[0] for row in sandbox.rows(f"SELECT n FROM `{view}`")] == [2]
+
+
+@rule(
     "none",
     "plugins/dedup_clone/warehouse/table_options.py",
     "Have no parameterized types on target and staging.",

@@ -120,7 +120,8 @@ def check_materialized_views(views: list[str]) -> CheckResult:
     return _none(
         "materialized_views",
         views,
-        next_step="they break when target is replaced: drop them, or let them read a view of target.",
+        next_step="they break when target is replaced: set publish.swap to copy, which keeps target (but not in a "
+        "rebuild or a first publish), drop them, or let them read a view of target.",
     )
 
 
@@ -255,6 +256,13 @@ _ADVICE = {
 # First words of the entries that a clone does not inherit from its source.
 _NOT_CLONED = ("label", FRIENDLY_NAME, PARTITION_FILTER, RESOURCE_TAG)
 OR_REMOVE = "; or remove it from target."
+
+
+def replaced_by_copy(entries: Mapping[str, str]) -> dict[str, str]:
+    """The entries that swap `copy` replaces, because it sets them or has no values. Others stay with the table."""
+    return {
+        name: entries[name] for name in entries if name.startswith(("label", FRIENDLY_NAME, PARTITION_FILTER, COLUMN))
+    }
 
 
 def check_undeclared_options(

@@ -25,6 +25,13 @@ class Kind(StrEnum):
     RETIRE = "retire"
 
 
+class Swap(StrEnum):
+    """How a publish replaces the rows of target: with a clone of staging, or by a second load of the same files."""
+
+    CLONE = "clone"
+    COPY = "copy"
+
+
 class Plan(StrEnum):
     """How the job deduplicates a date (docs/how-it-works.md, the Spark job). AUTO selects a plan for each date."""
 

@@ -33,9 +33,10 @@ class WaitingDelivery:
 class TargetState:
     """Target as it is (`table` is None when it does not exist), and as the last publish left it.
 
-    `cloned_at` is the time as of which the last publish cloned staging; None when it was not recorded. `staging`:
-    staging's name. `retention_days`: the partition expiration that the last publish set. `materialized_views` are the
-    names of those that read target. `rows`: the failed check of the rows of its partitions; None if it passed.
+    `cloned_at` is the time as of which the last publish cloned staging; None when it was not recorded, or if a load
+    replaced the rows. `staging`: staging's name. `retention_days`: the partition expiration that the last publish set.
+    `materialized_views` are the names of those that a swap would break. `rows`: the failed check of the rows of its
+    partitions; None if it passed.
     """
 
     table: TableMetadata | None

@@ -13,6 +13,7 @@ from datetime import datetime, timedelta
 from dedup_clone.checks.check_result import CheckResult, Level
 from dedup_clone.checks.partition_checks import check_rows
 from dedup_clone.checks.table_checks import labelled_generation
+from dedup_clone.contract.attempt import Swap
 from dedup_clone.contract.delivery import Delivery
 from dedup_clone.contract.manifest import Manifest
 from dedup_clone.freshness.feed_state import (
@@ -191,15 +192,16 @@ def _target_state(services: Services, table: TableMetadata | None, manifest: Man
     """`table`: target's metadata. `manifest`: of the live generation."""
     feed = services.feed
     swap = None if manifest is None else find_swap(services, manifest.attempt)
-    cloned_at = None if swap is None else swap.checked_at
+    cloned_at = swap.checked_at if swap is not None and swap.way is Swap.CLONE else None
+    breaks_views = feed.publish.swap is Swap.CLONE
     return TargetState(
         table=table,
         staging=feed.staging,
         cloned_at=cloned_at,
         # Only the next swap sets a retention that was changed in the feed file since the last one.
         retention_days=feed.table.retention_days if manifest is None else manifest.table.retention_days,
-        materialized_views=tuple(services.warehouse.materialized_views_of(feed.target)),
-        rows=None if cloned_at is None else _wrong_rows(services, table, manifest),
+        materialized_views=tuple(services.warehouse.materialized_views_of(feed.target) if breaks_views else ()),
+        rows=None if swap is None else _wrong_rows(services, table, manifest),
     )
 
 

@@ -249,7 +249,10 @@ def _problems(services: Services, live: Manifest, renamed: Mapping[str, str]) ->
     yield from rebuild_problems(live.table, table, renamed)
     # Compare the tables with the layout of the live generation, because the feed file may declare another one now.
     layout = [check_layout(staging, target, live.table)] if staging is not None else []
-    results = [*layout, *(r for r in results_before_dedup(services, live.generation) if r.check != "layout")]
+    results = [
+        *layout,
+        *(r for r in results_before_dedup(services, live.generation, kind=Kind.REBUILD) if r.check != "layout"),
+    ]
     yield from (str(result) for result in results if result.level is Level.FAIL)
     if services.current.read().intent is None:  # else a recovery may change which rows target has
         reason = changed_target(services, live)

@@ -13,7 +13,7 @@ from datetime import datetime, timedelta
 import dedup_clone
 from dedup_clone.checks.check_result import Level
 from dedup_clone.checks.partition_checks import check_rows, check_staging_unchanged
-from dedup_clone.contract.attempt import Attempt, Kind
+from dedup_clone.contract.attempt import Attempt, Kind, Swap
 from dedup_clone.contract.delivery import Delivery
 from dedup_clone.contract.errors import ConfigurationError
 from dedup_clone.contract.manifest import Candidate, DateEntry, DateOutcome, Manifest
@@ -138,8 +138,8 @@ def _find_restorable(services: Services, generation: int, live: Manifest) -> Res
         raise ConfigurationError(
             f"Generation [{generation}] of [{services.feed.feed}] cannot be made live again: it was never "
             f"published, may contain keys that were erased since, has lost its manifest, is neither within "
-            f"BigQuery's time travel nor among the retained files, or is older than nested columns of the table, the "
-            f"type of a column or a rebuild. "
+            f"BigQuery's time travel (which publish.swap copy cannot use) nor among the retained files, or is older "
+            f"than nested columns of the table, the type of a column or a rebuild. "
             f"Choose one of: {names or 'none'}; or replay a snapshot."
         )
     return restorable[generation]
@@ -150,8 +150,9 @@ def _restorable_generations(services: Services, live: Manifest) -> list[Restorab
 
     The live one is among them, for the case that somebody changed target. So it is not compared with target's columns.
     Another generation from before columns were added is restored from its files: the load keeps these columns, with
-    NULL in all rows. A clone of staging as of an earlier time would lack them.
+    NULL in all rows. A clone of staging as of an earlier time would lack them. Swap `copy` needs the files.
     """
+    clones = services.feed.publish.swap is Swap.CLONE
     oldest, erasure_generation = _oldest_in_time_travel(services), last_erasure_generation(services, live.generation)
     target, restorable = services.warehouse.table(services.feed.target), []
     for generation in reversed(services.manifests.generations()[-GENERATIONS_LISTED:]):
@@ -165,8 +166,8 @@ def _restorable_generations(services: Services, live: Manifest) -> list[Restorab
             continue  # its files, and staging as of that time, have the narrower type
         if refused_table_changes(manifest.table, replace(live.table, columns=columns)):
             continue  # the table was rebuilt since
-        restored_at = None if added else _clonable_as_of(services, manifest, oldest)
-        if is_live and restored_at is None:
+        restored_at = None if added or not clones else _clonable_as_of(services, manifest, oldest)
+        if is_live and clones and restored_at is None:
             restored_at = _held_by_staging_at(services, manifest)
         # BigQuery loads no file that lacks fields of a STRUCT.
         is_loadable = not any("." in path for path in added) and services.manifests.files_exist(manifest)

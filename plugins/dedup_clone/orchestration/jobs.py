@@ -17,8 +17,9 @@ from dedup_clone.engines.staging_job import finish_staging, staging_configuratio
 from dedup_clone.engines.stream_changes import changes_to_stream, finish_if_applied, stream_changes
 from dedup_clone.orchestration.step import FeedRun, NotYet, state_dataset, table_dataset
 from dedup_clone.publish.attempt_jobs import LOAD_STEP, SWAP_STEP, find_step_job
-from dedup_clone.publish.attempts import find_swap, swap_configuration
+from dedup_clone.publish.attempts import find_swap
 from dedup_clone.publish.load import begin_load, dates_to_load, load_dates, read_candidate
+from dedup_clone.publish.swap import begin_swap, finish_swap
 from dedup_clone.warehouse.jobs import BRIEF_POLL_S
 from dedup_clone.warehouse.metadata import JobMetadata
 
@@ -69,7 +70,7 @@ def _set_lineage_of_load(run: FeedRun) -> None:
 
 
 def swap_target(run: FeedRun, before: Callable[[FeedRun], None]) -> str:
-    """Replaces target with a clone of staging as it was checked. Returns the job's id.
+    """Replaces target's rows with those that were checked. Returns the job's id.
 
     `before`: called before a job is started. Raises if the job must not be started.
     """
@@ -79,15 +80,17 @@ def swap_target(run: FeedRun, before: Callable[[FeedRun], None]) -> str:
         [table_dataset(run.setup, names.staging_table)], [table_dataset(run.setup, names.target_table)]
     )
 
-    def begin(job_id: str) -> dict[str, Any]:
-        checked = find_swap(services, attempt.id)
-        if checked is None:
-            raise ContractViolation(f"Attempt [{attempt.id}] was not checked: clear the run from its first task.")
-        before(run)
-        services.current.record_jobs(attempt.id, [job_id])
-        return swap_configuration(services, checked)
+    checked = find_swap(services, attempt.id)
+    if checked is None:
+        raise ContractViolation(f"Attempt [{attempt.id}] was not checked: clear the run from its first task.")
 
-    return _run_job(run, SWAP_STEP, begin)
+    def begin(job_id: str) -> dict[str, Any]:
+        before(run)
+        return begin_swap(services, checked, job_id)
+
+    job_id = _run_job(run, SWAP_STEP, begin)
+    finish_swap(services, checked)
+    return job_id
 
 
 def _run_job(run: FeedRun, step: str, begin: Callable[[str], dict[str, Any]]) -> str:

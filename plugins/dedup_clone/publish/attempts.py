@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 
 import dedup_clone
 from dedup_clone.checks.check_result import CheckResult, CheckResults, Level, failures
-from dedup_clone.contract.attempt import Attempt, Kind
+from dedup_clone.contract.attempt import Attempt, Kind, Swap
 from dedup_clone.contract.engine import Engine
 from dedup_clone.contract.manifest import RefusedDelivery
 from dedup_clone.contract.records import to_json, to_plain
@@ -121,7 +121,7 @@ class SwapSpec:
     empty for a first generation. `manifest` is the manifest's digest. `description`, `expiration_days`: the text, and
     the days for which target keeps a partition, that the swap sets on target. `bytes_billed` is that of the checks'
     queries. `staging_bytes`: logical size of the checked table. `options`: the feed file's options that the swap sets
-    on target (see warehouse/table_options.py).
+    on target (see warehouse/table_options.py). `way`: see publish/swap.py.
     """
 
     attempt: str
@@ -135,6 +135,13 @@ class SwapSpec:
     bytes_billed: int
     staging_bytes: int
     options: dict[str, str] = field(default_factory=dict)
+    way: Swap = Swap.CLONE
+
+
+def swap_way(services: Services, kind: Kind, parent: int | None) -> Swap:
+    """How an attempt swaps. A load keeps target's layout, so a rebuild clones, and so does a first publish."""
+    is_copied = parent is not None and kind is not Kind.REBUILD
+    return services.feed.publish.swap if is_copied else Swap.CLONE
 
 
 _LOG_LEVELS = {Level.PASS: logging.INFO, Level.WARN: logging.WARNING, Level.FAIL: logging.ERROR}

@@ -28,6 +28,7 @@ from dedup_clone.publish.attempts import (
     find_swap,
     save_check_results,
     save_swap,
+    swap_way,
 )
 from dedup_clone.publish.declared_form import swap_options
 from dedup_clone.publish.early_checks import check_tables
@@ -93,6 +94,7 @@ def check_before_swap(services: Services, attempt: Attempt) -> SwapSpec:
         bytes_billed=observation.bytes_billed + facts.sql_bytes_billed,
         staging_bytes=observation.table.size,
         options=swap_options(services.feed.table),
+        way=swap_way(services, attempt.kind, attempt.parent),
     )
     save_swap(services, swap)
     return swap
@@ -102,7 +104,7 @@ def check_surroundings(facts: Facts) -> list[CheckResult]:
     """Whether something about the tables would make BigQuery refuse the swap, or let it lose something."""
     tables = [facts.staging.table, *([facts.target] if facts.target else [])]
     return [
-        *check_tables(facts.services, facts.staging.table, facts.target, facts.attempt.parent),
+        *check_tables(facts.services, facts.staging.table, facts.target, facts.attempt.parent, facts.attempt.kind),
         table_checks.check_streaming_buffer(tables, facts.services.now()),
     ]
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 from dedup_clone.checks import partition_checks, table_checks
 from dedup_clone.checks.check_result import CheckResult, CheckResults
 from dedup_clone.checks.row_checks import clustering_hint
-from dedup_clone.contract.attempt import Attempt
+from dedup_clone.contract.attempt import Attempt, Swap
 from dedup_clone.contract.errors import ContractViolation, OutcomeUnknown
 from dedup_clone.contract.manifest import Candidate, Manifest
 from dedup_clone.publish.attempts import (
@@ -112,8 +112,9 @@ def _check_target(
     services: Services, manifest: Manifest, swap: SwapSpec, target: Observation
 ) -> tuple[CheckResult, ...]:
     retention_days = manifest.table.retention_days
+    is_clone = table_checks.check_target_is_clone(target.table, services.feed.staging, swap.checked_at)
     return (
-        table_checks.check_target_is_clone(target.table, services.feed.staging, swap.checked_at),
+        *([is_clone] if swap.way is Swap.CLONE else []),
         table_checks.check_target_labels(target.table, manifest.generation, swap.manifest),
         partition_checks.check_rows("target_rows", manifest, target),
         partition_checks.check_expiration("target_expiration", target.table, retention_days),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from datetime import timedelta
 
 from dedup_clone.contract.engine import Engine
@@ -126,33 +127,41 @@ def staging_options(table: TableSettings) -> dict[str, str]:
 
 
 def prepare_staging(services: Services) -> None:
-    """Create staging if it does not exist. If it does, set wider types, NULLABLE modes, KMS key and a longer retention.
-
-    Set descriptions and the primary key in both cases. The load adds new columns to an existing staging table; for an
-    engine in SQL `add_columns_for_queries` adds them.
+    """Create staging if it does not exist, and give it the form that the feed file declares.
 
     Call it while the run holds the lease. A shorter retention, which deletes rows, is set by `approve_retention` only.
     """
     table, name = services.feed.table, services.feed.staging
-    staging = services.warehouse.table(name)
-    if staging is None:
+    if services.warehouse.table(name) is None:
         services.current.forget_staging()  # somebody dropped the table that held them
         services.warehouse.create_staging(services.names, table.to_contract(), table.options)
-    else:
-        columns = table.to_contract().columns
-        declared_columns = {column.name: column for column in columns}
-        wider = [with_wider_types(c, declared_columns.get(c.name, c)) for c in staging.columns]
-        services.warehouse.widen_columns(services.names, [c for c in wider if c not in staging.columns])
-        relaxed = relaxed_columns(staging.columns, columns)
-        if relaxed:
-            services.warehouse.alterations.relax_columns(name, relaxed)
-        if table.options.kms_key and staging.options.get(KMS_KEY) != table.options.kms_key:
-            services.warehouse.alterations.set_kms_key(name, table.options.kms_key)
+    alter_table(services, name)
+
+
+def alter_table(services: Services, name: str) -> None:
+    """Set wider types, NULLABLE modes, KMS key, a longer retention, descriptions and the primary key of this table.
+
+    The load adds new columns; for an engine in SQL `add_columns_for_queries` adds them. Raises LookupError if the table
+    is absent.
+    """
+    table, found = services.feed.table, services.warehouse.table(name)
+    if found is None:
+        raise LookupError(f"Table [{name}] is gone: clear the run from its first task.")
+    columns = table.to_contract().columns
+    declared_columns = {column.name: column for column in columns}
+    wider = [with_wider_types(c, declared_columns.get(c.name, c)) for c in found.columns]
+    names = replace(services.names, staging_table=name)  # the statement alters `names.staging`
+    services.warehouse.widen_columns(names, [c for c in wider if c not in found.columns])
+    relaxed = relaxed_columns(found.columns, columns)
+    if relaxed:
+        services.warehouse.alterations.relax_columns(name, relaxed)
+    if table.options.kms_key and found.options.get(KMS_KEY) != table.options.kms_key:
+        services.warehouse.alterations.set_kms_key(name, table.options.kms_key)
     days = table.retention_days
-    if staging and staging.expiration_days != days and not shortens_retention(days, staging):
-        _set_retention(services)
-    declared, found = staging_options(table), staging.options if staging else {}
-    if any(found.get(entry) != value for entry, value in declared.items()):
+    if found.expiration_days != days and not shortens_retention(days, found):
+        _set_retention(services, name)
+    declared = staging_options(table)
+    if any(found.options.get(entry) != value for entry, value in declared.items()):
         primary_key = table.keys if PRIMARY_KEY in declared else ()
         services.warehouse.alterations.describe(name, table.descriptions(), primary_key)
 
@@ -185,7 +194,7 @@ def approve_retention(services: Services) -> None:
     intent = services.current.read().intent
     if intent is not None:
         raise lease_held_error(services.feed.feed, intent)
-    _set_retention(services)
+    _set_retention(services, feed.staging)
 
 
 def set_layout_of_staging(services: Services, attempt: str, manifest: Manifest) -> None:
@@ -228,7 +237,7 @@ def _has_layout(staging: TableMetadata, table: TableContract) -> bool:
     return (staging.columns, staging.cluster_by) == (table.columns, table.cluster_by)
 
 
-def _set_retention(services: Services) -> None:
+def _set_retention(services: Services, table: str) -> None:
     days = services.feed.table.retention_days
-    services.warehouse.alterations.set_partition_expiration(services.feed.staging, days)
-    services.log(f"staging table {services.names.staging_table} keeps its partitions for {days} days from now on")
+    services.warehouse.alterations.set_partition_expiration(table, days)
+    services.log(f"table {table} keeps its partitions for {days} days from now on")

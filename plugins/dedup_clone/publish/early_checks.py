@@ -9,10 +9,11 @@ from collections.abc import Callable, Collection, Sequence
 
 from dedup_clone.checks import table_checks
 from dedup_clone.checks.check_result import CheckResult, CheckResults, accept, require_no_failure
-from dedup_clone.checks.table_checks import check_undeclared_options
+from dedup_clone.checks.table_checks import check_undeclared_options, replaced_by_copy
+from dedup_clone.contract.attempt import Kind, Swap
 from dedup_clone.contract.schema_change import added_columns
 from dedup_clone.contract.table import Column
-from dedup_clone.publish.attempts import find_swap
+from dedup_clone.publish.attempts import find_swap, swap_way
 from dedup_clone.publish.declared_form import staging_options, swap_options
 from dedup_clone.publish.services import Services
 from dedup_clone.publish.sql_checks import dry_run_sql_checks
@@ -43,28 +44,33 @@ def check_before_dedup(
     return results
 
 
-def results_before_dedup(services: Services, parent: int | None, *, with_sql: bool = True) -> list[CheckResult]:
+def results_before_dedup(
+    services: Services, parent: int | None, *, with_sql: bool = True, kind: Kind = Kind.PUBLISH
+) -> list[CheckResult]:
     """The results of the checks that `check_before_dedup` runs."""
     feed = services.feed
     staging, target = services.warehouse.table(feed.staging), services.warehouse.table(feed.target)
     results = [table_checks.check_target_is_parent(target, parent, None)]
     if staging is not None:
         results.append(table_checks.check_layout(staging, target, feed.table.to_contract()))
-        results += check_tables(services, staging, target, parent)
+        results += check_tables(services, staging, target, parent, kind)
         results += dry_run_sql_checks(services, staging) if with_sql else []
     return results
 
 
 def check_tables(
-    services: Services, staging: TableMetadata, target: TableMetadata | None, parent: int | None
+    services: Services, staging: TableMetadata, target: TableMetadata | None, parent: int | None, kind: Kind
 ) -> list[CheckResult]:
     """Whether something about the tables would make BigQuery refuse the swap, or let it lose something."""
+    feed, way = services.feed, swap_way(services, kind, parent)
+    views = services.warehouse.materialized_views_of(feed.target) if way is Swap.CLONE else []
     return [
         table_checks.check_table_expiration([staging, *([target] if target else [])]),
-        table_checks.check_materialized_views(services.warehouse.materialized_views_of(services.feed.target)),
-        *check_policies(services, "staging_policies", services.feed.staging),
+        table_checks.check_materialized_views(views),
+        *check_policies(services, "staging_policies", feed.staging),
+        *(check_policies(services, "target_policies", feed.target) if target and way is Swap.COPY else []),
         *_check_access(services),
-        *_check_target_options(services, staging, target, parent),
+        *_check_target_options(services, staging, target, parent, way),
     ]
 
 
@@ -93,7 +99,7 @@ def _check_access(services: Services) -> list[CheckResult]:
 
 
 def _check_target_options(
-    services: Services, staging: TableMetadata, target: TableMetadata | None, parent: int | None
+    services: Services, staging: TableMetadata, target: TableMetadata | None, parent: int | None, way: Swap
 ) -> list[CheckResult]:
     """Check that the next swap removes no option, policy or description that others than this project set on target.
 
@@ -109,6 +115,8 @@ def _check_target_options(
     if live is not None:
         feed_file = services.feed.table.to_contract()
         entries |= _columns_by_hand(target, staging.columns, live.table.columns, feed_file.columns)
+    if way is Swap.COPY:
+        entries = replaced_by_copy(entries)
     return [
         check_undeclared_options(
             target=entries,

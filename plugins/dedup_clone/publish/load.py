@@ -19,7 +19,7 @@ from dedup_clone.contract.errors import CheckFailed, ContractViolation
 from dedup_clone.contract.manifest import Candidate, Manifest
 from dedup_clone.contract.schema_change import added_columns
 from dedup_clone.contract.table import UpdateIdMode
-from dedup_clone.publish.attempt_jobs import LOAD_STEP, URI_LIST, attempt_job_id, load_configuration
+from dedup_clone.publish.attempt_jobs import LOAD_STEP, SWAP_STEP, URI_LIST, attempt_job_id, load_configuration
 from dedup_clone.publish.declared_form import prepare_staging
 from dedup_clone.publish.early_checks import require_policies_of_staging
 from dedup_clone.publish.services import Services
@@ -44,8 +44,10 @@ def read_candidate(services: Services, attempt: Attempt) -> tuple[Candidate, Man
     return candidate, candidate.manifest
 
 
-def table_load_configuration(services: Services, candidate: Candidate, manifest: Manifest) -> dict[str, Any]:
-    """The configuration of one load job for the whole table, which also adds new columns to staging.
+def table_load_configuration(
+    services: Services, candidate: Candidate, manifest: Manifest, step: str = LOAD_STEP
+) -> dict[str, Any]:
+    """The configuration of one load job for all of staging, to which it also adds new columns. SWAP_STEP: for target.
 
     Raises CheckFailed if there are more files than `MAX_TABLE_FILES`.
     """
@@ -57,12 +59,11 @@ def table_load_configuration(services: Services, candidate: Candidate, manifest:
         )
     uris = [str(candidate.load_uris_uri)]
     options: dict[str, Any] = dict(URI_LIST)
-    staging = services.warehouse.table(services.feed.staging)
-    if staging is not None and added_columns(staging.columns, manifest.table.columns):
+    name = services.feed.target if step == SWAP_STEP else services.feed.staging
+    table = services.warehouse.table(name)
+    if table is not None and added_columns(table.columns, manifest.table.columns):
         options["schemaUpdateOptions"] = ["ALLOW_FIELD_ADDITION"]
-    return load_configuration(
-        services, LOAD_STEP, uris, services.names.staging_table, manifest.table.columns, **options
-    )
+    return load_configuration(services, step, uris, name, manifest.table.columns, **options)
 
 
 def dates_to_load(services: Services, candidate: Candidate, manifest: Manifest) -> tuple[date, ...] | None:

@@ -10,7 +10,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 
-from dedup_clone.checks.table_checks import labelled_generation
 from dedup_clone.contract.attempt import Attempt, Kind
 from dedup_clone.contract.errors import (
     BootstrapRefused,
@@ -27,6 +26,7 @@ from dedup_clone.publish.ledger_record import ended_record
 from dedup_clone.publish.parent_generation import export_folder
 from dedup_clone.publish.reporting import record_attempt, try_report
 from dedup_clone.publish.services import Services
+from dedup_clone.publish.swap import complete_swap
 from dedup_clone.state.current import Current, Intent, lease_held_error
 
 
@@ -58,16 +58,16 @@ def commit_or_discard(services: Services, intent: Intent) -> bool:
     A task that only seems dead may still start a job. So first the attempt may record no more jobs, without which it
     starts none. Then every recorded id that has no job is fenced, and BigQuery rejects a later job of that id.
 
-    Raises LostRace if another run has ended the attempt, what `commit_attempt` and `discard` raise, and
-    ConfigurationError when this account is not allowed to see the jobs: while nobody knows whether they still run, the
-    lease stays.
+    Raises LostRace if another run has ended the attempt, what `complete_swap`, `commit_attempt` and `discard` raise,
+    and ConfigurationError when this account is not allowed to see the jobs: while nobody knows whether they still run,
+    the lease stays.
     """
     intent = _let_end(services, intent)
     with _explain_hidden_jobs(services, intent):
         for job_id in intent.jobs:
             services.warehouse.fence_job_id(job_id)
         services.warehouse.wait_for_jobs(intent.jobs, poll_s=services.job_poll_s)
-    live = labelled_generation(services.warehouse.table(services.feed.target))
+    live = complete_swap(services, intent)
     if live == str(intent.generation):
         services.log(f"recovering run [{intent.run_id}]: commits its swap", generation=intent.generation)
         commit_attempt(services, intent.attempt)

@@ -9,7 +9,7 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from pydantic import Field, PrivateAttr, model_validator
 
-from dedup_clone.contract.attempt import DEFAULT_FILE_BYTES, Plan
+from dedup_clone.contract.attempt import DEFAULT_FILE_BYTES, Plan, Swap
 from dedup_clone.contract.costs import GIB, MIB, MIN_BYTES_BILLED, TIB
 from dedup_clone.contract.engine import Engine, SqlForm, unsupported_reason
 from dedup_clone.contract.errors import ConfigurationError
@@ -92,6 +92,13 @@ class DedupSettings(StrictModel):
     """Target size of written files; they are larger if one load job could not take so many."""
 
 
+class PublishSettings(StrictModel):
+    """How a checked generation goes live."""
+
+    swap: Swap = Field(default=Swap.CLONE, examples=["copy"])
+    """`clone`: target becomes a clone of staging. `copy`: target stays, with its views (docs/adr/0018-copy.md)."""
+
+
 class CdcSettings(StrictModel):
     """How engine `cdc` streams the new and changed rows."""
 
@@ -148,6 +155,8 @@ class Feed(StrictModel):
     """Size of the Spark job."""
     dedup: DedupSettings = DedupSettings()
     """How the Spark job compares."""
+    publish: PublishSettings = PublishSettings()
+    """How a checked generation goes live."""
     checks: CheckSettings = CheckSettings()
     """What stops a publish before readers see it."""
     freshness: FreshnessSettings = FreshnessSettings()
@@ -216,6 +225,11 @@ class Feed(StrictModel):
     def unsupported_reason(self, engine: Engine) -> str | None:
         """Why `engine` cannot deduplicate this feed, and what to do about it; None if `engine` can."""
         policies, since = self.table.policies, self.table.since()
+        if self.publish.swap is Swap.COPY and not engine.runs_spark:
+            return (
+                f"[publish.swap] is [{Swap.COPY}], which loads target from the generation's files, and engine "
+                f"[{engine}] writes none: use engine [{Engine.SPARK}], or swap [{Swap.CLONE}]"
+            )
         if not engine.runs_spark and since:
             return (
                 f"engine [{engine}] reads landed files as they are, and files may lack {list(since)} ([since]): use "

@@ -97,6 +97,36 @@ class TableAlterations:
         """Drop a table of the dataset, if it exists."""
         self._client.delete_table(f"{self._dataset}.{table_name}", not_found_ok=True)
 
+    def set_options(
+        self,
+        table_name: str,
+        label: tuple[str, str],
+        *,
+        labels: Mapping[str, str],
+        description: str,
+        friendly_name: str | None,
+        require_partition_filter: bool,
+        days: int,
+    ) -> None:
+        """Replace options of the table, and remove other labels, unless the table lacks this `label`.
+
+        `days`: after which BigQuery deletes a partition. It is set only if it differs, because that invalidates
+        materialized views.
+        """
+        table = self._table(table_name)
+        if label not in table.labels.items():
+            return
+        table.labels = {**dict.fromkeys(table.labels), **labels}
+        table.description, table.friendly_name = description, friendly_name
+        table.require_partition_filter = require_partition_filter
+        changed = ["labels", "description", "friendly_name", "require_partition_filter"]
+        partitioning = table.time_partitioning
+        if partitioning.expiration_ms != days * MILLISECONDS_PER_DAY:
+            partitioning.expiration_ms = days * MILLISECONDS_PER_DAY
+            table.time_partitioning = partitioning
+            changed.append("time_partitioning")
+        self._client.update_table(table, changed)
+
     def remove_label(self, table_name: str, label: str) -> None:
         """Remove a label of a table. Changes nothing if the table lacks it."""
         table = self._table(table_name)

@@ -46,13 +46,22 @@ def numbers(request: pytest.FixtureRequest) -> Callable[..., Iterator[int]]:
     return half
 
 
+BOTH_SWAPS = pytest.mark.parametrize("swap", ["clone", "copy"])
+
+
 @pytest.fixture
-def killed(clients: tuple[Storage, BigQuery], numbers: Callable[..., Iterator[int]]) -> Worlds:
+def swap() -> str:
+    return "clone"
+
+
+@pytest.fixture
+def killed(clients: tuple[Storage, BigQuery], numbers: Callable[..., Iterator[int]], swap: str) -> Worlds:
     """`killed(prepare, work)`: a feed for each tried write of `work`, which was killed before it, and its number."""
 
     def worlds(prepare: Work, work: Work, **which: int) -> Iterator[tuple[FeedOnStandIn, int]]:
         for number in numbers(**which):
             world = FeedOnStandIn(new_feed("killed_"), *clients)
+            world.configure(publish={"swap": swap})
             prepare(world)
             if not kill_before_write(number, partial(work, world)):
                 break
@@ -84,6 +93,7 @@ def publish_first(world: FeedOnStandIn) -> None:
     world.publish(world.land(7, ROWS))
 
 
+@BOTH_SWAPS
 def test_a_publish_with_changes(killed: Worlds) -> None:
     """The table of changes gets the rows of each generation once."""
 
@@ -108,12 +118,14 @@ def test_a_publish_with_changes(killed: Worlds) -> None:
         assert changes_rows.pending(world) == []
 
 
+@BOTH_SWAPS
 def test_a_publish_that_only_seemed_dead(
-    clients: tuple[Storage, BigQuery], numbers: Callable[..., Iterator[int]]
+    clients: tuple[Storage, BigQuery], numbers: Callable[..., Iterator[int]], swap: str
 ) -> None:
     """It sleeps before a write while another run ends it and publishes, and does no harm when it wakes up."""
     for number in numbers(first=2, every=5):
         world = FeedOnStandIn(new_feed("asleep_"), *clients)
+        world.configure(publish={"swap": swap})
         publish_first(world)
         name = world.land(8, SECOND)
 
@@ -193,6 +205,7 @@ def test_a_delivery_that_a_check_stops_and_a_person_accepts(killed: Worlds) -> N
         assert_nothing_is_left(world, number)
 
 
+@BOTH_SWAPS
 def test_a_rollback(killed: Worlds) -> None:
     def prepare(world: FeedOnStandIn) -> None:
         publish_first(world)
@@ -243,6 +256,7 @@ def test_a_rebuild(killed: Worlds) -> None:
         assert f"{world.feed.target}_incoming" not in tables
 
 
+@BOTH_SWAPS
 def test_an_erasure(killed: Worlds) -> None:
     keys, left = "product_id\n1\n", [ROWS[1], ROWS[2]]
 

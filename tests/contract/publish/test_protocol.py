@@ -16,6 +16,13 @@ from testkit.feed_on_stand_in import TODAY, YESTERDAY, FeedOnStandIn, expected, 
 from testkit.lost_answers import losing_answers
 from testkit.operations import pending_job
 
+
+@pytest.fixture(params=["clone", "copy"])
+def world(world: FeedOnStandIn, request: pytest.FixtureRequest) -> FeedOnStandIn:
+    world.configure(publish={"swap": request.param})
+    return world
+
+
 FIRST = [row(7, 1), row(7, 2), row(7, 3, day=YESTERDAY)]
 SECOND = [row(8, 1, 21), row(8, 4), row(8, 3, day=YESTERDAY)]  # 1 changed, 2 missing, 4 new, 3 equal
 BOTH = [row(8, 1, 21), row(7, 2), row(8, 3, day=YESTERDAY), row(8, 4)]

@@ -1,0 +1,102 @@
+"""Replaces target's rows by the checked ones: with a clone of staging, or with a second load of the same files.
+
+The clone's script asserts that target holds the parent, and sets target's label. A load job can do neither, so swap
+`copy` takes three steps (docs/adr/0018-copy.md): assert, load under an id that was recorded before, set the label.
+Between load and label, the load job says that target holds the new rows.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from datetime import timedelta
+from typing import Any
+
+from dedup_clone.checks.table_checks import GENERATION_LABEL, MANIFEST_LABEL, labelled_generation
+from dedup_clone.contract.attempt import Swap
+from dedup_clone.contract.errors import ContractViolation, LostRace, OutcomeUnknown
+from dedup_clone.publish.attempt_jobs import SWAP_STEP, find_job
+from dedup_clone.publish.attempts import SwapSpec, find_swap, swap_configuration
+from dedup_clone.publish.declared_form import alter_table
+from dedup_clone.publish.load import table_load_configuration
+from dedup_clone.publish.services import Services
+from dedup_clone.state.current import Intent
+
+JOBS_KEPT = timedelta(days=180)  # how long BigQuery keeps the history of jobs
+
+
+def begin_swap(services: Services, swap: SwapSpec, job_id: str) -> dict[str, Any]:
+    """Record the swap's job in CURRENT, and return its configuration. Before a load, give target the declared form.
+
+    Raises LeaseLost, and for swap `copy` OutcomeUnknown if target does not hold the parent.
+    """
+    services.current.record_jobs(swap.attempt, [job_id])
+    if swap.way is Swap.CLONE:
+        return swap_configuration(services, swap)
+    _require_parent(services, swap, _live(services))
+    candidate = services.manifests.candidate(swap.attempt)
+    if candidate is None or candidate.manifest is None:
+        raise ContractViolation(f"Attempt [{swap.attempt}] has no manifest: clear the run from its first task.")
+    if candidate.manifest.restores is None:  # else the files may have a former type
+        alter_table(services, services.feed.target)
+    return table_load_configuration(services, candidate, candidate.manifest, SWAP_STEP)
+
+
+def finish_swap(services: Services, swap: SwapSpec) -> None:
+    """After the load of swap `copy`, set target's label and options. Safe to repeat.
+
+    Raises OutcomeUnknown if target's label names another generation than the parent, LostRace if somebody changes
+    target at the same time.
+    """
+    from google.api_core.exceptions import PreconditionFailed
+
+    if swap.way is Swap.CLONE or _live(services) == swap.generation:
+        return
+    options, own = services.feed.table.options, {GENERATION_LABEL: swap.generation, MANIFEST_LABEL: swap.manifest}
+    with contextlib.suppress(PreconditionFailed):  # target was changed since it was read, perhaps by this very request
+        services.warehouse.alterations.set_options(
+            services.feed.target,
+            (GENERATION_LABEL, swap.parent),
+            labels={**own, "dedup_clone_snapshot": swap.snapshot, **options.labels},
+            description=swap.description,
+            friendly_name=options.friendly_name,
+            require_partition_filter=options.require_partition_filter,
+            days=swap.expiration_days,
+        )
+    live = _live(services)
+    if live != swap.generation:
+        _require_parent(services, swap, live)
+        raise LostRace(f"Target [{services.feed.target}] was changed meanwhile: this task tries again by itself.")
+
+
+def complete_swap(services: Services, intent: Intent) -> str | None:
+    """The generation that target holds, once all jobs of the attempt have ended; None if its label names none.
+
+    If the load of swap `copy` succeeded, target gets its label now. Raises OutcomeUnknown if BigQuery has forgotten
+    whether it did.
+    """
+    live, swap = _live(services), find_swap(services, intent.attempt)
+    if swap is None or swap.way is Swap.CLONE or live != swap.parent:
+        return live
+    if services.now() - intent.taken_at > JOBS_KEPT and any(f"-{SWAP_STEP}-" in job_id for job_id in intent.jobs):
+        raise OutcomeUnknown(
+            f"Attempt [{intent.attempt}] began to load target more than {JOBS_KEPT.days} days ago, and BigQuery keeps "
+            f"no older jobs: nobody knows whether target holds generation [{live}] or [{swap.generation}]. Compare its "
+            f"rows with the manifests, set the label [{GENERATION_LABEL}] of target, then clear the run."
+        )
+    job = find_job(services, services.feed.feed, intent.attempt, SWAP_STEP).metadata
+    if job is None or not job.ended:
+        return live
+    finish_swap(services, swap)
+    return swap.generation
+
+
+def _live(services: Services) -> str | None:
+    return labelled_generation(services.warehouse.table(services.feed.target))
+
+
+def _require_parent(services: Services, swap: SwapSpec, live: str | None) -> None:
+    if live != swap.parent:
+        raise OutcomeUnknown(
+            f"Target [{services.feed.target}] does not hold generation [{swap.parent}], on which this publish builds, "
+            f"but [{live or 'none'}]: somebody else published. Clear the run from its first task."
+        )
