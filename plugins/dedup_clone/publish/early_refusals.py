@@ -87,7 +87,9 @@ def read_sample(
     names = [info.name for info in stored if info.object_generation == sample[info.name]]
     optional = {path for path, first_id in since.items() if arrival.delivery.snapshot_id < first_id}
     footers = read_footers(services.landing.store, names)
-    columns = services.feed.table.to_contract().columns
+    table, landing = services.feed.table, services.feed.landing
+    optional |= {table.snapshot_id_column, *([table.partition_column] if landing.date_folders else [])}
+    columns = table.to_contract().columns
     problems = [
         f"file [gs://{arrival.bucket}/{footer.name}] {problem}"
         for footer in footers

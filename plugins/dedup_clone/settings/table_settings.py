@@ -122,9 +122,9 @@ class TableSettings(StrictModel):
     )
     """All columns, in the table's order."""
     partition_column: ColumnName = Field(examples=["ordered_on"])
-    """A DATE column, one of the keys; the table has a partition for each day."""
+    """A DATE column, one of the keys; the table has a partition for each day. Files in date folders may lack it."""
     snapshot_id_column: ColumnName = Field(examples=["snapshot_id"])
-    """An INT64 column that equals the snapshot id in every row."""
+    """An INT64 column that equals the snapshot id in every row. Files may lack it."""
     keys: Annotated[tuple[ColumnName, ...], Field(min_length=1)] = Field(examples=[["ordered_on", "order_id"]])
     """The columns that identify a row."""
     cluster_by: Annotated[tuple[ColumnName, ...], Field(max_length=MAX_CLUSTER_COLUMNS)] = Field(
@@ -139,6 +139,15 @@ class TableSettings(StrictModel):
     """Whether the keys are a primary key for BigQuery's optimizer. Removing it here leaves it on the tables."""
     options: OptionSettings = OptionSettings()
     """Options of target."""
+
+    @model_validator(mode="after")
+    def snapshot_ids_are_in_a_column(self) -> Self:
+        if self.snapshot_id_column == "none" and all(column.name != "none" for column in self.columns):
+            raise ValueError(
+                "snapshot_id_column is [none], but the ids of rows tell which of two snapshots is newer: declare a "
+                "column such as {name: snapshot_id, type: INT64}, which the files may lack"
+            )
+        return self
 
     @model_validator(mode="after")
     def columns_fit_together(self) -> Self:
@@ -160,9 +169,15 @@ class TableSettings(StrictModel):
         if self.primary_key and len(self.keys) > MAX_PRIMARY_KEY_COLUMNS:
             raise ValueError(f"primary_key: [{len(self.keys)}] keys, BigQuery allows [{MAX_PRIMARY_KEY_COLUMNS}]")
         if self.partition_column not in self.keys:
-            raise ValueError(f"keys must contain the partition column [{self.partition_column}]")
+            raise ValueError(
+                f"keys must contain the partition column [{self.partition_column}]: rows are compared within one date, "
+                f"so a row whose date changes would be there twice"
+            )
         if by_name[self.partition_column].type != "DATE":
-            raise ValueError(f"partition column [{self.partition_column}] must be DATE")
+            raise ValueError(
+                f"partition column [{self.partition_column}] must be DATE, because the table has a partition for each "
+                f"day: let the producer add the date of the time as a column"
+            )
         if by_name[self.snapshot_id_column].type != "INT64" or self.snapshot_id_column in self.keys:
             raise ValueError(f"snapshot id column [{self.snapshot_id_column}] must be INT64 and no key")
         late = [n for n in (*self.keys, self.snapshot_id_column) if by_name[n].since is not None]

@@ -16,6 +16,7 @@ from dedup_spark.arrow_cast import complete_batch
 from dedup_spark.comparison.cluster_overlap import Range, block_ranges, overlapping_share
 from dedup_spark.fingerprints.key_columns import as_declared, key_columns
 from dedup_spark.landing.file_validation import FileValidation
+from dedup_spark.landing.folder_columns import with_folder_columns
 from dedup_spark.storage import open_parquet
 
 # The most rows and bytes of a batch: a few of its columns then stay in the processor's cache while they are hashed.
@@ -70,8 +71,7 @@ class KeyReader:
 
     def batches(self, uri: str, *, with_ids: bool, with_values: bool) -> Iterator[KeyBatch]:
         """Yield the rows of a file in order, in batches that are not empty; update_ids and values only on attempt."""
-        names = [column.name for column in key_columns(self.table)]
-        names += [self.table.snapshot_id_column] if with_ids else []
+        names = self._names(with_ids=with_ids)
         names += [column.name for column in self.table.value_columns] if with_values else []
         first_row = 0
         with storage.open_input(uri) as source, open_parquet(source) as file:
@@ -81,16 +81,24 @@ class KeyReader:
                 batch_rows = group_rows_per_batch(file, group, names)
                 for batch in file.iter_batches(batch_rows, row_groups=[group], columns=names, use_threads=False):
                     if batch.num_rows:
-                        yield self.key_batch(first_row, batch, with_ids=with_ids, with_values=with_values)
+                        yield self.key_batch(uri, first_row, batch, with_ids=with_ids, with_values=with_values)
                     first_row += batch.num_rows
+
+    def _names(self, *, with_ids: bool) -> list[str]:
+        """The names of the key columns and, on request, of the update id."""
+        names = [column.name for column in key_columns(self.table)]
+        return [*names, self.table.snapshot_id_column] if with_ids else names
 
     def metadata(self, uri: str) -> pq.FileMetaData:
         """The footer of a file."""
         with storage.open_input(uri) as source, open_parquet(source) as file:
             return file.metadata
 
-    def key_batch(self, first_row: int, batch: pa.RecordBatch, *, with_ids: bool, with_values: bool) -> KeyBatch:
+    def key_batch(
+        self, uri: str, first_row: int, batch: pa.RecordBatch, *, with_ids: bool, with_values: bool
+    ) -> KeyBatch:
         """The requested columns of a decoded batch, with the declared types. A value column that it lacks is NULL."""
+        batch = with_folder_columns(self.table, uri, batch, self._names(with_ids=with_ids))
         batch = complete_batch(batch, self.table.value_columns) if with_values else batch
 
         def declared(columns: tuple[Column, ...]) -> tuple[pa.Array, ...]:

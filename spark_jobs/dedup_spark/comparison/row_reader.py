@@ -15,6 +15,7 @@ from dedup_spark.arrays import EMPTY_I64, BoolArray, I64Array
 from dedup_spark.arrow_cast import cast_table, complete_batch
 from dedup_spark.column_types import arrow_schema
 from dedup_spark.comparison.key_reader import KeyReader, group_rows_per_batch
+from dedup_spark.landing.folder_columns import with_folder_columns
 from dedup_spark.storage import open_parquet
 
 
@@ -66,7 +67,8 @@ def read_rows(reader: KeyReader, source: RowSource) -> Iterator[pa.Table]:
             if source.ids_below is not None or len(_between(source.included, group_start, group_end)):
                 first_row = group_start
                 batch_rows = group_rows_per_batch(file, group, names)
-                for batch in file.iter_batches(batch_rows, row_groups=[group], columns=names, use_threads=False):
+                for read in file.iter_batches(batch_rows, row_groups=[group], columns=names, use_threads=False):
+                    batch = with_folder_columns(table, source.uri, read, names)
                     selected = batch.filter(pa.array(_mask(table, source, batch, first_row)))
                     first_row += batch.num_rows
                     if selected.num_rows:

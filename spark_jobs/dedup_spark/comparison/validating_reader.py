@@ -78,7 +78,7 @@ class ValidatingReader(KeyReader):
                     if not validation.is_valid:
                         raise UnsuitableFile(landed.uri)
                     if batch.num_rows:
-                        yield self.key_batch(first_row, batch, with_ids=with_ids, with_values=with_values)
+                        yield self.key_batch(landed.uri, first_row, batch, with_ids=with_ids, with_values=with_values)
                     first_row += batch.num_rows
             result = validation.finish()
             if result.problems:

@@ -22,6 +22,7 @@ from dedup_clone.contract.parquet import describe_unreadable
 from dedup_clone.contract.table import ColumnMode, TableContract
 from dedup_spark import storage
 from dedup_spark.arrow_cast import complete_batch
+from dedup_spark.landing.folder_columns import with_folder_columns
 from dedup_spark.landing.footers import Footer, joined_files, read_footer, unsupported_encodings
 from dedup_spark.landing.values import CastChecks, InvalidValues, count_invalid_values
 from dedup_spark.storage import open_parquet
@@ -113,7 +114,8 @@ class FileValidator:
         The caller then reads all rows of `file` of the returned validation, and adds them to it.
         """
         later = {path for path, first_id in self.since.items() if landed.snapshot_id < first_id}
-        optional = frozenset() if self.has_own_ids else frozenset(later)
+        in_folders = {self.table.snapshot_id_column, *([self.table.partition_column] if landed.folder_date else [])}
+        optional = frozenset() if self.has_own_ids else frozenset(later | in_folders)
         file = open_parquet(source, verify_checksums=True)
         footer = read_footer(self.table, file.metadata, exported=self.has_own_ids, optional=optional)
         return RunningValidation(self, landed, source, file, footer)
@@ -145,6 +147,7 @@ class RunningValidation:
         """Validate a batch with all columns of the file."""
         self.rows += batch.num_rows
         table = self.validator.table
+        batch = with_folder_columns(table, self.landed.uri, batch, [column.name for column in table.columns])
         batch = complete_batch(batch, table.columns)
         required = [c.name for c in table.columns if c.mode is ColumnMode.REQUIRED]
         for name in {*table.keys, table.snapshot_id_column, *required}:

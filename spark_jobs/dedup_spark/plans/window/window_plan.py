@@ -26,6 +26,7 @@ from dedup_spark.arrow_cast import cast_table, complete_batch, nullable_type
 from dedup_spark.column_types import arrow_type, spark_schema
 from dedup_spark.comparison.key_reader import group_rows_per_batch
 from dedup_spark.execution.fan_out import TASKS_PER_CORE
+from dedup_spark.landing.folder_columns import with_folder_columns
 from dedup_spark.parent import PARENT_SOURCE, Parent
 from dedup_spark.plans.delivered_date import DeliveriesByDate
 from dedup_spark.plans.window.ranking import DESTINATION_FILE, SOURCE, in_written_order, rank
@@ -109,7 +110,8 @@ class _FileReader:
         schema = pa.schema([(column.name, nullable_type(arrow_type(column))) for column in self.table.columns])
         days = pa.array(sorted(self.dates), pa.date32())
         for file in (row for task in tasks for row in task.to_pylist()):
-            for batch in self._batches(file["uri"]):
+            for read in self._batches(file["uri"]):
+                batch = with_folder_columns(self.table, file["uri"], read, schema.names)
                 complete = complete_batch(batch, self.table.columns).select(schema.names)
                 rows = cast_table(pa.Table.from_batches([complete]), schema)
                 rows = rows.filter(pc.is_in(rows.column(self.table.partition_column), days))
