@@ -22,7 +22,7 @@ from dedup_clone.contract.schema_change import (
 )
 from dedup_clone.contract.table import TableContract, column_paths
 from dedup_clone.operations.rebuild import copy_bytes
-from dedup_clone.publish.attempts import find_check_results, find_swap
+from dedup_clone.publish.attempts import find_check_results, find_swap, swap_way
 from dedup_clone.publish.changes_table import change_rows_to_lose
 from dedup_clone.publish.declared_form import lost_dates, refusals, staging_options, swap_options
 from dedup_clone.publish.early_checks import results_before_dedup
@@ -48,6 +48,7 @@ CONSEQUENCES = {
     "changes": "if true, a publish adds the rows that it changes to FEED_changes, and reads dates with differences "
     "two more times",
     "changes_days": "older changes expire",
+    "publish.swap": "copy loads each generation twice, and a rollback then needs its files",
     PARTITION_FILTER: "if true, queries without a filter on the partition column fail from the next swap on",
     KMS_KEY: "a key encrypts staging, and target from the next swap on; none is taken away from them",
     MAX_STALENESS: "BigQuery applies streamed rows more often the smaller it is, and bills each time",
@@ -184,6 +185,7 @@ def _options(services: Services, live: Manifest, target: TableMetadata) -> Setti
     declared = without_removed_columns({**swap_options(feed.table), **staging_options(feed.table)}, retained=retained)
     found = {name: target.options[name] for name in {**declared, **swap.options} if name in target.options}
     yield from _pairs(declared, found)
+    yield "publish.swap", str(swap_way(services, live.kind, live.parent)), str(swap.way)
     is_same = swap.description.startswith(f"{feed.description} ")
     yield "description", feed.description, feed.description if is_same else swap.description
 

@@ -52,7 +52,7 @@ def load_to_commit(
     # -- check ------- in: staging, manifest    runs: worker    out: parameters of the swap and check results, in state
     check = Step(task_id="check_staging", setup=setup, run=check_staging)
 
-    # -- swap -------- in: staging as checked   runs: BigQuery  out: target, in one statement; deferred; safe to retry
+    # -- swap -------- in: staging as checked   runs: BigQuery  out: target, at one moment; deferred; safe to retry
     swap = Step(
         task_id="swap_target",
         setup=setup,

@@ -141,8 +141,15 @@ class TableSettings(StrictModel):
     """Options of target."""
 
     @model_validator(mode="after")
-    def snapshot_ids_are_in_a_column(self) -> Self:
-        if self.snapshot_id_column == "none" and all(column.name != "none" for column in self.columns):
+    def roles_have_columns(self) -> Self:
+        if any(column.name == "none" for column in self.columns):
+            return self
+        if self.partition_column == "none":
+            raise ValueError(
+                "partition_column is [none], but rows are compared, checked and expired by their date, so every table "
+                "has a partition for each day: let the producer add a DATE column"
+            )
+        if self.snapshot_id_column == "none":
             raise ValueError(
                 "snapshot_id_column is [none], but the ids of rows tell which of two snapshots is newer: declare a "
                 "column such as {name: snapshot_id, type: INT64}, which the files may lack"

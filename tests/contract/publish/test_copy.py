@@ -14,6 +14,7 @@ from google.cloud import bigquery
 from pydantic import ValidationError
 
 from dedup_clone.contract.errors import CheckFailed, ConfigurationError, LeaseLost, OutcomeUnknown
+from dedup_clone.operations.feed_plan import plan_feed
 from dedup_clone.publish.swap import finish_swap
 from dedup_clone.warehouse.bigquery import Warehouse
 from testkit import operations, runs
@@ -127,7 +128,11 @@ def test_nobody_guesses_what_target_holds_when_bigquery_has_forgotten_the_load(w
 
 def test_a_materialized_view_stops_a_clone_and_no_copy(viewed: FeedOnStandIn) -> None:
     viewed.publish(viewed.land(8, SECOND))
+    assert operations.incident_names(viewed) == []
     viewed.configure(publish={"swap": "clone"})
+    (change,) = plan_feed(viewed.services).changes
+    assert change.startswith("publish.swap is [clone], it was [copy]")
+    assert operations.incident_names(viewed) == ["stopped-materialized_view"]
     with pytest.raises(CheckFailed, match=rf"materialized_views: \[{VIEW}\].*publish.swap to copy"):
         viewed.publish(viewed.land(9, SECOND))
 

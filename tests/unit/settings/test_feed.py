@@ -55,6 +55,7 @@ def test_value_columns_are_neither_keys_nor_snapshot_id() -> None:
         ("keys: [date, ", "keys: [date, date, ", r"keys name a column twice"),
         ("snapshot_id_column: update_id", "snapshot_id_column: date", r"must be INT64 and no key"),
         ("{name: date, type: DATE}", "{name: date, type: TIMESTAMP}", r"must be DATE.*add the date of the time"),
+        ("partition_column: date", "partition_column: none", r"let the producer add a DATE column"),
         ("snapshot_id_column: update_id", "snapshot_id_column: none", r"declare a column.*which the files may lack"),
         (
             "owner:",
