@@ -150,13 +150,15 @@ def unless_lost(work: Callable[[], Any]) -> None:
         work()
 
 
-def test_a_publish_that_goes_on_while_another_run_ends_it(clients: tuple[Storage, BigQuery]) -> None:
+@BOTH_SWAPS
+def test_a_publish_that_goes_on_while_another_run_ends_it(clients: tuple[Storage, BigQuery], swap: str) -> None:
     """It swaps before one of the writes of its recovery: either its swap is committed, or it cannot swap any more."""
     for number in count(1):
         world = FeedOnStandIn(new_feed("alive_"), *clients)
+        world.configure(publish={"swap": swap})
         publish_first(world)
-        swap = partial(world.swap, *world.publish_to_check(world.land(8, SECOND)))
-        with asleep_before_write(number, partial(unless_lost, swap)) as woken:
+        go_on = partial(world.swap, *world.publish_to_check(world.land(8, SECOND)))
+        with asleep_before_write(number, partial(unless_lost, go_on)) as woken:
             unless_lost(partial(operations.recover_lease, world))
         operations.recover_lease(world)  # Airflow repeats a task that lost a race
         if not woken:
