@@ -200,4 +200,7 @@ CREATE MACRO bq_timestamp
     (x) AS CAST(x AS TIMESTAMPTZ),
     (x, zone) AS own_in_utc(CAST(x AS TIMESTAMPTZ), zone);
 CREATE MACRO bq_unix_date(x) AS date_diff('day', DATE '1970-01-01', CAST(x AS DATE));
-CREATE MACRO bq_unix_micros(x) AS epoch_us(CAST(x AS TIMESTAMPTZ));
+CREATE MACRO bq_unix_micros(x) AS
+    CASE WHEN typeof(x) IN ('TIMESTAMP', 'DATE')
+    THEN own_fail('No matching signature for function UNIX_MICROS: argument is no TIMESTAMP')
+    ELSE epoch_us(CAST(x AS TIMESTAMPTZ)) END;
