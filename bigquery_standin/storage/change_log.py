@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import pyarrow as pa
 
@@ -32,15 +33,15 @@ _SECTIONS, _SECTION_LENGTH = 4, 16  # of a sequence number: how many at most, an
 
 
 @dataclass(frozen=True)
-class RowChange:
-    """One row of a request: `change_type` is UPSERT, with the whole row, or DELETE, with its primary key.
+class WrittenRow:
+    """One row of a request: its values by column name, and its `_CHANGE_TYPE` and `_CHANGE_SEQUENCE_NUMBER`, if any.
 
-    `sequence_number`: as the request has it; None if it has none. `row`: the values by column name.
+    A change is an UPSERT, with the whole row, or a DELETE, with its primary key.
     """
 
-    change_type: str
+    values: dict[str, Any]
+    change_type: str | None
     sequence_number: str | None
-    row: dict[str, object]
 
 
 class InvalidRows(Invalid):
@@ -72,7 +73,7 @@ def sortable_sequence_number(number: str) -> str:
     return "/".join(sections + ["0" * _SECTION_LENGTH] * (_SECTIONS - len(sections)))
 
 
-def append_changes(catalog: Catalog, caller: Caller, table: TableId, changes: Sequence[RowChange]) -> TableVersion:
+def append_changes(catalog: Catalog, caller: Caller, table: TableId, changes: Sequence[WrittenRow]) -> TableVersion:
     """Appends the changes to the table's change log, and returns the new version; without changes the current one.
 
     Raises NotFound if there is no such table; AccessDenied if the caller may not read all rows, or not the primary key;
@@ -167,14 +168,13 @@ def _check_table(caller: Caller, catalog: Catalog, table: TableId, version: Tabl
     check_columns(caller, table, version, settings.primary_key)
 
 
-def _change_rows(table: TableId, version: TableVersion, changes: Sequence[RowChange]) -> pa.Table:
+def _change_rows(table: TableId, version: TableVersion, changes: Sequence[WrittenRow]) -> pa.Table:
     problems = {position: problem for position, change in enumerate(changes) if (problem := _problem(version, change))}
     if problems:
         raise InvalidRows(problems)
-    spelling = {column.name.lower(): column.name for column in version.settings.schema}
     rows = [
-        {spelling.get(name.lower(), name): value for name, value in change.row.items()}
-        | {
+        {
+            **change.values,
             CHANGE_TYPE: change.change_type,
             SEQUENCE_NUMBER: change.sequence_number and sortable_sequence_number(change.sequence_number),
         }
@@ -187,7 +187,7 @@ def _change_rows(table: TableId, version: TableVersion, changes: Sequence[RowCha
         raise Invalid(f"A row cannot be stored in table {table}: {error}") from error
 
 
-def _problem(version: TableVersion, change: RowChange) -> str | None:
+def _problem(version: TableVersion, change: WrittenRow) -> str | None:
     if change.change_type not in ("UPSERT", "DELETE"):
         return INVALID_CHANGE_TYPE
     if change.sequence_number is not None and not _SEQUENCE_NUMBER.fullmatch(change.sequence_number):
@@ -195,20 +195,15 @@ def _problem(version: TableVersion, change: RowChange) -> str | None:
             f"{SEQUENCE_NUMBER} is [{change.sequence_number}], expected one to four sections of 1 to 16 hexadecimal "
             "digits, separated by slashes"
         )
-    present = {name.lower() for name, value in change.row.items() if value is not None}
     for name in version.settings.primary_key:
-        if name.lower() not in present:
+        if change.values.get(name) is None:
             return f"Field {name} of the primary key has no value"
-    if change.change_type == "UPSERT":
-        for column in version.settings.schema:
-            if column.mode == "REQUIRED" and column.name.lower() not in present:
-                return f"Required field {column.name} has no value"
     return _unfitting_value(version, change)
 
 
-def _unfitting_value(version: TableVersion, change: RowChange) -> str | None:
+def _unfitting_value(version: TableVersion, change: WrittenRow) -> str | None:
     """The error of the first value that does not fit its column's type, such as STRING(3); None without any."""
-    for name, value in change.row.items():
+    for name, value in change.values.items():
         column = version.settings.column(name)
         try:
             if column is not None:
@@ -218,7 +213,7 @@ def _unfitting_value(version: TableVersion, change: RowChange) -> str | None:
     return None
 
 
-def _has_sequences(changes: Sequence[RowChange]) -> bool:
+def _has_sequences(changes: Sequence[WrittenRow]) -> bool:
     with_sequence = {change.sequence_number is not None for change in changes}
     if len(with_sequence) > 1:
         raise _mixed_sequences()

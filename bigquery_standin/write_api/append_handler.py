@@ -21,11 +21,11 @@ from bigquery_standin.bigquery_errors import Invalid, NotImplementedConstruct, S
 from bigquery_standin.storage.access import Caller
 from bigquery_standin.storage.arrow_schema import arrow_schema, conform
 from bigquery_standin.storage.catalog import Catalog
-from bigquery_standin.storage.change_log import InvalidRows, RowChange, append_changes, are_row_changes
+from bigquery_standin.storage.change_log import InvalidRows, WrittenRow, append_changes, are_row_changes
 from bigquery_standin.storage.model import BufferedRows, TableId, TableSettings, TableVersion
 from bigquery_standin.storage.segment_store import SegmentBatch
 from bigquery_standin.storage.streaming_buffer import check_day, stream_rows
-from bigquery_standin.write_api.writer_schema import RowReader, WrittenRow, message_class
+from bigquery_standin.write_api.writer_schema import RowReader, message_class
 
 MAXIMUM_REQUEST_BYTES = 20_000_000
 _STREAM_NAME = re.compile(r"projects/([^/]+)/datasets/([^/]+)/tables/([^/]+)/(?:streams/)?_default")
@@ -66,11 +66,14 @@ class AppendConnection:
         has no valid writer_schema. A later wrong request gets a response with the error.
         """
         message = AppendRowsRequest.pb(request)
-        if not self._stream:
+        is_first = not self._stream
+        if is_first:
             self._catalog.get(_table_of(message.write_stream))
             self._read_schema(message)
             self._stream = message.write_stream
         try:
+            if not is_first:
+                self._read_schema(message)
             self._append(message)
         except StandInError as error:
             return self._refusal(error)
@@ -98,15 +101,13 @@ class AppendConnection:
         """Writes the rows."""
         if message.write_stream not in ("", self._stream):
             raise NotImplementedConstruct(f"another stream [{message.write_stream}] in a connection")
-        self._read_schema(message)
         _check_request(message)
         table = _table_of(self._stream)
         settings = self._catalog.get(table).settings
         rows = self._read(settings, message, self._catalog.clock.now_us())
         self._has_row_changes = are_row_changes([row.change_type for row in rows], self._has_row_changes)
         if self._has_row_changes:
-            changes = [RowChange(row.change_type or "", row.sequence_number, row.values) for row in rows]
-            append_changes(self._catalog, self._caller, table, changes)
+            append_changes(self._catalog, self._caller, table, rows)
             return
 
         def make(version: TableVersion, commit_us: int, batch: SegmentBatch) -> Sequence[BufferedRows]:

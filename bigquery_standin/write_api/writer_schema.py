@@ -20,7 +20,7 @@ from bigquery_standin.bigquery_errors import Invalid, NotImplementedConstruct
 from bigquery_standin.clock import to_datetime
 from bigquery_standin.sql.field_types import TableField
 from bigquery_standin.sql.scalar_types import NUMERIC_PRECISION, NUMERIC_SCALE, SCALARS
-from bigquery_standin.storage.change_log import CHANGE_TYPE, SEQUENCE_NUMBER, InvalidRows
+from bigquery_standin.storage.change_log import CHANGE_TYPE, SEQUENCE_NUMBER, InvalidRows, WrittenRow
 
 Row = dict[str, Any]
 Convert = Callable[[Any], Any]  # raises ValueError or ArithmeticError for a value that the type does not have
@@ -103,15 +103,6 @@ class _FieldReader:
             raise ValueError(
                 f"Field {self.column.name}: cannot convert [{value!r}] to {self.column.type}: {error}"
             ) from error
-
-
-@dataclass(frozen=True)
-class WrittenRow:
-    """One row of a request: its values by column name, and its `_CHANGE_TYPE` and `_CHANGE_SEQUENCE_NUMBER`, if any."""
-
-    values: Row
-    change_type: str | None
-    sequence_number: str | None
 
 
 class RowReader:
