@@ -21,7 +21,7 @@ from bigquery_standin.write_api.server import WriteApiServer
 EPILOG = """\
 requests that BigQuery does not have (DELETE removes grants and faults, GET lists them):
   GET  /_standin/health    the address of the Storage Write API
-  POST /_standin/clock     {"advance_seconds": 86400} or {"now": "2026-01-31T00:00:00Z"}
+  POST /_standin/clock     {"advance_seconds": 86400}
   POST /_standin/grants    {"member": "user:a@example.com", "permission": "bigquery.connections.use"}
                            a caller is the bearer token, read as an email address
   POST /_standin/faults    {"match": {"path": ".*/jobs"}, "effect": "error", "status": 503, "nth": 1, "times": 1}

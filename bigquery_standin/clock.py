@@ -65,7 +65,3 @@ class Clock:
         with self._lock:
             write_atomically(self._path, json.dumps({"offset_us": self._offset_us + microseconds}).encode())
             self._offset_us += microseconds
-
-    def move_to(self, moment_us: int) -> None:
-        """Move the clock forward to a time. Raises Invalid for a time before the current one."""
-        self.advance(moment_us - self.now_us())

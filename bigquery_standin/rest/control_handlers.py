@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from datetime import datetime
 from typing import Any
 
 from bigquery_standin.bigquery_errors import Invalid
-from bigquery_standin.clock import MICROSECONDS, from_datetime, to_datetime
+from bigquery_standin.clock import MICROSECONDS, to_datetime
 from bigquery_standin.faults import parse_fault
 from bigquery_standin.rest.request_response import ApiRequest, ApiResponse, Handler
 from bigquery_standin.stand_in import StandIn
@@ -33,17 +32,9 @@ def move_clock(stand_in: StandIn, request: ApiRequest) -> ApiResponse:
     by the new time is deleted.
     """
     body = request.body if isinstance(request.body, dict) else {}
-    if set(body) == {"now"}:
-        try:
-            stand_in.clock.move_to(from_datetime(datetime.fromisoformat(str(body["now"]))))
-        except ValueError as error:
-            raise Invalid(
-                f"Clock's now is [{body['now']}], expected an ISO time such as 2026-01-31T00:00:00Z."
-            ) from error
-    elif set(body) == {"advance_seconds"} and isinstance(body["advance_seconds"], int | float):
-        stand_in.clock.advance(int(body["advance_seconds"] * MICROSECONDS))
-    else:
-        raise Invalid(f"Clock request is [{body}], expected one of [now] or [advance_seconds].")
+    if set(body) != {"advance_seconds"} or not isinstance(body["advance_seconds"], int | float):
+        raise Invalid(f"Clock request is [{body}], expected a number of [advance_seconds].")
+    stand_in.clock.advance(int(body["advance_seconds"] * MICROSECONDS))
     stand_in.garbage_collector.sweep()
     return get_clock(stand_in, request)
 

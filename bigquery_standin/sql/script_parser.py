@@ -41,15 +41,15 @@ def parse_shared_script(text: str) -> Script:
     """As `parse_script`, but callers with the same text get the same trees, and so must not change them."""
     tokens = tokenize(text)
     refuse_words(tokens)
-    return Script(_parsed(text, lambda parser: parser.script_of(tokens, text)), text)
+    return Script(_parsed(lambda parser: parser.script_of(tokens, text)))
 
 
 def parse_predicate(text: str) -> exp.Expression:
     """One expression, such as the filter of a row access policy in a request. Raises as `parse_script` does."""
-    return _parsed(text, lambda parser: parser.expression_of(tokenize(text), text))
+    return _parsed(lambda parser: parser.expression_of(tokenize(text), text))
 
 
-def _parsed(text: str, parse: Callable[[StatementParser], Parsed]) -> Parsed:
+def _parsed(parse: Callable[[StatementParser], Parsed]) -> Parsed:
     try:
         return parse(StatementParser(error_level=ErrorLevel.IMMEDIATE, dialect=STATEMENTS))
     except ParseError as error:
@@ -60,7 +60,7 @@ def _parsed(text: str, parse: Callable[[StatementParser], Parsed]) -> Parsed:
         raise InvalidQuery(f"Syntax error: {problem}", first.get("line"), column) from error
     except (AttributeError, IndexError, KeyError, TypeError, ValueError) as error:
         # SQLGlot's parser fails with these on some malformed texts.
-        raise InvalidQuery(f"Syntax error: the text cannot be read: {text[:100]}") from error
+        raise InvalidQuery("Syntax error: the text cannot be read") from error
 
 
 # SQLGlot's tokenizer also accepts these tokens of other dialects.

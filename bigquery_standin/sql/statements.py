@@ -6,7 +6,7 @@ An UPDATE, DELETE or MERGE as a whole is one, too.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from sqlglot import exp
 
@@ -251,7 +251,6 @@ class Script:
     """
 
     statements: tuple[Statement, ...]
-    text: str = field(default="", compare=False)
 
     @property
     def is_script(self) -> bool:

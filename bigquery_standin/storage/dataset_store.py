@@ -39,16 +39,10 @@ class DatasetStore:
             raise NotFound(f"Not found: Dataset {dataset_id}")
         return dataset
 
-    def list(self, project: str | None = None, with_hidden: bool = False) -> list[Dataset]:
-        """The datasets of one project or, by default, of all, sorted by id. `with_hidden`: also hidden ones."""
-        return sorted(
-            (
-                dataset
-                for dataset in list(self._datasets.values())
-                if (project is None or dataset.id.project == project) and (with_hidden or not dataset.hidden)
-            ),
-            key=lambda dataset: dataset.id,
-        )
+    def list(self, project: str) -> list[Dataset]:
+        """The project's datasets without hidden ones, sorted by id."""
+        listed = [one for one in list(self._datasets.values()) if one.id.project == project and not one.hidden]
+        return sorted(listed, key=lambda dataset: dataset.id)
 
     def create(self, dataset: Dataset) -> Dataset:
         """Raises Invalid for an invalid name or table expiration, and Duplicate if the dataset exists."""

@@ -119,7 +119,7 @@ def test_the_clock_survives_a_restart_and_never_goes_back(warehouse: Warehouse) 
     now = warehouse.now()
     warehouse.restart()
     assert warehouse.now() >= now
-    for body in ({"advance_seconds": -1}, {"now": f"{now - timedelta(hours=1)}"}):
+    for body in ({"advance_seconds": -1}, {"advance_seconds": "1"}, {}):
         assert warehouse.http.post("/_standin/clock", json=body).status_code == 400
 
 
