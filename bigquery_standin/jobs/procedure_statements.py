@@ -13,6 +13,7 @@ from bigquery_standin.bigquery_errors import AccessDenied, InvalidQuery, NotImpl
 from bigquery_standin.jobs.ddl_statements import create_operation
 from bigquery_standin.jobs.object_store import split_uri
 from bigquery_standin.jobs.script_state import ScriptState
+from bigquery_standin.jobs.spark_submit import FILE_FLAGS
 from bigquery_standin.jobs.sql_evaluator import SqlEvaluator, check_assignable
 from bigquery_standin.jobs.statement_run import Outcome, StatementRun
 from bigquery_standin.sql.ddl_options import evaluate_options
@@ -22,7 +23,6 @@ from bigquery_standin.storage.access import DELEGATE_CONNECTION, USE_CONNECTION,
 from bigquery_standin.storage.model import TableId
 from bigquery_standin.storage.routine_store import Procedure
 
-FILE_OPTIONS = ("py_file_uris", "jar_uris", "file_uris", "archive_uris")
 _RUNTIME_VERSION = re.compile(r"[0-9]+\.[0-9]+")
 # BigQuery's page names only spark.yarn., as an example. Properties with the other prefixes would change where Spark
 # runs, too, so they are refused here.
@@ -96,7 +96,7 @@ def _procedure(statement: CreateProcedure, evaluator: SqlEvaluator) -> Procedure
         raise InvalidQuery(
             f"Invalid value: Invalid properties: Attempted to set unsupported properties: [{named}]", 1, 1
         )
-    uris = {option: options[option] for option in FILE_OPTIONS if option in options}
+    uris = {option: options[option] for option in FILE_FLAGS if option in options}
     for uri in (*([main_uri] if main_uri else ()), *(uri for group in uris.values() for uri in group)):
         split_uri(uri)
         if "*" in uri:

@@ -23,7 +23,7 @@ from bigquery_standin.storage.routine_store import Procedure
 
 PARAMETER_PREFIX = "BIGQUERY_PROC_PARAM."
 _GUARD = Path(__file__).with_name("guarded_command.py")
-_FILE_FLAGS = {
+FILE_FLAGS = {  # of spark-submit, by option of a procedure
     "py_file_uris": "--py-files",
     "jar_uris": "--jars",
     "file_uris": "--files",
@@ -79,7 +79,7 @@ class SparkSubmit:
         for name, value in conf.items():
             command += ["--conf", f"{name}={value}"]
         for option, uris in procedure.uris.items():
-            command += [_FILE_FLAGS[option], ",".join(str(self._download(uri, work)) for uri in uris)]
+            command += [FILE_FLAGS[option], ",".join(str(self._download(uri, work)) for uri in uris)]
         if procedure.code is None:
             assert procedure.main_file_uri
             return [*command, str(self._download(procedure.main_file_uri, work))]

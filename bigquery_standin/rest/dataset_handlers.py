@@ -38,7 +38,7 @@ def insert_dataset(stand_in: StandIn, request: ApiRequest) -> ApiResponse:
 
 
 def list_datasets(stand_in: StandIn, request: ApiRequest) -> ApiResponse:
-    all_datasets = stand_in.catalog.datasets.list(request.project(), with_hidden=request.flag("all"))
+    all_datasets = stand_in.catalog.datasets.list(request.project())
     items, next_page = paginate(all_datasets, request)
     keys = ("kind", "id", "datasetReference", "location", "labels", "friendlyName", "type")
     datasets = []

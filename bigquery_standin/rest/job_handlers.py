@@ -45,7 +45,7 @@ def new_job_record(
     location = reference.get("location")
     return JobRecord(
         project=project,
-        location=normalize_location(location) if location else default_location(stand_in, project, configuration),
+        location=normalize_location(location) if location else _default_location(stand_in, project, configuration),
         job_id=reference.get("jobId") or f"job_{uuid.uuid4().hex}",
         configuration=configuration,
         created_us=stand_in.clock.now_us(),
@@ -56,7 +56,7 @@ def new_job_record(
 
 def _check_configuration(kind: str, configuration: Mapping[str, Any]) -> None:
     if kind == "query":
-        check_query(configuration["query"])
+        _check_query(configuration["query"])
         parse_table_definitions(configuration["query"].get("tableDefinitions") or {})
         return
     if configuration.get("dryRun"):
@@ -67,7 +67,7 @@ def _check_configuration(kind: str, configuration: Mapping[str, Any]) -> None:
         parse_extract_configuration(configuration["extract"])
 
 
-def check_query(query: Mapping[str, Any]) -> None:
+def _check_query(query: Mapping[str, Any]) -> None:
     """Raises Invalid for a query without SQL text, NotImplementedConstruct for legacy SQL."""
     if not query.get("query"):
         raise Invalid("Required parameter is missing: query")
@@ -75,7 +75,7 @@ def check_query(query: Mapping[str, Any]) -> None:
         raise NotImplementedConstruct("useLegacySql = true, which is the API's default: set useLegacySql to false")
 
 
-def default_location(stand_in: StandIn, project: str, configuration: Mapping[str, Any]) -> str:
+def _default_location(stand_in: StandIn, project: str, configuration: Mapping[str, Any]) -> str:
     """The location of the configuration's first dataset that exists, else US.
 
     Table names in a query's SQL are not considered.

@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-import uuid
 from dataclasses import replace
 from typing import Any
 
 from bigquery_standin.bigquery_errors import Invalid, StandInError
+from bigquery_standin.jobs.job_configuration import table_id_from_api
 from bigquery_standin.jobs.job_store import DONE, JobRecord
-from bigquery_standin.rest.dataset_handlers import normalize_location
-from bigquery_standin.rest.job_handlers import check_query, default_location, find_job, job_reference
+from bigquery_standin.rest.job_handlers import find_job, job_reference, new_job_record
 from bigquery_standin.rest.request_response import ApiRequest, ApiResponse
 from bigquery_standin.rest.row_encoding import Encode, requested_timestamp_encoder, timestamp_encoder
 from bigquery_standin.rest.table_data_handlers import read_row_page
 from bigquery_standin.rest.table_resource import etag_of
 from bigquery_standin.stand_in import StandIn
-from bigquery_standin.storage.model import TableId
 
 DEFAULT_TIMEOUT_MS = 10_000
 MAXIMUM_TIMEOUT_MS = 200_000
@@ -31,24 +29,11 @@ def run_query(stand_in: StandIn, request: ApiRequest) -> ApiResponse:
     If an earlier request had the same requestId, no job is started: the results are those of that request.
     """
     body = request.body
-    check_query(body)
-    configuration: dict[str, Any] = {
-        "jobType": "QUERY",
-        "query": {key: body[key] for key in _QUERY_KEYS if key in body},
-    }
+    configuration = {"query": {key: body[key] for key in _QUERY_KEYS if key in body}}
     configuration |= {key: body[key] for key in ("labels", "jobTimeoutMs") if body.get(key)}
-    location = body.get("location")
-    record = JobRecord(
-        project=request.project(),
-        location=normalize_location(location)
-        if location
-        else default_location(stand_in, request.project(), configuration),
-        job_id=f"job_{uuid.uuid4().hex}",
-        configuration=configuration,
-        created_us=stand_in.clock.now_us(),
-        request_id=body.get("requestId") or None,
-        user=request.user(),
-    )
+    job = {"configuration": configuration, "jobReference": {"location": body.get("location")}}
+    record = new_job_record(stand_in, request.project(), job, request.user())
+    record = replace(record, request_id=body.get("requestId") or None)
     if body.get("dryRun"):
         return _dry_run(stand_in, record)
     record = stand_in.jobs.insert(record)
@@ -110,7 +95,7 @@ def _results(
 def _rows(
     stand_in: StandIn, request: ApiRequest, destination: dict[str, str], encode_timestamp: Encode
 ) -> dict[str, Any]:
-    table = TableId(destination["projectId"], destination["datasetId"], destination["tableId"])
+    table = table_id_from_api(destination)
     columns = stand_in.catalog.get(table).settings.schema
     page = read_row_page(stand_in, request, table, columns, encode_timestamp)
     rows: dict[str, Any] = {

@@ -57,7 +57,7 @@ _PAGE = "maxResults pageToken "
 
 METHODS = (
     Method("datasets.insert", dataset_handlers.insert_dataset, fields=_DATASET_FIELDS),
-    Method("datasets.list", dataset_handlers.list_datasets, _PAGE + "all"),
+    Method("datasets.list", dataset_handlers.list_datasets, _PAGE),
     Method("datasets.get", dataset_handlers.get_dataset, "accessPolicyVersion"),
     Method("datasets.patch", dataset_handlers.patch_dataset, fields=_DATASET_FIELDS),
     Method("datasets.delete", dataset_handlers.delete_dataset, "deleteContents"),

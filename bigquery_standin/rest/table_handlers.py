@@ -11,7 +11,7 @@ from bigquery_standin.jobs.destination_table import with_new_columns
 from bigquery_standin.jobs.job_configuration import layout_from_api
 from bigquery_standin.rest.dataset_handlers import ValuesByField, changed_values, merged_labels, value_or_none
 from bigquery_standin.rest.request_response import ApiRequest, ApiResponse, paginate
-from bigquery_standin.rest.table_resource import check_etag, table_resource, time_partitioning
+from bigquery_standin.rest.table_resource import check_etag, table_resource
 from bigquery_standin.sql.field_types import TableField
 from bigquery_standin.sql.interval_values import canonical_interval
 from bigquery_standin.stand_in import StandIn
@@ -23,6 +23,12 @@ from bigquery_standin.storage.table_rules import (
     check_settings,
     describe_partitioning,
     may_become,
+)
+
+# The fields of a table in a list. Source: REST reference of tables.list.
+_LISTED = (
+    *("kind", "id", "tableReference", "type", "creationTime", "timePartitioning", "clustering", "labels"),
+    "expirationTime",
 )
 
 
@@ -46,35 +52,12 @@ def insert_table(stand_in: StandIn, request: ApiRequest) -> ApiResponse:
 
 def list_tables(stand_in: StandIn, request: ApiRequest) -> ApiResponse:
     dataset = DatasetId(request.project(), request.path["dataset"])
-    stand_in.catalog.datasets.get(dataset)
+    location = stand_in.catalog.datasets.get(dataset).location
     all_tables = stand_in.catalog.list_tables(dataset)
     items, next_page = paginate(all_tables, request)
-    body: dict[str, Any] = {
-        "kind": "bigquery#tableList",
-        "tables": [_list_entry(table, version) for table, version in items],
-        "totalItems": len(all_tables),
-    }
-    return ApiResponse(body | next_page)
-
-
-def _list_entry(table: TableId, version: TableVersion) -> dict[str, Any]:
-    entry: dict[str, Any] = {
-        "kind": "bigquery#table",
-        "id": str(table),
-        "tableReference": table.to_api(),
-        "type": "VIEW" if version.settings.view else "TABLE",
-        "creationTime": str(version.table_created_us // 1000),
-    }
-    settings = version.settings
-    if settings.partition_column is not None:
-        entry["timePartitioning"] = time_partitioning(version)
-    if settings.clustering:
-        entry["clustering"] = {"fields": list(settings.clustering)}
-    if settings.labels:
-        entry["labels"] = dict(settings.labels)
-    if settings.expires_us is not None:
-        entry["expirationTime"] = str(settings.expires_us // 1000)
-    return entry
+    resources = [table_resource(table, version, location, request.base_url) for table, version in items]
+    tables = [{key: resource[key] for key in _LISTED if key in resource} for resource in resources]
+    return ApiResponse({"kind": "bigquery#tableList", "tables": tables, "totalItems": len(all_tables)} | next_page)
 
 
 def get_table(stand_in: StandIn, request: ApiRequest) -> ApiResponse:

@@ -9,7 +9,7 @@ from typing import Any
 
 from bigquery_standin.bigquery_errors import StandInError
 from bigquery_standin.clock import MICROSECONDS, floor_to_millisecond, to_datetime
-from bigquery_standin.storage.model import Dataset, TableId, TableVersion
+from bigquery_standin.storage.model import Dataset, TableId, TableSettings, TableVersion
 
 
 def etag_of(resource: Mapping[str, Any]) -> str:
@@ -52,8 +52,7 @@ def dataset_resource(dataset: Dataset, base_url: str) -> dict[str, Any]:
     return resource | {"etag": etag_of(resource)}
 
 
-def time_partitioning(version: TableVersion) -> dict[str, Any] | None:
-    settings = version.settings
+def _time_partitioning(settings: TableSettings) -> dict[str, Any] | None:
     if settings.partition_column is None:
         return None
     partitioning: dict[str, Any] = {"type": "DAY", "field": settings.partition_column}
@@ -96,7 +95,7 @@ def table_resource(
         resource["requirePartitionFilter"] = True
     _add_set_fields(
         resource,
-        timePartitioning=time_partitioning(version),
+        timePartitioning=_time_partitioning(version.settings),
         clustering={"fields": list(settings.clustering)} if settings.clustering else None,
         labels=dict(settings.labels),
         view={"query": settings.view, "useLegacySql": False} if settings.view else None,
@@ -105,14 +104,14 @@ def table_resource(
         expirationTime=None if settings.expires_us is None else str(settings.expires_us // 1000),
         tableConstraints={"primaryKey": {"columns": list(settings.primary_key)}} if settings.primary_key else None,
         maxStaleness=settings.max_staleness,
-        cloneDefinition=clone_definition(version),
+        cloneDefinition=_clone_definition(version),
         encryptionConfiguration={"kmsKeyName": settings.kms_key_name} if settings.kms_key_name else None,
         streamingBuffer=_streaming_buffer(version),
     )
     return resource | {"etag": etag_of(resource)}
 
 
-def clone_definition(version: TableVersion) -> dict[str, Any] | None:
+def _clone_definition(version: TableVersion) -> dict[str, Any] | None:
     if version.clone is None:
         return None
     clone_time = rfc3339(floor_to_millisecond(version.clone.clone_us))

@@ -55,16 +55,18 @@ def _wrong_type(name: str, expected: str, value: Any) -> InvalidQuery:
     return InvalidQuery(f"Option {name} has value [{value!r}], expected type [{expected}]: correct the OPTIONS list")
 
 
-def _string(name: str, value: Any) -> str:
-    if not isinstance(value, str):
-        raise _wrong_type(name, "STRING", value)
-    return value
+def _of(kind: type, type_name: str) -> Callable[[str, Any], Any]:
+    """The check of an option's type."""
+
+    def checked(name: str, value: Any) -> Any:
+        if not isinstance(value, kind):
+            raise _wrong_type(name, type_name, value)
+        return value
+
+    return checked
 
 
-def _boolean(name: str, value: Any) -> bool:
-    if not isinstance(value, bool):
-        raise _wrong_type(name, "BOOL", value)
-    return value
+_string, _boolean = _of(str, "STRING"), _of(bool, "BOOL")
 
 
 def _positive_number(name: str, value: Any) -> float:
