@@ -33,7 +33,7 @@ from dedup_clone.contract.manifest import (
     new_manifest,
 )
 from dedup_clone.contract.records import digest, from_json, to_json
-from dedup_clone.contract.table import UpdateIdMode
+from dedup_clone.contract.table import Absent, UpdateIdMode
 from devstack.producer.declared_snapshots import schema
 from testkit.oracle import DateCounts, Key, OracleDelivery, OracleState
 from testkit.table_contracts import PRODUCTS, oracle_table
@@ -82,7 +82,9 @@ class FakeDedupJob:
                 after, result = self._erase(attempt, before, result)
             else:
                 known = before.erased | self._erased_keys(attempt, [row for _, one in applied for row in one.rows])
-                after = replace(before, erased=known).apply([one for _, one in applied], attempt.retention_day)
+                after = replace(before, erased=known).apply(
+                    [one for _, one in applied], attempt.retention_day, only_some_dates=attempt.dates is not None
+                )
             if attempt.takes_over is not None:
                 after.newest = dict(attempt.newest_snapshots)
             result = self._with_files(attempt, before, after, result)
@@ -90,14 +92,20 @@ class FakeDedupJob:
 
     def _before(self, attempt: Attempt) -> OracleState:
         """The content of the table before this attempt."""
-        state = OracleState(oracle_table(attempt.table), attempt.update_id_mode is UpdateIdMode.LAST_CHANGED)
+        state = OracleState(
+            oracle_table(attempt.table),
+            attempt.update_id_mode is UpdateIdMode.LAST_CHANGED,
+            deletes_keys=attempt.table.absent_keys is Absent.DELETE,
+            deletes_dates=attempt.table.absent_dates is Absent.DELETE,
+        )
         if attempt.parent_files is None:
             return state
-        entries = self._record(Manifest, attempt.parent_files.manifest_uri).dates
+        parent = self._record(Manifest, attempt.parent_files.manifest_uri)
         files = self._record(FileList, attempt.parent_files.file_list_uri).files
         rows = self._rows(attempt, [f"{attempt.parent_files.data_uri}{file.path}" for file in files])
-        newest = {entry.date: entry.newest_snapshot for entry in entries if entry.newest_snapshot is not None}
-        return replace(state, rows={state.table.key(row): row for row in rows}, newest=newest)
+        newest = {entry.date: entry.newest_snapshot for entry in parent.dates if entry.newest_snapshot is not None}
+        rows_by_key = {state.table.key(row): row for row in rows}
+        return replace(state, rows=rows_by_key, newest=newest, newest_id=parent.newest_id or 0)
 
     def _landed(self, attempt: Attempt, arrival: Arrival) -> list[Row]:
         objects, _ = data_objects(attempt, arrival, lambda name: name)
@@ -143,6 +151,7 @@ class FakeDedupJob:
             created_at=datetime.now(UTC),
             data_folder=attempt.data_uri,
             file_list_digest=digest(to_json(file_list)),
+            deleted_dates=after.deleted_dates,
         )
         list_uri, uris_uri = f"{attempt.folder_uri}files-{data_run}.json", f"{attempt.folder_uri}uris-{data_run}.txt"
         self._write(list_uri, to_json(file_list))
@@ -181,7 +190,7 @@ class FakeDedupJob:
             {
                 **fixed,
                 "change_type": change.kind,
-                **{name: change.new[name] for name in attempt.table.keys},
+                **{name: (change.new or change.old or {})[name] for name in attempt.table.keys},
                 "old_row": change.old,
                 "new_row": change.new,
             }
@@ -247,14 +256,20 @@ def _entry(attempt: Attempt, file: DataFile, after: OracleState) -> DateEntry:
         key_fingerprint=None,
         files_digest=digest(f"{file.path} {file.rows} {file.size}"),
         newest_snapshot=after.newest.get(file.date),
+        deleted=counts.deleted,
     )
 
 
 def _examples(attempt: Attempt, before: OracleState, after: OracleState) -> tuple[KeyExample, ...]:
-    """The keys of up to three new and of three changed rows."""
+    """The keys of up to three new, of three changed and of three deleted rows."""
     column = attempt.table.partition_column
     name, examples = next(name for name in attempt.table.keys if name != column), []
-    for kind in (Difference.NEW, Difference.CHANGED):
-        rows = [one.new for one in after.changes_since(before, attempt.retention_day) if one.kind == kind.value]
-        examples += [KeyExample(row[column], kind, f"{name}={row[name]}") for row in rows[:3]]
+    changes = after.changes_since(before, attempt.retention_day)
+    for difference, kind in (
+        (Difference.NEW, "new"),
+        (Difference.CHANGED, "changed"),
+        (Difference.SURVIVOR, "deleted"),
+    ):
+        rows = [row for one in changes if one.kind == kind and (row := one.new or one.old)]
+        examples += [KeyExample(row[column], difference, f"{name}={row[name]}") for row in rows[:3]]
     return tuple(examples)

@@ -28,7 +28,12 @@ from testkit.table_contracts import oracle_table
 
 _feed_numbers = itertools.count(1)
 NO_LIMITS = CheckSettings(
-    max_missing_dates=1000, max_new_share=1.0, max_survivor_share=1.0, max_changed_share=1.0, max_times_usual=None
+    max_missing_dates=1000,
+    max_new_share=1.0,
+    max_survivor_share=1.0,
+    max_deleted_share=1.0,
+    max_changed_share=1.0,
+    max_times_usual=None,
 )
 
 
@@ -52,6 +57,8 @@ def feed_with_table(
             keys=table.keys,
             cluster_by=table.cluster_by,
             retention_days=table.retention_days,
+            absent_keys=table.absent_keys,
+            absent_dates=table.absent_dates,
         ),
         # Engine cdc supports no other mode: with last_seen it would stream every delivered row.
         update_id_mode=UpdateIdMode.LAST_CHANGED if engine is Engine.CDC else UpdateIdMode.LAST_SEEN,

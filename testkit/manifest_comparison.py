@@ -22,6 +22,7 @@ def assert_manifest(manifest: Manifest, expected: OracleState) -> None:
         day: (len(found), min(found), max(found)) for day, found in ids.items()
     }
     assert manifest.dropped_rows == expected.dropped
+    assert manifest.deleted_dates == expected.deleted_dates
     newest = {e.date: e.newest_snapshot for e in manifest.dates if e.newest_snapshot is not None}
     assert newest == expected.newest
     entries = {entry.date: entry for entry in manifest.dates}
@@ -31,5 +32,6 @@ def assert_manifest(manifest: Manifest, expected: OracleState) -> None:
             assert counts.rows == 0
             continue
         changed = counts.changed if entry.changed is None else entry.changed
-        found_counts = (entry.new_keys, changed, entry.survivors, entry.ties)
-        assert found_counts == (counts.new_keys, counts.changed, counts.survivors, counts.ties), entry
+        found_counts = (entry.new_keys, changed, entry.survivors, entry.deleted, entry.ties)
+        expected_counts = (counts.new_keys, counts.changed, counts.survivors, counts.deleted, counts.ties)
+        assert found_counts == expected_counts, entry

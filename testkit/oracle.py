@@ -36,12 +36,15 @@ class OracleTable:
 
 @dataclass(frozen=True)
 class OracleChange:
-    """A change of one row by a publish. `kind`: new, changed, missing or returned. `old`: None for a new row."""
+    """A change of one row by a publish. `kind`: new, changed, missing, returned or deleted.
+
+    `old`: None for a new row. `new`: None for a deleted row.
+    """
 
     key: Key
     kind: str
     old: Row | None
-    new: Row
+    new: Row | None
 
 
 @dataclass(frozen=True)
@@ -56,7 +59,8 @@ class OracleDelivery:
 class DateCounts:
     """The counts that the manifest must have for a date. Only dates with rows in an applied delivery are counted.
 
-    `rows`: all rows of the date. `ties`: the surplus rows of its deliveries.
+    `rows`: all rows of the date. `ties`: the surplus rows of its deliveries. If keys are deleted, only the delivery
+    counts that the date has then, and a date that keeps its rows is not counted.
     """
 
     rows: int = 0
@@ -64,6 +68,7 @@ class DateCounts:
     changed: int = 0
     survivors: int = 0
     ties: int = 0
+    deleted: int = 0
 
 
 @dataclass
@@ -73,7 +78,9 @@ class OracleState:
     `last_changed`: whether the feed has mode `last_changed`. `rows`: the table's row for each key. `counts`: those of
     the last publish, by date. `dropped`: the number of expired rows that the last publish dropped. `newest`: the newest
     snapshot of each date; a date is absent if the ids of its rows do not tell which rows that snapshot contains.
-    `erased`: the keys that no delivery brings back.
+    `erased`: the keys that no delivery brings back. `deletes_keys`, `deletes_dates`: whether keys and dates are deleted
+    that the newest snapshot lacks. `deleted_dates`: the dates that the last publish deleted, with their rows.
+    `newest_id`: the newest snapshot that was published whole. `has_deleted`: whether a publish ever deleted.
     """
 
     table: OracleTable
@@ -83,22 +90,39 @@ class OracleState:
     dropped: int = 0
     newest: dict[date, int] = field(default_factory=dict)
     erased: frozenset[Key] = frozenset()
+    deletes_keys: bool = False
+    deletes_dates: bool = False
+    deleted_dates: dict[date, int] = field(default_factory=dict)
+    newest_id: int = -1
+    has_deleted: bool = False
 
-    def apply(self, deliveries: Sequence[OracleDelivery], retention_day: date) -> OracleState:
+    def apply(
+        self, deliveries: Sequence[OracleDelivery], retention_day: date, *, only_some_dates: bool = False
+    ) -> OracleState:
         """The content after one more publish, which drops the rows before `retention_day`.
 
         `deliveries`: those that the publish applies, in ascending precedence, at most one for each snapshot id.
+        `only_some_dates`: whether they were limited to dates that a replay names.
         """
         day = self.table.partition_column
         before = {key: row for key, row in self.rows.items() if row[day] >= retention_day}
         dropped = len(self.rows) - len(before)
+        dropped += sum(row[day] < retention_day for delivery in deliveries for row in delivery.rows)
+        ids = [] if only_some_dates else [delivery.snapshot_id for delivery in deliveries]
+        replaced: set[date] = set()
+        if self.deletes_keys:
+            current = [
+                replace(delivery, rows=[row for row in delivery.rows if row[day] >= retention_day])
+                for delivery in deliveries
+            ]
+            deliveries, kept = self._deliveries_that_count(current, before, only_some_dates=only_some_dates)
+            replaced = {row[day] for row in before.values()} - kept
         counts: dict[date, DateCounts] = {}
         versions: dict[Key, list[Row]] = {key: [row] for key, row in before.items()}
         newest_keys: dict[date, set[Key]] = {}
         newest_ids: dict[date, int] = {}
         for delivery in deliveries:
             rows = [row for row in delivery.rows if row[day] >= retention_day]
-            dropped += len(delivery.rows) - len(rows)
             best = self._one_per_key(rows)
             for row_date, surplus in (Counter(r[day] for r in rows) - Counter(r[day] for r in best.values())).items():
                 counts.setdefault(row_date, DateCounts()).ties += surplus
@@ -108,12 +132,58 @@ class OracleState:
                 newest_ids[row_date] = max(delivery.snapshot_id, newest_ids.get(row_date, delivery.snapshot_id))
             for key, row in best.items():
                 versions.setdefault(key, []).append(row)
-        after = {key: self._winner(key_versions) for key, key_versions in versions.items()}
+        delivered = {key for keys in newest_keys.values() for key in keys}
+        after = {
+            key: self._winner(key_versions)
+            for key, key_versions in versions.items()
+            if key in delivered or key_versions[0][day] not in replaced
+        }
+        for key, row in before.items():
+            if key not in after and row[day] in newest_keys:
+                counts.setdefault(row[day], DateCounts()).deleted += 1
+        remaining = {row[day] for row in after.values()}
+        deleted_dates = Counter(row[day] for row in before.values() if row[day] not in remaining)
         for key, row in after.items():
             if row[day] in newest_keys:
                 self._count(counts.setdefault(row[day], DateCounts()), key, row, before, newest_keys[row[day]])
         newest = self._newest_snapshots(newest_ids, before, after)
-        return replace(self, rows=after, counts=counts, dropped=dropped, newest=newest)
+        return replace(
+            self,
+            rows=after,
+            counts=counts,
+            dropped=dropped,
+            newest=newest,
+            deleted_dates=dict(deleted_dates),
+            newest_id=max([self.newest_id, *ids]),
+            has_deleted=self.has_deleted or self.deletes_keys,
+        )
+
+    def _deliveries_that_count(
+        self, deliveries: Sequence[OracleDelivery], before: dict[Key, Row], *, only_some_dates: bool
+    ) -> tuple[list[OracleDelivery], set[date]]:
+        """The deliveries with only those rows that a date gets, and the dates that keep their rows.
+
+        A date gets all rows of its newest delivery, unless it has rows of a newer snapshot.
+        """
+        day, name = self.table.partition_column, self.table.snapshot_id_column
+        known: dict[date, int] = {}
+        for row in before.values():
+            known[row[day]] = max(row[name], self.newest.get(row[day], row[name]), known.get(row[day], row[name]))
+        winners: dict[date, int] = {}
+        for delivery in deliveries:
+            winners |= dict.fromkeys((row[day] for row in delivery.rows), delivery.snapshot_id)
+        newest = max(winners.values(), default=None)
+        if self.deletes_dates and newest is not None:
+            if newest < max([self.newest_id, *(row[name] for row in self.rows.values())]):
+                return [], set(known)
+            winners = {row_date: snapshot_id for row_date, snapshot_id in winners.items() if snapshot_id == newest}
+        winners = {row_date: n for row_date, n in winners.items() if n >= known.get(row_date, n)}
+        kept = set() if self.deletes_dates and winners and not only_some_dates else known.keys() - winners.keys()
+        counting = [
+            replace(delivery, rows=[row for row in delivery.rows if winners.get(row[day]) == delivery.snapshot_id])
+            for delivery in deliveries
+        ]
+        return counting, set(kept)
 
     def _newest_snapshots(
         self, delivered: dict[date, int], before: dict[Key, Row], after: dict[Key, Row]
@@ -131,7 +201,8 @@ class OracleState:
         """The content after an erasure of these keys."""
         rows = {key: row for key, row in self.rows.items() if key not in keys}
         newest = self._newest_snapshots({}, self.rows, rows)
-        return replace(self, rows=rows, counts={}, dropped=0, newest=newest, erased=self.erased | keys)
+        erased = self.erased | keys
+        return replace(self, rows=rows, counts={}, dropped=0, newest=newest, erased=erased, deleted_dates={})
 
     def with_column(self, name: str) -> OracleState:
         """The content with one more value column, which is NULL in all rows."""
@@ -172,7 +243,8 @@ class OracleState:
             kind = self._kind(row, old, before)
             if kind is not None:
                 changes.append(OracleChange(key, kind, old, row))
-        return changes
+        deleted = [OracleChange(key, "deleted", old, None) for key, old in retained.items() if key not in self.rows]
+        return changes + deleted
 
     def _kind(self, row: Row, old: Row | None, before: OracleState) -> str | None:
         """The kind of change between a key's rows; None if it has not changed. `old`: the key's row in `before`."""
@@ -199,10 +271,10 @@ def comparable(table: OracleTable, rows: Sequence[Row]) -> list[list[Any]]:
     return sorted([ordered(row[name]) for name in columns] for row in rows)
 
 
-def comparable_change(table: OracleTable, kind: str, old: Row | None, new: Row) -> list[Any]:
+def comparable_change(table: OracleTable, kind: str, old: Row | None, new: Row | None) -> list[Any]:
     """A row of a table of changes as a list that Python can compare."""
-    key = [ordered(value) for value in table.key(new)]
-    return [key, kind, comparable(table, [old] if old else []), comparable(table, [new])]
+    key = [ordered(value) for value in table.key(new or old or {})]
+    return [key, kind, *(comparable(table, [row] if row else []) for row in (old, new))]
 
 
 def ordered(value: Any) -> Any:

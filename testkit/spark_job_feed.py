@@ -171,6 +171,7 @@ class SparkJobFeed:
             exact=self.exact,
             file_bytes=self.file_bytes,
             changes_uri=self._changes_folder(name) if self.with_changes else "",
+            has_deleted=self.manifest is not None and self.manifest.has_deleted,
         )
 
     def _changes_folder(self, attempt: str) -> str:

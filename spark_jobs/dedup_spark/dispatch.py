@@ -26,9 +26,9 @@ from dedup_spark.fingerprints.seed import Seed
 from dedup_spark.landing.deliveries import Deliveries
 from dedup_spark.landing.file_validation import FileValidation, FileValidator, LandedFile
 from dedup_spark.parent import Parent
-from dedup_spark.plan_selection import DatePlan, select_plans
+from dedup_spark.plan_selection import DatePlan, applied_by_date, select_plans
 from dedup_spark.plans.adopt.adopt_date import AdoptDate
-from dedup_spark.plans.delivered_date import DeliveriesByDate, deliveries_by_date
+from dedup_spark.plans.delivered_date import DeliveriesByDate
 from dedup_spark.plans.difference.compared_date import ComparedDate
 from dedup_spark.plans.rewrite.rewrite_date import RewriteDate, RewriteTask
 from dedup_spark.plans.window.window_plan import run_window_plan
@@ -118,7 +118,7 @@ class DateRuns:
 
     @property
     def _delivered(self) -> DeliveriesByDate:
-        return deliveries_by_date(self.deliveries)
+        return applied_by_date(self.deliveries, self.parent)
 
     @property
     def _file_bytes(self) -> int:

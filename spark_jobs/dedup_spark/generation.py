@@ -17,7 +17,7 @@ from dedup_clone.contract.delivery import Delivery
 from dedup_clone.contract.errors import ContractViolation
 from dedup_clone.contract.manifest import DataFile, DateEntry, DateOutcome, RefusedDelivery, newest_snapshot
 from dedup_clone.contract.records import digest
-from dedup_clone.contract.table import TableContract, UpdateIdMode
+from dedup_clone.contract.table import Absent, TableContract, UpdateIdMode
 from dedup_spark import storage
 from dedup_spark.comparison.key_reader import KeyReader
 from dedup_spark.comparison.row_reader import RowSource, read_rows
@@ -45,9 +45,14 @@ class NewGeneration:
     copied: frozenset[date]
     same_fingerprints: frozenset[date]
 
+    def lost_dates(self, parent: Parent) -> dict[date, int]:
+        """The parent's dates within the retention that the generation lacks, each with its rows."""
+        dates = {entry.date for entry in self.dates}
+        return {day: entry.rows for day, entry in parent.dates.items() if day not in dates}
+
 
 def assemble_generation(
-    mode: UpdateIdMode,
+    attempt: Attempt,
     plans: Mapping[date, DatePlan],
     delivered: Mapping[date, Sequence[int]],
     written_dates: WrittenDates,
@@ -57,6 +62,7 @@ def assemble_generation(
 
     Raises ContractViolation if the parent's files have fewer or more rows than its manifest counts.
     """
+    mode, deletes = attempt.update_id_mode, attempt.table.absent_keys is Absent.DELETE
     entries: list[DateEntry] = []
     files: list[DataFile] = []
     copied: set[date] = set()
@@ -70,6 +76,8 @@ def assemble_generation(
             written = written_dates[day]
             files_of_date = written.files
             entry = _written_entry(written, plan, parent_entry)
+            if deletes and parent_entry and delivered.get(day):
+                entry = replace(entry, deleted=parent_entry.rows + entry.new_keys - entry.rows)
             if parent_entry and day not in delivered:  # the check for missing dates reports dates with this outcome
                 entry = replace(entry, plan=DateOutcome.COPIED_FORWARD, survivors=parent_entry.survivors)
         snapshot_ids = delivered.get(day, ())
@@ -78,7 +86,7 @@ def assemble_generation(
         # With several deliveries a value may change and change back. Then the row has its old values, but a new
         # update_id, which the parent's files lack. So only a date with one delivery can keep these files. Plan rewrite
         # decides this itself.
-        is_unchanged = len(snapshot_ids) == 1 and not entry.new_keys and not entry.changed
+        is_unchanged = len(snapshot_ids) == 1 and not (entry.new_keys or entry.changed or entry.deleted)
         keeps_files = is_unchanged and mode is UpdateIdMode.LAST_CHANGED
         if parent_entry and keeps_files and files_of_date and plan.outcome is DateOutcome.WINDOW:
             reason = f"{plan.reason}; no row changed, so the parent's files are kept"
@@ -104,7 +112,7 @@ def _copied_entry(parent_entry: DateEntry, plan: DatePlan) -> DateEntry:
     """
     repeats_plan = plan.outcome == DateOutcome.UNCHANGED and parent_entry.plan != DateOutcome.COPIED_FORWARD
     outcome = parent_entry.plan if repeats_plan else plan.outcome
-    return replace(parent_entry, new_keys=0, changed=0, ties=0, plan=outcome, plan_reason=plan.reason)
+    return replace(parent_entry, new_keys=0, changed=0, deleted=0, ties=0, plan=outcome, plan_reason=plan.reason)
 
 
 def _written_entry(written: WrittenDate, plan: DatePlan, parent_entry: DateEntry | None) -> DateEntry:
@@ -137,7 +145,7 @@ def _written_entry(written: WrittenDate, plan: DatePlan, parent_entry: DateEntry
 
 def _require_parent_complete(entry: DateEntry, parent_entry: DateEntry | None) -> None:
     expected = parent_entry.rows if parent_entry else 0
-    if entry.rows - entry.new_keys != expected:
+    if entry.rows - entry.new_keys + entry.deleted != expected or entry.deleted < 0:
         raise ContractViolation(
             f"Date [{entry.date}] has [{entry.rows - entry.new_keys}] keys of the parent after the dedup, expected "
             f"[{expected}] as the parent's manifest says: its data files were changed. Restore them, then retry."

@@ -37,8 +37,7 @@ from dedup_spark.generation import (
 )
 from dedup_spark.landing.deliveries import Deliveries, LandedDelivery
 from dedup_spark.parent import Parent, read_parent
-from dedup_spark.plan_selection import DatePlan, copying_plans
-from dedup_spark.plans.delivered_date import deliveries_by_date
+from dedup_spark.plan_selection import DatePlan, applied_by_date, copying_plans
 from dedup_spark.plans.written_date import WrittenDates
 
 
@@ -91,7 +90,7 @@ class DedupJob:
         if not deliveries.applied:
             self.job_log.info("nothing to publish: every delivery was refused")
             return Candidate(refused=deliveries.refused, seconds=dict(self.job_log.seconds))
-        by_date = deliveries_by_date(deliveries)
+        by_date = applied_by_date(deliveries, parent)
         delivered = {day: [dated.delivery.snapshot_id for dated in found] for day, found in by_date.items()}
         generation = self._assemble(plans, delivered, written, parent)
         with self.job_log.phase("verify"):
@@ -128,7 +127,7 @@ class DedupJob:
 
         `delivered`: the snapshot ids of the applied deliveries by date.
         """
-        generation = assemble_generation(self.attempt.update_id_mode, plans, delivered, written, parent)
+        generation = assemble_generation(self.attempt, plans, delivered, written, parent)
         with self.job_log.phase("copy forward"):
             return copy_forward(self.attempt, generation, parent, self.session)
 
@@ -163,6 +162,7 @@ class DedupJob:
             created_at=datetime.now(UTC),
             data_folder=self.attempt.data_uri,
             file_list_digest=digest(file_list),
+            deleted_dates={} if self.attempt.erases else generation.lost_dates(parent),
         )
         self.job_log.info(
             f"generation has {manifest.rows} rows in {len(manifest.dates)} dates ({len(generation.copied)} copied), "

@@ -14,7 +14,7 @@ from dedup_clone.contract.errors import ContractViolation
 from dedup_clone.contract.manifest import DataFile, DateEntry, FileList, Manifest
 from dedup_clone.contract.records import digest, from_json
 from dedup_clone.contract.schema_change import refused_table_changes
-from dedup_clone.contract.table import Column
+from dedup_clone.contract.table import Absent, Column
 from dedup_spark import storage
 from dedup_spark.sketch import stored
 from dedup_spark.sketch.row_words import RowEncoder
@@ -72,7 +72,8 @@ class Parent:
     - newest_id: the highest snapshot id among its deliveries and rows; None if it has neither.
     - dropped_rows: how many of its rows are older than the retention.
     - deliveries: the deliveries that it contains, with all their rows of dates from `complete_since` on. Empty if the
-      new generation has other columns or another update_id mode; then `dates` has no fingerprints either.
+      new generation has other columns or another update_id mode; then `dates` has no fingerprints either. Empty, too,
+      if rows were or are deleted that a newer snapshot lacks.
     - columns: the columns of its files.
     - has_other_columns: whether the new generation has other columns.
     """
@@ -137,14 +138,15 @@ def read_parent(attempt: Attempt) -> Parent:
     _require_same_table(attempt, manifest, reference)
     listed = from_json(FileList, text, where=reference.file_list_uri)
     oldest, is_comparable = attempt.retention_day, _has_comparable_rows(attempt, manifest)
-    ids = [d.snapshot_id for d in manifest.deliveries] + [e.max_update_id for e in manifest.dates]
+    # A publish that deletes must read even deliveries that were live before.
+    is_complete = is_comparable and not manifest.has_deleted and attempt.table.absent_keys is Absent.KEEP
     return Parent(
         data_uri=reference.data_uri,
         dates={e.date: e if is_comparable else _without_fingerprints(e) for e in manifest.dates if e.date >= oldest},
         files=tuple(file for file in listed.files if file.date >= oldest),
-        newest_id=max(ids, default=None),
+        newest_id=manifest.newest_id,
         dropped_rows=sum(e.rows for e in manifest.dates if e.date < oldest),
-        deliveries=frozenset(manifest.deliveries if is_comparable else ()),
+        deliveries=frozenset(manifest.deliveries if is_complete else ()),
         complete_since=manifest.retention_day,
         columns=manifest.table.columns,
         has_other_columns=manifest.table.columns != attempt.table.columns,

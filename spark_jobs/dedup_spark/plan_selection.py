@@ -7,12 +7,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import date
 
+from dedup_clone.contract.absent_rows import replacing_snapshots
 from dedup_clone.contract.attempt import MAX_TABLE_FILES, Attempt, Plan
 from dedup_clone.contract.manifest import DateEntry, DateOutcome
-from dedup_clone.contract.table import UpdateIdMode
+from dedup_clone.contract.table import Absent, UpdateIdMode
+from dedup_spark.landing.deliveries import Deliveries
 from dedup_spark.parent import Parent
 from dedup_spark.plans.adopt.survivor_files import MAX_SURVIVOR_FILES
-from dedup_spark.plans.delivered_date import DeliveredDate, DeliveriesByDate
+from dedup_spark.plans.delivered_date import DeliveredDate, DeliveriesByDate, deliveries_by_date
 from dedup_spark.plans.difference.compared_date import ComparedDate, MergePolicy
 from dedup_spark.plans.rewrite.rewrite_date import RewriteTask
 from dedup_spark.plans.written_date import Outcome, WrittenDate
@@ -49,16 +51,46 @@ def _rewrite(reason: str, not_rewritten_reason: str | None) -> DatePlan:
 
 _COPIED_FORWARD = DatePlan(DateOutcome.COPIED_FORWARD, "no applied delivery has this date")
 _COPIED_FOR_ERASURE = DatePlan(DateOutcome.COPIED_FORWARD, "the parent's rows")
+_NEWER_STAYS = DatePlan(DateOutcome.UNCHANGED, "a newer snapshot has the date, whose rows stay")
 _UNCHANGED = DatePlan(DateOutcome.UNCHANGED, "every delivery asked for is part of the parent already: nothing was read")
+
+
+def applied_by_date(deliveries: Deliveries, parent: Parent) -> DeliveriesByDate:
+    """The deliveries that a publish applies to each date, in ascending precedence; none to a date that keeps its rows.
+
+    If rows that the newest snapshot lacks are deleted, that is only the newest delivery of a date, and only if no newer
+    snapshot has the date. A date that neither the deliveries nor the parent keep is absent.
+    """
+    found, attempt = deliveries_by_date(deliveries), deliveries.attempt
+    if attempt.table.absent_keys is Absent.KEEP:
+        return found
+    ids = {day: [dated.delivery.snapshot_id for dated in of_date] for day, of_date in found.items()}
+    only_some_dates = attempt.dates is not None
+    winners = replacing_snapshots(attempt.table, ids, parent.dates, parent.newest_id, only_some_dates=only_some_dates)
+    return {
+        day: tuple(dated for dated in of_date if dated.delivery.snapshot_id == winners[day])
+        for day, of_date in found.items()
+        if day in winners
+    }
+
+
+def _dates(attempt: Attempt, delivered: DeliveriesByDate, parent: Parent) -> list[date]:
+    """The dates of the new generation: the parent's, too, unless dates that the newest snapshot lacks are deleted."""
+    is_whole = attempt.dates is None and any(delivered.values())
+    if attempt.table.absent_dates is Absent.DELETE and is_whole:
+        return sorted(delivered)
+    return sorted(delivered.keys() | parent.dates.keys())
 
 
 def select_plans(attempt: Attempt, delivered: DeliveriesByDate, parent: Parent) -> dict[date, DatePlan]:
     """Return the plan of every date of the parent and of the applied deliveries, ascending. No file is read."""
     file_limit_reasons = _file_limit_reasons(delivered, parent)
     plans = {}
-    for day in sorted(delivered.keys() | parent.dates.keys()):
+    for day in _dates(attempt, delivered, parent):
         of_date = delivered.get(day, ())
         plan = _select(attempt, day, of_date, parent.dates.get(day), file_limit_reasons.get(day))
+        if day in delivered and plan is _COPIED_FORWARD:
+            plan = _NEWER_STAYS
         plans[day] = _with_task(attempt, day, plan, of_date, parent)
     return plans
 
@@ -166,7 +198,7 @@ def _file_limit_reasons(delivered: DeliveriesByDate, parent: Parent) -> dict[dat
     MAX_TABLE_FILES. The files into which these dates are rewritten are few, and are not counted.
     """
     file_counts = Counter(file.date for file in parent.files if file.date not in delivered)
-    for day, of_date in delivered.items():
+    for day, of_date in ((day, found) for day, found in delivered.items() if found):
         file_counts[day] = _max_survivor_files(day, parent) + len(of_date[-1].files)
     total, reasons = file_counts.total(), {}
     for day, file_count in file_counts.most_common():

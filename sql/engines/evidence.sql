@@ -1,5 +1,6 @@
 -- Purpose: by date, count the rows of the new generation by GROUP BY and JOIN. The statement that writes staging works
---   differently; if its row counts equal these, the keys in staging are unique.
+--   differently; if its row counts equal these, the keys in staging are unique.  If rows are deleted whose keys the
+--   newest snapshot lacks, only the newest delivery of a date counts, and survivors are the rows to delete.
 -- Params: @retention_day DATE, @first_day DATE, @last_day DATE (bounds of the delivered dates).
 -- Writes: nothing; scans incoming, and target between the bounds.  Safe to retry: yes.
 {%- set day = quoted(table.partition_column) %}
@@ -26,6 +27,9 @@ WITH
   held AS (
 {{- rows_of(names.target, day ~ " BETWEEN @first_day AND @last_day") if has_parent else rows_of(names.incoming, "FALSE") }}
   ),
+  newest_of_day AS (
+    SELECT {{ day_key }} AS found_day, MAX(snapshot_id) AS day_newest_id FROM incoming GROUP BY {{ day_key }}
+  ),
   -- one row for each key: its newest snapshot id, and the greatest values among its rows with that id
   delivered AS (
     SELECT
@@ -37,6 +41,9 @@ WITH
         LIMIT 1
       )[OFFSET(0)] AS best
     FROM incoming
+{%- if table.absent_keys == "delete" %}
+    JOIN newest_of_day ON {{ day_key }} = found_day AND snapshot_id = day_newest_id
+{%- endif %}
     GROUP BY {{ keys() }}
   ),
   found AS (
@@ -55,9 +62,6 @@ WITH
     FROM delivered
     FULL JOIN held
       ON {% for key in table.keys %}delivered.key_{{ loop.index }} = held.key_{{ loop.index }}{{ "\n      AND " if not loop.last }}{% endfor %}
-  ),
-  newest_of_day AS (
-    SELECT {{ day_key }} AS found_day, MAX(snapshot_id) AS day_newest_id FROM incoming GROUP BY {{ day_key }}
   ),
   classified AS (
     SELECT

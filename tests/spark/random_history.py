@@ -17,7 +17,7 @@ from pyspark.sql import SparkSession
 from dedup_clone.contract.attempt import Duplicates, Plan
 from dedup_clone.contract.delivery import Arrival
 from dedup_clone.contract.manifest import Candidate, DateOutcome
-from dedup_clone.contract.table import Column, TableContract, UpdateIdMode
+from dedup_clone.contract.table import Absent, Column, TableContract, UpdateIdMode
 from dedup_spark import storage
 from dedup_spark.column_types import arrow_schema
 from dedup_spark.sketch import stored
@@ -66,7 +66,9 @@ PUBLISHES = {
     "replay_dates": 3,
 }
 OPERATIONS = {"rollback": 3, "erasure": 2, "rebuild": 2, "new_column": 1, "other_mode": 1, "expiration": 1}
-WEIGHTS = PUBLISHES | OPERATIONS
+# What becomes of keys and dates that the newest snapshot lacks.
+ABSENT = [(Absent.KEEP, Absent.KEEP), (Absent.DELETE, Absent.KEEP), (Absent.DELETE, Absent.DELETE)]
+WEIGHTS = PUBLISHES | OPERATIONS | {"other_absent": 1}
 
 
 @dataclass(frozen=True)
@@ -97,8 +99,11 @@ def random_history(random: Random, folder: Path, session: SparkSession | None, p
     if feed.exact:
         feed.with_changes = False
     repeat, sizes = random.choice([0.0, 0.05, 0.5]), random.choice([(1, 20), (7,), (30, 120)])
+    absent = random.choice([ABSENT[0], *ABSENT])
     snapshots = GeneratedHistory(table, random, FIRST, repeat=repeat, sizes=sizes)
-    return RandomHistory(JobAgainstOracle(feed), snapshots, random, Choices(plans, has_dataframes))
+    history = RandomHistory(JobAgainstOracle(feed), snapshots, random, Choices(plans, has_dataframes))
+    history.set_absent(*absent)
+    return history
 
 
 def _any_table(random: Random) -> TableContract:
@@ -165,7 +170,14 @@ class RandomHistory:
         self.feed.commit(replace(candidate, manifest=restored))
         for name in self.job.state.table.value_columns:
             state = state if name in state.table.value_columns else state.with_column(name)
-        self.job.state = replace(state, counts={}, last_changed=self.job.state.last_changed)
+        now = self.job.state
+        self.job.state = replace(
+            state,
+            counts={},
+            last_changed=now.last_changed,
+            deletes_keys=now.deletes_keys,
+            deletes_dates=now.deletes_dates,
+        )
 
     def erasure(self) -> None:
         """Erase one key, or all keys that the newest snapshot of a date contains, from all dates."""
@@ -211,6 +223,15 @@ class RandomHistory:
         if self.choices.has_dataframes or not self.feed.exact:
             self.feed.mode = modes[self.feed.mode]
             self.job.state = replace(self.job.state, last_changed=not self.job.state.last_changed)
+
+    def other_absent(self) -> None:
+        self.set_absent(*self.random.choice(ABSENT))
+
+    def set_absent(self, keys: Absent, dates: Absent) -> None:
+        self.feed.table = replace(self.feed.table, absent_keys=keys, absent_dates=dates)
+        self.snapshots.table = self.feed.table
+        deletes_keys, deletes_dates = keys is Absent.DELETE, dates is Absent.DELETE
+        self.job.state = replace(self.job.state, deletes_keys=deletes_keys, deletes_dates=deletes_dates)
 
     def expiration(self) -> None:
         self.job.retention_day = FIRST + timedelta(days=1)

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from dedup_clone.contract.engine import SqlForm
-from dedup_clone.contract.table import Column
+from dedup_clone.contract.table import Absent, Column
 from dedup_clone.settings.feed import Feed, read_feed
 from dedup_clone.warehouse.sql_files import TableNames, render, render_query
 
 REPOSITORY = Path(__file__).parents[2]
 SQL = REPOSITORY / "sql"
 FIRST_PUBLISH = "first_publish"  # the folder of statements that differ while there is no target
+DELETES = "deletes"  # the folder of statements that differ if keys are deleted that the newest snapshot lacks
 
 OTHER_FORMS = [form for form in SqlForm if form is not SqlForm.QUALIFY]
 
@@ -30,7 +32,8 @@ def differing_feeds() -> list[Feed]:
 def rendered_statements() -> dict[str, str]:
     """`<feed>/<folder>/<file>.sql` -> text; `<feed>/first_publish/…` where it differs without a parent.
 
-    `<feed>/<form>/…` where it differs by the form of engine `bigquery`.
+    `<feed>/deletes/…` where it differs with `absent_keys: delete`. `<feed>/<form>/…` where it differs by the form of
+    engine `bigquery`.
     """
     statements = {}
     for feed in differing_feeds():
@@ -51,6 +54,10 @@ def rendered_statements() -> dict[str, str]:
             first = render(SQL, name, **values, has_parent=False)
             if first != statements[f"{feed.feed}/{name}"]:
                 statements[f"{feed.feed}/{FIRST_PUBLISH}/{name}"] = first
+            deleting = replace(table, absent_keys=Absent.DELETE)
+            deletes = render(SQL, name, **{**values, "table": deleting})
+            if deletes != statements[f"{feed.feed}/{name}"]:
+                statements[f"{feed.feed}/{DELETES}/{name}"] = deletes
             for form in OTHER_FORMS:
                 text = render(SQL, name, **values, form=form)
                 if text != statements[f"{feed.feed}/{name}"]:

@@ -15,6 +15,7 @@ from statistics import median
 
 from dedup_clone.checks.check_result import CheckResult, Level, listed, make_result
 from dedup_clone.contract.manifest import Candidate, DateOutcome, Difference, FileList, KeyExample, Manifest
+from dedup_clone.contract.table import Absent
 from dedup_clone.settings.check_settings import CheckSettings, DuplicateKeys
 
 # BigQuery's quota for one table. A load modifies every partition of staging, a swap every partition of target.
@@ -52,7 +53,7 @@ def check_keys_unique(manifest: Manifest, files: FileList | None) -> CheckResult
 def check_missing_dates(
     manifest: Manifest, settings: CheckSettings, replayed: Container[date] | None = None
 ) -> CheckResult:
-    """The applied deliveries lack at most `checks.max_missing_dates` of the generation's dates.
+    """The applied deliveries lack at most `checks.max_missing_dates` of the dates of generation and parent.
 
     `replayed`: the dates of a replay that names dates: only these are examined. None for every other publish.
     """
@@ -60,7 +61,7 @@ def check_missing_dates(
         str(e.date)
         for e in manifest.dates
         if e.plan == DateOutcome.COPIED_FORWARD and (replayed is None or e.date in replayed)
-    ]
+    ] + [f"{day} (its {rows} rows are deleted)" for day, rows in manifest.deleted_dates.items()]
     return make_result(
         "missing_dates",
         len(missing) <= settings.max_missing_dates,
@@ -124,7 +125,8 @@ class _RowShare:
     """How many rows differ in one way from the parent's. Only dates count that both it and an applied delivery have.
 
     `check`: the name of the check. `description`: what messages call these rows. `counts`: how many there are, by date,
-    without the dates whose plan did not count them. `rows`: the number of all rows of each compared date.
+    without the dates whose plan did not count them. `rows`: the number of all rows of each compared date; of deleted
+    rows, the parent's.
     """
 
     check: str
@@ -153,26 +155,31 @@ class _RowShare:
 
     @property
     def most_affected(self) -> list[date]:
-        return sorted(self.counts, key=lambda day: (-self.counts[day], day))[:DATES_SHOWN]
+        return sorted(filter(self.counts.get, self.counts), key=lambda day: (-self.counts[day], day))[:DATES_SHOWN]
 
 
 def _row_shares(manifest: Manifest, parent: Manifest | None) -> tuple[_RowShare, ...]:
-    before = {entry.date: entry.survivors for entry in parent.dates} if parent else {}
+    before = {entry.date: entry for entry in parent.dates} if parent else {}
     compared = [entry for entry in manifest.dates if entry.date in before and entry.plan not in _NOT_COMPARED]
     rows = {entry.date: entry.rows for entry in compared}
     new = {entry.date: entry.new_keys for entry in compared}
     # Every later generation counts a survivor again, so the parent's survivors are subtracted.
-    survivors = {entry.date: max(0, entry.survivors - before[entry.date]) for entry in compared}
+    survivors = {entry.date: max(0, entry.survivors - before[entry.date].survivors) for entry in compared}
     changed = {entry.date: entry.changed for entry in compared if entry.changed is not None}
+    missing = _RowShare("survivor_share", Difference.SURVIVOR, "missing for the first time", survivors, rows)
+    if manifest.table.absent_keys is Absent.DELETE:
+        deleted = {entry.date: entry.deleted for entry in compared}
+        former = {entry.date: before[entry.date].rows for entry in compared}
+        missing = _RowShare("deleted_share", Difference.SURVIVOR, "deleted", deleted, former)
     return (
         _RowShare("new_share", Difference.NEW, "new", new, rows),
-        _RowShare("survivor_share", Difference.SURVIVOR, "missing for the first time", survivors, rows),
+        missing,
         _RowShare("changed_share", Difference.CHANGED, "changed", changed, rows),
     )
 
 
 def shares(manifest: Manifest, parent: Manifest | None) -> dict[str, float]:
-    """The share (0 to 1) of new, missing and changed rows, by the name of the check; absent if no plan counted them."""
+    """The share (0 to 1) of new, missing or deleted, and changed rows, by check; absent if no plan counted them."""
     return {one.check: one.share for one in _row_shares(manifest, parent) if one.share is not None}
 
 
@@ -211,7 +218,7 @@ def _check_share(
             f" and {usual:.2%} as usual (the last {len(earlier)} publishes had {median(earlier):.4%} in the median)"
         )
     passed, days = found.share is None or found.share <= limit, found.most_affected
-    affected = ", ".join(f"{day}: {found.counts[day]} of {found.rows[day]}" for day in days if found.counts[day])
+    affected = ", ".join(f"{day}: {found.counts[day]} of {found.rows[day]}" for day in days)
     deliveries = listed([f"[{delivery.name}]" for delivery in manifest.applied], between=" and ")
     return make_result(
         found.check,

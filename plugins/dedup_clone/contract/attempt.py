@@ -104,6 +104,7 @@ class Attempt:
     - exact: compare the keys themselves (in mode last_changed also the values) instead of sketches and hashes.
     - file_bytes: the target size of the files that the job writes. A small date has one smaller file.
     - dates: apply only these dates of the one delivery, which must have date folders; None applies all dates.
+    - has_deleted: as in the parent's manifest (Manifest).
     - since: by column path (`store.city` for a nested column), the first snapshot id whose files must have the column.
       Files of older snapshots may lack the column; their rows then have NULL.
     - form: how the statement of engine BIGQUERY chooses rows.
@@ -165,6 +166,7 @@ class Attempt:
     erasures: tuple[str, ...] = ()
     erases: str = ""
     changes_uri: str = ""
+    has_deleted: bool = False
 
     @property
     def uri(self) -> str:

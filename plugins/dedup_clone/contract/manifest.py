@@ -15,7 +15,7 @@ from dedup_clone.contract.delivery import Delivery
 from dedup_clone.contract.engine import Engine
 from dedup_clone.contract.erasure import ErasedRows
 from dedup_clone.contract.records import record_digest
-from dedup_clone.contract.table import TableContract, UpdateIdMode
+from dedup_clone.contract.table import Absent, TableContract, UpdateIdMode
 
 
 class DateOutcome(StrEnum):
@@ -69,6 +69,7 @@ class DateEntry:
     - changed: the number of keys of both generations whose values differ; None when the plan does not compare values.
     - survivors: the number of rows retained from earlier snapshots although the newest applied snapshot lacks their
       keys.
+    - deleted: the number of keys of the parent that are gone, because the newest applied snapshot lacks them.
     - ties: the number of surplus rows of duplicate keys within single deliveries.
     - plan, plan_reason: how the job made the date, and why it chose that plan.
     - min_update_id, max_update_id: the range of update ids among the rows.
@@ -104,6 +105,7 @@ class DateEntry:
     files_digest: str
     cluster_overlap: float | None = None
     newest_snapshot: int | None = None
+    deleted: int = 0
 
 
 def newest_snapshot(mode: UpdateIdMode, snapshot_ids: Collection[int], parent_entry: DateEntry | None) -> int | None:
@@ -136,6 +138,9 @@ class Manifest:
       for rollbacks, bootstraps, rebuilds and erasures.
     - excluded: the deliveries that a rollback took out.
     - dropped_rows: how many rows of the deliveries and of the parent were older than `retention_day`.
+    - deleted_dates: the parent's dates within the retention that are gone, each with its rows.
+    - has_deleted: whether this generation, or one that it builds on, was made with `absent_keys` DELETE. It may then
+      lack rows of its deliveries, which a replay of one of them may bring back.
     """
 
     feed: str
@@ -158,6 +163,8 @@ class Manifest:
     created_at: datetime
     dropped_rows: int
     dates: tuple[DateEntry, ...]
+    deleted_dates: dict[date, int] = field(default_factory=dict)
+    has_deleted: bool = False
 
     @property
     def rows(self) -> int:
@@ -178,6 +185,12 @@ class Manifest:
         return max((entry.max_update_id for entry in self.dates), default=0)
 
     @property
+    def newest_id(self) -> int | None:
+        """The highest snapshot id among its deliveries and rows; None if it has neither."""
+        ids = [d.snapshot_id for d in self.deliveries] + [entry.max_update_id for entry in self.dates]
+        return max(ids, default=None)
+
+    @property
     def digest(self) -> str:
         """Identifies the manifest in table labels, and in CURRENT."""
         return record_digest(self)
@@ -192,6 +205,7 @@ def new_manifest(
     created_at: datetime,
     data_folder: str | None = None,
     file_list_digest: str = "",
+    deleted_dates: dict[date, int] | None = None,
 ) -> Manifest:
     """The manifest of the generation that the attempt's dedup made. `applied`: the deliveries that it applied."""
     return Manifest(
@@ -215,6 +229,8 @@ def new_manifest(
         created_at=created_at,
         dropped_rows=dropped_rows,
         dates=dates,
+        deleted_dates=deleted_dates or {},
+        has_deleted=attempt.has_deleted or attempt.table.absent_keys is Absent.DELETE,
     )
 
 

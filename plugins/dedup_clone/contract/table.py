@@ -37,6 +37,13 @@ class UpdateIdMode(StrEnum):
     LAST_CHANGED = "last_changed"
 
 
+class Absent(StrEnum):
+    """What becomes of the rows whose key, or of a date that, the newest snapshot lacks."""
+
+    KEEP = "keep"
+    DELETE = "delete"
+
+
 @dataclass(frozen=True)
 class Column:
     """One column. `type` is BigQuery's name of its type (INT64, STRING, STRUCT, …); only a STRUCT has `fields`."""
@@ -59,7 +66,8 @@ class TableContract:
 
     `keys` contains the partition column, so the same values of the other keys on two dates are two rows.
     `snapshot_id_column` holds the update id. `retention_days` is the number of UTC days that the table retains, today
-    included.
+    included. `absent_keys`: of keys that the newest snapshot of their date lacks. `absent_dates`: of dates that the
+    newest snapshot lacks; DELETE only if `absent_keys` is.
     """
 
     columns: tuple[Column, ...]
@@ -68,6 +76,8 @@ class TableContract:
     keys: tuple[str, ...]
     cluster_by: tuple[str, ...]
     retention_days: int
+    absent_keys: Absent = Absent.KEEP
+    absent_dates: Absent = Absent.KEEP
 
     @property
     def value_columns(self) -> tuple[Column, ...]:
@@ -102,14 +112,15 @@ def float64_columns(columns: Iterable[Column], prefix: str = "") -> list[str]:
 class ChangeType(StrEnum):
     """How the row of a key differs from the key's row in the parent. If several types apply, the last one below counts.
 
-    RETURNED and MISSING occur only if update ids tell which keys the newest snapshot of a date contains
-    (`DateEntry.newest_snapshot`).
+    DELETED occurs only with `absent_keys` DELETE. RETURNED and MISSING occur only if update ids tell which keys the
+    newest snapshot of a date contains (`DateEntry.newest_snapshot`).
     """
 
     NEW = "new"  # the parent has no row of the key
     CHANGED = "changed"  # the parent's row has other values or, in mode last_changed, another update id
     RETURNED = "returned"  # the newest snapshot has the key; the parent's newest snapshot lacked it
     MISSING = "missing"  # the newest snapshot lacks the key; the parent's newest snapshot had it. The row is retained
+    DELETED = "deleted"  # the newest snapshot lacks the key, and the parent's row is gone
 
 
 PUBLISH_DATE = "publish_date"

@@ -12,6 +12,7 @@ from datetime import date, datetime
 from typing import Any
 
 from dedup_clone.checks.partition_checks import has_expired, roll_back_to
+from dedup_clone.contract.absent_rows import replacing_snapshots
 from dedup_clone.contract.attempt import Attempt
 from dedup_clone.contract.delivery import Delivery
 from dedup_clone.contract.engine import Engine
@@ -26,9 +27,11 @@ from dedup_clone.contract.manifest import (
     new_manifest,
     newest_snapshot,
 )
+from dedup_clone.contract.table import Absent
 from dedup_clone.publish.attempt_jobs import limited_query_configuration, run_step_job
 from dedup_clone.publish.services import Services
 
+_NEWER_STAYS = "a newer snapshot has this date, whose rows stay"
 _COUNT_COLUMNS = {Difference.NEW: "new_keys", Difference.CHANGED: "changed", Difference.SURVIVOR: "survivors"}
 
 
@@ -91,18 +94,34 @@ def build_manifest(
     """
     parent_entries = {entry.date: entry for entry in parent.dates} if parent else {}
     retained = {day: entry for day, entry in parent_entries.items() if day >= attempt.retention_day}
+    replaced: dict[date, int | None] = {row["found_day"]: _newest_id(row) for row in counted.rows}
     entries = {day: _copied_forward(entry) for day, entry in retained.items()}
+    if attempt.table.absent_keys is Absent.DELETE:
+        ids = {row["found_day"]: [_newest_id(row)] for row in counted.rows}
+        newest, only_some_dates = parent.newest_id if parent else None, attempt.dates is not None
+        replaced = replacing_snapshots(attempt.table, ids, retained, newest, only_some_dates=only_some_dates)
+        entries = {day: entry for day, entry in entries.items() if day in replaced}
     for row in counted.rows:
         day = row["found_day"]
         _require_parent_complete(attempt, row, retained.get(day), now)
-        entries[day] = _entry(attempt, row, retained.get(day))
+        if replaced.get(day) is not None:
+            entries[day] = _entry(attempt, row, retained.get(day))
+        elif day in entries:
+            entries[day] = replace(entries[day], plan=DateOutcome.UNCHANGED, plan_reason=_NEWER_STAYS)
     return new_manifest(
         attempt,
         applied,
         tuple(entries[day] for day in sorted(entries)),
         dropped_rows=delivered_rows_dropped + sum(e.rows for day, e in parent_entries.items() if day not in retained),
         created_at=now,
+        deleted_dates={day: entry.rows for day, entry in retained.items() if day not in entries},
     )
+
+
+def _newest_id(row: Mapping[str, Any]) -> int:
+    """The newest snapshot that has the date. `row`: of engines/evidence.sql."""
+    newest: int = max(tie["snapshot_id"] for tie in row["ties"])
+    return newest
 
 
 def _copied_forward(entry: DateEntry) -> DateEntry:
@@ -110,6 +129,7 @@ def _copied_forward(entry: DateEntry) -> DateEntry:
         entry,
         new_keys=0,
         changed=0,
+        deleted=0,
         ties=0,
         plan=DateOutcome.COPIED_FORWARD,
         plan_reason="no applied delivery has this date",
@@ -121,17 +141,19 @@ def _copied_forward(entry: DateEntry) -> DateEntry:
 def _entry(attempt: Attempt, row: Mapping[str, Any], parent_entry: DateEntry | None) -> DateEntry:
     """The entry of a delivered date. `row`: of engines/evidence.sql."""
     form = f" (form {attempt.form})" if attempt.engine is Engine.BIGQUERY else ""
-    snapshot_ids = [tie["snapshot_id"] for tie in row["ties"]]
+    snapshot_ids, newest_id = [tie["snapshot_id"] for tie in row["ties"]], _newest_id(row)
+    deletes = attempt.table.absent_keys is Absent.DELETE
     return DateEntry(
         date=row["found_day"],
-        rows=row["row_count"],
+        rows=row["row_count"] - (row["survivors"] if deletes else 0),
         new_keys=row["new_keys"],
         changed=row["changed"],
-        survivors=row["survivors"],
-        ties=sum(tie["surplus"] for tie in row["ties"]),
+        survivors=0 if deletes else row["survivors"],
+        deleted=row["survivors"] if deletes else 0,
+        ties=sum(tie["surplus"] for tie in row["ties"] if not deletes or tie["snapshot_id"] == newest_id),
         plan=DateOutcome(attempt.engine),
         plan_reason=f"the engine's statement{form}, over target and the deliveries",
-        min_update_id=row["min_update_id"],
+        min_update_id=newest_id if deletes else row["min_update_id"],
         max_update_id=row["max_update_id"],
         adopted_delivery=None,
         key_fingerprint=None,

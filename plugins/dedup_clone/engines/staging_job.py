@@ -11,7 +11,7 @@ from dedup_clone.contract.attempt import Attempt
 from dedup_clone.contract.engine import Engine, SqlForm
 from dedup_clone.contract.errors import ContractViolation
 from dedup_clone.contract.manifest import Candidate, DateOutcome, Manifest
-from dedup_clone.contract.table import Column, ColumnMode
+from dedup_clone.contract.table import Absent, Column, ColumnMode
 from dedup_clone.engines.sql_manifest import date_parameters
 from dedup_clone.publish.attempt_jobs import (
     LOAD_STEP,
@@ -25,6 +25,7 @@ from dedup_clone.publish.attempts import find_swap
 from dedup_clone.publish.load import finish_load, table_load_configuration
 from dedup_clone.publish.services import Services
 
+_NOT_WRITTEN = (DateOutcome.COPIED_FORWARD, DateOutcome.UNCHANGED)
 # A statement that was PENDING for a shorter time did not wait for other statements.
 _MIN_WAIT = timedelta(seconds=1)
 
@@ -78,7 +79,7 @@ def _deduplicate_configuration(
 
     `step`: the attempt's step, for the job's label and for errors.
     """
-    parameters = {"retention_day": ("DATE", manifest.retention_day.isoformat())}
+    parameters = {"retention_day": ("DATE", manifest.retention_day.isoformat()), **_date_lists(manifest)}
     if _has_required(manifest.table.columns):  # BigQuery refuses such a table as the destination of a query
         sql = _render(services, attempt, manifest, "bigquery/replace_required", attempt.form)
         return limited_query_configuration(services, step, sql, parameters)
@@ -101,11 +102,21 @@ def _merge_configuration(services: Services, attempt: Attempt, manifest: Manifes
     """A MERGE into staging; if staging may hold other rows than the parent's, the query that replaces all its rows."""
     if attempt.parent is None or change_of_staging(services, services.manifests.read(attempt.parent)):
         return _deduplicate_configuration(services, attempt, manifest)
-    delivered = [entry.date for entry in manifest.dates if entry.plan != DateOutcome.COPIED_FORWARD]
+    delivered = [entry.date for entry in manifest.dates if entry.plan not in _NOT_WRITTEN]
     delivered = delivered or [manifest.retention_day]  # without a delivered date no row is merged: any bounds will do
-    parameters = date_parameters(manifest.retention_day, min(delivered), max(delivered))
+    parameters = date_parameters(manifest.retention_day, min(delivered), max(delivered)) | _date_lists(manifest)
     sql = _render(services, attempt, manifest, "merge/merge")
     return limited_query_configuration(services, LOAD_STEP, sql, parameters)
+
+
+def _date_lists(manifest: Manifest) -> dict[str, tuple[str, str]]:
+    """The dates that the statement replaces, and those that it keeps; none if it deletes no key."""
+    if manifest.table.absent_keys is Absent.KEEP:
+        return {}
+    kept = [entry.date for entry in manifest.dates if entry.plan in _NOT_WRITTEN]
+    replaced = [entry.date for entry in manifest.dates if entry.plan not in _NOT_WRITTEN]
+    lists = {"replaced_dates": replaced, "kept_dates": kept}
+    return {name: ("ARRAY<DATE>", ",".join(map(str, days))) for name, days in lists.items()}
 
 
 def change_of_staging(services: Services, parent: Manifest) -> str | None:

@@ -1,8 +1,9 @@
-"""The load task of engine `cdc`: streams the new and changed rows, which the Spark job has found, into staging.
+"""The load task of engine `cdc`: streams the new, changed and deleted rows, which the Spark job has found, into
+staging.
 
-Staging must hold the parent generation's rows. A streamed row replaces staging's row of the same key, so sending it
-twice does no harm, and a retry of a killed task begins anew. A row's sequence number begins with the generation, so
-BigQuery ignores a late row of an earlier attempt if a later attempt has streamed the same key.
+Staging must hold the parent generation's rows. A streamed row replaces or deletes staging's row of the same key, so
+sending it twice does no harm, and a retry of a killed task begins anew. A row's sequence number begins with the
+generation, so BigQuery ignores a late row of an earlier attempt if a later attempt has streamed the same key.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from dedup_clone.publish.load import finish_load
 from dedup_clone.publish.services import Services
 from dedup_clone.state.current import Staging
 from dedup_clone.state.manifests import StreamedChanges
-from dedup_clone.warehouse.row_messages import sequence_number
+from dedup_clone.warehouse.row_messages import DELETE, UPSERT, sequence_number
 
 _BATCH_ROWS = 10_000
 _PROGRESS_S = 10.0  # between two progress lines of the log; before each, the task checks that it has the lease
@@ -90,8 +91,8 @@ def stream_changes(services: Services, attempt: Attempt, manifest: Manifest, cha
     services.warehouse.cdc.prepare(staging, manifest.table.keys, services.feed.cdc.max_staleness_minutes)
     appender = services.warehouse.cdc.open_stream(staging, manifest.table.columns)
     next_report_at = time.monotonic() + _PROGRESS_S
-    for row, sequence in _rows(services, manifest, changes):
-        appender.append(row, sequence)
+    for row, sequence, change_type in _rows(services, manifest, changes):
+        appender.append(row, sequence, change_type)
         if time.monotonic() >= next_report_at:
             services.current.require_intent(attempt.id)
             services.log(f"streamed {appender.rows} of {changes.row_count} rows", generation=attempt.generation)
@@ -110,8 +111,8 @@ def stream_changes(services: Services, attempt: Attempt, manifest: Manifest, cha
     services.log(f"streamed {record.rows} rows, {record.size} bytes", generation=attempt.generation)
 
 
-def _rows(services: Services, manifest: Manifest, files: FileList) -> Iterator[tuple[dict[str, Any], str]]:
-    """Each row with its sequence number."""
+def _rows(services: Services, manifest: Manifest, files: FileList) -> Iterator[tuple[dict[str, Any], str, str]]:
+    """Each row with its sequence number, and whether it is to be replaced or deleted; of a deleted row only the key."""
     import pyarrow.parquet as pq
 
     id_column = manifest.table.snapshot_id_column
@@ -119,12 +120,15 @@ def _rows(services: Services, manifest: Manifest, files: FileList) -> Iterator[t
         delivery.snapshot_id: sequence_number(manifest.generation, delivery.snapshot_id, delivery.marker_generation)
         for delivery in manifest.applied
     }
+    newest = sequences[max(sequences)]
     folder = services.layout.changes_folder(manifest.attempt)
     for file in files.files:
         with services.store.open(f"{folder}{file.path}") as stream, pq.ParquetFile(stream) as parquet:
-            for batch in parquet.iter_batches(_BATCH_ROWS, columns=[NEW_ROW]):
-                for row in batch.column(0).to_pylist():
-                    yield row, sequences[row[id_column]]
+            for batch in parquet.iter_batches(_BATCH_ROWS, columns=[NEW_ROW, *manifest.table.keys]):
+                for change in batch.to_pylist():
+                    row = change.pop(NEW_ROW)
+                    # A deleted row has no new row. The newest delivery lacks its key.
+                    yield (change, newest, DELETE) if row is None else (row, sequences[row[id_column]], UPSERT)
 
 
 def finish_if_applied(services: Services, attempt: Attempt, manifest: Manifest) -> bool:

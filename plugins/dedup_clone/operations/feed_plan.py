@@ -45,6 +45,8 @@ NO_VALUE = "none"
 # What a difference means, by the name of the setting. Other settings have no consequence but the new value.
 CONSEQUENCES = {
     "update_id_mode": "rows that are published from now on follow it, and the next Spark job reads all live files once",
+    "absent_keys": "delete removes each key that the next snapshot lacks on a date that it has; keep brings none back",
+    "absent_dates": "delete removes each date that the next snapshot lacks; keep brings none back",
     "changes": "if true, a publish adds the rows that it changes to FEED_changes, and reads dates with differences "
     "two more times",
     "changes_days": "older changes expire",
@@ -161,6 +163,8 @@ def _table_settings(table: TableContract) -> dict[str, str]:
         "snapshot_id_column": table.snapshot_id_column,
         "keys": ", ".join(table.keys),
         "cluster_by": ", ".join(table.cluster_by),
+        "absent_keys": str(table.absent_keys),
+        "absent_dates": str(table.absent_dates),
         **{column_entry(path): f"{column.type} {column.mode}" for path, column in column_paths(table.columns)},
     }
 

@@ -90,6 +90,8 @@ def query_configuration(
 ) -> dict[str, Any]:
     """The configuration of a query job. `parameters`: name -> (type, value as text). `options`: more query fields.
 
+    The text of an `ARRAY<…>` has the values with commas between them.
+
     `parameterMode` is left out, because BigQuery's client library, which Airflow's operators use too, adds it.
     """
     return {
@@ -98,13 +100,20 @@ def query_configuration(
             "useLegacySql": False,
             "useQueryCache": False,
             "queryParameters": [
-                {"name": name, "parameterType": {"type": kind}, "parameterValue": {"value": value}}
-                for name, (kind, value) in parameters.items()
+                {"name": name, **_parameter(kind, value)} for name, (kind, value) in parameters.items()
             ],
             **options,
         },
         "labels": job_labels(services, step),
     }
+
+
+def _parameter(kind: str, value: str) -> dict[str, Any]:
+    if not kind.startswith("ARRAY<"):
+        return {"parameterType": {"type": kind}, "parameterValue": {"value": value}}
+    element = {"type": kind.removeprefix("ARRAY<").removesuffix(">")}
+    values = [{"value": one} for one in value.split(",") if one]
+    return {"parameterType": {"type": "ARRAY", "arrayType": element}, "parameterValue": {"arrayValues": values}}
 
 
 def external_table(name: str, uris: Iterable[str]) -> dict[str, Any]:

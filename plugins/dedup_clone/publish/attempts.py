@@ -98,6 +98,7 @@ def begin_attempt(
         since=feed.table.since(),
         form=feed.form,
         changes_uri=store.uri(layout.changes_folder(intent.attempt)) if finds_changes else "",
+        has_deleted=parent is not None and services.manifests.read(parent).has_deleted,
     )
 
 

@@ -18,6 +18,7 @@ from dedup_clone.contract.engine import Engine
 from dedup_clone.contract.errors import ConfigurationError
 from dedup_clone.contract.landed_objects import SUFFIX, is_ignored, objects_by_date
 from dedup_clone.contract.records import to_plain
+from dedup_clone.contract.table import Absent
 from dedup_clone.publish.date_ranges import format_dates
 from dedup_clone.publish.early_checks import check_before_dedup
 from dedup_clone.publish.early_refusals import changes_since_arrival, read_sample
@@ -28,6 +29,12 @@ from dedup_clone.publish.resolve import Decision, PublishRequest, decide, engine
 from dedup_clone.publish.services import Services
 
 PROBLEMS_NAMED = 5
+# What happens to rows that the deliveries lack, by `absent_keys` and `absent_dates`.
+_LACKED = {
+    (Absent.KEEP, Absent.KEEP): "rows that they lack stay",
+    (Absent.DELETE, Absent.KEEP): "keys that they lack are deleted on dates that they have",
+    (Absent.DELETE, Absent.DELETE): "keys and dates that the newest of them lacks are deleted",
+}
 
 
 def preview_publish(services: Services, publish_request: PublishRequest) -> tuple[dict[str, Any], str]:
@@ -45,7 +52,7 @@ def preview_publish(services: Services, publish_request: PublishRequest) -> tupl
     lines = [
         f"**{services.feed.feed}: what a publish of delivery {publish_request.delivery.name}{only} would do**",
         "",
-        f"{_effect(publish_request, decision)}. Nothing was written.",
+        f"{_effect(services, publish_request, decision)}. Nothing was written.",
     ]
     intent = services.current.read().intent
     if intent is not None:
@@ -91,7 +98,7 @@ def _cell(text: str) -> str:
     return text.replace("|", "\\|").replace("\n", " ")
 
 
-def _effect(publish_request: PublishRequest, decision: Decision) -> str:
+def _effect(services: Services, publish_request: PublishRequest, decision: Decision) -> str:
     """Whether and how readers may see other rows."""
     parent, applied = decision.parent, decision.backlog.apply
     if decision.skip_reason:
@@ -99,15 +106,18 @@ def _effect(publish_request: PublishRequest, decision: Decision) -> str:
     if parent is None:
         return "Target would change: the first publish, all rows are new"
     new = [d for d in applied if d not in parent.deliveries]
-    if not new:
+    table = services.feed.table
+    deletes = table.absent_keys is Absent.DELETE
+    if not (new or deletes or parent.has_deleted):
         return "Target would not change: the live generation has all of it, so the new one would have the same rows"
     only = "" if publish_request.dates is None else ", on the requested dates; the delivery itself stays what it is"
-    if new[-1].snapshot_id < parent.snapshot_id or (parent.deliveries and new[-1] < parent.deliveries[-1]):
-        return (
-            f"Target would change: older than snapshot {parent.snapshot_id}, which is live: only fills gaps, rows that "
-            f"newer snapshots lack{only}"
-        )
-    return f"Target would change: rows of {_names(new)} replace older ones; rows that they lack stay{only}"
+    shown, keeps_dates = new or applied, table.absent_dates is Absent.KEEP
+    if shown[-1].snapshot_id < parent.snapshot_id or (parent.deliveries and shown[-1] < parent.deliveries[-1]):
+        gaps = f"{'dates' if deletes else 'rows'} that newer snapshots lack{only}"
+        effect = f"only fills gaps, {gaps}" if keeps_dates else "which has other rows or none, and they stay"
+        return f"Target would change: older than snapshot {parent.snapshot_id}, which is live: {effect}"
+    lacked = _LACKED[table.absent_keys, table.absent_dates if not only else Absent.KEEP]
+    return f"Target would change: rows of {_names(shown)} replace older ones; {lacked}{only}"
 
 
 def _details(services: Services, request: PublishRequest, decision: Decision, engine: Engine) -> list[str]:

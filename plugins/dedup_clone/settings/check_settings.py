@@ -65,11 +65,13 @@ class CheckSettings(StrictModel):
     duplicate_keys: DuplicateKeys = Field(default=DuplicateKeys.WARN, examples=["fail"])
     """What a key that a delivery has more than once leads to. Of its rows one is published."""
     max_missing_dates: Annotated[int, Field(ge=0)] = Field(default=1, examples=[0])
-    """Dates of the parent that a delivery may lack."""
+    """Dates of the parent that a delivery may lack, whether they stay or go."""
     max_new_share: Share = Field(default=0.2, examples=[0.05])
     """Largest share of rows whose key the parent lacks."""
     max_survivor_share: Share = Field(default=0.2, examples=[0.05])
     """Largest share of rows that stay because the delivery, for the first time, lacks their key."""
+    max_deleted_share: Share = Field(default=0.05, examples=[0.01])
+    """Largest share of the parent's rows that go because the delivery lacks their key (`table.absent_keys: delete`)."""
     max_changed_share: Share = Field(default=0.5, examples=[1.0])
     """Largest share of rows with other values than in the parent."""
     max_times_usual: Annotated[float, Field(ge=1)] | None = Field(default=10.0, examples=[3])

@@ -10,6 +10,7 @@ from dedup_clone.contract.table import (
     MAX_PRIMARY_KEY_COLUMNS,
     MAX_RETENTION_DAYS,
     OWN_LABELS,
+    Absent,
     Column,
     ColumnMode,
     TableContract,
@@ -133,6 +134,10 @@ class TableSettings(StrictModel):
     """Clustering columns, in order."""
     retention_days: Annotated[int, Field(ge=1, le=MAX_RETENTION_DAYS)] = Field(examples=[730])
     """BigQuery deletes a partition this many days after its date."""
+    absent_keys: Absent = Field(default=Absent.KEEP, examples=["delete"])
+    """Whether a row stays if its date's newest snapshot lacks its key (docs/deliver-snapshots.md)."""
+    absent_dates: Absent = Field(default=Absent.KEEP, examples=["delete"])
+    """Whether a date stays that the newest snapshot lacks; `delete` needs `absent_keys: delete`."""
     policies: PolicySettings = PolicySettings()
     """Policies that the tables must have."""
     primary_key: bool = Field(default=False, examples=[True])
@@ -196,6 +201,12 @@ class TableSettings(StrictModel):
         return self
 
     @model_validator(mode="after")
+    def dates_have_their_keys(self) -> Self:
+        if self.absent_dates is Absent.DELETE and self.absent_keys is Absent.KEEP:
+            raise ValueError("absent_dates is [delete], but absent_keys is [keep]: set absent_keys to [delete], too")
+        return self
+
+    @model_validator(mode="after")
     def columns_can_cluster(self) -> Self:
         clustering = [column for column in self.columns if column.name in self.cluster_by]
         unfit = [c.name for c in clustering if c.type not in CLUSTERING_TYPES or c.mode is ColumnMode.REPEATED]
@@ -223,4 +234,6 @@ class TableSettings(StrictModel):
             keys=self.keys,
             cluster_by=self.cluster_by,
             retention_days=self.retention_days,
+            absent_keys=self.absent_keys,
+            absent_dates=self.absent_dates,
         )

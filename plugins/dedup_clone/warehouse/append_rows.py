@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from dedup_clone.contract.errors import JobFailed
-from dedup_clone.warehouse.row_messages import RowMessages
+from dedup_clone.warehouse.row_messages import UPSERT, RowMessages
 
 if TYPE_CHECKING:
     from google.auth.credentials import Credentials
@@ -72,12 +72,12 @@ class RowAppender:
         self._batch_bytes = 0
         self.rows = self.size = self.requests = 0
 
-    def append(self, row: Mapping[str, Any], sequence: str) -> None:
+    def append(self, row: Mapping[str, Any], sequence: str, change_type: str = UPSERT) -> None:
         """Append a row, which is sent in one request with others. Raises JobFailed as `finish` does.
 
-        `sequence`: the row's change sequence number (see row_messages.sequence_number).
+        `sequence`, `change_type`: see row_messages.py.
         """
-        message = self._messages.upsert(row, sequence)
+        message = self._messages.change(row, sequence, change_type)
         size = len(message) + _ROW_OVERHEAD_BYTES
         if self._batch and self._batch_bytes + size > MAX_REQUEST_BYTES:
             self._end_request()

@@ -1,7 +1,7 @@
 """Converts rows to protocol buffer messages for BigQuery's Storage Write API.
 
 BigQuery's page "Supported protocol buffer data types" defines their form. Each message also has the pseudocolumns of
-change data capture, which say that the row replaces the row of its key.
+change data capture, which say that the row replaces the row of its key, or that the table loses the row of this key.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from google.protobuf.descriptor_pb2 import DescriptorProto, FieldDescriptorProto
 
 CHANGE_TYPE, CHANGE_SEQUENCE_NUMBER = "_CHANGE_TYPE", "_CHANGE_SEQUENCE_NUMBER"
-UPSERT = "UPSERT"
+UPSERT, DELETE = "UPSERT", "DELETE"
 _EPOCH_DAY, _EPOCH = date(1970, 1, 1), datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND = timedelta(microseconds=1)
 # For each BigQuery type except STRUCT, the type in messages, and the function that converts a value.
@@ -67,10 +67,13 @@ class RowMessages:
         self._message.DESCRIPTOR.CopyToProto(described)
         return described
 
-    def upsert(self, row: Mapping[str, Any], sequence: str) -> bytes:
-        """The message that makes `row` the row of its key, unless a change of the key has a higher sequence number."""
+    def change(self, row: Mapping[str, Any], sequence: str, change_type: str = UPSERT) -> bytes:
+        """The message that makes `row` the row of its key, unless a change of the key has a higher sequence number.
+
+        With `change_type` DELETE the key loses its row; `row` then needs the key columns only.
+        """
         values = self._convert(row)
-        values[CHANGE_TYPE], values[CHANGE_SEQUENCE_NUMBER] = UPSERT, sequence
+        values[CHANGE_TYPE], values[CHANGE_SEQUENCE_NUMBER] = change_type, sequence
         serialized: bytes = self._message(**values).SerializeToString()
         return serialized
 
@@ -97,7 +100,7 @@ def _struct_converter(columns: tuple[Column, ...]) -> Callable[[Mapping[str, Any
     converters = [(column.name, _converter(column)) for column in columns]
 
     def convert(row: Mapping[str, Any]) -> dict[str, Any]:
-        return {name: to_field(row[name]) for name, to_field in converters if row[name] is not None}
+        return {name: to_field(row[name]) for name, to_field in converters if row.get(name) is not None}
 
     return convert
 

@@ -77,6 +77,11 @@ def write_changes(
             old = _rows([parent_date.uri(file) for file in parent_date.files], parent_date.entry)
             size += parent_date.bytes
         tasks.append(ChangesTask(entry.date, size, _rows(uris, entry), old))
+    for day in generation.lost_dates(parent):
+        lost = parent.on_date(day)
+        assert lost
+        old = _rows([lost.uri(file) for file in lost.files], lost.entry)
+        tasks.append(ChangesTask(day, lost.bytes, None, old))
     if not tasks:
         return ()
     included = attempt.included_deliveries(tuple(applied))
@@ -104,25 +109,25 @@ def _has_no_change(attempt: Attempt, entry: DateEntry, parent_entry: DateEntry |
     if parent_entry is None or attempt.update_id_mode is UpdateIdMode.LAST_CHANGED:
         return False
     is_whole = all(e.newest_snapshot in (None, e.min_update_id) for e in (entry, parent_entry))
-    return entry.changed == 0 and not entry.new_keys and is_whole
+    return entry.changed == 0 and not entry.new_keys and not entry.deleted and is_whole
 
 
 @dataclass(frozen=True)
 class ChangesTask:
     """One date whose changes are written. `bytes`: the size of its files in the new generation and in the parent.
 
-    `new`, `old`: its rows in the new generation and in the parent; `old` is None if the parent lacks the date.
+    `new`, `old`: its rows in the new generation and in the parent; None if that generation lacks the date.
     """
 
     day: date
     bytes: int
-    new: RowsOfDate
+    new: RowsOfDate | None
     old: RowsOfDate | None
 
     @property
     def rows_at_a_time(self) -> int:
         """How many whole new rows, and as many old ones, may be in memory at a time, by their average stored size."""
-        stored_row_bytes = self.bytes / max(self.new.rows + (self.old.rows if self.old else 0), 1)
+        stored_row_bytes = self.bytes / max(sum(rows.rows for rows in (self.new, self.old) if rows), 1)
         return max(int(_BYTES_AT_A_TIME / (stored_row_bytes * _BYTES_PER_STORED_BYTE + 1)), 1)
 
 
@@ -157,33 +162,39 @@ class WriteChanges:
 
     def _rows(self, task: ChangesTask) -> Iterator[pa.Table]:
         reader, old, new = KeyReader(self.table), task.old, task.new
-        if old is None:
-            sources = (RowSource.all_rows(uri, new.rows, _HIGHEST_ID) for uri in new.uris)
+        if old is None or new is None:
+            rows, kind = (new, ChangeType.NEW) if new else (old, ChangeType.DELETED)
+            assert rows
+            sources = (RowSource.all_rows(uri, rows.rows, _HIGHEST_ID) for uri in rows.uris)
             for table in row_groups(table for source in sources for table in read_rows(reader, source)):
-                yield self._change_rows(table, None, np.full(table.num_rows, TYPES.index(ChangeType.NEW), np.intp))
+                types = np.full(table.num_rows, TYPES.index(kind), np.intp)
+                yield self._change_rows(table if new else None, table if old else None, types)
             return
         encoder = RowEncoder(key_columns(self.table), self.table.value_columns, self.seed)
         comparison = RowComparison(reader, encoder, self.attempt.update_id_mode)
         new_source, old_source = comparison.source(new), comparison.source(old)
         for changes in comparison.changes(new, old, ROWS_PER_RANGE):
             for batch in _in_batches(changes, task.rows_at_a_time):
+                new_rows = None if batch.new is None else _whole_rows(new_source, batch.new)
                 old_rows = None if batch.old is None else _whole_rows(old_source, batch.old)
-                yield self._change_rows(_whole_rows(new_source, batch.new), old_rows, batch.types)
+                yield self._change_rows(new_rows, old_rows, batch.types)
 
-    def _change_rows(self, new: pa.Table, old: pa.Table | None, types: Indices) -> pa.Table:
+    def _change_rows(self, new: pa.Table | None, old: pa.Table | None, types: Indices) -> pa.Table:
         """Rows of the changes table. `new`, `old` and `types` have at each position the rows and type of one change.
 
-        `old`: None if all keys are new. `types`: positions in TYPES.
+        `old`: None if all keys are new. `new`: None if all rows were deleted. `types`: positions in TYPES.
         """
-        schema, rows = arrow_schema(changes_table_contract(self.table, retention_days=0).columns), new.num_rows
+        schema, rows = arrow_schema(changes_table_contract(self.table, retention_days=0).columns), len(types)
+        keys = old if new is None else new
+        assert keys is not None
         columns = {
             PUBLISH_DATE: pa.repeat(pa.scalar(self.publish_date, pa.date32()), rows),
             GENERATION: pa.repeat(pa.scalar(self.attempt.generation, pa.int64()), rows),
             SNAPSHOT_ID: pa.repeat(pa.scalar(self.snapshot_id, pa.int64()), rows),
             CHANGE_TYPE: pa.array([str(kind) for kind in TYPES]).take(pa.array(types)),
-            **{name: new[name] for name in self.table.keys},
+            **{name: keys[name] for name in self.table.keys},
             OLD_ROW: pa.nulls(rows, schema.field(OLD_ROW).type) if old is None else _struct(old),
-            NEW_ROW: _struct(new),
+            NEW_ROW: pa.nulls(rows, schema.field(NEW_ROW).type) if new is None else _struct(new),
         }
         return pa.table([columns[name] for name in schema.names], schema=schema)
 
@@ -195,12 +206,14 @@ def _struct(rows: pa.Table) -> pa.StructArray:
 
 
 def _in_batches(changes: RowChanges, limit: int) -> Iterator[RowChanges]:
-    """Yield the changes in batches of at most `limit` changes, in the order of the new rows in their files."""
-    order = np.lexsort((changes.new.row_numbers, changes.new.file_numbers))
+    """Yield the changes in batches of at most `limit` changes, in the order of the rows in their files."""
+    rows = changes.old if changes.new is None else changes.new
+    assert rows
+    order = np.lexsort((rows.row_numbers, rows.file_numbers))
     for start in range(0, len(order), limit):
         batch = order[start : start + limit]
-        old = None if changes.old is None else changes.old.take(batch)
-        yield RowChanges(changes.new.take(batch), old, changes.types[batch])
+        new, old = (None if side is None else side.take(batch) for side in (changes.new, changes.old))
+        yield RowChanges(new, old, changes.types[batch])
 
 
 def _whole_rows(source: KeySource, rows: SelectedRows) -> pa.Table:

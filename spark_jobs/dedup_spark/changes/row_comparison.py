@@ -46,12 +46,13 @@ class RowsOfDate:
 
 
 class RowChanges(NamedTuple):
-    """Some changes. `new`: the rows of the new generation. `old`: the parent's row of each; None if all keys are new.
+    """Some changes. `new`: the rows of the new generation. `old`: the parent's row of each.
 
-    `types`: for each change the position of its type in TYPES.
+    `new` is None if all rows were deleted, `old` if all keys are new. `types`: for each change the position of its type
+    in TYPES.
     """
 
-    new: SelectedRows
+    new: SelectedRows | None
     old: SelectedRows | None
     types: Indices
 
@@ -109,7 +110,7 @@ class RowComparison:
     def _compare(
         self, new: SelectedRows, old: SelectedRows, newest_id: int | None, old_newest_id: int | None
     ) -> Iterator[RowChanges]:
-        """Yield the changes of one range: first the new keys, then the keys that both generations have.
+        """Yield the changes of one range: new keys, deleted keys, then the keys that both generations have.
 
         `newest_id`, `old_newest_id`: the `newest_id` of the new rows and of the old ones.
         """
@@ -117,6 +118,10 @@ class RowComparison:
         added, is_common = new_rows[old_rows == ABSENT], (new_rows != ABSENT) & (old_rows != ABSENT)
         if len(added):
             yield RowChanges(new.take(added), None, np.full(len(added), TYPES.index(ChangeType.NEW), np.intp))
+        deleted = old_rows[new_rows == ABSENT]
+        if len(deleted):
+            types = np.full(len(deleted), TYPES.index(ChangeType.DELETED), np.intp)
+            yield RowChanges(None, old.take(deleted), types)
         new, old = new.take(new_rows[is_common]), old.take(old_rows[is_common])
         types = np.full(len(new), -1, np.intp)
         is_changed = new.value_hashes != old.value_hashes

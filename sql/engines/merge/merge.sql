@@ -1,5 +1,6 @@
 -- Purpose: merge the deliveries into staging, which contains the parent generation.
--- Params: @retention_day DATE, @first_day DATE, @last_day DATE (bounds of the delivered dates).
+-- Params: @retention_day DATE, @first_day DATE, @last_day DATE (bounds of the delivered dates); with absent_keys delete
+--   also @replaced_dates ARRAY<DATE>, whose rows are all delivered, and @kept_dates ARRAY<DATE>, whose rows stay.
 -- Writes: staging (expired dates deleted, rows updated and inserted).  Safe to retry: yes, merging again changes nothing.
 {%- set with_target = false %}
 DELETE FROM {{ names.staging }} WHERE {{ quoted(table.partition_column) }} < @retention_day;
@@ -16,4 +17,8 @@ WHEN MATCHED AND delivered.{{ quoted(table.snapshot_id_column) }} >= held.{{ quo
 {%- endfor %}
 WHEN NOT MATCHED THEN
   INSERT ({% for column in table.columns %}{{ quoted(column.name) }}{{ ", " if not loop.last }}{% endfor %})
-  VALUES ({% for column in table.columns %}delivered.{{ quoted(column.name) }}{{ ", " if not loop.last }}{% endfor %});
+  VALUES ({% for column in table.columns %}delivered.{{ quoted(column.name) }}{{ ", " if not loop.last }}{% endfor %})
+{%- if table.absent_keys == "delete" %}
+WHEN NOT MATCHED BY SOURCE AND held.{{ quoted(table.partition_column) }} NOT IN UNNEST(@kept_dates) THEN
+  DELETE
+{%- endif %};

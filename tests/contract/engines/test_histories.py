@@ -7,6 +7,7 @@ replayed at the end.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import date, timedelta
 from random import Random
 from typing import Any
@@ -17,6 +18,7 @@ from google.cloud.storage import Client as Storage
 
 from dedup_clone.contract.engine import Engine, SqlForm
 from dedup_clone.contract.errors import CheckFailed
+from dedup_clone.contract.table import Absent
 from dedup_clone.settings.check_settings import CheckSettings
 from testkit import runs
 from testkit.fake_dedup_job import Row
@@ -28,7 +30,8 @@ from testkit.table_contracts import NESTED
 from tests.contract.engines.nested_snapshots import snapshot
 from tests.thoroughness import seeds
 
-STRICT = CheckSettings(max_new_share=0, max_survivor_share=0, max_changed_share=0)
+STRICT = CheckSettings(max_new_share=0, max_survivor_share=0, max_deleted_share=0, max_changed_share=0)
+KEEP, DELETE = Absent
 WAYS = [
     *((Engine.BIGQUERY, form) for form in SqlForm),
     (Engine.MERGE, SqlForm.QUALIFY),
@@ -42,7 +45,11 @@ class History:
 
     def __init__(self, world: FeedAgainstOracle, rows_of: Callable[[int], list[Row]]) -> None:
         self.world, self.rows_of = world, rows_of
-        self.expected = OracleState(world.oracle_table)
+        deletes = {
+            "deletes_keys": world.table.absent_keys is DELETE,
+            "deletes_dates": world.table.absent_dates is DELETE,
+        }
+        self.expected = OracleState(world.oracle_table, **deletes)
         self.delivered: dict[str, OracleDelivery] = {}
         self.waiting: list[str] = []
         self.held: list[str] = []
@@ -102,6 +109,8 @@ def test_random_history(
     random = Random(seed)
     is_random = random.random() < 0.5
     table = random_table(random, floats_in_arrays=engine is Engine.SPARK) if is_random else NESTED
+    keys, dates = random.choice([(KEEP, KEEP), (DELETE, KEEP), (DELETE, DELETE)])
+    table = replace(table, absent_keys=keys, absent_dates=dates)
     world = FeedAgainstOracle(clients, feed_with_table(table, engine, form, date_folders=random.random() < 0.5))
     if engine is Engine.SPARK:
         world.dedup = request.getfixturevalue("real_dedup")

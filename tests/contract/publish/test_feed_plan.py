@@ -12,7 +12,7 @@ import yaml
 
 from dedup_clone.contract.engine import Engine
 from dedup_clone.contract.errors import CheckFailed, ConfigurationError
-from dedup_clone.contract.table import UpdateIdMode
+from dedup_clone.contract.table import Absent, UpdateIdMode
 from dedup_clone.settings.check_settings import SqlCheck
 from dedup_clone.settings.feed import Feed
 from deploy.__main__ import main
@@ -79,6 +79,7 @@ CASES: list[tuple[Callable[[Feed], Feed], int, tuple[str, ...]]] = [
     (of_table(keys=("date", "product_id")), 1, ("**Problem**: keys is [date, product_id]",)),
     (of_table(retention_days=400), 1, ("retention_days is [400]",)),
     (of_table(cluster_by=("store_id",)), 1, ("cluster_by is [store_id]", "clustered by")),
+    (of_table(absent_keys=Absent.DELETE), 2, ("absent_keys is [delete], it was [keep]: delete removes each key that",)),
     (other(changes=True), 2, ("changes is [true], it was [false]: ",)),
 ]
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import timedelta
 
 import pytest
@@ -19,6 +20,7 @@ from dedup_clone.contract.manifest import (
     KeyExample,
     Manifest,
 )
+from dedup_clone.contract.table import Absent
 from dedup_clone.settings.check_settings import CheckSettings, DuplicateKeys
 from tests.unit.checks.builders import TODAY, entry, files, manifest
 
@@ -121,6 +123,20 @@ def test_dates_whose_changes_were_counted_are_checked_alone() -> None:
     assert "200 of 1000 rows changed (20.0000%); not compared on 1 of 2 dates" in result.found
 
 
+def test_deleted_rows_are_a_share_of_the_parents() -> None:
+    """By default one of twenty. What is missing has no share of its own then."""
+    deletes = replace(manifest().table, absent_keys=Absent.DELETE)
+    results = [
+        check_shares(
+            replace(manifest(entry(TODAY, rows, deleted=deleted)), table=deletes), CheckSettings(), PARENT, [], ()
+        )
+        for rows, deleted in ((950, 50), (949, 51))
+    ]
+    assert [[r.check for r in found] for found in results] == [["new_share", "deleted_share", "changed_share"]] * 2
+    assert [found[1].level for found in results] == [Level.PASS, Level.FAIL]
+    assert "51 of 1000 rows deleted (5.1000%)" in results[1][1].found
+
+
 ONE = CheckSettings(max_missing_dates=1)
 
 
@@ -128,6 +144,10 @@ def test_too_many_missing_dates_fail() -> None:
     carried = [entry(TODAY - timedelta(days=i), plan=DateOutcome.COPIED_FORWARD) for i in range(2)]
     assert checks.check_missing_dates(manifest(carried[0]), ONE).level is Level.PASS
     assert checks.check_missing_dates(manifest(*carried), ONE).level is Level.FAIL
+    deleted = replace(manifest(carried[0]), deleted_dates={TODAY - timedelta(days=2): 7})
+    result = checks.check_missing_dates(deleted, ONE)
+    assert result.level is Level.FAIL
+    assert result.found.endswith("(its 7 rows are deleted)")
 
 
 @pytest.mark.parametrize(

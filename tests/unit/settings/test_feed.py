@@ -48,6 +48,7 @@ def test_value_columns_are_neither_keys_nor_snapshot_id() -> None:
         ("retention_days: 730", "retention_days: 730\n  options: {labels: {Team: a}}", r"options.labels.Team"),
         ("retention_days: 730", "retention_days: 730\n  options: {friendly_name: 'a\"b'}", r"options.friendly_name"),
         ("retention_days: 730", "retention_days: 730\n  options: {kms_key: a key}", r"options.kms_key"),
+        ("retention_days: 730", "retention_days: 730\n  absent_dates: delete", r"table.*absent_keys is \[keep\]: set"),
         ("retention_days: 730", 'retention_days: "730"', r"table.retention_days.*valid integer"),
         ("type: INT64}\n    - {name: store_id", "type: INT}\n    - {name: store_id", r":11: \[table.columns.1.type\]"),
         ("keys: [date, ", "keys: [", r"keys must contain the partition column \[date\]: rows are compared"),

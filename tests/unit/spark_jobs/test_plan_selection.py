@@ -21,6 +21,7 @@ from dedup_spark.parent import Parent, ParentDate
 from dedup_spark.plan_selection import DatePlan, copying_plans, select_plans
 from dedup_spark.plans.delivered_date import DeliveredDate, DeliveredFile
 from dedup_spark.plans.written_date import DeclinedDate
+from testkit.table_contracts import PRODUCTS
 
 BOTH, NEW, OLD = date(2026, 1, 1), date(2026, 1, 2), date(2026, 1, 3)
 
@@ -47,7 +48,9 @@ def select(
     exact: bool = False,
     mode: UpdateIdMode = UpdateIdMode.LAST_SEEN,
 ) -> dict[date, DatePlan]:
-    request: Any = SimpleNamespace(plan=plan, dates=dates, exact=exact, update_id_mode=mode, takes_over=None)
+    request: Any = SimpleNamespace(
+        plan=plan, dates=dates, exact=exact, update_id_mode=mode, takes_over=None, table=PRODUCTS
+    )
     delivered: defaultdict[date, tuple[DeliveredDate, ...]] = defaultdict(tuple)
     for day, of_date in (item for dates_of_delivery in applied for item in dates_of_delivery.items()):
         delivered[day] += (of_date,)
@@ -120,6 +123,7 @@ def test_a_date_that_the_parent_copied_forward_is_unchanged_in_a_replay_of_what_
     request: Any = SimpleNamespace(
         erases="", plan=Plan.AUTO, retention_day=BOTH, deliveries=(replayed,), update_id_mode=UpdateIdMode.LAST_SEEN
     )
+    request.table = PRODUCTS
     entries = {
         BOTH: replace(entry(BOTH), plan=DateOutcome.COPIED_FORWARD),
         NEW: replace(entry(NEW), plan=DateOutcome.REWRITE),
@@ -127,7 +131,7 @@ def test_a_date_that_the_parent_copied_forward_is_unchanged_in_a_replay_of_what_
     parent = Parent("", entries, (), 7, 0, deliveries=frozenset([replayed]), complete_since=BOTH)
     plans = copying_plans(request, parent)
     assert plans is not None
-    generation = assemble_generation(UpdateIdMode.LAST_SEEN, plans, {}, {}, parent)
+    generation = assemble_generation(request, plans, {}, {}, parent)
     assert [e.plan for e in generation.dates] == [DateOutcome.UNCHANGED, DateOutcome.REWRITE]
 
 

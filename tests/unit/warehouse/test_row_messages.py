@@ -24,7 +24,7 @@ from tests.unit.warehouse.write_server import ACCEPTED, Answer, WriteServer, wri
 
 def decoded(column: Column, value: Any) -> Any:
     messages = RowMessages((column,))
-    return messages._message.FromString(messages.upsert({column.name: value}, "1"))
+    return messages._message.FromString(messages.change({column.name: value}, "1"))
 
 
 @pytest.mark.parametrize(
@@ -68,7 +68,7 @@ def test_a_struct_of_nulls_is_not_a_null() -> None:
 
 def test_each_row_replaces_that_of_its_key() -> None:
     messages = RowMessages((Column("id", "INT64"),))
-    row = messages._message.FromString(messages.upsert({"id": 1}, sequence_number(7, 2**63 - 1, 31)))
+    row = messages._message.FromString(messages.change({"id": 1}, sequence_number(7, 2**63 - 1, 31)))
     assert (row._CHANGE_TYPE, row._CHANGE_SEQUENCE_NUMBER) == ("UPSERT", "7/7FFFFFFFFFFFFFFF/1F")
     assert re.fullmatch(r"[0-9A-F]{1,16}(/[0-9A-F]{1,16}){0,3}", row._CHANGE_SEQUENCE_NUMBER)
 

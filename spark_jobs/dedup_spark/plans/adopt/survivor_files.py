@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 
 from dedup_clone.contract.manifest import DataFile
-from dedup_clone.contract.table import TableContract
+from dedup_clone.contract.table import Absent, TableContract
 from dedup_spark import storage
 from dedup_spark.column_types import arrow_schema
 from dedup_spark.comparison.key_reader import KeyReader
@@ -51,10 +51,13 @@ def write_survivors(task: ComparedDate, diff: DiffResult, reader: KeyReader, dat
 
 
 def _split_files(task: ComparedDate, diff: DiffResult, table: TableContract) -> tuple[list[DataFile], list[RowSource]]:
-    """Return the parent's survivor files that can be copied, and where to read the rows of the new file."""
+    """Return the parent's survivor files that can be copied, and where to read the rows of the new file.
+
+    There are none if rows are deleted whose keys the newest delivery lacks.
+    """
     copied: list[DataFile] = []
     sources: list[RowSource] = []
-    parent = task.parent
+    parent = None if table.absent_keys is Absent.DELETE else task.parent
     for number, file in enumerate(parent.files if parent else ()):
         assert parent
         added, removed = diff.added_in(PARENT_SOURCE, number), diff.removed_in(number)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from dedup_clone.contract.table import Column
+from dedup_clone.contract.table import Absent, Column
 from dedup_spark.comparison.key_reader import KeyReader
 from dedup_spark.comparison.key_source import KeySource
 from dedup_spark.comparison.row_encoders import encoders, wide_encoder
@@ -31,6 +31,7 @@ class ComparisonInputs:
     ascending precedence. Sketches have `2**bits` cells in each table; that of the base may have another number if it
     was stored (`base_was_stored`). `parts`: runs parts of the comparison as Spark tasks; None to do all in this
     process. Without a parent, `parent`, `base` and `base_id` are None. `base` is None, too, if sketches do not count.
+    `deletes`: the date gets only rows whose keys the newest delivery has.
     """
 
     policy: MergePolicy
@@ -47,6 +48,7 @@ class ComparisonInputs:
     survivor_files: tuple[int, ...]
     base_was_stored: bool
     parts: PartTasks | None
+    deletes: bool
 
     @property
     def columns(self) -> tuple[Column, ...]:
@@ -103,7 +105,7 @@ class InputOpener:
         """
         parent, deliveries = self.task.parent, self.task.deliveries
         wide = wide_encoder(self.reader, self.seed)
-        stored = None if self.exact or parent is None else _stored_base(parent, wide, self.task.policy)
+        stored = None if self.exact or parent is None else _stored_base(parent, wide, self.task.policy, self._deletes)
         uris = [file.uri for delivered in deliveries for file in delivered.files]
         uris += [parent.uri(file) for file in parent.files] if parent else []
         for encoder in [wide] if self.exact else encoders(self.reader, self.seed, stored, uris):
@@ -143,7 +145,12 @@ class InputOpener:
             survivor_files=tuple(number for number, file in all_files if file.min_update_id != base_id),
             base_was_stored=stored is not None,
             parts=self.parts,
+            deletes=self._deletes,
         )
+
+    @property
+    def _deletes(self) -> bool:
+        return self.reader.table.absent_keys is Absent.DELETE
 
     def _delivered(self, encoder: RowEncoder, delivered: DeliveredDate) -> KeySource:
         files = [(file.uri, file.size) for file in delivered.files]
@@ -158,12 +165,14 @@ class InputOpener:
         return KeySource(self.reader, encoder, uris, ids, cache_bytes, sizes, self.parts)
 
 
-def _stored_base(parent: ParentDate, encoder: RowEncoder, policy: MergePolicy) -> Sketch | None:
+def _stored_base(parent: ParentDate, encoder: RowEncoder, policy: MergePolicy, deletes: bool) -> Sketch | None:
     """Return the stored sketch of the parent's base; None if there is none, or if it cannot be that of the base."""
     found, base_id = parent.stored_sketch(encoder), parent.entry.max_update_id
     if found and policy is MergePolicy.BY_VALUE:
-        # It serves only if the parent has all rows of that delivery, with the same values, and otherwise survivors.
-        return found.sketch if found.sketch.rows == parent.entry.rows - parent.entry.survivors else None
+        # It serves only if the parent has all rows of that delivery, with the same values, and otherwise survivors,
+        # which it would not show to be missing.
+        serves = found.sketch.rows == parent.entry.rows - parent.entry.survivors
+        return found.sketch if serves and not (deletes and parent.entry.survivors) else None
     if found is None or found.update_id != base_id:
         return None
     whole = sum(file.rows for file in parent.files if file.min_update_id == base_id)

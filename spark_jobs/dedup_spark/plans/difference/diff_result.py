@@ -36,8 +36,9 @@ class DecodedRows:
 class DiffResult:
     """What the deliveries of a date change. Rows are grouped by the numbers of their source and file.
 
-    With policy IN_ORDER the date keeps the newest delivery's rows, except surplus rows, and the parent's survivors.
-    With other policies it keeps the parent's rows. Of these, some are removed, and others are added.
+    With policy IN_ORDER the date keeps the newest delivery's rows, except surplus rows, and the parent's survivors,
+    unless these are deleted (`ComparisonInputs.deletes`). With other policies it keeps the parent's rows. Of these,
+    some are removed, and others are added.
 
     - differing: how many rows differ by the sketches, each step from one delivery to the next counted; None if the
       sketches do not tell, so that all rows were compared.

@@ -25,7 +25,8 @@ def find_winners(inputs: ComparisonInputs, rows: Sequence[tuple[int, SelectedRow
     `rows`: by source number, ascending: those of the parent first if there is a parent, those of the newest delivery
     last. The row with the highest update_id wins; if several rows have it, that of the highest source number. With
     policy BY_VALUE the delivered row wins, unless the parent's row has the same values. Without a parent,
-    `diff.new_keys` counts the newest delivery's keys already.
+    `diff.new_keys` counts the newest delivery's keys already. If `inputs.deletes`, the date gets and keeps no row of a
+    key that the newest delivery lacks.
     """
     aligned = align(inputs.columns, [some for _, some in rows])
     key_count = aligned.shape[1]
@@ -46,14 +47,15 @@ def find_winners(inputs: ComparisonInputs, rows: Sequence[tuple[int, SelectedRow
         won, is_kept = winners == position, _is_kept(inputs, source, some)
         winning, is_missing = aligned[position, won], aligned[-1, won] == ABSENT
         _add_examples(diff.new_examples, some, aligned[position, won & is_new])
-        _add_rows(inputs, source, some, winning[~is_kept[winning]], diff)
+        retained = winning[~is_missing] if inputs.deletes else winning
+        _add_rows(inputs, source, some, retained[~is_kept[retained]], diff)
         if inputs.policy is MergePolicy.IN_ORDER:
             is_missing &= ~is_kept[winning]  # the parent's survivors have been missing before
         _add_examples(diff.survivor_examples, some, winning[is_missing])
         if source == PARENT_SOURCE:
             _find_changed(some, aligned[position], hashes, won, diff)
             stays = ~is_kept
-            stays[winning] = True
+            stays[retained] = True
             for file, numbers in _by_file(some, np.flatnonzero(~stays)):
                 diff.removed[source, file].append(some.row_numbers[numbers])
 

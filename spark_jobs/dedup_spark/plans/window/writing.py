@@ -18,7 +18,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from dedup_clone.contract.manifest import EXAMPLES_PER_DATE, DataFile, Difference, KeyExample
-from dedup_clone.contract.table import TableContract
+from dedup_clone.contract.table import Absent, TableContract
 from dedup_spark.arrow_cast import cast_table
 from dedup_spark.column_types import arrow_schema
 from dedup_spark.comparison.key_examples import key_texts
@@ -61,7 +61,7 @@ class RowWriter:
         current: tuple[date, int] | None = None
         file: _OutputFile | None = None
         for batch in batches:
-            for output_file, rows in _split(batch, self.table.partition_column):
+            for output_file, rows in self._retained(batch):
                 if file is None or output_file != current:
                     if file:
                         yield _as_batch(file.close())
@@ -69,6 +69,14 @@ class RowWriter:
                 file.add(rows)
         if file:
             yield _as_batch(file.close())
+
+    def _retained(self, batch: pa.RecordBatch) -> Iterator[tuple[tuple[date, int], pa.RecordBatch]]:
+        """The rows of each output file, without survivors if these are deleted."""
+        for output_file, rows in _split(batch, self.table.partition_column):
+            if self.table.absent_keys is Absent.DELETE:
+                rows = rows.filter(pc.greater_equal(rows.column(NEWEST), self.newest_source[output_file[0]]))
+            if rows.num_rows:
+                yield output_file, rows
 
     def _open(self, day: date) -> _OutputFile:
         parquet = DataFileWriter(self.table, self.data_uri, day, "window")

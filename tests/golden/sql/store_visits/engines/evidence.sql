@@ -1,5 +1,6 @@
 -- Purpose: by date, count the rows of the new generation by GROUP BY and JOIN. The statement that writes staging works
---   differently; if its row counts equal these, the keys in staging are unique.
+--   differently; if its row counts equal these, the keys in staging are unique.  If rows are deleted whose keys the
+--   newest snapshot lacks, only the newest delivery of a date counts, and survivors are the rows to delete.
 -- Params: @retention_day DATE, @first_day DATE, @last_day DATE (bounds of the delivered dates).
 -- Writes: nothing; scans incoming, and target between the bounds.  Safe to retry: yes.
 WITH
@@ -37,6 +38,9 @@ WITH
     FROM `local-dev.warehouse.store_visits`
     WHERE `visited_on` BETWEEN @first_day AND @last_day
   ),
+  newest_of_day AS (
+    SELECT key_1 AS found_day, MAX(snapshot_id) AS day_newest_id FROM incoming GROUP BY key_1
+  ),
   -- one row for each key: its newest snapshot id, and the greatest values among its rows with that id
   delivered AS (
     SELECT
@@ -73,9 +77,6 @@ WITH
       ON delivered.key_1 = held.key_1
       AND delivered.key_2 = held.key_2
       AND delivered.key_3 = held.key_3
-  ),
-  newest_of_day AS (
-    SELECT key_1 AS found_day, MAX(snapshot_id) AS day_newest_id FROM incoming GROUP BY key_1
   ),
   classified AS (
     SELECT

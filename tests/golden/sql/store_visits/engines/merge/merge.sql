@@ -1,5 +1,6 @@
 -- Purpose: merge the deliveries into staging, which contains the parent generation.
--- Params: @retention_day DATE, @first_day DATE, @last_day DATE (bounds of the delivered dates).
+-- Params: @retention_day DATE, @first_day DATE, @last_day DATE (bounds of the delivered dates); with absent_keys delete
+--   also @replaced_dates ARRAY<DATE>, whose rows are all delivered, and @kept_dates ARRAY<DATE>, whose rows stay.
 -- Writes: staging (expired dates deleted, rows updated and inserted).  Safe to retry: yes, merging again changes nothing.
 DELETE FROM `local-dev.warehouse.store_visits_staging` WHERE `visited_on` < @retention_day;
 MERGE INTO `local-dev.warehouse.store_visits_staging` AS held
