@@ -149,6 +149,8 @@ class RandomHistory:
         self._publish([self._known_id()], self._any_plan())
 
     def replay_dates(self) -> None:
+        if not self.feed.date_folders:
+            return
         snapshot_id, partition = self._known_id(), self.feed.table.partition_column
         dates = sorted({row[partition] for row in self.job.landed[snapshot_id][1]})
         some = tuple(self.random.sample(dates, self.random.randint(1, len(dates))))
