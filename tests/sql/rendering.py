@@ -14,6 +14,7 @@ from dedup_clone.warehouse.sql_files import TableNames, render, render_query
 REPOSITORY = Path(__file__).parents[2]
 SQL = REPOSITORY / "sql"
 FIRST_PUBLISH = "first_publish"  # the folder of statements that differ while there is no target
+KEEPS_PREVIOUS = "keeps_previous"  # the folder of the swap that keeps the table that it replaces
 DELETES = "deletes"  # the folder of statements that differ if keys are deleted that the newest snapshot lacks
 
 OTHER_FORMS = [form for form in SqlForm if form is not SqlForm.QUALIFY]
@@ -32,8 +33,8 @@ def differing_feeds() -> list[Feed]:
 def rendered_statements() -> dict[str, str]:
     """`<feed>/<folder>/<file>.sql` -> text; `<feed>/first_publish/…` where it differs without a parent.
 
-    `<feed>/deletes/…` where it differs with `absent_keys: delete`. `<feed>/<form>/…` where it differs by the form of
-    engine `bigquery`.
+    `<feed>/deletes/…` where it differs with `absent_keys: delete`, `<feed>/keeps_previous/…` with `keep_previous`.
+    `<feed>/<form>/…` where it differs by the form of engine `bigquery`.
     """
     statements = {}
     for feed in differing_feeds():
@@ -54,6 +55,9 @@ def rendered_statements() -> dict[str, str]:
             first = render(SQL, name, **values, has_parent=False)
             if first != statements[f"{feed.feed}/{name}"]:
                 statements[f"{feed.feed}/{FIRST_PUBLISH}/{name}"] = first
+            keeping = render(SQL, name, **values, previous_days=7)
+            if keeping != statements[f"{feed.feed}/{name}"]:
+                statements[f"{feed.feed}/{KEEPS_PREVIOUS}/{name}"] = keeping
             deleting = replace(table, absent_keys=Absent.DELETE)
             deletes = render(SQL, name, **{**values, "table": deleting})
             if deletes != statements[f"{feed.feed}/{name}"]:

@@ -125,6 +125,17 @@ def check_materialized_views(views: list[str]) -> CheckResult:
     )
 
 
+def check_previous_table(name: str, found: TableMetadata | None) -> CheckResult:
+    """The table that a swap replaces by a clone of target is absent, or was made by an earlier swap."""
+    return make_result(
+        "previous_table",
+        found is None or labelled_generation(found) is not None,
+        found=f"{name} without the label {GENERATION_LABEL}" if found else "absent",
+        expected=f"{name} is absent, or was made by a swap",
+        next_step="somebody else made it: rename it, or remove keep_previous from the feed file; then clear the run.",
+    )
+
+
 def check_target_is_parent(
     target: TableMetadata | None, parent: int | None, generation: int | None, bootstrapped_version: str | None = None
 ) -> CheckResult:

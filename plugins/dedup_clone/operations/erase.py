@@ -27,7 +27,7 @@ from dedup_clone.publish.changes_table import forget_change_rows
 from dedup_clone.publish.commit import prune
 from dedup_clone.publish.date_ranges import format_dates
 from dedup_clone.publish.declared_form import prepare_staging, refuse_impossible_changes
-from dedup_clone.publish.early_checks import check_before_dedup
+from dedup_clone.publish.early_checks import check_before_dedup, drop_previous
 from dedup_clone.publish.erasure_records import complete_certificate, erasure_of_run, erasure_uris
 from dedup_clone.publish.parent_generation import live_manifest, parent_files, require_readable_parent
 from dedup_clone.publish.publish_costs import size_text
@@ -119,7 +119,7 @@ def after_commit(services: Services, request: ErasureRequest, attempt: Attempt) 
     """Delete what the commit of the erasure left, and record in the erasure's record that this was done.
 
     What is deleted: the keys' rows in `FEED_changes`, the folders of earlier generations (with check results, which
-    have examples of keys), the incoming table of an SQL engine, and the file of keys.
+    have examples of keys), the incoming table of an SQL engine, `FEED_previous`, and the file of keys.
 
     Returns the deleted folders; none if an earlier try has deleted them. Safe to repeat. Raises ContractViolation if
     the run has committed no erasure.
@@ -137,6 +137,7 @@ def after_commit(services: Services, request: ErasureRequest, attempt: Attempt) 
         folders = prune(services)
         dropped = [] if services.warehouse.table(incoming) is None else [incoming]
         services.warehouse.alterations.drop(incoming)
+        dropped += drop_previous(services)
         complete_certificate(services, erasure.generation, deleted=folders, dropped=dropped, change_rows=change_rows)
     for info in services.store.stat([services.layout.keys_to_erase(request.keys_file)]):
         services.store.delete(info.name, expected_object_generation=info.object_generation)

@@ -190,6 +190,9 @@ def _options(services: Services, live: Manifest, target: TableMetadata) -> Setti
     found = {name: target.options[name] for name in {**declared, **swap.options} if name in target.options}
     yield from _pairs(declared, found)
     yield "publish.swap", str(swap_way(services, live.kind, live.parent)), str(swap.way)
+    if live.kind is not Kind.ERASE:  # which keeps no previous table, whatever the feed file says
+        before = f"{swap.previous_days}d" if swap.previous_days else NO_VALUE
+        yield "keep_previous", feed.table.keep_previous or NO_VALUE, before
     is_same = swap.description.startswith(f"{feed.description} ")
     yield "description", feed.description, feed.description if is_same else swap.description
 

@@ -13,6 +13,7 @@ from dedup_clone.contract.errors import ConfigurationError
 from dedup_clone.contract.manifest import Manifest
 from dedup_clone.operations.erase import drop_pending_changes
 from dedup_clone.publish.attempts import Form
+from dedup_clone.publish.early_checks import drop_previous
 from dedup_clone.publish.recovery import recover
 from dedup_clone.publish.reporting import retired_row
 from dedup_clone.publish.resolve import waiting_names
@@ -97,6 +98,7 @@ def carry_out(services: Services, record: Retirement) -> None:
     drop_pending_changes(services, before=None)
     for table in (names.staging_table, names.incoming_table, names.changes_table):
         services.warehouse.alterations.drop(table)
+    drop_previous(services)
     _delete_state(services, record)
     services.log(f"retired: target [{record.target}]", generation=record.generation)
 

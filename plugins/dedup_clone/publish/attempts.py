@@ -122,7 +122,8 @@ class SwapSpec:
     empty for a first generation. `manifest` is the manifest's digest. `description`, `expiration_days`: the text, and
     the days for which target keeps a partition, that the swap sets on target. `bytes_billed` is that of the checks'
     queries. `staging_bytes`: logical size of the checked table. `options`: the feed file's options that the swap sets
-    on target (see warehouse/table_options.py). `way`: see publish/swap.py.
+    on target (see warehouse/table_options.py). `way`: see publish/swap.py. `previous_days`: how long the table that is
+    replaced stays as `FEED_previous`; 0 if it does not.
     """
 
     attempt: str
@@ -137,6 +138,7 @@ class SwapSpec:
     staging_bytes: int
     options: dict[str, str] = field(default_factory=dict)
     way: Swap = Swap.CLONE
+    previous_days: int = 0
 
 
 def swap_way(services: Services, kind: Kind, parent: int | None) -> Swap:
@@ -173,7 +175,9 @@ def save_swap(services: Services, swap: SwapSpec) -> None:
 def swap_configuration(services: Services, swap: SwapSpec, step: str = SWAP_STEP) -> dict[str, Any]:
     """The configuration of the job that replaces target with a clone of staging as it was checked."""
     options = services.feed.table.options
-    sql = services.warehouse.render("publish/swap_target.sql", names=services.names, options=options)
+    sql = services.warehouse.render(
+        "publish/swap_target.sql", names=services.names, options=options, previous_days=swap.previous_days
+    )
     values = to_plain(swap)
     parameters = {name: (kind, str(values[name])) for name, kind in _SWAP_PARAMETERS.items()}
     return query_configuration(services, step, sql, {"target": ("STRING", services.names.target_table), **parameters})

@@ -95,6 +95,8 @@ def check_before_swap(services: Services, attempt: Attempt) -> SwapSpec:
         staging_bytes=observation.table.size,
         options=swap_options(services.feed.table),
         way=swap_way(services, attempt.kind, attempt.parent),
+        # The table that an erasure replaces has the erased rows.
+        previous_days=0 if attempt.kind is Kind.ERASE else services.feed.table.previous_days,
     )
     save_swap(services, swap)
     return swap

@@ -70,6 +70,7 @@ def check_tables(
         *check_policies(services, "staging_policies", feed.staging),
         *(check_policies(services, "target_policies", feed.target) if target and way is Swap.COPY else []),
         *_check_access(services),
+        *_check_previous(services),
         *_check_target_options(services, staging, target, parent, way),
     ]
 
@@ -96,6 +97,23 @@ def _check_access(services: Services) -> list[CheckResult]:
     if not services.feed.table.policies.row_access:
         return []
     return [table_checks.check_staging_access(services.warehouse.missing_access(services.feed.staging))]
+
+
+def _check_previous(services: Services) -> list[CheckResult]:
+    """Check that no foreign table has the name under which the swap keeps the previous one; none if it keeps none."""
+    if not services.feed.table.previous_days:
+        return []
+    previous = services.warehouse.table(services.names.previous_table)
+    return [table_checks.check_previous_table(services.names.previous_table, previous)]
+
+
+def drop_previous(services: Services) -> list[str]:
+    """Drop the table that the last swap kept. Returns its name; nothing if there is none, or if it is foreign."""
+    name = services.names.previous_table
+    if table_checks.labelled_generation(services.warehouse.table(name)) is None:
+        return []
+    services.warehouse.alterations.drop(name)
+    return [name]
 
 
 def _check_target_options(

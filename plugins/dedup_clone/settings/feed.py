@@ -189,6 +189,15 @@ class Feed(StrictModel):
         return self
 
     @model_validator(mode="after")
+    def previous_table_is_replaced(self) -> Self:
+        if self.table.keep_previous and self.publish.swap is Swap.COPY:
+            raise ValueError(
+                f"table.keep_previous keeps the table that a swap replaces, and [publish.swap] is [{Swap.COPY}], which "
+                f"replaces none: use swap [{Swap.CLONE}], or remove keep_previous"
+            )
+        return self
+
+    @model_validator(mode="after")
     def changes_can_be_found(self) -> Self:
         if not self.changes:
             return self

@@ -138,6 +138,10 @@ class TableSettings(StrictModel):
     """Whether a row stays if its date's newest snapshot lacks its key (docs/deliver-snapshots.md)."""
     absent_dates: Absent = Field(default=Absent.KEEP, examples=["delete"])
     """Whether a date stays that the newest snapshot lacks; `delete` needs `absent_keys: delete`."""
+    keep_previous: Annotated[str, Field(pattern=r"^([1-9]|[1-8][0-9]|90)d$")] | None = Field(
+        default=None, examples=["7d"]
+    )
+    """How long the table that a swap replaces stays as `FEED_previous`, 1d to 90d (null: not; docs/operate.md)."""
     policies: PolicySettings = PolicySettings()
     """Policies that the tables must have."""
     primary_key: bool = Field(default=False, examples=[True])
@@ -205,6 +209,20 @@ class TableSettings(StrictModel):
         if self.absent_dates is Absent.DELETE and self.absent_keys is Absent.KEEP:
             raise ValueError("absent_dates is [delete], but absent_keys is [keep]: set absent_keys to [delete], too")
         return self
+
+    @model_validator(mode="after")
+    def previous_table_can_be_cloned(self) -> Self:
+        if self.keep_previous and self.policies.row_access:
+            raise ValueError(
+                "keep_previous clones the table, and this project may not see all of its rows if it has row access "
+                "policies: remove keep_previous"
+            )
+        return self
+
+    @property
+    def previous_days(self) -> int:
+        """The days of `keep_previous`; 0 if the previous table is not kept."""
+        return int(self.keep_previous.removesuffix("d")) if self.keep_previous else 0
 
     @model_validator(mode="after")
     def columns_can_cluster(self) -> Self:

@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 class TableNames:
     """The identifiers of a feed's tables in statements, such as `{{ names.target }}`. Settings have validated them.
 
-    `staging_table` and the other names that end in `_table` are names in the dataset. `staging`, `incoming`, `changes`
-    and `target` are quoted, with project and dataset.
+    `staging_table` and the other names that end in `_table` are names in the dataset. `staging`, `incoming`, `changes`,
+    `previous` and `target` are quoted, with project and dataset.
     """
 
     project: str
@@ -52,6 +52,15 @@ class TableNames:
     @property
     def changes(self) -> str:
         return f"`{self.project}.{self.dataset}.{self.changes_table}`"
+
+    @property
+    def previous_table(self) -> str:
+        """A clone of the table that the last swap replaced, if the feed file asks for it."""
+        return f"{self.target_table}_previous"
+
+    @property
+    def previous(self) -> str:
+        return f"`{self.project}.{self.dataset}.{self.previous_table}`"
 
     @property
     def target(self) -> str:
@@ -95,13 +104,15 @@ def render(
     sources: Sequence[tuple[Column, Column | None]] = (),
     is_now: bool = False,
     expected: str = "",
+    previous_days: int = 0,
 ) -> str:
     """The statement in the file `folder/name`, for one feed. A variable that is not defined below is an error.
 
     `has_parent`: whether the generation has a parent, whose rows are in target. `form`: how engine `bigquery` chooses
     rows. `options`: target's options. `column`: the column that the statement changes. `sources`: each column of a
     copied table, with the column from which it is copied; None for a new column. `is_now`: see `staging_as_of`.
-    `expected`: the quoted table with which target is compared; empty for published files.
+    `expected`: the quoted table with which target is compared; empty for published files. `previous_days`: how long a
+    clone of the table that a swap replaces is kept; 0 for none.
     """
     template = environment(folder).get_template(name)
     return template.render(
@@ -123,6 +134,7 @@ def render(
         row_text=row_text,
         as_in_files=as_in_files,
         expected=expected,
+        previous_days=previous_days,
     )
 
 

@@ -16,6 +16,7 @@ from dedup_clone.contract.table import Absent, UpdateIdMode
 from dedup_clone.settings.check_settings import SqlCheck
 from dedup_clone.settings.feed import Feed
 from deploy.__main__ import main
+from testkit import runs
 from testkit.feed_on_stand_in import REPOSITORY, YESTERDAY, FeedOnStandIn, row
 from tests.contract.publish.existing_tables import column, land_declared, with_columns, with_table
 
@@ -167,6 +168,13 @@ def test_options_descriptions_and_primary_key_are_compared_with_target(world: Fe
     assert plans.show()[1].count(" is [none], it was [") == 4
     world.publish(world.land(9, FIRST))
     plans.expect(0)
+
+
+def test_an_erasure_keeps_no_previous_table_which_is_no_difference(world: FeedOnStandIn, plans: Plans) -> None:
+    world.feed = with_table(world.feed, keep_previous="7d")
+    world.publish(world.land(7, FIRST))
+    runs.erasure(world, "product_id\n1\n").finish()
+    plans.expect(0, "nothing to do")
 
 
 def test_the_table_of_changes_is_compared_and_what_it_would_lose_is_said(world: FeedOnStandIn, plans: Plans) -> None:

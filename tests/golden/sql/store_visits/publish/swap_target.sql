@@ -1,8 +1,9 @@
 -- Purpose: replace target with a clone of staging as of @checked_at, in one statement.
 -- Params: @target STRING, @parent STRING ('' before the first publish), @generation STRING, @checked_at TIMESTAMP,
 --   @snapshot STRING, @manifest STRING, @description STRING, @expiration_days FLOAT64.
--- Writes: target (replaced).  Safe to retry: yes; it does nothing if target has @generation already, and
---   fails if target has neither @generation nor @parent.
+-- Writes: target (replaced), and with keep_previous FEED_previous, a clone of what it replaces.
+--   Safe to retry: yes; it does nothing if target has @generation already, and fails if target has neither @generation
+--   nor @parent.
 DECLARE live STRING DEFAULT IFNULL((
   SELECT REGEXP_EXTRACT(option_value, r'"dedup_clone_generation", "([0-9]+)"')
   FROM `local-dev.warehouse`.INFORMATION_SCHEMA.TABLE_OPTIONS
