@@ -81,6 +81,7 @@ CASES: list[tuple[Callable[[Feed], Feed], int, tuple[str, ...]]] = [
     (of_table(retention_days=400), 1, ("retention_days is [400]",)),
     (of_table(cluster_by=("store_id",)), 1, ("cluster_by is [store_id]", "clustered by")),
     (of_table(absent_keys=Absent.DELETE), 2, ("absent_keys is [delete], it was [keep]: delete removes each key that",)),
+    (of_table(keep_previous="7d"), 2, ("keep_previous is [7d], it was [none]",)),
     (other(changes=True), 2, ("changes is [true], it was [false]: ",)),
 ]
 
