@@ -43,6 +43,20 @@ def test_the_same_rows_again_need_no_look_at_the_parents(area: SparkJobFeed) -> 
     assert area.entry(FIRST).changed == 0
 
 
+def test_changes_of_the_newest_snapshots_need_no_look_at_the_parents(area: SparkJobFeed) -> None:
+    area.with_changes = True
+    area.publish(area.land(1, unchanged(1, 500)))
+    destroy_data_files(area)
+    delivered = [row(2, product, product + (product == 7)) for product in range(1, 501)]
+    changes = area.changes(area.publish(area.land(2, delivered)))
+    assert changes is not None
+    assert sorted((change["new_row"]["product_id"], change["change_type"]) for change in changes) == [
+        (0, "missing"),
+        (7, "changed"),
+        (500, "new"),
+    ]
+
+
 def test_a_snapshot_without_change_reads_and_writes_nothing_in_mode_last_changed(area: SparkJobFeed) -> None:
     area.mode = UpdateIdMode.LAST_CHANGED
     area.publish(area.land(1, unchanged(1, 500)))

@@ -27,11 +27,11 @@ from dedup_clone.contract.table import (
 )
 from dedup_spark import storage
 from dedup_spark.arrays import Indices
-from dedup_spark.changes.row_comparison import ROWS_PER_RANGE, TYPES, RowChanges, RowComparison, RowsOfDate
+from dedup_spark.changes.row_comparison import ROWS_PER_RANGE, TYPES, RowChanges, RowComparison
 from dedup_spark.column_types import arrow_schema
 from dedup_spark.comparison.key_reader import KeyReader
 from dedup_spark.comparison.key_source import KeySource
-from dedup_spark.comparison.row_reader import RowSource, read_rows
+from dedup_spark.comparison.row_reader import RowSource, read_rows, whole_rows
 from dedup_spark.comparison.selected_rows import SelectedRows
 from dedup_spark.data_files import DataFileWriter, row_groups
 from dedup_spark.execution.fan_out import largest_first, map_dates
@@ -40,14 +40,13 @@ from dedup_spark.execution.session import SessionSource
 from dedup_spark.fingerprints.key_columns import key_columns
 from dedup_spark.fingerprints.seed import Seed, read_seed
 from dedup_spark.generation import NewGeneration
-from dedup_spark.parent import Parent, files_by_date
+from dedup_spark.parent import Parent, ParentDate, files_by_date
 from dedup_spark.sketch.row_words import RowEncoder
 
 # Whole new rows of about this many bytes are in memory at a time, and as many bytes of old rows. A row in memory is
 # taken to be eight times as large as in its file.
 _BYTES_AT_A_TIME = 128 << 20
 _BYTES_PER_STORED_BYTE = 8
-_HIGHEST_ID = (1 << 63) - 2  # no row has a higher update id; `all_rows` adds 1, and the sum must fit into 64 bits
 
 
 def write_changes(
@@ -66,38 +65,22 @@ def write_changes(
     """
     files, tasks = files_by_date(generation.files), []
     for entry in generation.dates:
-        parent_date = parent.on_date(entry.date)
-        parent_entry = parent_date.entry if parent_date else None
-        if entry.date in generation.copied or _has_no_change(attempt, entry, parent_entry):
+        old = parent.on_date(entry.date)
+        if entry.date in generation.copied or _has_no_change(attempt, entry, old.entry if old else None):
             continue
-        new = files[entry.date]
-        uris = [storage.join(attempt.data_uri, file.path) for file in new]
-        old, size = None, sum(file.size for file in new)
-        if parent_date:
-            old = _rows([parent_date.uri(file) for file in parent_date.files], parent_date.entry)
-            size += parent_date.bytes
-        tasks.append(ChangesTask(entry.date, size, _rows(uris, entry), old))
-    for day in generation.lost_dates(parent):
-        lost = parent.on_date(day)
-        assert lost
-        old = _rows([lost.uri(file) for file in lost.files], lost.entry)
-        tasks.append(ChangesTask(day, lost.bytes, None, old))
+        tasks.append(ChangesTask(entry.date, ParentDate(attempt.data_uri, tuple(files[entry.date]), entry), old))
+    tasks += [ChangesTask(day, None, parent.on_date(day)) for day in generation.lost_dates(parent)]
     if not tasks:
         return ()
     included = attempt.included_deliveries(tuple(applied))
     snapshot_id = included[-1].snapshot_id if included else max(entry.max_update_id for entry in generation.dates)
     seed, uri = read_seed(attempt.seed_uri), storage.join(attempt.changes_uri, f"{run_id}/")
     table = replace(attempt.table, columns=tuple(nullable(column) for column in attempt.table.columns))
-    work = WriteChanges(attempt, table, seed, uri, snapshot_id)
+    work = WriteChanges(attempt, table, seed, uri, snapshot_id, tuple(delivery.snapshot_id for delivery in applied))
     job_log.expect_dates(len(tasks))
     with job_log.dates_at_work(len(tasks)):
         written = map_dates(session, work, largest_first(tasks), "write changes")
     return tuple(replace(file, path=f"{run_id}/{file.path}") for date_files in written for file in date_files)
-
-
-def _rows(uris: Sequence[str], entry: DateEntry) -> RowsOfDate:
-    """The date's rows in these files."""
-    return RowsOfDate(tuple(uris), entry.rows, entry.newest_snapshot)
 
 
 def _has_no_change(attempt: Attempt, entry: DateEntry, parent_entry: DateEntry | None) -> bool:
@@ -114,20 +97,24 @@ def _has_no_change(attempt: Attempt, entry: DateEntry, parent_entry: DateEntry |
 
 @dataclass(frozen=True)
 class ChangesTask:
-    """One date whose changes are written. `bytes`: the size of its files in the new generation and in the parent.
+    """One date whose changes are written.
 
     `new`, `old`: its rows in the new generation and in the parent; None if that generation lacks the date.
     """
 
     day: date
-    bytes: int
-    new: RowsOfDate | None
-    old: RowsOfDate | None
+    new: ParentDate | None
+    old: ParentDate | None
+
+    @property
+    def bytes(self) -> int:
+        """The size of its files in both generations."""
+        return sum(rows.bytes for rows in (self.new, self.old) if rows)
 
     @property
     def rows_at_a_time(self) -> int:
         """How many whole new rows, and as many old ones, may be in memory at a time, by their average stored size."""
-        stored_row_bytes = self.bytes / max(sum(rows.rows for rows in (self.new, self.old) if rows), 1)
+        stored_row_bytes = self.bytes / max(sum(rows.entry.rows for rows in (self.new, self.old) if rows), 1)
         return max(int(_BYTES_AT_A_TIME / (stored_row_bytes * _BYTES_PER_STORED_BYTE + 1)), 1)
 
 
@@ -135,8 +122,8 @@ class ChangesTask:
 class WriteChanges:
     """Writes the changes of one date into files below `folder_uri`, and returns the records of the files.
 
-    `snapshot_id`: the snapshot of the publish. `publish_date`: the partition of the changes. `table`: with all columns
-    nullable.
+    `snapshot_id`: the snapshot of the publish. `applied`: the ids of the deliveries that the job has applied.
+    `publish_date`: the partition of the changes. `table`: with all columns nullable.
     """
 
     attempt: Attempt
@@ -144,6 +131,7 @@ class WriteChanges:
     seed: Seed
     folder_uri: str
     snapshot_id: int
+    applied: tuple[int, ...]
 
     @property
     def publish_date(self) -> date:
@@ -165,18 +153,18 @@ class WriteChanges:
         if old is None or new is None:
             rows, kind = (new, ChangeType.NEW) if new else (old, ChangeType.DELETED)
             assert rows
-            sources = (RowSource.all_rows(uri, rows.rows, _HIGHEST_ID) for uri in rows.uris)
+            sources = (RowSource.all_rows(rows.uri(file), file.rows, file.max_update_id) for file in rows.files)
             for table in row_groups(table for source in sources for table in read_rows(reader, source)):
                 types = np.full(table.num_rows, TYPES.index(kind), np.intp)
                 yield self._change_rows(table if new else None, table if old else None, types)
             return
         encoder = RowEncoder(key_columns(self.table), self.table.value_columns, self.seed)
-        comparison = RowComparison(reader, encoder, self.attempt.update_id_mode)
+        comparison = RowComparison(reader, encoder, self.attempt.update_id_mode, self.applied)
         new_source, old_source = comparison.source(new), comparison.source(old)
         for changes in comparison.changes(new, old, ROWS_PER_RANGE):
             for batch in _in_batches(changes, task.rows_at_a_time):
-                new_rows = None if batch.new is None else _whole_rows(new_source, batch.new)
-                old_rows = None if batch.old is None else _whole_rows(old_source, batch.old)
+                new_rows = None if batch.new is None else _whole_rows(new_source, task.day, batch.new)
+                old_rows = None if batch.old is None else _whole_rows(old_source, task.day, batch.old)
                 yield self._change_rows(new_rows, old_rows, batch.types)
 
     def _change_rows(self, new: pa.Table | None, old: pa.Table | None, types: Indices) -> pa.Table:
@@ -216,8 +204,10 @@ def _in_batches(changes: RowChanges, limit: int) -> Iterator[RowChanges]:
         yield RowChanges(new, old, changes.types[batch])
 
 
-def _whole_rows(source: KeySource, rows: SelectedRows) -> pa.Table:
-    """All columns of the rows, in the order of `rows`."""
+def _whole_rows(source: KeySource, day: date, rows: SelectedRows) -> pa.Table:
+    """All columns of the rows, in the order of `rows`. Values that `rows` lacks are read from the files."""
+    if rows.value_columns is not None:
+        return whole_rows(source.reader.table, day, rows.key_columns, rows.value_columns, rows.update_ids)
     order = np.lexsort((rows.row_numbers, rows.file_numbers))
     tables: list[pa.Table] = []
     for file in np.unique(rows.file_numbers):

@@ -1,7 +1,8 @@
 """Compares a date's rows with the parent's: which keys are new, have other values, went missing or came back.
 
-Memory does not grow with the date. A first pass over the files of both generations sums up hashes of all rows in
-buckets of keys. A second pass selects the rows of the buckets whose sums differ, and compares them range by range.
+Memory does not grow with the date: the selected rows of both generations are compared range by range. In mode last_seen
+the stored sketches tell how the rows of the newest snapshots differ, so only survivors are read. In mode last_changed
+the update ids tell which rows may have changed. If neither does, all rows are compared.
 """
 
 from __future__ import annotations
@@ -12,37 +13,23 @@ from typing import NamedTuple
 
 import numpy as np
 
-from dedup_clone.contract.table import ChangeType, UpdateIdMode
-from dedup_spark.arrays import BoolArray, I64Array, Indices, U64Array
+from dedup_clone.contract.table import Absent, ChangeType, UpdateIdMode
+from dedup_spark.arrays import EMPTY_U64, Indices, U64Array
 from dedup_spark.comparison.aligned_rows import ABSENT, align
+from dedup_spark.comparison.duplicate_keys import with_codes
 from dedup_spark.comparison.key_reader import KeyReader
 from dedup_spark.comparison.key_source import KeySource
 from dedup_spark.comparison.ranged_rows import RangedRows
-from dedup_spark.comparison.selected_rows import SelectedRows
+from dedup_spark.comparison.selected_rows import RowSelector, SelectedRows, every_row
+from dedup_spark.parent import ParentDate
+from dedup_spark.plans.difference.comparison_inputs import stored_base
+from dedup_spark.sketch.chain import KeyVersions, peel_chain
 from dedup_spark.sketch.row_words import RowEncoder
 
 # The number of rows, new and old together, that are compared at a time; each takes about 100 bytes in memory.
 ROWS_PER_RANGE = 2 << 20
-# Buckets have about 16 rows, so few unchanged rows are compared. Their sums and counts take at most 48 MB.
-_ROWS_PER_BUCKET = 16
-_MAX_BITS = 22
-# `_mixed` multiplies by this odd number (2^64 divided by the golden ratio), and shifts by half a word.
-_ODD, _SHIFT = np.uint64(0x9E3779B97F4A7C15), np.uint64(32)
 # `RowChanges.types` has positions in this tuple.
 TYPES = tuple(ChangeType)
-
-
-@dataclass(frozen=True)
-class RowsOfDate:
-    """A date's rows in one of the two generations: the URIs of the date's files, and how many rows these have.
-
-    `newest_id`: the update id of the rows that the date's newest snapshot contains; None if update ids do not tell
-    which rows these are (DateEntry.newest_snapshot).
-    """
-
-    uris: tuple[str, ...]
-    rows: int
-    newest_id: int | None
 
 
 class RowChanges(NamedTuple):
@@ -57,55 +44,103 @@ class RowChanges(NamedTuple):
     types: Indices
 
 
+class _Difference(NamedTuple):
+    """How the rows of two newest snapshots differ: `rows` by key. `survivor_files`: of the parent and of the date."""
+
+    encoder: RowEncoder
+    rows: KeyVersions
+    survivor_files: tuple[list[int], list[int]]
+
+
 @dataclass(frozen=True)
 class RowComparison:
-    """Compares the rows of a date."""
+    """Compares the rows of a date in two generations. `applied`: the snapshot ids that the publish has applied.
+
+    `encoder`: takes all rows of the table.
+    """
 
     reader: KeyReader
     encoder: RowEncoder
     mode: UpdateIdMode
+    applied: tuple[int, ...]
 
-    def source(self, rows: RowsOfDate) -> KeySource:
+    def source(self, rows: ParentDate, encoder: RowEncoder | None = None) -> KeySource:
         """A reader of these rows."""
-        return KeySource(self.reader, self.encoder, rows.uris, [None] * len(rows.uris))
+        uris = [rows.uri(file) for file in rows.files]
+        return KeySource(self.reader, encoder or self.encoder, uris, rows.constant_ids)
 
-    def changes(self, new: RowsOfDate, old: RowsOfDate, rows_per_range: int) -> Iterator[RowChanges]:
+    def changes(self, new: ParentDate, old: ParentDate, rows_per_range: int) -> Iterator[RowChanges]:
         """Yield all changes of the date; about `rows_per_range` rows are compared at a time."""
-        bits = min(max((max(new.rows, old.rows) // _ROWS_PER_BUCKET).bit_length(), 1), _MAX_BITS)
-        sums, counts = np.zeros(1 << bits, np.uint64), np.zeros(1 << bits, np.uint32)
-        has_ids = new.newest_id is not None and old.newest_id is not None
-        for rows, operation in ((new, np.add), (old, np.subtract)):
-            for codes, hashes in self._row_hashes(rows, has_ids=has_ids):
-                buckets = _bucket_of(codes, bits)
-                operation.at(sums, buckets, hashes)
-                np.add.at(counts, buckets, 1)
-        differs = sums != 0
-        if not differs.any():
-            return
-        range_count = int(counts[differs].sum(dtype=np.uint64)) // rows_per_range + 1
-        selected = [RangedRows(range_count) for _ in (new, old)]
-        for rows, ranged_rows in zip((new, old), selected, strict=True):
-            self.source(rows).select_into(ranged_rows, lambda codes: np.flatnonzero(differs[_bucket_of(codes, bits)]))
-        for number in range(range_count):
+        deletes = self.reader.table.absent_keys is Absent.DELETE  # a deleted row has left no update id
+        if self.mode is UpdateIdMode.LAST_CHANGED and not deletes:
+            codes = self._codes_of_applied(new)
+            selected = self._selected(new, old, self.encoder, with_codes(codes), 2 * len(codes) // rows_per_range + 1)
+        elif self.mode is UpdateIdMode.LAST_SEEN and (difference := self._difference(new, old)) is not None:
+            selected = self._of_difference(new, old, difference, rows_per_range)
+        else:
+            range_count = (new.entry.rows + old.entry.rows) // rows_per_range + 1
+            selected = self._selected(new, old, self.encoder, every_row, range_count)
+        for number in range(selected[0].range_count):
             new_rows, old_rows = (rows.of_range(number) for rows in selected)
-            yield from self._compare(new_rows, old_rows, new.newest_id, old.newest_id)
+            yield from self._compare(new_rows, old_rows, new.entry.newest_snapshot, old.entry.newest_snapshot)
 
-    def _row_hashes(self, rows: RowsOfDate, *, has_ids: bool) -> Iterator[tuple[U64Array, U64Array]]:
-        """Yield, batch by batch, the codes of keys, and hashes of whole rows, which differ if a row changed.
-
-        `has_ids`: in both generations the update id tells whether the newest snapshot contains a row. Then this yes or
-        no is hashed, too; in mode last_changed the update id itself.
-        """
-        for uri in rows.uris:
-            for batch in self.reader.batches(uri, with_ids=True, with_values=True):
+    def _codes_of_applied(self, new: ParentDate) -> U64Array:
+        """The codes of keys whose rows have an applied snapshot id. All other rows are as they were in the parent."""
+        codes = [EMPTY_U64]
+        for file in new.files:
+            for batch in self.reader.batches(new.uri(file), with_ids=True, with_values=False):
                 assert batch.update_ids is not None
-                assert batch.value_columns is not None
-                hashes = self.encoder.value_hashes(batch.key_columns, batch.value_columns)
-                if self.mode is UpdateIdMode.LAST_CHANGED:
-                    hashes = _mixed(hashes, batch.update_ids)
-                elif has_ids:
-                    hashes = _mixed(hashes, batch.update_ids == rows.newest_id)
-                yield self.encoder.key_codes(batch.key_columns), hashes
+                is_applied = np.isin(batch.update_ids, self.applied)
+                codes.append(self.encoder.key_codes(batch.key_columns)[is_applied])
+        return np.unique(np.concatenate(codes))
+
+    def _difference(self, new: ParentDate, old: ParentDate) -> _Difference | None:
+        """Return how the rows of the newest snapshots differ; None if the stored sketches do not tell.
+
+        Their rows must be in files without survivors, because survivors are read as whole files.
+        """
+        sketches, survivor_files = [], []
+        for rows in (old, new):
+            base_id, sketch = rows.entry.max_update_id, stored_base(rows, self.encoder)
+            is_mixed = any(file.min_update_id < base_id == file.max_update_id for file in rows.files)
+            if sketch is None or is_mixed or rows.entry.newest_snapshot != base_id:
+                return None
+            sketches.append(sketch)
+            survivor_files.append([number for number, file in enumerate(rows.files) if file.max_update_id < base_id])
+        encoder = sketches[0].encoder
+        steps = peel_chain(sketches) if encoder == sketches[1].encoder else None
+        if not isinstance(steps, list):
+            return None
+        return _Difference(encoder, KeyVersions.of_steps(encoder, steps), (survivor_files[0], survivor_files[1]))
+
+    def _of_difference(
+        self, new: ParentDate, old: ParentDate, difference: _Difference, rows_per_range: int
+    ) -> tuple[RangedRows, RangedRows]:
+        """Return all rows of both generations that may differ: rows of the newest snapshots, and all survivors."""
+        encoder, (old_files, new_files) = difference.encoder, difference.survivor_files
+        survivors = sum(new.files[n].rows for n in new_files) + sum(old.files[n].rows for n in old_files)
+        range_count = (2 * len(difference.rows.codes) + survivors) // rows_per_range + 1
+        sides = ((1, new, new_files), (0, old, old_files))
+        if not encoder.is_packed:
+            found = [difference.rows.codes]
+            found += [self.source(rows, encoder).codes(every_row, files) for _, rows, files in sides]
+            return self._selected(new, old, encoder, with_codes(np.unique(np.concatenate(found))), range_count)
+        selected = RangedRows(range_count), RangedRows(range_count)
+        for ranged_rows, (link, rows, files) in zip(selected, sides, strict=True):
+            source, words = self.source(rows, encoder), difference.rows.words_of(link)
+            columns, key_count = encoder.columns(words), len(encoder.keys)
+            ids = np.full(words.shape[1], rows.entry.max_update_id)
+            ranged_rows.add(source.rows(columns[:key_count], columns[key_count:], ids))
+            source.select_into(ranged_rows, every_row, file_numbers=files)
+        return selected
+
+    def _selected(
+        self, new: ParentDate, old: ParentDate, encoder: RowEncoder, selector: RowSelector, range_count: int
+    ) -> tuple[RangedRows, RangedRows]:
+        selected = RangedRows(range_count), RangedRows(range_count)
+        for ranged_rows, rows in zip(selected, (new, old), strict=True):
+            self.source(rows, encoder).select_into(ranged_rows, selector)
+        return selected
 
     def _compare(
         self, new: SelectedRows, old: SelectedRows, newest_id: int | None, old_newest_id: int | None
@@ -135,17 +170,3 @@ class RowComparison:
         rows = np.flatnonzero(types >= 0)
         if len(rows):
             yield RowChanges(new.take(rows), old.take(rows), types[rows])
-
-
-def _bucket_of(codes: U64Array, bits: int) -> Indices:
-    """The bucket number of each key: the highest bits of its code."""
-    return (codes >> np.uint64(64 - bits)).view(np.intp)
-
-
-def _mixed(hashes: U64Array, numbers: I64Array | BoolArray) -> U64Array:
-    """Hash each hash together with the number at its position.
-
-    The square keeps sums of the results from staying equal when rows exchange their numbers.
-    """
-    mixed = (hashes ^ (numbers.astype(np.uint64) * _ODD)) * _ODD
-    return np.asarray((mixed * mixed) ^ (mixed >> _SHIFT))

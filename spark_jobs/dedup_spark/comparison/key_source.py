@@ -157,14 +157,14 @@ class KeySource:
         codes.sort()  # in place: they may take a quarter of a worker's memory
         return repeated_in(codes)
 
-    def codes(self, selector: RowSelector) -> U64Array:
-        """The key codes of the rows that `selector` selects."""
+    def codes(self, selector: RowSelector, file_numbers: FileNumbers | None = None) -> U64Array:
+        """The key codes of the rows that `selector` selects, in all files or in these."""
 
         def codes(source: KeySource, numbers: FileNumbers, _: str) -> U64Array:
             selected = (found[selector(found)] for number in numbers for found in source._codes_in(number))
             return np.concatenate([EMPTY_U64, *selected])
 
-        return np.concatenate(self._in_parts(codes, "look keys up"))
+        return np.concatenate(self._in_parts(codes, "look keys up", file_numbers))
 
     def _codes_in(self, number: int) -> Iterator[U64Array]:
         if number in self._cached_codes:

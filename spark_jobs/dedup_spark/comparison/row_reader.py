@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from datetime import date
 from typing import Self
 
 import numpy as np
@@ -15,6 +16,8 @@ from dedup_spark.arrays import EMPTY_I64, BoolArray, I64Array
 from dedup_spark.arrow_cast import cast_table, complete_batch
 from dedup_spark.column_types import arrow_schema
 from dedup_spark.comparison.key_reader import KeyReader, group_rows_per_batch
+from dedup_spark.comparison.selected_rows import Columns
+from dedup_spark.fingerprints.key_columns import key_columns
 from dedup_spark.landing.folder_columns import with_folder_columns
 from dedup_spark.storage import open_parquet
 
@@ -50,6 +53,17 @@ class RowSource:
     def max_rows(self) -> int:
         """Upper limit of the number of rows that are read."""
         return len(self.included) if self.ids_below is None else self.rows - len(self.excluded)
+
+
+def whole_rows(table: TableContract, day: date, keys: Columns, values: Columns, update_ids: I64Array) -> pa.Table:
+    """Rows of a date with the declared columns, given by their key columns and value columns."""
+    columns: dict[str, pa.Array | pa.ChunkedArray] = {
+        table.partition_column: pa.repeat(pa.scalar(day, pa.date32()), len(update_ids)),
+        table.snapshot_id_column: pa.array(update_ids, pa.int64()),
+    }
+    columns.update(zip((column.name for column in key_columns(table)), keys, strict=True))
+    columns.update(zip((column.name for column in table.value_columns), values, strict=True))
+    return pa.table([columns[column.name] for column in table.columns], schema=arrow_schema(table.columns))
 
 
 def read_rows(reader: KeyReader, source: RowSource) -> Iterator[pa.Table]:

@@ -15,12 +15,10 @@ import pyarrow as pa
 from dedup_clone.contract.manifest import DataFile
 from dedup_clone.contract.table import Absent, TableContract
 from dedup_spark import storage
-from dedup_spark.column_types import arrow_schema
 from dedup_spark.comparison.key_reader import KeyReader
-from dedup_spark.comparison.row_reader import RowSource, read_rows
+from dedup_spark.comparison.row_reader import RowSource, read_rows, whole_rows
 from dedup_spark.comparison.selected_rows import NO_FILE
 from dedup_spark.data_files import SortedFilesWriter
-from dedup_spark.fingerprints.key_columns import key_columns
 from dedup_spark.parent import PARENT_SOURCE
 from dedup_spark.plans.difference.compared_date import ComparedDate
 from dedup_spark.plans.difference.diff_result import DecodedRows, DiffResult
@@ -104,13 +102,7 @@ def _decoded(
 
 
 def _as_table(table: TableContract, task: ComparedDate, rows: DecodedRows) -> pa.Table:
-    columns: dict[str, pa.Array | pa.ChunkedArray] = {
-        table.partition_column: pa.repeat(pa.scalar(task.day, pa.date32()), len(rows.update_ids)),
-        table.snapshot_id_column: pa.array(rows.update_ids, pa.int64()),
-    }
-    columns.update(zip((column.name for column in key_columns(table)), rows.key_columns, strict=True))
-    columns.update(zip((column.name for column in table.value_columns), rows.value_columns, strict=True))
-    return pa.table([columns[column.name] for column in table.columns], schema=arrow_schema(table.columns))
+    return whole_rows(table, task.day, rows.key_columns, rows.value_columns, rows.update_ids)
 
 
 def _merge_small_files(copied: list[DataFile], sources: list[RowSource], task: ComparedDate) -> list[DataFile]:

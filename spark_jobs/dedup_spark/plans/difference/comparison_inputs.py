@@ -105,7 +105,9 @@ class InputOpener:
         """
         parent, deliveries = self.task.parent, self.task.deliveries
         wide = wide_encoder(self.reader, self.seed)
-        stored = None if self.exact or parent is None else _stored_base(parent, wide, self.task.policy, self._deletes)
+        stored = None
+        if parent and not self.exact:
+            stored = stored_base(parent, wide, self.task.policy, deletes=self._deletes)
         uris = [file.uri for delivered in deliveries for file in delivered.files]
         uris += [parent.uri(file) for file in parent.files] if parent else []
         for encoder in [wide] if self.exact else encoders(self.reader, self.seed, stored, uris):
@@ -165,7 +167,9 @@ class InputOpener:
         return KeySource(self.reader, encoder, uris, ids, cache_bytes, sizes, self.parts)
 
 
-def _stored_base(parent: ParentDate, encoder: RowEncoder, policy: MergePolicy, deletes: bool) -> Sketch | None:
+def stored_base(
+    parent: ParentDate, encoder: RowEncoder, policy: MergePolicy = MergePolicy.IN_ORDER, *, deletes: bool = False
+) -> Sketch | None:
     """Return the stored sketch of the parent's base; None if there is none, or if it cannot be that of the base."""
     found, base_id = parent.stored_sketch(encoder), parent.entry.max_update_id
     if found and policy is MergePolicy.BY_VALUE:
