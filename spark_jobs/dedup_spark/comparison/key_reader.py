@@ -40,12 +40,6 @@ class KeyBatch:
     def rows(self) -> int:
         return len(self.key_columns[0])
 
-    @property
-    def nbytes(self) -> int:
-        """Bytes in memory."""
-        columns = sum(int(array.nbytes) for array in (*self.key_columns, *(self.value_columns or ())))
-        return columns + (0 if self.update_ids is None else self.update_ids.nbytes)
-
 
 @dataclass(frozen=True)
 class FilesRead:

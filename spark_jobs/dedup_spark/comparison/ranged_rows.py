@@ -81,7 +81,7 @@ class RangedRows:
             self._file = tempfile.TemporaryFile(prefix="dedup-clone-")  # noqa: SIM115 - deleted with this object
         rows = concat_rows(self._in_memory)
         numbers = range_of(rows.codes, self.range_count)
-        order = np.argsort(numbers, kind="stable")
+        order = np.argsort(numbers.astype(np.uint16), kind="stable")  # numpy sorts numbers of 16 bits by radix
         edges = np.searchsorted(numbers[order], np.arange(len(self._stored) + 1))
         for number, stored in enumerate(self._stored):
             table = rows.take(order[edges[number] : edges[number + 1]]).to_table()

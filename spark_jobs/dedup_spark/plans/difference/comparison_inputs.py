@@ -110,7 +110,7 @@ class InputOpener:
             stored = stored_base(parent, wide, self.task.policy, deletes=self._deletes)
         uris = [file.uri for delivered in deliveries for file in delivered.files]
         uris += [parent.uri(file) for file in parent.files] if parent else []
-        for encoder in [wide] if self.exact else encoders(self.reader, self.seed, stored, uris):
+        for encoder in encoders(self.reader, self.seed, stored, uris):
             try:
                 inputs = self._open(encoder, stored if stored and stored.encoder == encoder else None)
                 newest, older = inputs.newest.sketch(inputs.bits), [s.sketch(inputs.bits) for _, _, s in inputs.older]
