@@ -1,4 +1,4 @@
-"""Parses a request's `queryParameters` into typed values. Supported are named parameters of scalar types."""
+"""Parses a request's `queryParameters` into typed values. Supported are named scalars and arrays of scalars."""
 
 from __future__ import annotations
 
@@ -33,13 +33,20 @@ def parse_parameters(items: Sequence[Mapping[str, Any]], mode: str | None) -> Pa
 
 
 def _value(name: str, kind: Mapping[str, Any], value: Mapping[str, Any]) -> QueryValue:
-    type_name = str(kind.get("type", ""))
+    is_array = kind.get("type") == "ARRAY"
+    type_name = str((kind.get("arrayType") or {} if is_array else kind).get("type", ""))
     if not type_name:
-        raise Invalid(f"Query parameter [{name}] lacks parameterType.type.")
+        raise Invalid(f"Query parameter [{name}] lacks parameterType.type, or the type of its elements.")
     if type_name in ("ARRAY", "STRUCT", "RECORD", "RANGE"):
-        raise NotImplementedConstruct(f"query parameter of type {type_name}")
-    column, text = TableField("", canonical_type(type_name)), value.get("value")
+        raise NotImplementedConstruct(f"query parameter of type {'ARRAY of ' if is_array else ''}{type_name}")
+    column = TableField("", canonical_type(type_name), "REPEATED" if is_array else "NULLABLE")
+    values = [_scalar(name, column.type, one) for one in (value.get("arrayValues") or () if is_array else [value])]
+    return QueryValue(column, values if is_array else values[0])
+
+
+def _scalar(name: str, type_name: str, value: Mapping[str, Any]) -> Any:
+    text = value.get("value")
     try:
-        return QueryValue(column, None if text is None else SCALARS[column.type].parse(str(text)))
+        return None if text is None else SCALARS[type_name].parse(str(text))
     except (ValueError, ArithmeticError) as error:
-        raise Invalid(f"Invalid value for query parameter [{name}]: [{text}] is no {column.type}.") from error
+        raise Invalid(f"Invalid value for query parameter [{name}]: [{text}] is no {type_name}.") from error

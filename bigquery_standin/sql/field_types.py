@@ -128,8 +128,8 @@ class TableField:
 class QueryValue:
     """The value of an expression, a parameter or a variable: its type, as an unnamed field, and its Python value.
 
-    Parameters and variables are scalars: int, float, bool, str, bytes, date, time, datetime (aware for TIMESTAMP, naive
-    for DATETIME), Decimal, or None for NULL.
+    Variables are scalars, parameters also lists of scalars: int, float, bool, str, bytes, date, time, datetime (aware
+    for TIMESTAMP, naive for DATETIME), Decimal, or None for NULL.
     """
 
     field: TableField

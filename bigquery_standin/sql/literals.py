@@ -51,13 +51,15 @@ _INT64_MAX = 2**63 - 1
 
 def value_literal(value: QueryValue) -> str:
     """DuckDB SQL of the value, cast to its type."""
-    return f"CAST({_scalar(value.value)} AS {to_duckdb_type(value.field)})"
+    return f"CAST({_untyped(value.value)} AS {to_duckdb_type(value.field)})"
 
 
-def _scalar(value: Any) -> str:
+def _untyped(value: Any) -> str:
     match value:
         case None:
             return "NULL"
+        case list():
+            return f"[{', '.join(map(_untyped, value))}]"
         case bool() | int():
             return str(value)
         case float():

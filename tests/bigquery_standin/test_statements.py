@@ -53,6 +53,14 @@ def test_a_parameter_keeps_its_type(shared: Warehouse, kind: str) -> None:
     assert shared.rows(script, query_parameters=given) == [(PARAMETERS[kind], True)]
 
 
+@pytest.mark.parametrize("kind", PARAMETERS)
+def test_an_array_is_a_parameter_even_if_it_is_empty(shared: Warehouse, kind: str) -> None:
+    for values in ([PARAMETERS[kind]] * 2, []):
+        given = [ArrayQueryParameter("p", kind, values)]
+        found = shared.rows("SELECT x FROM UNNEST(@p) x", query_parameters=given)
+        assert found == [(value,) for value in values]
+
+
 def test_parameters_are_formats_and_limits(shared: Warehouse) -> None:
     values = [ScalarQueryParameter(*given) for given in (("format", "STRING", "%Y"), ("day", "INT64", 1))]
     sql = "SELECT FORMAT_DATE(@format, DATE '2024-12-31' + @day) AS year FROM UNNEST([1, 2]) LIMIT @day"
@@ -62,7 +70,6 @@ def test_parameters_are_formats_and_limits(shared: Warehouse) -> None:
 @pytest.mark.parametrize(
     "parameter",
     [
-        ArrayQueryParameter("p", "INT64", [1]),
         StructQueryParameter("p", ScalarQueryParameter("a", "INT64", 1)),
         ScalarQueryParameter(None, "INT64", 1),
     ],
