@@ -12,7 +12,7 @@ import pyarrow as pa
 from dedup_clone.contract.attempt import Attempt, Plan
 from dedup_clone.contract.delivery import Arrival
 from dedup_clone.contract.manifest import Candidate, DateEntry
-from dedup_clone.contract.table import UpdateIdMode
+from dedup_clone.contract.table import Absent, UpdateIdMode
 from testkit.manifest_comparison import assert_manifest
 from testkit.oracle import OracleDelivery, OracleState, comparable, comparable_change
 from testkit.spark_job_feed import PUBLISH_DAY, RETENTION_DAY, SparkJobFeed
@@ -39,6 +39,12 @@ class JobAgainstOracle:
     def __post_init__(self) -> None:
         is_last_changed = self.feed.mode is UpdateIdMode.LAST_CHANGED
         self.state = OracleState(oracle_table(self.feed.table), last_changed=is_last_changed)
+
+    def set_absent(self, keys: Absent, dates: Absent = Absent.KEEP) -> None:
+        """Say from now on what becomes of the keys and dates that the newest snapshot lacks."""
+        self.feed.table = replace(self.feed.table, absent_keys=keys, absent_dates=dates)
+        deletes_keys, deletes_dates = keys is Absent.DELETE, dates is Absent.DELETE
+        self.state = replace(self.state, deletes_keys=deletes_keys, deletes_dates=deletes_dates)
 
     def land(self, snapshot_id: int, rows: Sequence[Row], *, schema: pa.Schema | None = None) -> int:
         """Land a snapshot, to be published later, and return its id."""

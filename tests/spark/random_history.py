@@ -230,10 +230,8 @@ class RandomHistory:
         self.set_absent(*self.random.choice(ABSENT))
 
     def set_absent(self, keys: Absent, dates: Absent) -> None:
-        self.feed.table = replace(self.feed.table, absent_keys=keys, absent_dates=dates)
+        self.job.set_absent(keys, dates)
         self.snapshots.table = self.feed.table
-        deletes_keys, deletes_dates = keys is Absent.DELETE, dates is Absent.DELETE
-        self.job.state = replace(self.job.state, deletes_keys=deletes_keys, deletes_dates=deletes_dates)
 
     def expiration(self) -> None:
         self.job.retention_day = FIRST + timedelta(days=1)

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from dedup_clone.contract.attempt import Plan
-from dedup_clone.contract.table import UpdateIdMode
+from dedup_clone.contract.table import Absent, UpdateIdMode
 from testkit.spark_job_feed import SparkJobFeed
 from testkit.table_contracts import PRODUCTS
 from tests.spark.against_oracle import JobAgainstOracle, Row
@@ -249,6 +249,30 @@ def test_a_feed_may_change_its_mode_and_back(tmp_path: Path) -> None:
         job.state.last_changed = mode is UpdateIdMode.LAST_CHANGED
         job.play(rows)
         assert job.entry.plan == plan
+
+
+@pytest.mark.parametrize("plan", [Plan.AUTO, Plan.REWRITE])
+@pytest.mark.parametrize("mode", list(UpdateIdMode))
+def test_keys_that_the_newest_snapshot_lacks_are_deleted_also_those_that_were_kept_before(
+    tmp_path: Path, mode: UpdateIdMode, plan: Plan
+) -> None:
+    """A sketch of the date's last snapshot does not show what was kept, but serves as soon as nothing is."""
+    feed = SparkJobFeed(None, str(tmp_path / "landing"), str(tmp_path / "state"), PRODUCTS, mode, plan)
+    feed.with_changes = True
+    job = JobAgainstOracle(feed)
+    job.play(many(1, range(300)))
+    job.play(many(2, range(290)))
+    job.set_absent(Absent.DELETE)
+    for number, products, counts in (
+        (3, range(290), (290, 0, 10)),
+        (4, range(10, 290), (280, 0, 10)),
+        (4, range(20, 295), (275, 5, 10)),
+        (5, range(20, 295), (275, 0, 0)),
+    ):
+        job.play(many(number, products))
+        entry = feed.entry(FIRST)
+        assert (entry.rows, entry.new_keys, entry.deleted, entry.survivors) == (*counts, 0)
+    assert "same keys and values as" in feed.entry(FIRST).plan_reason
 
 
 def publish_only(job: JobAgainstOracle, rows: list[Row], *dates: date) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import date
+from datetime import date, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +13,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as f
 
 from dedup_clone.contract.attempt import Plan
-from dedup_clone.contract.table import UpdateIdMode
+from dedup_clone.contract.table import Absent, UpdateIdMode
 from dedup_spark.column_types import spark_schema
 from dedup_spark.comparison import duplicate_keys, key_source
 from dedup_spark.plans.window.ranking import SOURCE, in_written_order, rank
@@ -66,6 +66,23 @@ def test_what_no_other_plan_can_write_is_left_to_plan_window(
     assert (1, 70, 5) in found(feed)
     feed.publish(feed.land(9, rows(9, *range(300))))
     assert (feed.entry(FIRST).plan, feed.entry(FIRST).changed) == ("adopt", 300)
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize("mode", list(UpdateIdMode))
+def test_a_snapshot_that_does_not_count_on_a_date_changes_nothing_there_although_its_file_is_read(
+    with_spark: SparkJobFeed, mode: UpdateIdMode
+) -> None:
+    """Its file has rows of another date, too, on which the snapshot counts."""
+    with_spark.plan, with_spark.mode, with_spark.date_folders = Plan.WINDOW, mode, False
+    job = JobAgainstOracle(with_spark)
+    job.set_absent(Absent.DELETE)
+    job.play([row(2, 1, 1), row(2, 2, 2)])
+    job.play([row(3, 3, 3), row(3, 4, 4), row(3, 1, 7), row(3, 1, 1, SECOND)], [row(4, 1, 1), row(4, 2, 2)])
+    assert [key_and_value[:2] for key_and_value in found(with_spark)] == [(1, 1), (1, 1), (2, 2)]
+    if mode is UpdateIdMode.LAST_SEEN:  # in the other mode late snapshots are refused
+        job.play([row(1, 7, 7), row(1, 8, 8), row(1, 9, 9), row(1, 9, 9, SECOND + timedelta(days=1))])
+        assert [row["product_id"] for row in with_spark.rows() if row["date"] == FIRST] == [1, 2]
 
 
 @pytest.mark.spark

@@ -84,15 +84,19 @@ def _read_sources(
     sources: Mapping[Delivery, int],
     parent: Parent,
 ) -> DataFrame:
-    """Return the rows of these dates from all deliveries and from the parent, each with the number of its source."""
-    files = {parent.uri(file): PARENT_SOURCE for file in parent.files if file.date in dates}
-    for dated in (dated for delivered in dates.values() for dated in delivered):
-        files.update((file.uri, sources[dated.delivery]) for file in dated.files)
+    """Return the rows of these dates from the parent and from their deliveries, each with the number of its source."""
+    days: defaultdict[tuple[str, int], list[date]] = defaultdict(list)
+    for file in (file for file in parent.files if file.date in dates):
+        days[parent.uri(file), PARENT_SOURCE].append(file.date)
+    for day, dated in ((day, dated) for day, delivered in dates.items() for dated in delivered):
+        for landed in dated.files:
+            days[landed.uri, sources[dated.delivery]].append(day)
+    files = [(uri, source, of_file) for (uri, source), of_file in days.items()]
     context = session.sparkContext
     task_count = min(len(files), context.defaultParallelism * TASKS_PER_CORE)
-    tasks = session.createDataFrame(context.parallelize(list(files.items()), task_count), "uri string, source int")
+    tasks = session.createDataFrame(context.parallelize(files, task_count), "uri string, source int, days array<date>")
     schema = StructType([*spark_schema(table.columns), StructField(SOURCE, IntegerType())])
-    return tasks.mapInArrow(_FileReader(table, frozenset(dates)).read, schema)
+    return tasks.mapInArrow(_FileReader(table).read, schema)
 
 
 @dataclass(frozen=True)
@@ -103,17 +107,16 @@ class _FileReader:
     """
 
     table: TableContract
-    dates: frozenset[date]
 
     def read(self, tasks: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Yield the rows of the files, with the declared columns and the number of the source."""
+        """Yield the files' rows of their `days`, with the declared columns and the number of the source."""
         schema = pa.schema([(column.name, nullable_type(arrow_type(column))) for column in self.table.columns])
-        days = pa.array(sorted(self.dates), pa.date32())
         for file in (row for task in tasks for row in task.to_pylist()):
             for read in self._batches(file["uri"]):
                 batch = with_folder_columns(self.table, file["uri"], read, schema.names)
                 complete = complete_batch(batch, self.table.columns).select(schema.names)
                 rows = cast_table(pa.Table.from_batches([complete]), schema)
+                days = pa.array(file["days"], pa.date32())
                 rows = rows.filter(pc.is_in(rows.column(self.table.partition_column), days))
                 source = pa.repeat(pa.scalar(file["source"], pa.int32()), rows.num_rows)
                 yield from rows.append_column(SOURCE, source).to_batches()
