@@ -101,7 +101,7 @@ def _run_job(run: FeedRun, step: str, begin: Callable[[str], dict[str, Any]]) ->
     services, attempt, deployment = run.services, run.attempt_id, run.setup.deployment
     job = find_step_job(services, attempt, step)
     has_waited_for_job = isinstance(run.event, dict)  # the event of the trigger for a time is that time
-    if has_waited_for_job and job.failed:
+    if has_waited_for_job and job.failed and job.metadata is None:  # else an earlier try's job failed
         raise _job_failed(job.failed)
     if job.metadata is None:
         services.warehouse.jobs.start(job.job_id, begin(job.job_id))

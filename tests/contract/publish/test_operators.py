@@ -208,6 +208,15 @@ def test_a_step_that_has_waited_for_something_else_starts_the_next_job(loading: 
     assert loading.resume("load_staging", "a time") == job_id(loading.plan, "load", 2)
 
 
+def test_a_job_that_ended_well_is_used_although_that_of_an_earlier_try_failed(loading: DagTasks) -> None:
+    fault = {"match": {"job_id": job_id(loading.plan, "load", 1)}, "effect": "error", "reason": "backendError"}
+    loading.world.add_fault({**fault, "message": "try again"})
+    with pytest.raises(JobFailed, match="try again"):
+        loading.execute("load_staging")
+    assert loading.execute("load_staging") == job_id(loading.plan, "load", 2)
+    assert loading.resume("load_staging", {"status": "success"}) == job_id(loading.plan, "load", 2)
+
+
 def test_a_job_that_failed_is_followed_by_the_next_id_and_is_retried_only_if_that_may_help(loading: DagTasks) -> None:
     world = loading.world
     loading.execute("load_staging")
