@@ -94,7 +94,8 @@ def load_changes(services: Services) -> None:
     """
     backlog = ReportingBacklog(services.store, CHANGES)
     pending = backlog.waiting(services.feed.feed)
-    if pending and _has_policies(services):
+    is_hidden = bool(pending) and _has_policies(services)
+    if is_hidden and services.feed.changes:
         services.log(
             f"loads no changes: [{services.names.changes_table}] would show what policies of [{services.feed.target}] "
             f"hide; remove [changes] from the feed file",
@@ -102,7 +103,7 @@ def load_changes(services: Services) -> None:
         )
         return
     for changes in pending:
-        problem = _problem(services, changes)
+        problem = "policies of target hide them" if is_hidden else _problem(services, changes)
         if problem:
             generation = _generation(changes)
             services.log(f"deletes changes that were not loaded: {problem}", generation=generation)

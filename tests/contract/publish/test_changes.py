@@ -178,3 +178,22 @@ def test_changes_of_a_target_with_policies_are_not_shown_and_a_retired_feed_leav
     operations.retire(world, "keep")
     assert pending(world) == []
     assert table.split(".")[1] not in {found.table_id for found in world.bigquery.list_tables("warehouse")}
+
+
+def test_changes_that_policies_hide_are_lost_once_the_feed_file_wants_none(world: FeedOnStandIn) -> None:
+    """As the log advises. Else the table would count as late for ever."""
+    run = runs.publish(world, world.land(8, list(SECOND))).until("swap")
+    world.query(
+        f"CREATE ROW ACCESS POLICY only_one ON .{world.feed.target} "
+        f"GRANT TO ('user:reader@example.com') FILTER USING (product_id = 1)"
+    )
+    run.finish()
+    world.move_clock(timedelta(hours=7))
+    operations.load_waiting_changes(world)
+    late = f"{world.feed.feed}_changes"
+    assert late in operations.late_tables(world)
+    world.configure(changes=False)
+    operations.load_waiting_changes(world)
+    assert (pending(world), world.state.names("changes/")) == ([], [])
+    assert late not in operations.late_tables(world)
+    assert ledger_figures(world) == [(1, None), (2, None)]
