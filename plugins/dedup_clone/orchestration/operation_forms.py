@@ -12,6 +12,8 @@ from dedup_clone.contract.records import to_plain
 from dedup_clone.operations import bootstrap, erase, rebuild, retire, rollback
 from dedup_clone.orchestration.operation import LEASE_RETRY_INTERVAL, Operation, given_reason, required_reason
 from dedup_clone.orchestration.step import FeedRun, NotYet
+from dedup_clone.orchestration.watchdog.feed_check import forget_if_retired
+from dedup_clone.publish.attempts import best_effort
 from dedup_clone.state.current import TargetAction
 
 MAX_COMPARED_DATES = 100
@@ -211,6 +213,8 @@ def retire_feed(run: FeedRun, show_task: str) -> dict[str, Any]:
     retired = run.services.current.read().retired
     if retired and retired.run_id != run.run_id and run.services.is_running(run.dag_id, retired.run_id):
         raise NotYet(f"run [{retired.run_id}] retires the feed", LEASE_RETRY_INTERVAL)
-    record = RETIRE.begin(run, show_task)
-    retire.carry_out(run.services, record)
+    record, services = RETIRE.begin(run, show_task), run.services
+    with best_effort(services, "who was told of an incident may not be told that it ended"):
+        forget_if_retired(services.store, services.feed.feed, services.environment, run.setup.deployment.alerts)
+    retire.carry_out(services, record)
     return to_plain(record)  # type: ignore[no-any-return]

@@ -29,6 +29,7 @@ from dedup_clone.state.arrivals import Refusal
 from testkit.airflow import TaskApi
 from testkit.dag_tasks import Watchdog
 from testkit.feed_on_stand_in import FeedOnStandIn, row
+from testkit.operations import retire
 from tests.shared.freshness_states import incident
 
 
@@ -323,3 +324,18 @@ def test_the_verdict_of_the_later_check_stays(dog: Watchdog) -> None:
     later = verdict_of(dog.world)
     dog.check(later=5 * MINUTE)
     assert verdict_of(dog.world) == later
+
+
+def test_a_check_that_a_retirement_overtakes_leaves_neither_a_feed_on_the_page_nor_an_open_alert(
+    dog: Watchdog, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    feed = dog.world.feed.feed
+    dog.world.publish(dog.world.land(7, [row(7, 1)]))
+    dog.airflow.paused = {f"{feed}_watch"}
+    with monkeypatch.context() as patch:
+        patch.setattr(watchdog, "find_failed_publish", lambda *_: retire(dog.world, "keep") and None)
+        assert dog.check() == ["ALERT: stopped-watch_paused"]
+    assert feed in read_summaries(dog.world.services.store)
+    assert dog.check() == ["RECOVERED: stopped-watch_paused"]
+    assert feed not in read_summaries(dog.world.services.store)
+    assert dog.world.state.names("incidents") == []

@@ -19,7 +19,7 @@ from airflow.sdk.exceptions import (
 from dedup_clone.contract.errors import CheckFailed, JobFailed
 from testkit import operations, runs
 from testkit.airflow import TaskApi
-from testkit.dag_tasks import DagTasks
+from testkit.dag_tasks import DagTasks, Watchdog
 from testkit.feed_on_stand_in import TODAY, FeedOnStandIn, expected, job_id, row
 from testkit.lost_answers import losing_answers
 
@@ -413,6 +413,21 @@ def test_the_first_task_refuses_a_retired_feed(
     show = next(task_id for task_id in tasks.dag.task_ids if task_id.startswith(("show_", RESOLVE)))
     with pytest.raises(AirflowFailException, match=rf"Feed \[{world.feed.feed}\] was retired.*delete .*CURRENT"):
         tasks.execute(show)
+
+
+def test_a_retirement_ends_the_alerts_of_the_feed(
+    world: FeedOnStandIn, airflow: TaskApi, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    dog = Watchdog(world, airflow, monkeypatch, caplog)
+    world.publish(world.land(7, [row(7, 1)]))
+    airflow.paused = {f"{world.feed.feed}_watch"}
+    assert dog.check() == ["ALERT: stopped-watch_paused"]
+    tasks = DagTasks(world, airflow, monkeypatch, "retire", reason="no longer needed", target="keep")
+    tasks.execute("show_retirement")
+    caplog.clear()
+    tasks.execute("retire_feed")
+    assert dog.titles() == ["RECOVERED: stopped-watch_paused"]
+    assert world.state.names("incidents") == []
 
 
 def test_a_second_retirement_waits_for_the_first(

@@ -24,7 +24,7 @@ from dedup_clone.orchestration.setup import (
     open_clients,
     read_feed_setup,
 )
-from dedup_clone.orchestration.watchdog.feed_check import check_feed, gauges_line, store_verdict
+from dedup_clone.orchestration.watchdog.feed_check import check_feed, forget_if_retired, gauges_line, store_verdict
 from dedup_clone.orchestration.watchdog.notifiers import report_incidents
 from dedup_clone.publish.services import utc_now
 from dedup_clone.settings.deployment import AlertSettings, read_deployment
@@ -152,6 +152,7 @@ def _report_invalid_feed_file(
     """
     now, current, previous = utc_now(), CurrentFile(store, feed).read(), read_verdict(store, feed)
     if current.retired or current.refusal(environment_name()):
+        forget_if_retired(store, feed, environment_name(), settings)
         return []
     live = Ledger(store, feed).of_generation(current.generation)
     readers_see = describe_live(live, current.generation, now)

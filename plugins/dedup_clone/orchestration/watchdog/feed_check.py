@@ -20,8 +20,10 @@ from dedup_clone.orchestration.setup import Clients, FeedSetup, is_not_found, op
 from dedup_clone.orchestration.watch.publish_runs import find_failed_publish
 from dedup_clone.orchestration.watchdog.notifiers import report_incidents
 from dedup_clone.orchestration.watchdog.reporting import reporting_incidents
-from dedup_clone.publish.services import Services
+from dedup_clone.publish.services import Services, utc_now
 from dedup_clone.settings.deployment import AlertSettings, read_deployment
+from dedup_clone.state.current import CurrentFile
+from dedup_clone.state.layout import FeedLayout
 from dedup_clone.state.store import ObjectStore
 
 log = logging.getLogger(__name__)
@@ -41,8 +43,9 @@ def check_feed(setup: FeedSetup, clients: Clients | None = None) -> list[str]:
 
     Raises AlertNotSent when a notifier failed; the next check sends that alert again.
     """
-    services = _services_to_check(setup, clients)
-    if services is None:
+    services = open_feed_services(setup, clients)
+    if not _is_checked(services):
+        forget_if_retired(services.store, services.feed.feed, services.environment, setup.deployment.alerts)
         return []
     state, verdict = _evaluate(setup, services, reads_bigquery=clients is None or clients.bigquery_answers)
     names = [incident.name for incident in verdict.incidents]
@@ -71,22 +74,36 @@ def refresh_verdict(setup: FeedSetup, *, reads_bigquery: bool = True) -> None:
     raised.
     """
     try:
-        services = _services_to_check(setup)
-        if services is not None:
+        services = open_feed_services(setup)
+        if _is_checked(services):
             store_verdict(services.store, _evaluate(setup, services, reads_bigquery=reads_bigquery)[1])
     except Exception:
         log.warning("feed=%s verdict not refreshed; the next check writes it", setup.feed.feed, exc_info=True)
 
 
-def _services_to_check(setup: FeedSetup, clients: Clients | None = None) -> Services | None:
-    """The feed's services; None if it is retired, or if another environment publishes it, which knows its runs."""
-    services = open_feed_services(setup, clients)
+def _is_checked(services: Services) -> bool:
+    """False if the feed is retired, or if another environment publishes it, which knows its runs."""
     current = services.current.read()
     refusal = current.refusal(services.environment)
     if current.retired or refusal:
         services.log(f"not checked: {refusal or 'the feed is retired'}", level=logging.WARNING)
-        return None
-    return services
+        return False
+    return True
+
+
+def forget_if_retired(store: ObjectStore, feed: str, environment: str, settings: AlertSettings) -> None:
+    """If `environment` retired the feed, delete its verdict, and end its incidents, with an alert for each.
+
+    A check that began before the retirement may write both after it. Raises AlertNotSent.
+    """
+    current, layout = CurrentFile(store, feed).read(), FeedLayout(feed)
+    if not current.retired or current.refusal(environment):
+        return
+    store.delete_prefix(layout.freshness)
+    readers_see = "the table as the retirement left it: the feed is out of use"
+    report_incidents(store, feed, (), utc_now(), settings, readers_see=readers_see, is_unchecked=lambda _: False)
+    if not read_incident_records(store, feed).records:
+        store.delete_prefix(layout.incidents)
 
 
 def _evaluate(
