@@ -30,7 +30,7 @@ from dedup_clone.state.store import ObjectStore, in_parallel
 R = TypeVar("R")
 T = TypeVar("T")
 CACHED_S = 3.0  # for this time, records and listings are not read again
-DELIVERIES_LISTED = 100  # the newest; deliveries that wait or are held are listed in any case
+DELIVERIES_LISTED = 100  # the newest by snapshot id, and by time; those that wait or are held are listed in any case
 ATTEMPTS_WITH_CHECKS = 10  # the last attempts whose check results are read, besides those of held deliveries
 
 
@@ -240,7 +240,9 @@ class _CachedFeed:
             size = sum(item.size for item in arrival.objects)
             return ListedDelivery(arrival.delivery, arrival.arrived_at, len(arrival.objects), size)
 
-        listed = sorted({*lists.registered[-DELIVERIES_LISTED:], *backlog.apply, *backlog.held})
+        by_time = sorted(lists.registered, key=lambda delivery: delivery.marker_generation)
+        newest = {*lists.registered[-DELIVERIES_LISTED:], *by_time[-DELIVERIES_LISTED:]}
+        listed = sorted({*newest, *backlog.apply, *backlog.held})
         found = self._read_once(Arrival, [self._layout.arrival(delivery) for delivery in listed], summarize)
         refused = [self._layout.refusal(delivery) for delivery in listed if state_of(delivery) is DeliveryState.REFUSED]
         reasons = {r.delivery: r.reason for r in self._read_once(Refusal, refused, lambda refusal: refusal)}

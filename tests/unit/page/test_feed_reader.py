@@ -11,9 +11,10 @@ from typing import Any
 import pytest
 
 from dedup_clone.contract.attempt import Kind
+from dedup_clone.contract.delivery import Delivery
 from dedup_clone.contract.records import to_json
 from dedup_clone.freshness.verdict import FreshnessStatus
-from dedup_clone.page.feed_reader import FeedReader, FeedRecords
+from dedup_clone.page.feed_reader import DeliveryState, FeedReader, FeedRecords, ListedDelivery
 from dedup_clone.page.feed_view import page_view
 from dedup_clone.state.current import Current
 from dedup_clone.state.store import StoredText
@@ -70,6 +71,19 @@ def test_a_new_publish_is_read_and_nothing_that_is_known() -> None:
         f"{feed}/ledger/{attempt}.json",
         f"{feed}/manifests/00000121.json",
     ]
+
+
+def test_a_correction_of_an_old_snapshot_is_listed_with_what_arrived_last() -> None:
+    """It can only be replayed from the page, or be seen among the day's arrivals, if it is listed."""
+    records = make_feed(1000)
+    correction = ListedDelivery(Delivery(1500, 1795000000009999), NOW, 1, 10, DeliveryState.PUBLISHED)
+    assert records.live is not None
+    live = replace(records.live, deliveries=(*records.live.deliveries, correction.delivery))
+    store = MemoryStore(replace(records, live=live, deliveries=(*records.deliveries, correction)))
+    found = FeedReader(lambda: store, Clock()).read("product_attributes")
+    assert found is not None
+    assert found.deliveries[-1] == correction
+    assert [listed.delivery.snapshot_id for listed in found.deliveries[-2:]] == [3000, 1500]
 
 
 @pytest.mark.parametrize("records", [fresh(), late(), late(is_held=True), make_feed(1, 1)])
