@@ -19,6 +19,7 @@ from dedup_clone.contract.manifest import FileList, Manifest
 from dedup_clone.publish.attempt_jobs import find_step_job, with_billing_limit
 from dedup_clone.publish.partition_comparison import compare_with_files, comparison_bytes, read_comparison
 from dedup_clone.publish.services import Services
+from dedup_clone.publish.swap import is_loading_target
 from dedup_clone.state.audits import AuditOutcome, AuditRecord, Audits, PartitionComparison, change_audits, read_audits
 
 # An audit skips partitions that exceed a day's whole budget. So it gets this many times `partitions_per_day` dates.
@@ -218,6 +219,8 @@ def _uris(services: Services, manifest: Manifest, day: date) -> list[str]:
 def _live_target(services: Services) -> _LiveTarget:
     """Raises LostRace if target does not hold exactly the committed generation."""
     current, table = services.current.read(), services.warehouse.table(services.feed.target)
+    if is_loading_target(services, current.intent):
+        raise LostRace("A publish loads target: this task's next try will find that done.")
     labels = {} if table is None else table.labels
     expected = {GENERATION_LABEL: str(current.generation), MANIFEST_LABEL: str(current.manifest_digest)}
     if current.generation is None or table is None or any(labels.get(name) != expected[name] for name in expected):

@@ -36,7 +36,8 @@ class TargetState:
     `cloned_at` is the time as of which the last publish cloned staging; None when it was not recorded, or if a load
     replaced the rows. `staging`: staging's name. `retention_days`: the partition expiration that the last publish set.
     `materialized_views` are the names of those that a swap would break. `rows`: the failed check of the rows of its
-    partitions; None if it passed.
+    partitions; None if it passed. `is_changing`: target may have rows and options of a publish that is not committed,
+    whose label it lacks.
     """
 
     table: TableMetadata | None
@@ -45,6 +46,7 @@ class TargetState:
     retention_days: int
     materialized_views: tuple[str, ...]
     rows: CheckResult | None = None
+    is_changing: bool = False
 
 
 @dataclass(frozen=True)

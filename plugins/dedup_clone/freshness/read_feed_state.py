@@ -33,6 +33,7 @@ from dedup_clone.publish.held_deliveries import (
     find_stopped_before_dedup,
 )
 from dedup_clone.publish.services import Services
+from dedup_clone.publish.swap import is_loading_target
 from dedup_clone.state.arrivals import Refusal
 from dedup_clone.state.audits import read_audits
 from dedup_clone.state.current import Current, Intent
@@ -194,6 +195,9 @@ def _target_state(services: Services, table: TableMetadata | None, manifest: Man
     swap = None if manifest is None else find_swap(services, manifest.attempt)
     cloned_at = swap.checked_at if swap is not None and swap.way is Swap.CLONE else None
     breaks_views = feed.publish.swap is Swap.CLONE
+    rows = None if swap is None else _wrong_rows(services, table, manifest)
+    latest = services.current.read()  # after target
+    is_committed = manifest is not None and latest.generation != manifest.generation  # meanwhile
     return TargetState(
         table=table,
         staging=feed.staging,
@@ -201,7 +205,8 @@ def _target_state(services: Services, table: TableMetadata | None, manifest: Man
         # Only the next swap sets a retention that was changed in the feed file since the last one.
         retention_days=feed.table.retention_days if manifest is None else manifest.table.retention_days,
         materialized_views=tuple(services.warehouse.materialized_views_of(feed.target) if breaks_views else ()),
-        rows=None if swap is None else _wrong_rows(services, table, manifest),
+        rows=rows,
+        is_changing=is_committed or is_loading_target(services, latest.intent),
     )
 
 

@@ -98,11 +98,11 @@ def readers_see(now: datetime, state: FeedState) -> str:
 def _failed_checks(state: FeedState) -> list[CheckResult]:
     """The checks after a swap that target fails now. Wrong rows that failed after the swap already have an incident.
 
-    None without target, and before the first publish.
+    None without target, before the first publish, and while swap `copy` loads target.
     """
     target, live = state.target, state.current.generation
     table = None if target is None else target.table
-    if target is None or table is None or live is None:
+    if target is None or table is None or live is None or target.is_changing:
         return []
     results = [
         check_target_labels(table, live, str(state.current.manifest_digest)),

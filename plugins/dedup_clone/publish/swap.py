@@ -71,13 +71,13 @@ def finish_swap(services: Services, swap: SwapSpec) -> None:
 def complete_swap(services: Services, intent: Intent) -> str | None:
     """The generation that target holds, once all jobs of the attempt have ended; None if its label names none.
 
-    If the load of swap `copy` succeeded, target gets its label now. Raises OutcomeUnknown if BigQuery has forgotten
-    whether it did.
+    If the load of swap `copy` succeeded, target gets its label now, else the parent's retention again. Raises
+    OutcomeUnknown if BigQuery has forgotten whether it did.
     """
     live, swap = _live(services), find_swap(services, intent.attempt)
     if swap is None or swap.way is Swap.CLONE or live != swap.parent:
         return live
-    if services.now() - intent.taken_at > JOBS_KEPT and any(f"-{SWAP_STEP}-" in job_id for job_id in intent.jobs):
+    if services.now() - intent.taken_at > JOBS_KEPT and _has_begun(intent):
         raise OutcomeUnknown(
             f"Attempt [{intent.attempt}] began to load target more than {JOBS_KEPT.days} days ago, and BigQuery keeps "
             f"no older jobs: nobody knows whether target holds generation [{live}] or [{swap.generation}]. Compare its "
@@ -85,9 +85,27 @@ def complete_swap(services: Services, intent: Intent) -> str | None:
         )
     job = find_job(services, services.feed.feed, intent.attempt, SWAP_STEP).metadata
     if job is None or not job.ended:
+        _restore_retention(services, swap)
         return live
     finish_swap(services, swap)
     return swap.generation
+
+
+def _restore_retention(services: Services, swap: SwapSpec) -> None:
+    target, days = services.feed.target, services.manifests.read(int(swap.parent)).table.retention_days
+    table = services.warehouse.table(target)
+    if table is not None and table.expiration_days != days:
+        services.warehouse.alterations.set_partition_expiration(target, days)
+
+
+def is_loading_target(services: Services, intent: Intent | None) -> bool:
+    """Whether swap `copy` has begun: target may have rows and options of this attempt, and the parent's label."""
+    swap = find_swap(services, intent.attempt) if intent and _has_begun(intent) else None
+    return swap is not None and swap.way is Swap.COPY
+
+
+def _has_begun(intent: Intent) -> bool:
+    return any(f"-{SWAP_STEP}-" in job_id for job_id in intent.jobs)
 
 
 def _live(services: Services) -> str | None:

@@ -13,7 +13,7 @@ import pytest
 from google.cloud import bigquery
 from pydantic import ValidationError
 
-from dedup_clone.contract.errors import CheckFailed, ConfigurationError, LeaseLost, OutcomeUnknown
+from dedup_clone.contract.errors import CheckFailed, ConfigurationError, LeaseLost, LostRace, OutcomeUnknown
 from dedup_clone.operations.feed_plan import plan_feed
 from dedup_clone.publish.swap import finish_swap
 from dedup_clone.warehouse.bigquery import Warehouse
@@ -96,6 +96,21 @@ def test_a_load_whose_label_was_not_set_is_committed_by_the_next_run(world: Feed
     with pytest.raises(OutcomeUnknown, match=r"does not hold generation \[1\].*but \[3\]"):  # or after it
         finish_swap(world.services, run.checked)
     assert world.live() == "3"
+
+
+@pytest.mark.parametrize("write", [2, 3, 4])  # after the id in CURRENT, the longer retention, and the load
+def test_a_target_that_is_being_loaded_was_not_changed_by_hand(world: FeedOnStandIn, write: int) -> None:
+    world.publish(world.land(7, FIRST))
+    world.configure(table={"retention_days": 900})
+    run = runs.publish(world, world.land(8, SECOND)).until("check")
+    assert kill_before_write(write, partial(run.step, "swap"))
+    assert "target_drift" not in operations.incident_names(world)
+    with pytest.raises(LostRace, match="loads target"):
+        operations.audit(world)
+    assert world.state.find("AUDITS") is None
+    assert run.end() == (write == 4)
+    assert operations.incident_names(world) == []
+    assert operations.audit(world)[0][1:] == (2 if write == 4 else 1, "equal")
 
 
 def test_a_target_that_somebody_replaces_during_the_load_is_not_labelled(world: FeedOnStandIn) -> None:
