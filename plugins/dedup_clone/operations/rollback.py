@@ -20,6 +20,7 @@ from dedup_clone.contract.manifest import Candidate, DateEntry, DateOutcome, Man
 from dedup_clone.contract.schema_change import added_columns, refused_table_changes, widened_columns
 from dedup_clone.publish.attempts import Form, begin_attempt, find_swap
 from dedup_clone.publish.date_ranges import format_dates
+from dedup_clone.publish.declared_form import require_staging
 from dedup_clone.publish.early_checks import check_before_dedup
 from dedup_clone.publish.erasure_records import last_erasure_generation
 from dedup_clone.publish.parent_generation import live_manifest
@@ -93,6 +94,7 @@ def prepare(services: Services, request: RollbackRequest, live_shown: int) -> At
         snapshot_id=restorable.manifest.snapshot_id,
     )
     attempt = replace(attempt, restores=restorable.manifest.generation, restored_at=restorable.restored_at)
+    require_staging(services, live.table)
     services.manifests.write_attempt(attempt)
     manifest = _restored_manifest(services, restorable.manifest, attempt, live)
     services.manifests.write_candidate(attempt.id, _candidate(services, restorable.manifest, manifest))

@@ -131,11 +131,15 @@ def prepare_staging(services: Services) -> None:
 
     Call it while the run holds the lease. A shorter retention, which deletes rows, is set by `approve_retention` only.
     """
-    table, name = services.feed.table, services.feed.staging
-    if services.warehouse.table(name) is None:
-        services.current.forget_staging()  # somebody dropped the table that held them
-        services.warehouse.create_staging(services.names, table.to_contract(), table.options)
-    alter_table(services, name)
+    require_staging(services, services.feed.table.to_contract())
+    alter_table(services, services.feed.staging)
+
+
+def require_staging(services: Services, table: TableContract) -> None:
+    """Create staging with the form of `table` if somebody dropped it. Call it while the run holds the lease."""
+    if services.warehouse.table(services.feed.staging) is None:
+        services.current.forget_staging()
+        services.warehouse.create_staging(services.names, table, services.feed.table.options)
 
 
 def alter_table(services: Services, name: str) -> None:

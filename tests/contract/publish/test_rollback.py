@@ -174,3 +174,12 @@ def test_a_date_without_files_is_said_to_differ_perhaps(world: FeedOnStandIn) ->
     text = runs.rollback(world, 1).until("preview").text
     assert "1 of 1 dates differ, or may differ" in text
     assert "+0 rows in all" in text
+
+
+def test_a_generation_is_loaded_from_its_files_although_somebody_dropped_staging(published: FeedOnStandIn) -> None:
+    published.bigquery.delete_table(f"{published.places.dataset}.{published.feed.staging}")
+    record = published.roll_back(1)
+    assert published.rows() == expected(*FIRST)
+    assert steps_of(published, record.attempt) == ["load", "swap"]
+    published.publish(published.land(9, [row(9, 4)]))
+    assert published.rows() == expected(*FIRST, row(9, 4))
