@@ -37,6 +37,7 @@ from dedup_clone.publish.resolve import waiting_names
 from dedup_clone.publish.services import Services
 from dedup_clone.state.layout import generation_of, names_up_to
 from dedup_clone.state.ledger import CHANGES, ReportingBacklog
+from dedup_clone.state.store import StoredText
 
 COUNT_SQL_FILE = "erasure/count_rows.sql"
 DELETE_SQL_FILE = "erasure/delete_changes.sql"
@@ -58,7 +59,8 @@ class ErasureRequest(Form):
 
 def preview(services: Services, request: ErasureRequest) -> tuple[int, str]:
     """The object generation of the file of keys, and as Markdown what the erasure would do."""
-    live, (keys, keys_version) = _require_erasable(services), _read_keys(services, request.keys_file)
+    live, uploaded = _require_erasable(services), _find_keys(services, request.keys_file)
+    keys = _parse(services, uploaded)
     readable_until = services.now() + services.warehouse.time_travel_window()
     changes = services.names.changes_table
     lines = [
@@ -79,16 +81,16 @@ def preview(services: Services, request: ErasureRequest) -> tuple[int, str]:
             f"- Rows with these keys are also deleted from [{changes}], by a query that reads its key columns. Changes "
             f"of earlier generations that wait to be loaded into it are deleted, all of them."
         )
-    return keys_version, "\n".join(lines)
+    return uploaded.object_generation, "\n".join(lines)
 
 
 def prepare(services: Services, request: ErasureRequest, keys_shown: int) -> Attempt:
-    """Recover a dead run, acquire the lease, prepare staging, write the attempt.
+    """Recover a dead run, acquire the lease, prepare staging, copy the keys, write the attempt.
 
-    Raises ConfigurationError if the file of keys is another than `preview` returned.
+    Raises ConfigurationError if the file of keys is another than `preview` returned. From then on it may be replaced.
     """
-    _, keys_version = _read_keys(services, request.keys_file)
-    if keys_version != keys_shown:
+    uploaded = _find_keys(services, request.keys_file)
+    if uploaded.object_generation != keys_shown:
         raise ConfigurationError(
             f"The file of keys [{request.keys_file}] was replaced since it was shown. Nothing was changed: trigger the "
             f"DAG again to see what it would erase now."
@@ -97,6 +99,8 @@ def prepare(services: Services, request: ErasureRequest, keys_shown: int) -> Att
     live = _require_erasable(services)
     attempt = begin_attempt(services, request, Kind.ERASE, live.generation, snapshot_id=live.snapshot_id)
     prepare_staging(services)  # the new generation has the columns that the feed file declares by now
+    approved = services.layout.approved_keys(attempt.id)
+    services.store.put(approved, uploaded.text)
     attempt = replace(
         attempt,
         plan=Plan.AUTO,
@@ -104,7 +108,7 @@ def prepare(services: Services, request: ErasureRequest, keys_shown: int) -> Att
         excluded=live.excluded,
         parent_files=parent_files(services, attempt, live),
         erasures=erasure_uris(services, live.generation),
-        erases=services.store.uri(services.layout.keys_to_erase(request.keys_file)),
+        erases=services.store.uri(approved),
     )
     services.manifests.write_attempt(attempt)
     services.log(
@@ -131,16 +135,22 @@ def after_commit(services: Services, request: ErasureRequest, attempt: Attempt) 
             f"has erased nothing: clear the run from its first task."
         )
     folders: list[str] = []
+    approved = services.layout.approved_keys(attempt.id)
+    found = services.store.read(approved)
     if not erasure.deleted_at:
         incoming = services.names.incoming_table
-        change_rows = _erase_changes(services, erasure, _read_keys(services, request.keys_file)[0])
+        found = found or _find_keys(services, request.keys_file)  # a later erasure deletes the copies of earlier ones
+        change_rows = _erase_changes(services, erasure, _parse(services, found))
         folders = prune(services)
         dropped = [] if services.warehouse.table(incoming) is None else [incoming]
         services.warehouse.alterations.drop(incoming)
         dropped += drop_previous(services)
         complete_certificate(services, erasure.generation, deleted=folders, dropped=dropped, change_rows=change_rows)
-    for info in services.store.stat([services.layout.keys_to_erase(request.keys_file)]):
-        services.store.delete(info.name, expected_object_generation=info.object_generation)
+    name = services.layout.keys_to_erase(request.keys_file)
+    uploaded = services.store.read(name)
+    if found and uploaded and uploaded.text == found.text:  # else somebody has uploaded the keys of another erasure
+        services.store.delete(name, expected_object_generation=uploaded.object_generation)
+    services.store.delete_prefix(approved)
     services.log(f"deleted {len(folders)} folders of earlier generations, and the file of keys")
     return folders
 
@@ -181,8 +191,8 @@ def _require_erasable(services: Services) -> Manifest:
     return live
 
 
-def _read_keys(services: Services, keys_file: str) -> tuple[KeysToErase, int]:
-    """The keys of the file, and its object generation. Raises ConfigurationError if it is absent or malformed."""
+def _find_keys(services: Services, keys_file: str) -> StoredText:
+    """The uploaded file of keys. Raises ConfigurationError if it is absent."""
     name = services.layout.keys_to_erase(keys_file)
     stored = services.store.read(name) if keys_file else None
     if stored is None:
@@ -190,7 +200,12 @@ def _read_keys(services: Services, keys_file: str) -> tuple[KeysToErase, int]:
             f"There is no file of keys [{services.store.uri(name)}]: upload it, and name it in the form without its "
             f"folder (docs/feeds.md, erase keys)."
         )
-    return parse_keys(stored.text, services.feed.table.to_contract()), stored.object_generation
+    return stored
+
+
+def _parse(services: Services, keys: StoredText) -> KeysToErase:
+    """The keys of the file. Raises ConfigurationError if it is malformed."""
+    return parse_keys(keys.text, services.feed.table.to_contract())
 
 
 def _count(services: Services, keys: KeysToErase, limit_bytes: int) -> str:

@@ -147,6 +147,7 @@ def _delete_data(services: Services, intent: Intent) -> None:
         current = services.current.read()
         live = None if current.generation is None else services.manifests.read(current.generation)
         own = [export_folder(services, intent.attempt), layout.changes_folder(intent.attempt)]
+        own.append(layout.approved_keys(intent.attempt))
         own += {layout.data_folder(intent.attempt)} - kept_folders(services, live)
         earlier = data_of_ended_attempts(services, current)
         count = sum(store.delete_prefix(folder) for folder in [*own, *(f for f in earlier if f not in own)])

@@ -89,6 +89,10 @@ class FeedLayout:
         """A file of keys, which operators upload and the erasure deletes."""
         return f"{self.feed}/to_erase/{name}"
 
+    def approved_keys(self, attempt: str) -> str:
+        """The erasure's copy of the file of keys, as a person approved it."""
+        return f"{self.attempt_folder(attempt)}keys_to_erase.csv"
+
     def data_folder(self, attempt: str) -> str:
         return f"{self.data}{attempt}/"
 

@@ -128,6 +128,21 @@ def test_a_certificate_claims_no_deletion_before_it_is_done_and_belongs_to_its_r
         runs.erasure(published, None, run_id="another").step("clean")
 
 
+def test_the_keys_are_those_that_were_approved_although_others_are_uploaded_meanwhile(
+    published: FeedOnStandIn,
+) -> None:
+    publish_changes(published)
+    run = runs.erasure(published, KEYS).until("resolve")
+    published.state.write(KEYS_FILE, "product_id\n3\n")
+    assert run.finish().change_rows is None
+    assert {product for _, product, _, _ in published.rows()} == {1, 3}
+    assert select(published, "product_id", f"{published.feed.feed}_changes") == [(3,)]
+    assert published.state.names("to_erase/") == [KEYS_FILE]
+    run.step("clean")
+    assert published.state.names("to_erase/") == [KEYS_FILE]
+    assert [name for name in published.state.names("attempts/") if "keys" in name] == []
+
+
 def test_the_rows_leave_the_table_of_changes_and_what_it_lacks_is_not_loaded(published: FeedOnStandIn) -> None:
     publish_changes(published)
     table = f"{published.feed.feed}_changes"
