@@ -89,6 +89,7 @@ def _settings(
     settings = TableSettings(
         schema=columns,
         partition_column=statement.partition_by,
+        by_month=statement.by_month,
         clustering=statement.cluster_by,
         primary_key=statement.primary_key,
         view=statement.view,
@@ -167,6 +168,7 @@ def _clone_change(
     settings = TableSettings(
         cloned.schema,
         cloned.partition_column,
+        cloned.by_month,
         clustering=cloned.clustering,
         row_policies=cloned.row_policies,
         primary_key=cloned.primary_key,

@@ -108,7 +108,7 @@ def write_partitions(
         changed = conform(changes.new_rows, version.settings.schema)
     except Invalid as error:
         raise InvalidQuery(error.message) from error
-    new_rows = dict(split_rows(changed, version.settings.partition_column))
+    new_rows = dict(split_rows(changed, version.settings))
     columns = ", ".join(f"_old.{quote_identifier(column.name)}" for column in version.settings.schema)
     replaced: dict[str, tuple[Segment, ...]] = {}
     numbers = segment_numbers(version)

@@ -81,6 +81,5 @@ def _deletes_without_reading(statement: Mutation, version: TableVersion, run: St
     them. Source: "Update partitioned table data using DML", DELETE statement.
     """
     settings = version.settings
-    return set(settings.clustering) <= {settings.partition_column} and deletes_whole_partitions(
-        statement, settings.partition_column, run.state.variables
-    )
+    by_day = set(settings.clustering) <= {settings.partition_column} and not settings.by_month
+    return by_day and deletes_whole_partitions(statement, settings.partition_column, run.state.variables)

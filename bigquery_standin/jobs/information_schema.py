@@ -132,7 +132,7 @@ def _has_partition(key: str) -> bool:
 
     Rows of other days are in __UNPARTITIONED__. Source: "Introduction to partitioned tables".
     """
-    return key == NULL_PARTITION or 1960_01_01 <= int(key) <= 2159_12_31
+    return key == NULL_PARTITION or 1960 <= int(key[:4]) <= 2159
 
 
 def _sql_string(text: str | None) -> str | None:

@@ -123,7 +123,7 @@ class LoadJob:
             context.check_cancelled()
             content = source.read()
             rows, segment_content = _rows(config, settings.schema, source.uri, content)
-            partitions = list(split_rows(rows, settings.partition_column))
+            partitions = list(split_rows(rows, settings))
             for key, _ in partitions:
                 check_destination_partition(config.table, config.partition, key)
             if segment_content and len(partitions) == 1:

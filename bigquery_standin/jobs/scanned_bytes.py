@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from datetime import date, timedelta
 
 import pyarrow as pa
 from sqlglot import exp
@@ -139,10 +140,20 @@ def _unpruned_partitions(scan: TableScan, prune: Prune) -> Iterable[str]:
                 f"filter over column(s) '{settings.partition_column}' that can be used for partition elimination"
             )
         return partitions
+    keys = [(key, day) for key in partitions for day in _days(key)]
     days = pa.table(
         {
-            NAME_COLUMN: pa.array(list(partitions), pa.string()),
-            settings.partition_column: pa.array([partition_day(key) for key in partitions], pa.date32()),
+            NAME_COLUMN: pa.array([key for key, _ in keys], pa.string()),
+            settings.partition_column: pa.array([day for _, day in keys], pa.date32()),
         }
     )
-    return prune(days, scan.filters)
+    return dict.fromkeys(prune(days, scan.filters))
+
+
+def _days(partition_id: str) -> list[date | None]:
+    """All days of a partition; None for rows without a date."""
+    first = partition_day(partition_id)
+    if first is None or len(partition_id) == 8:
+        return [first]
+    days = (first + timedelta(days=number) for number in range(31))
+    return [day for day in days if day.month == first.month]

@@ -213,7 +213,7 @@ class StatementRun:
         """
         with self.catalog.segments.batch() as batch:
             segments = {}
-            for key, part in split_rows(rows, settings.partition_column):
+            for key, part in split_rows(rows, settings):
                 check_destination_partition(table, partition, key)
                 segments[key] = [batch.write(part)]
             return self.commit(table, partial(build, segments), outcome)

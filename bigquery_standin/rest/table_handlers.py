@@ -195,12 +195,12 @@ def _layout_changes(table: TableId, settings: TableSettings, body: Mapping[str, 
     layout = layout_from_api(body)
     changes: dict[str, Any] = {}
     if "timePartitioning" in body:
-        if not new and layout.partition_column != settings.partition_column:
+        if not new and (layout.partition_column, layout.by_month) != (settings.partition_column, settings.by_month):
             raise Invalid(
                 f"Cannot change partitioning of table {table}: it is {describe_partitioning(settings)}, the request "
                 f"says [{layout.partition_column}]. Create another table."
             )
-        changes["partition_column"] = layout.partition_column
+        changes["partition_column"], changes["by_month"] = layout.partition_column, layout.by_month
         changes["partition_expiration_ms"] = layout.partition_expiration_ms
     if "clustering" in body:
         # BigQuery keeps the rows in the order in which they were written. Source: "Manage clustered tables", Modify the

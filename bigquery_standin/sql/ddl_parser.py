@@ -39,7 +39,7 @@ def create_table(tree: exp.Create) -> CreateTable:
         columns,
         bool(tree.args.get("replace")),
         bool(tree.args.get("exists")),
-        _partition_column(properties),
+        *_partitioning(properties),
         _clustering_columns(properties),
         options_of([item for item in properties if not isinstance(item, _LAYOUT)], "table"),
         query,
@@ -47,13 +47,18 @@ def create_table(tree: exp.Create) -> CreateTable:
     )
 
 
-def _partition_column(properties: list[exp.Expr]) -> str | None:
+def _partitioning(properties: list[exp.Expr]) -> tuple[str | None, bool]:
+    """The column, and whether its months are the partitions; else its days are."""
     found = [item.this for item in properties if isinstance(item, exp.PartitionedByProperty)]
     if not found:
-        return None
-    if not isinstance(found[0], exp.Identifier | exp.Column):
+        return None, False
+    column, by_month = found[0], False
+    if isinstance(column, exp.Anonymous) and column.name.upper() == "DATE_TRUNC":
+        column, unit = column.expressions
+        by_month = unit.name.upper() == "MONTH"
+    if not isinstance(column, exp.Identifier | exp.Column) or (column is not found[0] and not by_month):
         raise NotImplementedConstruct(f"PARTITION BY {found[0].sql('bigquery')}")
-    return str(found[0].name)
+    return str(column.name), by_month
 
 
 def _clustering_columns(properties: list[exp.Expr]) -> tuple[str, ...]:

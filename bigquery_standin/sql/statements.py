@@ -55,7 +55,8 @@ class CreateTable:
     columns: tuple[TableField, ...] | None  # None without a column list
     replace: bool = False
     if_not_exists: bool = False
-    partition_by: str | None = None  # a DATE column, the only supported partitioning
+    partition_by: str | None = None  # a DATE column
+    by_month: bool = False  # else by day
     cluster_by: tuple[str, ...] = ()
     options: Options = ()
     query: exp.Expression | None = None

@@ -137,6 +137,7 @@ class TableSettings:
 
     schema: tuple[TableField, ...]
     partition_column: str | None = None
+    by_month: bool = False  # whether a partition has the rows of a month, instead of a day
     partition_expiration_ms: int | None = None
     require_partition_filter: bool = False
     clustering: tuple[str, ...] = ()

@@ -1,7 +1,7 @@
-"""Splits rows into the day partitions of a table, and hides expired partitions and tables from readers.
+"""Splits rows into the partitions of a table, and hides expired partitions and tables from readers.
 
-A partition expires when the start of its UTC day plus the expiration has passed. Google's pages disagree on whether the
-expiration counts from the start or the end of the day; the start is the stricter reading.
+A partition expires when the start of its first UTC day plus the expiration has passed. Google's pages disagree on
+whether the expiration counts from the start or the end of the day; the start is the stricter reading.
 """
 
 from __future__ import annotations
@@ -24,11 +24,21 @@ def partition_id(day: date | None) -> str:
     return NULL_PARTITION if day is None else f"{day.year:04}{day:%m%d}"
 
 
-def split_rows(rows: pa.Table, column: str | None) -> Iterator[tuple[str, pa.Table]]:
-    """Yields each partition id with its rows, in their order. `column`: the partitioning column; None if there is none.
+def split_rows(rows: pa.Table, settings: TableSettings) -> Iterator[tuple[str, pa.Table]]:
+    """Yields each partition id of a table with these settings, with its rows. Those of a day keep their order.
 
     An unpartitioned table has one partition.
     """
+    if not settings.by_month:
+        yield from _split_days(rows, settings.partition_column)
+        return
+    months: dict[str, list[pa.Table]] = {}
+    for key, part in _split_days(rows, settings.partition_column):
+        months.setdefault(key if key == NULL_PARTITION else key[:6], []).append(part)
+    yield from ((key, pa.concat_tables(parts)) for key, parts in months.items())
+
+
+def _split_days(rows: pa.Table, column: str | None) -> Iterator[tuple[str, pa.Table]]:
     if rows.num_rows == 0:
         return
     if column is None:
@@ -59,8 +69,8 @@ def check_destination_partition(table: TableId, destination: str | None, partiti
 def split_decorator(reference: TableId) -> tuple[TableId, str | None]:
     """The table without the decorator, and the partition id (None for the whole table).
 
-    Raises Invalid for anything but a day or `__NULL__`, NotImplementedConstruct for decorators that only legacy SQL
-    has.
+    Raises Invalid for anything but a day, a month or `__NULL__`, NotImplementedConstruct for decorators that only
+    legacy SQL has.
     """
     name, dollar, partition_id = reference.table.partition("$")
     if "@" in reference.table:
@@ -69,19 +79,19 @@ def split_decorator(reference: TableId) -> tuple[TableId, str | None]:
         return reference, None
     if partition_id == "__PARTITIONS_SUMMARY__":
         raise NotImplementedConstruct("$__PARTITIONS_SUMMARY__: query INFORMATION_SCHEMA.PARTITIONS")
-    if partition_id != NULL_PARTITION and not _is_day(partition_id):
+    if partition_id != NULL_PARTITION and not _is_day_or_month(partition_id):
         raise Invalid(
             f"Invalid partition decorator [${partition_id}] of {reference.project}:{reference.dataset}.{name}: "
-            f"expected [$YYYYMMDD] or [${NULL_PARTITION}]."
+            f"expected [$YYYYMMDD], [$YYYYMM] or [${NULL_PARTITION}]."
         )
     return TableId(reference.project, reference.dataset, name), partition_id
 
 
-def _is_day(text: str) -> bool:
-    if len(text) != 8 or not text.isdigit():
+def _is_day_or_month(text: str) -> bool:
+    if len(text) not in (6, 8) or not text.isdigit():
         return False
     try:
-        date.fromisoformat(text)
+        date.fromisoformat(f"{text}01"[:8])
     except ValueError:
         return False
     return True
@@ -89,10 +99,10 @@ def _is_day(text: str) -> bool:
 
 @lru_cache(maxsize=20_000)  # each read of a table asks for the day of each of its partitions
 def partition_day(partition_id: str) -> date | None:
-    """The day of a partition; None for the partition of rows without a date, and for an unpartitioned table."""
+    """The first day of a partition; None for that of rows without a date, and for an unpartitioned table."""
     if partition_id in (WHOLE_TABLE, NULL_PARTITION):
         return None
-    return datetime.strptime(partition_id, "%Y%m%d").date()  # noqa: DTZ007 (a day has no zone)
+    return datetime.strptime(f"{partition_id}01"[:8], "%Y%m%d").date()  # noqa: DTZ007 (a day has no zone)
 
 
 def partition_expires_us(partition_id: str, expiration_ms: int) -> int | None:

@@ -85,7 +85,7 @@ def _flush(catalog: Catalog, table: TableId) -> None:
             due = _segments_due(current, commit_us)
             streamed = catalog.segments.read_all(due, current.settings.schema)
             partitions = dict(current.partitions)
-            for key, rows in split_rows(streamed, current.settings.partition_column):
+            for key, rows in split_rows(streamed, current.settings):
                 earlier = current.segments(key)
                 partitions[key] = Partition((*earlier, batch.write(rows)), commit_us)
             files = {segment.file for segment in due}

@@ -23,7 +23,8 @@ KEY_TYPES = frozenset(["BIGNUMERIC", "BOOL", "BYTES", "DATE", "DATETIME", "INT64
 
 
 def describe_partitioning(settings: TableSettings) -> str:
-    return f"interval(type:day,field:{settings.partition_column})" if settings.partition_column else "none"
+    unit = "month" if settings.by_month else "day"
+    return f"interval(type:{unit},field:{settings.partition_column})" if settings.partition_column else "none"
 
 
 def reserved_name_message(name: str) -> str:
@@ -37,6 +38,10 @@ def check_is_partitioned(table: TableId, settings: TableSettings, partition: str
     """Raises Invalid if a request names a partition of an unpartitioned table."""
     if partition is not None and settings.partition_column is None:
         raise Invalid(f"Table {table} is not partitioned: leave [${partition}] out.")
+    if partition and partition.isdigit() and (len(partition) == len("YYYYMM")) != settings.by_month:
+        raise Invalid(
+            f"Table {table} is partitioned by {describe_partitioning(settings)}: [${partition}] is no partition."
+        )
 
 
 def describe_clustering(settings: TableSettings) -> str:
@@ -115,7 +120,7 @@ def _check_clustering(table: TableId, settings: TableSettings) -> None:
 
 def check_replacement(table: TableId, existing: TableSettings, new: TableSettings) -> None:
     """Raises Invalid if CREATE OR REPLACE would change the table's partitioning or clustering."""
-    if existing.partition_column != new.partition_column:
+    if (existing.partition_column, existing.by_month) != (new.partition_column, new.by_month):
         raise Invalid(
             f"Cannot replace a table with a different partitioning spec. Instead, DROP the table, and then recreate "
             f"it. New partitioning spec is {describe_partitioning(new)} and existing spec is "

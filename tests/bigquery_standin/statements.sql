@@ -3,6 +3,10 @@ CREATE TABLE d.t (a INT64 NOT NULL, b STRING OPTIONS (description = 'what'), con
 --> ('a', 'NO', 'INT64'), ('b', 'YES', 'STRING'), ('constraint', 'YES', 'NUMERIC(5, 2)')
 CREATE TABLE IF NOT EXISTS d.t (date DATE, k INTEGER, v BIGINT) PARTITION BY date CLUSTER BY k, v OPTIONS (partition_expiration_days = 730, require_partition_filter = TRUE); SELECT column_name, data_type, is_partitioning_column, clustering_ordinal_position FROM d.INFORMATION_SCHEMA.COLUMNS ORDER BY ordinal_position
 --> ('date', 'DATE', 'YES', None), ('k', 'INT64', 'NO', 1), ('v', 'INT64', 'NO', 2)
+CREATE TABLE d.t (day DATE, k INT64) PARTITION BY DATE_TRUNC(day, MONTH) OPTIONS (partition_expiration_days = 100000); INSERT d.t VALUES (DATE '2026-01-01', 1), (DATE '2026-01-31', 2), (DATE '2026-02-01', 3); DELETE FROM d.t WHERE day = '2026-01-31'; SELECT partition_id, total_rows FROM d.INFORMATION_SCHEMA.PARTITIONS ORDER BY partition_id
+--> ('202601', 1), ('202602', 1)
+CREATE TABLE d.s (day DATE, k INT64) PARTITION BY DATE_TRUNC(day, MONTH); INSERT d.s VALUES (DATE '2026-01-31', 2), (DATE '2026-02-01', 3); CREATE TABLE d.t CLONE d.s; SELECT k FROM d.t WHERE day > '2026-01-15' ORDER BY k
+--> (2,), (3,)
 CREATE TABLE d.t (a ARRAY<STRUCT<x INT64, y ARRAY<DATE>>>); INSERT d.t VALUES ([STRUCT(1 AS x, [DATE '2026-01-01'] AS y)]); SELECT a[OFFSET(0)].y[OFFSET(0)] FROM d.t
 --> (date(2026, 1, 1),)
 CREATE TABLE d.s (k INT64, u INT64); INSERT d.s VALUES (1, 1), (1, 2), (2, 1); CREATE OR REPLACE TABLE d.t AS SELECT * FROM d.s WHERE TRUE QUALIFY ROW_NUMBER() OVER (PARTITION BY k ORDER BY u DESC) = 1; SELECT * FROM d.t ORDER BY k

@@ -7,12 +7,13 @@ from pathlib import Path
 from typing import Any
 
 from dedup_clone.contract.engine import SqlForm
-from dedup_clone.contract.table import Absent, Column
+from dedup_clone.contract.table import Absent, Column, PartitionBy
 from dedup_clone.settings.feed import Feed, read_feed
 from dedup_clone.warehouse.sql_files import TableNames, render, render_query
 
 REPOSITORY = Path(__file__).parents[2]
 SQL = REPOSITORY / "sql"
+BY_MONTH = "by_month"
 FIRST_PUBLISH = "first_publish"  # the folder of statements that differ while there is no target
 KEEPS_PREVIOUS = "keeps_previous"  # the folder of the swap that keeps the table that it replaces
 DELETES = "deletes"  # the folder of statements that differ if keys are deleted that the newest snapshot lacks
@@ -34,7 +35,7 @@ def rendered_statements() -> dict[str, str]:
     """`<feed>/<folder>/<file>.sql` -> text; `<feed>/first_publish/…` where it differs without a parent.
 
     `<feed>/deletes/…` where it differs with `absent_keys: delete`, `<feed>/keeps_previous/…` with `keep_previous`.
-    `<feed>/<form>/…` where it differs by the form of engine `bigquery`.
+    `<feed>/<form>/…` where it differs by the form of engine `bigquery`, `<feed>/by_month/…` by the partitioning.
     """
     statements = {}
     for feed in differing_feeds():
@@ -58,6 +59,9 @@ def rendered_statements() -> dict[str, str]:
             keeping = render(SQL, name, **values, previous_days=7)
             if keeping != statements[f"{feed.feed}/{name}"]:
                 statements[f"{feed.feed}/{KEEPS_PREVIOUS}/{name}"] = keeping
+            by_month = render(SQL, name, **{**values, "table": replace(table, partition_by=PartitionBy.MONTH)})
+            if by_month != statements[f"{feed.feed}/{name}"]:
+                statements[f"{feed.feed}/{BY_MONTH}/{name}"] = by_month
             deleting = replace(table, absent_keys=Absent.DELETE)
             deletes = render(SQL, name, **{**values, "table": deleting})
             if deletes != statements[f"{feed.feed}/{name}"]:

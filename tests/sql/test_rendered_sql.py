@@ -11,7 +11,7 @@ from dedup_clone.orchestration.runners.spark_run import SparkJobSpec
 from dedup_clone.settings.spark_settings import SparkSettings
 from devstack.zetasql.grammar import Grammar, running_grammar
 from tests.golden_files import assert_golden, assert_no_other_golden
-from tests.sql.rendering import DELETES, FIRST_PUBLISH, KEEPS_PREVIOUS, OTHER_FORMS, SQL, rendered_statements
+from tests.sql.rendering import BY_MONTH, DELETES, FIRST_PUBLISH, KEEPS_PREVIOUS, OTHER_FORMS, SQL, rendered_statements
 
 STATEMENTS = rendered_statements()
 # The last feed, store_visits, has nested columns and a check in SQL. Those of other feeds come from the same files.
@@ -25,7 +25,7 @@ def test_rendered(name: str) -> None:
 
 def test_every_sql_file_is_rendered() -> None:
     files = {path.relative_to(SQL).as_posix() for path in SQL.rglob("*.sql")}
-    variants = {FIRST_PUBLISH, DELETES, KEEPS_PREVIOUS, *OTHER_FORMS}
+    variants = {FIRST_PUBLISH, BY_MONTH, DELETES, KEEPS_PREVIOUS, *OTHER_FORMS}
     parts = [name.split("/")[1:] for name in STATEMENTS]
     rendered = {"/".join(part[1:] if part[0] in variants else part) for part in parts}
     assert {name for name in rendered if not name.startswith("sql_checks/")} == files

@@ -8,7 +8,7 @@ from __future__ import annotations
 import hashlib
 from collections import Counter
 from dataclasses import dataclass
-from datetime import UTC, date, datetime, timedelta
+from datetime import UTC, date, datetime, time, timedelta
 
 from dedup_clone.checks.partition_checks import EXPIRATION_TOLERANCE
 from dedup_clone.checks.table_checks import GENERATION_LABEL, MANIFEST_LABEL
@@ -68,8 +68,8 @@ def choose_partitions(services: Services, requested: date | None) -> ChosenParti
 def auditable_dates(manifest: Manifest, now: datetime) -> set[date]:
     """The generation's dates that have rows and will not expire while they are audited."""
     lifetime = timedelta(days=manifest.table.retention_days) - EXPIRATION_TOLERANCE - MAX_AUDIT_DURATION
-    days = {entry.date for entry in manifest.dates if entry.rows}
-    return {day for day in days if datetime(day.year, day.month, day.day, tzinfo=UTC) + lifetime > now}
+    days = {entry.date: manifest.table.partition_start(entry.date) for entry in manifest.dates if entry.rows}
+    return {day for day, first in days.items() if datetime.combine(first, time(), UTC) + lifetime > now}
 
 
 def order_by_last_audit(dates: set[date], audits: Audits) -> tuple[date, ...]:

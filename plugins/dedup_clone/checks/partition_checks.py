@@ -5,6 +5,7 @@ The docstring of a function `check_…` is the condition under which the check p
 
 from __future__ import annotations
 
+from collections import Counter
 from datetime import UTC, date, datetime, timedelta
 
 from dedup_clone.checks.check_result import CheckResult, Level, listed, make_result
@@ -16,10 +17,10 @@ EXPIRATION_TOLERANCE = timedelta(days=1)
 
 
 def partition_day(partition: PartitionMetadata) -> date | None:
-    """The date of a daily partition; None for `__NULL__` and other special partitions."""
+    """The first date of a partition; None for `__NULL__` and other special partitions."""
     if not partition.partition_id.isdigit():
         return None
-    return datetime.strptime(partition.partition_id, "%Y%m%d").replace(tzinfo=UTC).date()
+    return datetime.strptime(f"{partition.partition_id}01"[:8], "%Y%m%d").replace(tzinfo=UTC).date()
 
 
 def _expires_at(day: date, retention_days: int) -> datetime:
@@ -43,7 +44,10 @@ def check_rows(check: str, manifest: Manifest, observation: Observation) -> Chec
     BigQuery does not say when exactly it deletes an expired partition. So a partition that has expired, or expires
     within a day, may be missing, and an expired partition that the manifest no longer has may still exist.
     """
-    expected = {entry.date: entry.rows for entry in manifest.dates if entry.rows}
+    expected = Counter[date]()
+    for entry in manifest.dates:
+        if entry.rows:
+            expected[manifest.table.partition_start(entry.date)] += entry.rows
     retention, found = manifest.table.retention_days, dict[date, int]()
     wrong = []
     for partition in observation.partitions:

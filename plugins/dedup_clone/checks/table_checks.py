@@ -13,7 +13,7 @@ from datetime import datetime, timedelta
 
 from dedup_clone.checks.check_result import CheckResult, listed, make_result
 from dedup_clone.contract.schema_change import refused_column_changes
-from dedup_clone.contract.table import Column, ColumnMode, TableContract
+from dedup_clone.contract.table import Column, ColumnMode, PartitionBy, TableContract
 from dedup_clone.settings.table_settings import PolicySettings
 from dedup_clone.warehouse.metadata import Policies, TableMetadata
 from dedup_clone.warehouse.table_options import (
@@ -55,18 +55,18 @@ def check_staging_schema(staging: TableMetadata, contract: TableContract, *, res
 
 def check_layout(staging: TableMetadata, target: TableMetadata | None, contract: TableContract) -> CheckResult:
     """Staging and target are partitioned and clustered as in `contract`; else BigQuery refuses to replace target."""
-    expected = _layout(contract.partition_column, contract.cluster_by)
+    expected = _layout(contract.partition_column, contract.partition_by, contract.cluster_by)
     next_step = (
         "never drop target to get past this: dedup_clone_rebuild changes the clustering (docs/feeds.md, rebuild the "
         "table)."
     )
-    if target is not None and _layout(staging.partition_column, staging.cluster_by) == expected:
+    if target is not None and _found_layout(staging) == expected:
         next_step = (
             f"somebody replaced target: move it away (bq cp, then bq rm) and run `python -m deploy recover "
             f"{target.name} --apply`, which makes it from staging again."
         )
     tables = [table for table in (staging, target) if table is not None]
-    found = {table.name: _layout(table.partition_column, table.cluster_by) for table in tables}
+    found = {table.name: _found_layout(table) for table in tables}
     return make_result(
         "layout",
         all(layout == expected for layout in found.values()),
@@ -231,8 +231,13 @@ def check_target_labels(target: TableMetadata, generation: int, manifest_digest:
     )
 
 
-def _layout(partition_column: str | None, cluster_by: tuple[str, ...]) -> str:
-    return f"partitioned by {partition_column or 'nothing'}, clustered by {', '.join(cluster_by) or 'nothing'}"
+def _found_layout(table: TableMetadata) -> str:
+    return _layout(table.partition_column, (table.granularity or "day").lower(), table.cluster_by)
+
+
+def _layout(partition_column: str | None, granularity: str, cluster_by: tuple[str, ...]) -> str:
+    unit = "" if granularity == PartitionBy.DAY else f" and {granularity}"
+    return f"partitioned by {partition_column or 'nothing'}{unit}, clustered by {', '.join(cluster_by) or 'nothing'}"
 
 
 def _labels(labels: Mapping[str, str | None]) -> str:

@@ -15,7 +15,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
-from dedup_clone.contract.table import Column, ColumnMode, TableContract, column_paths, float64_columns
+from dedup_clone.contract.table import (
+    Column,
+    ColumnMode,
+    PartitionBy,
+    TableContract,
+    column_paths,
+    float64_columns,
+)
 
 
 def added_columns(before: Sequence[Column], after: Sequence[Column]) -> list[str]:
@@ -78,7 +85,7 @@ def refused_table_changes(before: TableContract, after: TableContract) -> list[s
         for name in widened_columns(before.columns, after.columns)
         if name in fixed_types
     ]
-    for what in ("keys", "partition_column", "snapshot_id_column"):
+    for what in ("keys", "partition_column", "partition_by", "snapshot_id_column"):
         found, expected = getattr(after, what), getattr(before, what)
         if found != expected:
             refused.append(f"{what} is [{_listed(found)}], it was [{_listed(expected)}]")
@@ -158,12 +165,7 @@ def _problems(before: TableContract, after: TableContract, renamed: Mapping[str,
                 f"[{former}={new}] renames no column: expected a published column that the feed file lacks, and "
                 f"one that only the feed file has"
             )
-    if before.partition_column != after.partition_column:
-        yield (
-            f"partition_column is [{after.partition_column}], it was [{before.partition_column}], and BigQuery "
-            f"replaces no table by one of another partitioning: publish it as a feed of another name, and let readers "
-            f"go there (docs/feeds.md, change the partition column)"
-        )
+    yield from _partitioning_problems(before, after)
     sources = column_sources(before, after, renamed)
     for column, source in sources:
         if column.name == after.partition_column != before.partition_column:
@@ -177,6 +179,20 @@ def _problems(before: TableContract, after: TableContract, renamed: Mapping[str,
         yield f"snapshot_id_column is [{after.snapshot_id_column}], it was [{before.snapshot_id_column}]"
     for column, source in sources:
         yield from _column_problems(column, source)
+
+
+def _partitioning_problems(before: TableContract, after: TableContract) -> Iterator[str]:
+    if before.partition_column != after.partition_column:
+        yield (
+            f"partition_column is [{after.partition_column}], it was [{before.partition_column}], and BigQuery "
+            f"replaces no table by one of another partitioning: publish it as a feed of another name, and let readers "
+            f"go there (docs/feeds.md, change the partition column)"
+        )
+    if PartitionBy.MONTH in (before.partition_by, after.partition_by):
+        yield (
+            "the table is, or is to be, partitioned by month, and a rebuild exports single days: publish the changed "
+            "table as a feed of another name (docs/feeds.md, change the partition column)"
+        )
 
 
 def _has_same_name_and_type(column: Column, source: Column | None) -> bool:

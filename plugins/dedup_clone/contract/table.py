@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from datetime import date, timedelta
 from decimal import Context
 from enum import StrEnum
 from typing import Any, TypeVar
@@ -44,6 +45,13 @@ class Absent(StrEnum):
     DELETE = "delete"
 
 
+class PartitionBy(StrEnum):
+    """Of which dates a partition has the rows. Files and checks of the data are by date in both cases."""
+
+    DAY = "day"
+    MONTH = "month"
+
+
 @dataclass(frozen=True)
 class Column:
     """One column. `type` is BigQuery's name of its type (INT64, STRING, STRUCT, …); only a STRUCT has `fields`."""
@@ -78,11 +86,23 @@ class TableContract:
     retention_days: int
     absent_keys: Absent = Absent.KEEP
     absent_dates: Absent = Absent.KEEP
+    partition_by: PartitionBy = PartitionBy.DAY
 
     @property
     def value_columns(self) -> tuple[Column, ...]:
         """All columns except the keys and `snapshot_id_column`."""
         return tuple(c for c in self.columns if c.name not in self.keys and c.name != self.snapshot_id_column)
+
+    def partition_start(self, day: date) -> date:
+        """The first date of the partition that has the rows of `day`."""
+        return day.replace(day=1) if self.partition_by is PartitionBy.MONTH else day
+
+    def oldest_day(self, today: date) -> date:
+        """The oldest date that the table retains: a partition expires by its first date, with all its dates."""
+        oldest = today - timedelta(days=self.retention_days - 1)
+        if self.partition_start(oldest) == oldest:
+            return oldest
+        return (oldest.replace(day=1) + timedelta(days=32)).replace(day=1)
 
     def column(self, name: str) -> Column:
         """The top-level column with this name, which must exist."""

@@ -160,6 +160,7 @@ def _pairs(declared: Mapping[str, str], found: Mapping[str, str]) -> Settings:
 def _table_settings(table: TableContract) -> dict[str, str]:
     return {
         "partition_column": table.partition_column,
+        "partition_by": str(table.partition_by),
         "snapshot_id_column": table.snapshot_id_column,
         "keys": ", ".join(table.keys),
         "cluster_by": ", ".join(table.cluster_by),

@@ -19,7 +19,7 @@ from dedup_clone.contract.delivery import Arrival, Delivery, LandedObject
 from dedup_clone.contract.errors import BootstrapRefused
 from dedup_clone.contract.manifest import Manifest
 from dedup_clone.contract.records import to_json
-from dedup_clone.contract.table import Column, ColumnMode, float64_columns
+from dedup_clone.contract.table import Column, ColumnMode, PartitionBy, float64_columns
 from dedup_clone.publish.date_ranges import format_dates
 from dedup_clone.publish.declared_form import staging_options, swap_options
 from dedup_clone.publish.existing_table import ExistingTable, evenly_spaced, read_bootstrap_record, require_unchanged
@@ -90,7 +90,9 @@ def _layout_problems(services: Services, table: TableMetadata) -> Iterator[str]:
     column, location = services.feed.table.partition_column, services.warehouse.location
     if table.location.lower() != location.lower():
         yield f"it lies in [{table.location}], expected [{location}]: copy its dataset there"
-    if (table.partition_column, table.granularity) != (column, "DAY"):
+    if services.feed.table.partition_by is PartitionBy.MONTH:
+        yield "the feed is partitioned by month, and a takeover exports single days: publish its snapshots instead"
+    elif (table.partition_column, table.granularity) != (column, "DAY"):
         yield (
             f"it is partitioned by [{table.partition_column or 'no column'}] ([{table.granularity or 'none'}]), "
             f"expected by [{column}] ([DAY]): copy its rows into a table of that layout, and name it"

@@ -165,12 +165,14 @@ def _restorable(records: FeedRecords, record: LedgerRecord, now: datetime) -> di
 
 
 def _dates(live: Manifest | None, now: datetime) -> list[list[Any]]:
-    """For each partition: date, rows, survivors, and UTC days until it expires, negative if it is overdue."""
+    """For each date: it, rows, survivors, and UTC days until its partition expires, negative if it is overdue."""
     if live is None:
         return []
-    day, days = now.astimezone(UTC).date(), live.table.retention_days
+    expired = now.astimezone(UTC).date() - timedelta(days=live.table.retention_days)
+    start = live.table.partition_start
     return [
-        [entry.date.isoformat(), entry.rows, entry.survivors, (entry.date - day).days + days] for entry in live.dates
+        [entry.date.isoformat(), entry.rows, entry.survivors, (start(entry.date) - expired).days]
+        for entry in live.dates
     ]
 
 

@@ -100,8 +100,8 @@ def shortens_retention(retention_days: int, staging: TableMetadata) -> bool:
 
 def lost_dates(services: Services, parent: Manifest) -> dict[str, int]:
     """The live generation's dates that its own retention keeps, but the feed file's drops: date as text -> its rows."""
-    oldest, _ = services.retention_window()
-    live_oldest = oldest + timedelta(days=services.feed.table.retention_days - parent.table.retention_days)
+    oldest, latest = services.retention_window()
+    live_oldest = parent.table.oldest_day(latest - timedelta(days=1))
     return {str(entry.date): entry.rows for entry in parent.dates if live_oldest <= entry.date < oldest}
 
 

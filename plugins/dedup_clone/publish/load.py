@@ -18,7 +18,7 @@ from dedup_clone.contract.attempt import MAX_TABLE_FILES, URIS_PER_JOB, Attempt
 from dedup_clone.contract.errors import CheckFailed, ContractViolation
 from dedup_clone.contract.manifest import Candidate, Manifest
 from dedup_clone.contract.schema_change import added_columns
-from dedup_clone.contract.table import UpdateIdMode
+from dedup_clone.contract.table import PartitionBy, UpdateIdMode
 from dedup_clone.publish.attempt_jobs import LOAD_STEP, SWAP_STEP, URI_LIST, attempt_job_id, load_configuration
 from dedup_clone.publish.declared_form import prepare_staging
 from dedup_clone.publish.early_checks import require_policies_of_staging
@@ -71,9 +71,11 @@ def dates_to_load(services: Services, candidate: Candidate, manifest: Manifest) 
 
     The whole table is loaded when staging's contents are unknown or have other columns, when most dates changed, when
     the new generation lacks a date that staging has within the retention, when a date has too many files for the
-    configuration of one load job, and in update id mode `last_seen`.
+    configuration of one load job, if partitions are months, and in update id mode `last_seen`.
     """
     if manifest.update_id_mode is not UpdateIdMode.LAST_CHANGED or candidate.file_list_uri is None:
+        return None
+    if manifest.table.partition_by is not PartitionBy.DAY:
         return None
     loaded = _manifest_in_staging(services)
     if loaded is None or loaded.table.columns != manifest.table.columns:

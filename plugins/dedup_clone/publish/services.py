@@ -55,7 +55,7 @@ class Services:
     def retention_window(self) -> tuple[date, date]:
         """The oldest and the newest date (UTC) that a publish which starts now accepts."""
         today = self.now().astimezone(UTC).date()
-        return today - timedelta(days=self.feed.table.retention_days - 1), today + timedelta(days=1)
+        return self.feed.table.to_contract().oldest_day(today), today + timedelta(days=1)
 
     def log(
         self, text: str, *, snapshot_id: int | None = None, generation: int | None = None, level: int = logging.INFO

@@ -13,7 +13,7 @@ from dedup_clone.contract.attempt import DEFAULT_FILE_BYTES, Plan, Swap
 from dedup_clone.contract.costs import GIB, MIB, MIN_BYTES_BILLED, TIB
 from dedup_clone.contract.engine import Engine, SqlForm, unsupported_reason
 from dedup_clone.contract.errors import ConfigurationError
-from dedup_clone.contract.table import FIXED_COLUMNS, UpdateIdMode
+from dedup_clone.contract.table import FIXED_COLUMNS, PartitionBy, UpdateIdMode
 from dedup_clone.settings.check_settings import UNIQUE_ACROSS_DATES, CheckSettings, SqlCheck
 from dedup_clone.settings.spark_settings import Runner, SparkSize
 from dedup_clone.settings.strict_yaml import (
@@ -239,6 +239,8 @@ class Feed(StrictModel):
                 f"[publish.swap] is [{Swap.COPY}], which loads target from the generation's files, and engine "
                 f"[{engine}] writes none: use engine [{Engine.SPARK}], or swap [{Swap.CLONE}]"
             )
+        if engine is not Engine.SPARK and self.table.partition_by is PartitionBy.MONTH:
+            return f"engine [{engine}] is not tried with partition_by [month]: use engine [{Engine.SPARK}]"
         if not engine.runs_spark and since:
             return (
                 f"engine [{engine}] reads landed files as they are, and files may lack {list(since)} ([since]): use "

@@ -13,11 +13,13 @@ from dedup_clone.contract.table import (
     Absent,
     Column,
     ColumnMode,
+    PartitionBy,
     TableContract,
     column_paths,
 )
 from dedup_clone.settings.strict_yaml import ColumnName, DeclaredColumnName, StrictModel
 
+LONGEST_MONTH = 31
 MAX_LABELS = 61  # BigQuery's limit is 64, and each swap sets three labels of this project
 
 LabelKey = Annotated[str, Field(pattern=r"^[a-z][a-z0-9_-]{0,62}$")]
@@ -123,7 +125,9 @@ class TableSettings(StrictModel):
     )
     """All columns, in the table's order."""
     partition_column: ColumnName = Field(examples=["ordered_on"])
-    """A DATE column, one of the keys; the table has a partition for each day. Files in date folders may lack it."""
+    """A DATE column, one of the keys. Files in date folders may lack it."""
+    partition_by: PartitionBy = Field(default=PartitionBy.DAY, examples=["month"])
+    """`month`: a partition has the rows of a month, and expires by its first day. Engine `spark` only; no takeover."""
     snapshot_id_column: ColumnName = Field(examples=["snapshot_id"])
     """An INT64 column that equals the snapshot id in every row. Files may lack it."""
     keys: Annotated[tuple[ColumnName, ...], Field(min_length=1)] = Field(examples=[["ordered_on", "order_id"]])
@@ -191,7 +195,7 @@ class TableSettings(StrictModel):
             )
         if by_name[self.partition_column].type != "DATE":
             raise ValueError(
-                f"partition column [{self.partition_column}] must be DATE, because the table has a partition for each "
+                f"partition column [{self.partition_column}] must be DATE, because rows are compared and checked by "
                 f"day: let the producer add the date of the time as a column"
             )
         if by_name[self.snapshot_id_column].type != "INT64" or self.snapshot_id_column in self.keys:
@@ -202,6 +206,15 @@ class TableSettings(StrictModel):
         invalid = [k for k in self.keys if by_name[k].type not in KEY_TYPES or by_name[k].mode is ColumnMode.REPEATED]
         if invalid:
             raise ValueError(f"keys {invalid} are REPEATED or of a type that cannot be a key: {sorted(KEY_TYPES)} can")
+        return self
+
+    @model_validator(mode="after")
+    def months_do_not_expire_at_once(self) -> Self:
+        if self.partition_by is PartitionBy.MONTH and self.retention_days < LONGEST_MONTH:
+            raise ValueError(
+                f"retention_days is [{self.retention_days}], and a partition expires by its first day: with "
+                f"partition_by [month] keep at least [{LONGEST_MONTH}] days"
+            )
         return self
 
     @model_validator(mode="after")
@@ -254,4 +267,5 @@ class TableSettings(StrictModel):
             retention_days=self.retention_days,
             absent_keys=self.absent_keys,
             absent_dates=self.absent_dates,
+            partition_by=self.partition_by,
         )

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from datetime import datetime, timedelta
+from dataclasses import replace
+from datetime import date, datetime, timedelta
 
 import pytest
 
 from dedup_clone.checks import partition_checks as partitions
 from dedup_clone.checks import table_checks as tables
 from dedup_clone.checks.check_result import Level
-from dedup_clone.contract.table import Column
+from dedup_clone.contract.table import Column, PartitionBy
 from dedup_clone.settings.table_settings import PolicySettings
 from dedup_clone.warehouse.metadata import PartitionMetadata, Policies, StreamingBuffer, TableMetadata
 from tests.unit.checks.builders import COLUMNS, NOW, TABLE, TODAY, entry, manifest, observation, partition, table
@@ -135,6 +136,40 @@ TWO = manifest(entry(TODAY), entry(YESTERDAY, rows=5))
 )
 def test_rows_are_compared_by_partition(found: list[PartitionMetadata], level: Level) -> None:
     assert partitions.check_rows("staging_rows", TWO, observation(*found)).level is level
+
+
+def test_rows_of_a_month_are_compared_together_and_expire_together() -> None:
+    """By the page "Managing partitioned tables", a partition expires by its start."""
+    monthly = replace(TABLE, partition_by=PartitionBy.MONTH)
+    first = date(TODAY.year, TODAY.month, 1)
+    two = replace(manifest(entry(first), entry(first + timedelta(days=1), rows=5)), table=monthly)
+    for rows, level in ((15, Level.PASS), (10, Level.FAIL)):
+        of_month = PartitionMetadata(first.strftime("%Y%m"), rows, NOW - timedelta(minutes=1))
+        assert partitions.check_rows("staging_rows", two, observation(of_month)).level is level
+
+
+@pytest.mark.parametrize(
+    ("today", "oldest"),
+    [
+        (date(2026, 3, 15), date(2026, 2, 1)),  # 60 days end on 15 January, and January began before
+        (date(2026, 3, 1), date(2026, 1, 1)),  # they end on 1 January
+        (date(2026, 3, 2), date(2026, 2, 1)),
+        (date(2026, 2, 10), date(2026, 1, 1)),  # on 13 December
+    ],
+)
+def test_the_oldest_date_of_a_table_by_month_begins_a_month(today: date, oldest: date) -> None:
+    monthly = replace(TABLE, partition_by=PartitionBy.MONTH, retention_days=60)
+    assert monthly.oldest_day(today) == oldest
+    assert replace(TABLE, retention_days=60).oldest_day(today) == today - timedelta(days=59)
+
+
+def test_the_layout_has_the_unit_of_the_partitions() -> None:
+    monthly = replace(TABLE, partition_by=PartitionBy.MONTH)
+    of_days, of_months = table("f_staging", granularity="DAY"), table("f_staging", granularity="MONTH")
+    assert tables.check_layout(of_months, None, monthly).level is Level.PASS
+    wrong = tables.check_layout(of_days, None, monthly)
+    assert (wrong.level, wrong.expected) == (Level.FAIL, tables.check_layout(of_months, None, monthly).expected)
+    assert tables.check_layout(of_months, None, TABLE).level is Level.FAIL
 
 
 def test_a_day_that_ends_within_a_day_may_be_gone_but_not_hold_other_rows() -> None:

@@ -8,6 +8,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from dedup_clone.contract.attempt import Kind
+from dedup_clone.contract.table import PartitionBy
 from dedup_clone.freshness.incident import Incident, IncidentKind, Severity
 from dedup_clone.freshness.verdict import ExpectedTime, ExpectedTimeState, FreshnessStatus, FreshnessVerdict
 from dedup_clone.page.feed_reader import FeedRecords
@@ -28,6 +29,14 @@ def test_each_partition_has_its_rows_and_its_days_until_it_expires() -> None:
     assert len(dates) == 730
     assert (dates[0][0], dates[0][3]) == ("2024-11-22", 1)
     assert (dates[-1][0], dates[-1][3]) == ("2026-11-21", 730)
+
+
+def test_a_date_of_a_table_by_month_expires_with_the_first_of_its_month() -> None:
+    records = fresh()
+    assert records.live
+    table = replace(records.live.table, partition_by=PartitionBy.MONTH)
+    dates = page_view(replace(records, live=replace(records.live, table=table)), NOW)["dates"]
+    assert (dates[-1][0], dates[-1][3]) == ("2026-11-21", 710)
 
 
 def test_refused_stopped_and_excluded_deliveries_are_shown_with_their_reasons() -> None:
