@@ -12,7 +12,12 @@ from dedup_clone.settings.check_settings import SQL_CHECK_PREFIX
 # Checks before the swap whose failure an operator may accept, with a reason, in a replay. SQL checks may be accepted,
 # too (`may_be_accepted`).
 ACCEPTABLE_CHECKS = (
-    *("changed_share", "deleted_share", "duplicate_keys", "missing_dates", "new_share", "survivor_share"),
+    "changed_share",
+    "deleted_share",
+    "duplicate_keys",
+    "missing_dates",
+    "new_share",
+    "survivor_share",
 )
 
 
