@@ -135,7 +135,7 @@ def after_commit(services: Services, request: ErasureRequest, attempt: Attempt) 
             f"has erased nothing: clear the run from its first task."
         )
     folders: list[str] = []
-    approved = services.layout.approved_keys(attempt.id)
+    approved = services.layout.approved_keys(erasure.attempt)
     found = services.store.read(approved)
     if not erasure.deleted_at:
         incoming = services.names.incoming_table
