@@ -208,7 +208,7 @@ class FeedOnStandIn(ControlledStandIn):
     def load(self, attempt: Attempt, number: int = 1) -> None:
         """Run the load step. `number`: that of the step's BigQuery job; higher than 1 if earlier jobs have failed."""
         services = self.services
-        candidate, manifest = read_candidate(services, attempt)
+        candidate, manifest = read_candidate(services, attempt.id)
         changes = changes_to_stream(services, attempt, candidate, manifest)
         if changes is not None:
             stream_changes(services, attempt, manifest, changes)

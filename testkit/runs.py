@@ -87,7 +87,7 @@ class Run:
     def prepare_load(self) -> LoadJob:
         """The load job: its id is recorded in the lease, and it is not made yet."""
         services = self.world.services
-        candidate, manifest = read_candidate(services, self.plan)
+        candidate, manifest = read_candidate(services, self.plan.id)
         begin_load(services, self.plan, [job_id(self.plan, "load", 1)])
         job: LoadJob = self.world.record_job(self.plan, "load", table_load_configuration(services, candidate, manifest))
         return job
@@ -95,7 +95,7 @@ class Run:
     def finish_load(self, job: LoadJob) -> None:
         """Wait for the load job, and record that staging is loaded."""
         job.result()
-        finish_load(self.world.services, self.plan, read_candidate(self.world.services, self.plan)[1])
+        finish_load(self.world.services, self.plan, read_candidate(self.world.services, self.plan.id)[1])
 
     def pretend_checked(self, checked: SwapSpec) -> None:
         """Go on as if the checks had allowed this swap."""

@@ -37,7 +37,7 @@ def small_limits(**limits: int) -> Iterator[None]:
 def load_dates_of(run: Run, days: list[date]) -> list[float]:
     """Load single dates of a run's candidate. Returns the seconds of each pause between loads, which are left out."""
     pauses: list[float] = []
-    candidate, manifest = load.read_candidate(run.world.services, run.plan)
+    candidate, manifest = load.read_candidate(run.world.services, run.plan.id)
     load.load_dates(run.world.services, run.plan, candidate, manifest, tuple(days), sleep=pauses.append)
     return pauses
 

@@ -157,7 +157,7 @@ def export(services: Services, request: RebuildRequest, attempt: Attempt) -> Non
 
 def before_load(services: Services, request: RebuildRequest, attempt: Attempt) -> None:
     """After the dedup job has accepted the rows, give staging the declared columns. Safe to repeat."""
-    _, manifest = read_candidate(services, attempt)
+    _, manifest = read_candidate(services, attempt.id)
     set_layout_of_staging(services, attempt.id, manifest)
 
 

@@ -40,7 +40,7 @@ def load_staging(run: FeedRun) -> str:
         return ""
     services.current.require_intent(attempt.id)
     _set_lineage_of_load(run)
-    candidate, manifest = read_candidate(services, attempt)
+    candidate, manifest = read_candidate(services, attempt.id)
     changes = changes_to_stream(services, attempt, candidate, manifest)
     if changes is not None:
         stream_changes(services, attempt, manifest, changes)

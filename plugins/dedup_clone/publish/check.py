@@ -68,7 +68,7 @@ def check_before_swap(services: Services, attempt: Attempt) -> SwapSpec:
     happened, as after a clear of the task, the recorded parameters are returned.
     """
     services.current.require_intent(attempt.id)
-    candidate, manifest = read_candidate(services, attempt)
+    candidate, manifest = read_candidate(services, attempt.id)
     observation = services.warehouse.observe(services.names, services.feed.staging)
     target = services.warehouse.table(services.feed.target)
     facts = Facts(services, attempt, candidate, manifest, observation, target)

@@ -34,13 +34,11 @@ LOADS_AT_ONCE = 45
 LIMIT_WINDOW_S = 10
 
 
-def read_candidate(services: Services, attempt: Attempt) -> tuple[Candidate, Manifest]:
+def read_candidate(services: Services, attempt: str) -> tuple[Candidate, Manifest]:
     """Return the attempt's candidate, and its manifest. Raises ContractViolation if one of them is absent."""
-    candidate = services.manifests.candidate(attempt.id)
+    candidate = services.manifests.candidate(attempt)
     if candidate is None or candidate.manifest is None:
-        raise ContractViolation(
-            f"Attempt [{attempt.id}] has no manifest to publish: clear the run from its first task."
-        )
+        raise ContractViolation(f"Attempt [{attempt}] has no manifest to publish: clear the run from its first task.")
     return candidate, candidate.manifest
 
 

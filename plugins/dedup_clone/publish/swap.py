@@ -13,11 +13,11 @@ from typing import Any
 
 from dedup_clone.checks.table_checks import GENERATION_LABEL, MANIFEST_LABEL, labelled_generation
 from dedup_clone.contract.attempt import Swap
-from dedup_clone.contract.errors import ContractViolation, LostRace, OutcomeUnknown
+from dedup_clone.contract.errors import LostRace, OutcomeUnknown
 from dedup_clone.publish.attempt_jobs import SWAP_STEP, find_job
 from dedup_clone.publish.attempts import SwapSpec, find_swap, swap_configuration
 from dedup_clone.publish.declared_form import alter_table
-from dedup_clone.publish.load import table_load_configuration
+from dedup_clone.publish.load import read_candidate, table_load_configuration
 from dedup_clone.publish.services import Services
 from dedup_clone.state.current import Intent
 
@@ -33,12 +33,10 @@ def begin_swap(services: Services, swap: SwapSpec, job_id: str) -> dict[str, Any
     if swap.way is Swap.CLONE:
         return swap_configuration(services, swap)
     _require_parent(services, swap, _live(services))
-    candidate = services.manifests.candidate(swap.attempt)
-    if candidate is None or candidate.manifest is None:
-        raise ContractViolation(f"Attempt [{swap.attempt}] has no manifest: clear the run from its first task.")
-    if candidate.manifest.restores is None:  # else the files may have a former type
+    candidate, manifest = read_candidate(services, swap.attempt)
+    if manifest.restores is None:  # else the files may have a former type
         alter_table(services, services.feed.target)
-    return table_load_configuration(services, candidate, candidate.manifest, SWAP_STEP)
+    return table_load_configuration(services, candidate, manifest, SWAP_STEP)
 
 
 def finish_swap(services: Services, swap: SwapSpec) -> None:
