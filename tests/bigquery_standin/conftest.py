@@ -7,10 +7,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from devstack.zetasql.evaluate import ReferenceEvaluator
-from devstack.zetasql.grammar import Grammar
 from devstack.zetasql.install import ZetaSqlUnavailable
-from devstack.zetasql.zetasql_service import Service, running_service
+from devstack.zetasql.service import ZetaSql, running_zetasql
 from tests.bigquery_standin.warehouse import Warehouse
 
 
@@ -32,9 +30,9 @@ def shared(tmp_path_factory: pytest.TempPathFactory) -> Warehouse:
 
 
 @pytest.fixture(scope="session")
-def zetasql() -> Iterator[Service]:
+def zetasql() -> Iterator[ZetaSql]:
     try:
-        running = running_service()
+        running = running_zetasql()
         service = running.__enter__()
     except ZetaSqlUnavailable as error:
         if os.environ.get("CI"):
@@ -44,13 +42,3 @@ def zetasql() -> Iterator[Service]:
         yield service
     finally:
         running.__exit__(None, None, None)
-
-
-@pytest.fixture(scope="session")
-def grammar(zetasql: Service) -> Grammar:
-    return Grammar(zetasql)
-
-
-@pytest.fixture(scope="session")
-def reference(zetasql: Service) -> ReferenceEvaluator:
-    return ReferenceEvaluator(zetasql)

@@ -17,8 +17,7 @@ import pytest
 from google.api_core.exceptions import GoogleAPICallError
 from google.cloud.bigquery import SchemaField
 
-from devstack.zetasql.evaluate import ReferenceEvaluator
-from devstack.zetasql.grammar import Grammar
+from devstack.zetasql.service import ZetaSql
 from tests.bigquery_standin.warehouse import Warehouse
 from tests.thoroughness import every_third
 
@@ -92,19 +91,19 @@ def test_rows_are_the_expected_ones(shared: Warehouse, text: str, rows: Sequence
 
 @pytest.mark.parametrize(("text", "rows"), every_third(ASKED))
 def test_rows_and_types_are_those_of_the_reference_implementation(
-    shared: Warehouse, reference: ReferenceEvaluator, text: str, rows: Sequence[tuple[Any, ...]]
+    shared: Warehouse, zetasql: ZetaSql, text: str, rows: Sequence[tuple[Any, ...]]
 ) -> None:
-    answer = reference.evaluate(text)
+    answer = zetasql.evaluate(text)
     assert in_order(text, rows) == in_order(text, answer.rows)
     if not text.startswith(TYPES_DIFFER):
         assert tuple(map(type_of, shared.job(text).result().schema)) == answer.types
 
 
-def test_all_of_it_is_googlesql(grammar: Grammar) -> None:
+def test_all_of_it_is_googlesql(zetasql: ZetaSql) -> None:
     carried_out = [text for text, _ in ASKED]
     known = [text for kind in ("notImplemented", "notImplemented at run") for text in REFUSED[kind] if "|>" not in text]
-    assert {text: grammar.check(text) for text in (*carried_out, *known) if grammar.check(text)} == {}
-    assert [text for text in REFUSED["syntax"] if grammar.check(text) is None] == []
+    assert {text: zetasql.check(text) for text in (*carried_out, *known) if zetasql.check(text)} == {}
+    assert [text for text in REFUSED["syntax"] if zetasql.check(text) is None] == []
 
 
 @pytest.mark.parametrize(

@@ -17,7 +17,7 @@ from google.cloud.bigquery import (
     StructQueryParameter,
 )
 
-from devstack.zetasql.grammar import Grammar
+from devstack.zetasql.service import ZetaSql
 from tests.bigquery_standin.test_selects import comparable, sections, selects
 from tests.bigquery_standin.warehouse import Warehouse
 
@@ -29,8 +29,8 @@ def test_a_script_ends_with_these_rows(warehouse: Warehouse, script: str, rows: 
     assert [comparable(row) for row in warehouse.rows(script)] == rows
 
 
-def test_every_script_is_googlesql(grammar: Grammar) -> None:
-    assert {script: grammar.check(script) for script, _ in SCRIPTS if grammar.check(script)} == {}
+def test_every_script_is_googlesql(zetasql: ZetaSql) -> None:
+    assert {script: zetasql.check(script) for script, _ in SCRIPTS if zetasql.check(script)} == {}
 
 
 PARAMETERS = {

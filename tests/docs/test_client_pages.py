@@ -22,7 +22,7 @@ from devstack.stack import client_config
 from devstack.stack.layout import Layout
 from devstack.stack.parts import Part, bigquery, fake_gcs, gcloud_proxy
 from devstack.stack.ports import Ports, any_free_port
-from devstack.zetasql.grammar import running_grammar
+from devstack.zetasql.service import running_zetasql
 from testkit.fake_dedup_job import parquet_bytes
 from testkit.feed_on_stand_in import TODAY, YESTERDAY, FeedOnStandIn, row
 from testkit.local_servers import start_process, stop_process
@@ -202,5 +202,5 @@ def test_the_sql_of_the_pages_runs(stack: LocalStack, page: str, sql: str) -> No
 
 def test_googles_grammar_takes_the_sql_of_the_pages() -> None:
     assert len(STATEMENTS) == len(RUN) + len(NOT_RUN) > 5
-    with running_grammar() as grammar:
+    with running_zetasql() as grammar:
         assert {sql: fault for _, sql in STATEMENTS if (fault := grammar.check(sql)) is not None} == {}

@@ -18,7 +18,7 @@ import pytest
 from dedup_clone.contract.engine import SqlForm
 from dedup_clone.contract.table import Column, ColumnMode, TableContract
 from dedup_clone.warehouse.sql_files import TableNames, render
-from devstack.zetasql.evaluate import ReferenceEvaluator, running_evaluator
+from devstack.zetasql.service import ZetaSql, running_zetasql
 from testkit.generated_tables import GeneratedHistory, random_table
 from testkit.oracle import OracleDelivery, OracleState, comparable
 from testkit.table_contracts import NESTED, oracle_table
@@ -31,8 +31,8 @@ Row = dict[str, Any]
 
 
 @pytest.fixture(scope="module")
-def google() -> Iterator[ReferenceEvaluator]:
-    with running_evaluator() as started:
+def google() -> Iterator[ZetaSql]:
+    with running_zetasql() as started:
         yield started
 
 
@@ -117,7 +117,7 @@ def as_row(table: TableContract, cells: tuple[Any, ...]) -> Row:
 
 
 @pytest.mark.parametrize("seed", range(times(4, 8)))
-def test_statements_of_the_engines(google: ReferenceEvaluator, seed: int) -> None:
+def test_statements_of_the_engines(google: ZetaSql, seed: int) -> None:
     random = Random(seed)
     publishes = [
         [OracleDelivery(n, random_rows(random, n, DAYS, [])) for n in ids] for ids in ((3,), (1, 4), (2, 4, 5))
@@ -126,16 +126,14 @@ def test_statements_of_the_engines(google: ReferenceEvaluator, seed: int) -> Non
 
 
 @pytest.mark.parametrize("seed", range(times(6, 200)))
-def test_statements_of_the_engines_for_a_generated_table(google: ReferenceEvaluator, seed: int) -> None:
+def test_statements_of_the_engines_for_a_generated_table(google: ZetaSql, seed: int) -> None:
     random = Random(seed)
     table = random_table(random, floats_in_arrays=False)
     history = GeneratedHistory(table, random, FIRST_DAY, days=DAYS, repeat=0.5)
     assert_equal(google, table, [[OracleDelivery(n, history.snapshot(n)) for n in ids] for ids in ((3,), (1, 4))])
 
 
-def assert_equal(
-    google: ReferenceEvaluator, table: TableContract, publishes: Sequence[Sequence[OracleDelivery]]
-) -> None:
+def assert_equal(google: ZetaSql, table: TableContract, publishes: Sequence[Sequence[OracleDelivery]]) -> None:
     """Assert that the statements have the oracle's rows and counts after each publish."""
     expected = OracleState(oracle_table(table))
     for step, deliveries in enumerate(publishes):

@@ -14,7 +14,7 @@ from dedup_clone.contract.table import Column, TableContract
 from dedup_clone.publish.partition_comparison import PUBLISHED_FILES, SQL_FILE
 from dedup_clone.warehouse.row_sql import as_in_files
 from dedup_clone.warehouse.sql_files import TableNames, render
-from devstack.zetasql.evaluate import ReferenceEvaluator, running_evaluator
+from devstack.zetasql.service import ZetaSql, running_zetasql
 from tests.sql.compared_rows import (
     DAY,
     TABLE,
@@ -33,8 +33,8 @@ ROWS = random_rows(3, 40)
 
 
 @pytest.fixture(scope="module")
-def google() -> Iterator[ReferenceEvaluator]:
-    with running_evaluator() as started:
+def google() -> Iterator[ZetaSql]:
+    with running_zetasql() as started:
         yield started
 
 
@@ -55,7 +55,7 @@ def table_of(table: TableContract, rows: list[Row]) -> str:
     return f"UNNEST(ARRAY<{sql_type(as_struct)}>[{values}])"
 
 
-def compare(google: ReferenceEvaluator, table: TableContract, rows: list[Row], *, with_files: bool) -> tuple[int, ...]:
+def compare(google: ZetaSql, table: TableContract, rows: list[Row], *, with_files: bool) -> tuple[int, ...]:
     in_files = table_of(as_in_files(table), ROWS)
     names = Literals("p", "d", "s", "t", table_of(table, rows))
     sql = render(SQL, SQL_FILE, names=names, table=table, expected="" if with_files else table_of(table, ROWS))
@@ -65,12 +65,12 @@ def compare(google: ReferenceEvaluator, table: TableContract, rows: list[Row], *
 
 
 @pytest.mark.parametrize("damage", damages())
-def test_each_damage_is_counted(google: ReferenceEvaluator, damage: str) -> None:
+def test_each_damage_is_counted(google: ZetaSql, damage: str) -> None:
     rows = damaged(ROWS, damage)
     assert compare(google, narrow_table(damage), rows, with_files=True) == comparison(rows, ROWS)
 
 
 @pytest.mark.parametrize("with_files", [True, False])
-def test_all_types_in_one_table(google: ReferenceEvaluator, with_files: bool) -> None:
+def test_all_types_in_one_table(google: ZetaSql, with_files: bool) -> None:
     rows = [*damaged(ROWS, "list.inside.f_bytes changed"), *random_rows(4, 10)]
     assert compare(google, TABLE, rows, with_files=with_files) == comparison(rows, ROWS) == (50, 40, 1, 11)

@@ -9,7 +9,7 @@ import pytest
 from dedup_clone.orchestration.runners.procedure import ProcedureRunner
 from dedup_clone.orchestration.runners.spark_run import SparkJobSpec
 from dedup_clone.settings.spark_settings import SparkSettings
-from devstack.zetasql.grammar import Grammar, running_grammar
+from devstack.zetasql.service import ZetaSql, running_zetasql
 from tests.golden_files import assert_golden, assert_no_other_golden
 from tests.sql.rendering import BY_MONTH, DELETES, FIRST_PUBLISH, KEEPS_PREVIOUS, OTHER_FORMS, SQL, rendered_statements
 
@@ -36,17 +36,17 @@ def test_no_golden_file_is_orphaned() -> None:
 
 
 @pytest.fixture(scope="module")
-def grammar() -> Iterator[Grammar]:
-    with running_grammar() as started:
+def grammar() -> Iterator[ZetaSql]:
+    with running_zetasql() as started:
         yield started
 
 
 @pytest.mark.parametrize("name", sorted(STATEMENTS))
-def test_googles_grammar_accepts(grammar: Grammar, name: str) -> None:
+def test_googles_grammar_accepts(grammar: ZetaSql, name: str) -> None:
     assert grammar.check(STATEMENTS[name]) is None
 
 
-def test_googles_grammar_refuses_a_misspelt_statement(grammar: Grammar) -> None:
+def test_googles_grammar_refuses_a_misspelt_statement(grammar: ZetaSql) -> None:
     assert grammar.check("CREATE OR REPLACE TABLE a CLON b") is not None
 
 
@@ -66,7 +66,7 @@ def script(properties: dict[str, str]) -> str:
 
 
 @pytest.mark.parametrize("properties", [{}, {"spark.a": "1"}, {"spark.a": "1", "spark.b": HOSTILE}])
-def test_googles_grammar_accepts_the_script(grammar: Grammar, properties: dict[str, str]) -> None:
+def test_googles_grammar_accepts_the_script(grammar: ZetaSql, properties: dict[str, str]) -> None:
     assert grammar.check(script(properties)) is None
 
 
