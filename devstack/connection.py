@@ -1,10 +1,11 @@
 """Reads the addresses of the running local stack from `.local/stack.env`, and makes clients of its servers."""
 
 import os
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from devstack.stack import client_config
+from devstack.stack import client_config, names_and_logins
 from devstack.stack.layout import Layout
 from devstack.stack.stack_errors import StackError
 
@@ -19,47 +20,33 @@ class Connection:
     storage_url: str
     bigquery_url: str
     airflow_url: str
-    airflow_user: str
-    airflow_password: str
-    project: str
-    landing_bucket: str
-    state_bucket: str
-    dataset: str
+    airflow_user: str = names_and_logins.AIRFLOW_USER
+    airflow_password: str = names_and_logins.AIRFLOW_PASSWORD
+    project: str = names_and_logins.PROJECT_ID
+    landing_bucket: str = names_and_logins.LANDING_BUCKET
+    state_bucket: str = names_and_logins.STATE_BUCKET
+    dataset: str = names_and_logins.DATASET
 
     @classmethod
-    def from_variables(cls, variables: dict[str, str]) -> "Connection":
+    def from_variables(cls, variables: Mapping[str, str]) -> "Connection":
         """The connection that the variables of `.local/stack.env` describe."""
-        return cls(
-            storage_url=variables["STORAGE_EMULATOR_HOST"],
-            bigquery_url=variables["BIGQUERY_EMULATOR_HOST"],
-            airflow_url=variables["AIRFLOW_URL"],
-            airflow_user=variables["AIRFLOW_USER"],
-            airflow_password=variables["AIRFLOW_PASSWORD"],
-            project=variables["PROJECT_ID"],
-            landing_bucket=variables["LANDING_BUCKET"],
-            state_bucket=variables["STATE_BUCKET"],
-            dataset=variables["DATASET"],
-        )
+        return cls(variables["STORAGE_EMULATOR_HOST"], variables["BIGQUERY_EMULATOR_HOST"], variables["AIRFLOW_URL"])
 
     def storage_client(self) -> "storage.Client":
-        from google.auth.credentials import AnonymousCredentials
         from google.cloud import storage
 
-        return storage.Client(
-            project=self.project,
-            credentials=AnonymousCredentials(),  # type: ignore[no-untyped-call]
-            client_options={"api_endpoint": self.storage_url},
-        )
+        return storage.Client(**self._arguments(self.storage_url))
 
     def bigquery_client(self) -> "bigquery.Client":
-        from google.auth.credentials import AnonymousCredentials
         from google.cloud import bigquery
 
-        return bigquery.Client(
-            project=self.project,
-            credentials=AnonymousCredentials(),  # type: ignore[no-untyped-call]
-            client_options={"api_endpoint": self.bigquery_url},
-        )
+        return bigquery.Client(**self._arguments(self.bigquery_url))
+
+    def _arguments(self, url: str) -> dict[str, Any]:
+        from google.auth.credentials import AnonymousCredentials
+
+        credentials = AnonymousCredentials()  # type: ignore[no-untyped-call]
+        return {"project": self.project, "credentials": credentials, "client_options": {"api_endpoint": url}}
 
 
 def connect() -> Connection:

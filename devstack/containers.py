@@ -8,28 +8,15 @@ import argparse
 import os
 import sys
 from collections.abc import Mapping
-from pathlib import Path
 from typing import TYPE_CHECKING
 
-from devstack.http_calls import Unreachable, call
+from devstack.http_calls import Unreachable, says_healthy
 from devstack.stack.stack_errors import StackError
 
 if TYPE_CHECKING:
     from devstack.stack.layout import Layout
 
-HEALTH_TIMEOUT_S = 5.0
-
-
-def is_healthy(url: str, airflow_part: str | None = None) -> bool:
-    """Whether `url` answers and, if `airflow_part` is given, says that this part of Airflow is healthy."""
-    try:
-        answer = call("GET", url, timeout_s=HEALTH_TIMEOUT_S)
-    except Unreachable:
-        return False
-    if not answer.ok or airflow_part is None:
-        return answer.ok
-    part = answer.json().get(airflow_part) or {}
-    return bool(part.get("status") == "healthy")
+READABLE_BY_GROUP = 0o640  # the database's container runs as another user, of the same group
 
 
 def prepare_files(layout: "Layout", environ: Mapping[str, str]) -> None:
@@ -37,31 +24,15 @@ def prepare_files(layout: "Layout", environ: Mapping[str, str]) -> None:
 
     Airflow reads these files by its `_CMD` settings, and PostgreSQL reads `database_password`.
     """
-    from devstack.stack import airflow_settings
+    from devstack.stack import client_config, process_environment
 
     layout.make_folders()
-    keys, folder = airflow_settings.load_or_make_keys(layout), layout.local / "keys"
-    password_file = folder / "database_password"
-    if not password_file.exists():
-        _write(password_file, airflow_settings.new_key())
-    host = environ["DEDUP_CLONE_DATABASE_HOST"]
-    texts = {
-        "fernet_key": keys.fernet_key,
-        "jwt_secret": keys.jwt_secret,
-        "api_secret_key": keys.api_secret_key,
-        "database_url": f"postgresql+psycopg2://airflow:{password_file.read_text()}@{host}/airflow",
-    }
-    for name, text in texts.items():
-        _write(folder / name, text)
-    airflow_settings.write_files(layout)
-
-
-def _write(path: Path, text: str) -> None:
-    """Write a file that the database's container can read. That container runs as another user, of the same group."""
-    from devstack.stack import client_config
-
-    path.parent.mkdir(parents=True, exist_ok=True)
-    client_config.write_file(path, text, mode=0o640)
+    process_environment.write_airflow_files(layout)
+    for name in process_environment.SECRETS:
+        process_environment.secret(layout, name, mode=READABLE_BY_GROUP)
+    password = process_environment.secret(layout, "database_password", mode=READABLE_BY_GROUP)
+    database_url = f"postgresql+psycopg2://airflow:{password}@{environ['DEDUP_CLONE_DATABASE_HOST']}/airflow"
+    client_config.write_file(layout.keys / "database_url", database_url, mode=READABLE_BY_GROUP)
 
 
 def prepare_stores(layout: "Layout", environ: Mapping[str, str]) -> None:
@@ -72,9 +43,7 @@ def prepare_stores(layout: "Layout", environ: Mapping[str, str]) -> None:
     from devstack.stack import client_config, stores
 
     stores.create_missing(environ["STORAGE_EMULATOR_HOST"], environ["BIGQUERY_EMULATOR_HOST"])
-    names = ("STORAGE_EMULATOR_HOST", "BIGQUERY_EMULATOR_HOST", "AIRFLOW_URL", "BIGQUERY_STORAGE_EMULATOR_HOST")
-    variables = client_config.connection_variables(*(environ[name] for name in names))
-    client_config.write_variables(layout.stack_env, variables)
+    client_config.write_stack_env(layout, {name: environ[name] for name in client_config.ADDRESSES})
 
 
 def main(arguments: list[str]) -> int:
@@ -84,7 +53,7 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--part", help="with `healthy`: a part of Airflow that the answer must call healthy, too")
     options = parser.parse_args(arguments)
     if options.verb == "healthy":
-        return 0 if is_healthy(options.url, options.part) else 1
+        return 0 if says_healthy(options.url, options.part) else 1
     # Imported late, here and above, because the health checks, which run every few seconds, do not need these modules.
     from devstack.stack.layout import Layout
 

@@ -4,10 +4,9 @@ import json
 import urllib.error
 import urllib.request
 from dataclasses import dataclass
+from datetime import datetime
 from http.client import HTTPException
 from typing import Any
-
-DEFAULT_TIMEOUT_S = 10.0
 
 _OPENER = urllib.request.build_opener(urllib.request.ProxyHandler({}))
 
@@ -38,14 +37,13 @@ def call(
     body: Any = None,
     content: bytes | None = None,
     token: str | None = None,
-    accept: str = "application/json",
-    timeout_s: float = DEFAULT_TIMEOUT_S,
+    timeout_s: float = 10.0,
 ) -> Answer:
     """Send one request and return the response, whatever its status is. Raises Unreachable if none comes.
 
     `body`: sent as JSON. `content`: sent as it is.
     """
-    headers = {"Accept": accept}
+    headers = {"Accept": "application/json"}
     data = content
     if body is not None:
         data = json.dumps(body).encode()
@@ -62,3 +60,20 @@ def call(
                 return Answer(error.code, error.read().decode(errors="replace"))
     except (OSError, HTTPException) as error:  # a URLError is an OSError
         raise Unreachable(f"{method} {url} got no answer: {error}") from error
+
+
+def says_healthy(url: str, airflow_part: str | None = None, since: datetime | None = None) -> bool:
+    """Whether `url` answers with success and, if `airflow_part` is given, calls this part of Airflow healthy.
+
+    `since`: the part's last heartbeat must not be older.
+    """
+    try:
+        answer = call("GET", url, timeout_s=5.0)
+    except Unreachable:
+        return False
+    if not answer.ok or airflow_part is None:
+        return answer.ok
+    part = answer.json().get(airflow_part) or {}
+    last = part.get(f"latest_{airflow_part}_heartbeat")
+    is_new = since is None or (last is not None and datetime.fromisoformat(last) >= since)
+    return part.get("status") == "healthy" and is_new

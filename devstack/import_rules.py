@@ -17,8 +17,6 @@ from typing import Any
 
 from importlinter import Contract, ContractCheck, fields, output
 
-SOURCE_ROOTS = ("plugins/", "spark_jobs/")
-
 
 class AllowedImports(Contract):
     """The contract. `allowed`: its lines, which must cover every module in the folders of the repository."""
@@ -62,11 +60,8 @@ def find_faults(repository: Path, allowed: dict[str, tuple[str, ...]]) -> list[s
 
 def _own_package(folder: str) -> str:
     """The package of a folder, or of the folder that contains a module."""
-    if folder.endswith(".py"):
-        folder = folder.rpartition("/")[0]
-    for root in SOURCE_ROOTS:
-        folder = folder.removeprefix(root)
-    return folder.replace("/", ".")
+    folder = folder.rpartition("/")[0] if folder.endswith(".py") else folder
+    return folder.removeprefix("plugins/").removeprefix("spark_jobs/").replace("/", ".")
 
 
 def _imports(path: Path) -> Iterator[tuple[int, str]]:

@@ -12,11 +12,11 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Iterable
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 from dedup_clone.orchestration.runners.local_spark_conf import JAVA_OPTIONS, class_archive, local_spark_conf
+from devstack.stack.layout import package_folder
 
 
 def make_archive(path: Path) -> None:
@@ -25,30 +25,22 @@ def make_archive(path: Path) -> None:
     Raises RuntimeError with Spark's output if the job failed or Java wrote no archive.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
-    spark = find_spec("pyspark")
-    assert spark
-    assert spark.origin
     with tempfile.TemporaryDirectory(dir=path.parent) as folder:
         archive = Path(folder) / path.name
+        options = f"-XX:ArchiveClassesAtExit={archive} -Xlog:cds=error -Xlog:cds+dynamic=error"
         conf = {
             **local_spark_conf(),
             "spark.master": "local[2]",
             "spark.python.daemon.module": "pyspark.daemon",
             "spark.eventLog.enabled": "true",
             "spark.eventLog.dir": Path(folder).as_uri(),
-            "spark.driver.extraJavaOptions": (
-                f"{JAVA_OPTIONS} -XX:ArchiveClassesAtExit={archive} -Xlog:cds=error -Xlog:cds+dynamic=error"
-            ),
+            "spark.driver.extraJavaOptions": f"{JAVA_OPTIONS} {options}",
         }
-        settings = [text for key, value in conf.items() for text in ("--conf", f"{key}={value}")]
-        submit = Path(spark.origin).parent / "bin" / "spark-submit"
-        done = subprocess.run(
-            [str(submit), *settings, __file__, "job"],
-            env={**os.environ, "PYTHONPATH": os.pathsep.join(path for path in sys.path if path)},
-            capture_output=True,
-            text=True,
-            check=False,
-        )
+        settings = (text for key, value in conf.items() for text in ("--conf", f"{key}={value}"))
+        submit = package_folder("pyspark", "pyspark") / "bin" / "spark-submit"
+        environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
+        command = [str(submit), *settings, __file__, "job"]
+        done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
         if done.returncode or not archive.is_file():
             raise RuntimeError(f"Java wrote no archive of Spark's classes: {(done.stdout + done.stderr)[-3000:]}")
         archive.replace(path)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import cached_property
@@ -17,9 +17,11 @@ from http.client import HTTPConnection, HTTPException, HTTPResponse
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from urllib.parse import parse_qs, unquote, urlsplit
 
-from devstack.stack.gcloud_proxy import forwarded_headers
 from devstack.stack.ports import HOST
 
+# A proxy passes on all headers but those about the connection (RFC 9110, section 7.6.1), and those that it sets itself.
+_HOP_BY_HOP = frozenset({"connection", "keep-alive", "transfer-encoding", "te", "trailer", "upgrade"})
+_NOT_FORWARDED = _HOP_BY_HOP | {"host", "server", "date"}
 UPSTREAM_TIMEOUT_S = 300.0
 MAX_TEXT_BYTES = 64 * 1024  # of a body are searched: JSON records of state are shorter, data files need no search
 _NAME_IN_METADATA = re.compile(rb'"name":\s*"([^"]*)"')
@@ -178,6 +180,10 @@ class HoldingProxy:
             return found
 
 
+def _forwarded(headers: Iterable[tuple[str, str]]) -> list[tuple[str, str]]:
+    return [(name, value) for name, value in headers if name.lower() not in _NOT_FORWARDED]
+
+
 class _Server(ThreadingHTTPServer):
     daemon_threads = True
     request_queue_size = 128
@@ -219,7 +225,7 @@ class _Handler(BaseHTTPRequestHandler):
         return released
 
     def _headers_to_send(self, body: bytes) -> dict[str, str]:
-        headers = dict(forwarded_headers(self.headers.items()))
+        headers = dict(_forwarded(self.headers.items()))
         has_length = "Content-Length" in self.headers
         omitted = ("accept-encoding", "expect", "content-length")
         sent = {name: value for name, value in headers.items() if name.lower() not in omitted}
@@ -244,7 +250,7 @@ class _Handler(BaseHTTPRequestHandler):
         if "json" in (response.getheader("Content-Type") or ""):
             content = content.replace(upstream_address.encode(), proxy_address.encode())
         self.send_response_only(response.status, response.reason)
-        for name, value in forwarded_headers(response.getheaders()):
+        for name, value in _forwarded(response.getheaders()):
             if name.lower() == "location":
                 value = value.replace(upstream_address, proxy_address)
             if name.lower() != "content-length":

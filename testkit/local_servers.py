@@ -11,8 +11,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from devstack.http_calls import Unreachable, call
-from devstack.stack.parts import fake_gcs_binary
+from devstack.http_calls import call, says_healthy
+from devstack.stack.parts import fake_gcs_command
 from devstack.stack.ports import any_free_port
 
 REPOSITORY = Path(__file__).resolve().parents[1]
@@ -21,14 +21,6 @@ PYTHON_PATH = os.pathsep.join(str(folder) for folder in (REPOSITORY / "spark_job
 START_TIMEOUT_S = 60
 STOP_TIMEOUT_S = 10
 POLL_INTERVAL_S = 0.02
-
-
-def is_healthy(url: str) -> bool:
-    """Whether `url` answers with success."""
-    try:
-        return call("GET", url, timeout_s=5).ok
-    except Unreachable:
-        return False
 
 
 def start_process(
@@ -44,7 +36,7 @@ def start_process(
         )
     deadline = time.monotonic() + START_TIMEOUT_S
     # Another program's server may answer at the port if this one has ended because the port was taken.
-    while not is_healthy(health_url) or process.poll() is not None:
+    while not says_healthy(health_url) or process.poll() is not None:
         if process.poll() is not None or time.monotonic() > deadline:
             stop_process(process)
             raise RuntimeError(f"[{' '.join(command)}] did not become healthy, its log: {log.read_text()[-4000:]}")
@@ -69,14 +61,10 @@ def start_fake_gcs(tmp_path: Path, *buckets: str, in_memory: bool = True) -> Ite
 
     Its log is in `tmp_path`. `in_memory`: whether it stores objects in memory, and not in files below `tmp_path`.
     """
-    address = f"127.0.0.1:{any_free_port()}"
-    root = tmp_path / "objects"
-    backend = ["-backend", "memory"] if in_memory else ["-backend", "filesystem", "-filesystem-root", str(root)]
+    port, root = any_free_port(), tmp_path / "objects"
+    address = f"127.0.0.1:{port}"
     root.mkdir(parents=True, exist_ok=True)
-    command = [
-        str(fake_gcs_binary()), "-scheme", "http", "-host", "127.0.0.1", "-port", address.split(":")[1], *backend,
-        "-public-host", address, "-external-url", f"http://{address}", "-log-level", "error",
-    ]  # fmt: skip
+    command = fake_gcs_command(port, *(["memory"] if in_memory else ["filesystem", "-filesystem-root", str(root)]))
     environment = {"GOMEMLIMIT": "512MiB", "GOGC": "400" if in_memory else "50"}
     process = start_process(command, f"http://{address}/_internal/healthcheck", tmp_path / "fake-gcs.log", environment)
     try:

@@ -39,10 +39,10 @@ def running_stack(folder: Path, prepare_dags: Callable[[Path], None]) -> Iterato
     for variable in ("HTTP_PROXY", "http_proxy", "ALL_PROXY", "all_proxy"):
         os.environ.pop(variable, None)  # clients would send requests for 127.0.0.1 to the user's own HTTP proxy
     layout = Layout(environ)
-    stack_ports = ports.choose(layout.ports_file).ports
+    stack_ports = ports.choose(layout.ports_file, print)
     proxies = {
-        Service.STORAGE: HoldingProxy(Service.STORAGE, stack_ports.gcs_url),
-        Service.BIGQUERY: HoldingProxy(Service.BIGQUERY, stack_ports.bigquery_url),
+        Service.STORAGE: HoldingProxy(Service.STORAGE, ports.url(stack_ports.gcs)),
+        Service.BIGQUERY: HoldingProxy(Service.BIGQUERY, ports.url(stack_ports.bigquery)),
     }
     environ[STORAGE_PROXY_VARIABLE] = proxies[Service.STORAGE].url
     environ[BIGQUERY_PROXY_VARIABLE] = proxies[Service.BIGQUERY].url

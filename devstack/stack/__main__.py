@@ -1,9 +1,10 @@
-"""Command line of the local stack: `python -m devstack.stack up|down|status`."""
+"""Command line of the local stack: `python -m devstack.stack up|down`."""
 
 import argparse
 import os
 import signal
 import sys
+from functools import partial
 from types import FrameType
 
 from devstack.http_calls import Unreachable
@@ -18,24 +19,18 @@ def _interrupt(number: int, frame: FrameType | None) -> None:
     raise KeyboardInterrupt
 
 
-def _log(line: str) -> None:
-    print(line, flush=True)
-
-
 def main(arguments: list[str]) -> int:
     parser = argparse.ArgumentParser(prog="python -m devstack.stack", description=__doc__)
-    parser.add_argument("command", choices=("up", "down", "status"))
+    parser.add_argument("command", choices=("up", "down"))
     command = parser.parse_args(arguments).command
-    layout = Layout(os.environ)
+    layout, log = Layout(os.environ), partial(print, flush=True)
     for signal_number in (signal.SIGTERM, signal.SIGHUP):
         signal.signal(signal_number, _interrupt)
     try:
         if command == "up":
-            lifecycle.up(layout, os.environ, _log)
-        elif command == "down":
-            lifecycle.down(layout, _log)
+            lifecycle.up(layout, os.environ, log)
         else:
-            return 0 if lifecycle.status(layout, _log) else 1
+            lifecycle.down(layout, log)
     except (StackError, Unreachable) as error:
         print(f"devstack: {error}", file=sys.stderr)
         return 1

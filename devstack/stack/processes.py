@@ -8,7 +8,7 @@ whose value is the stack's folder.
 import os
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import psutil  # type: ignore[import-untyped]  # it ships no types
@@ -17,66 +17,50 @@ from devstack.stack.stack_errors import StackError
 
 STACK_VARIABLE = "DEDUP_CLONE_STACK"
 ATTEMPTS = 3  # to end one process
-
-
-def _own_process_ids() -> set[int]:
-    """The ids of this process and its ancestors, which must not be ended, even if a shell exports STACK_VARIABLE."""
-    me = psutil.Process(os.getpid())
-    return {me.pid, *(parent.pid for parent in me.parents())}
-
-
-def _is_of_stack(process: psutil.Process, local: str) -> bool:
-    try:
-        return bool(process.environ().get(STACK_VARIABLE) == local)
-    except psutil.AccessDenied:
-        return os.geteuid() == 0 and _is_database(process, local)
-    except (psutil.NoSuchProcess, psutil.ZombieProcess, OSError):
-        return False
-
-
-def _is_database(process: psutil.Process, local: str) -> bool:
-    """Whether this is the stack's PostgreSQL. In a container not even root can always read its environment."""
-    try:
-        return process.name() == "postgres" and any(word.startswith(f"{local}{os.sep}") for word in process.cmdline())
-    except (psutil.NoSuchProcess, psutil.AccessDenied):
-        return False
+_GONE = (psutil.NoSuchProcess, psutil.AccessDenied)
 
 
 def of_stack(local: Path) -> list[psutil.Process]:
-    """All running processes of the stack in the folder `local`, with their child processes."""
-    own_ids = _own_process_ids()
+    """All running processes of the stack in the folder `local`, with their child processes.
+
+    Without this process and its ancestors, which must not be ended, even if a shell exports STACK_VARIABLE.
+    """
+    me = psutil.Process()
+    own_ids = {me.pid, *(parent.pid for parent in me.parents())}
     found: dict[int, psutil.Process] = {}
     for process in psutil.process_iter():
-        if process.pid in own_ids or not _is_of_stack(process, str(local)):
-            continue
-        found[process.pid] = process
-        for child in _children(process):
-            if child.pid not in own_ids:
-                found[child.pid] = child
+        if process.pid not in own_ids and _is_of_stack(process, str(local)):
+            found.update((one.pid, one) for one in (process, *_children(process)) if one.pid not in own_ids)
     return list(found.values())
 
 
+def _is_of_stack(process: psutil.Process, local: str) -> bool:
+    with suppress(psutil.NoSuchProcess, OSError):
+        try:
+            return bool(process.environ().get(STACK_VARIABLE) == local)
+        except psutil.AccessDenied:
+            # In a container not even root can always read the environment of the stack's PostgreSQL.
+            return os.geteuid() == 0 and process.name() == "postgres" and _is_below(process, local)
+    return False
+
+
+def _is_below(process: psutil.Process, local: str) -> bool:
+    """Whether an argument of the process is a path below the folder `local`."""
+    with suppress(*_GONE):
+        return any(word.startswith(f"{local}{os.sep}") for word in process.cmdline())
+    return False
+
+
 def _children(process: psutil.Process) -> list[psutil.Process]:
-    try:
+    with suppress(*_GONE):
         return list(process.children(recursive=True))
-    except (psutil.NoSuchProcess, psutil.AccessDenied):
-        return []
+    return []
 
 
 def _signal(processes: Iterable[psutil.Process], send: Callable[[psutil.Process], None]) -> None:
     for process in processes:
-        try:
+        with suppress(psutil.NoSuchProcess):
             send(process)
-        except psutil.NoSuchProcess:
-            continue
-
-
-def end(processes: list[psutil.Process], timeout_s: float) -> None:
-    """Send SIGTERM to the processes, and SIGKILL to those that still run after `timeout_s`."""
-    _signal(processes, psutil.Process.terminate)
-    _, alive = psutil.wait_procs(processes, timeout=timeout_s)
-    _signal(alive, psutil.Process.kill)
-    psutil.wait_procs(alive, timeout=timeout_s)
 
 
 @contextmanager
@@ -88,40 +72,26 @@ def running_tasks_killed(scheduler_pid: int) -> Iterator[None]:
     it can report anything. The scheduler is suspended, so that it cannot start the task again now.
     `scheduler_pid`: 0 if no scheduler runs; then nothing is done.
     """
+    scheduler: list[psutil.Process] = []
+    if scheduler_pid:
+        with suppress(psutil.NoSuchProcess):
+            process = psutil.Process(scheduler_pid)
+            process.suspend()
+            scheduler.append(process)
     try:
-        scheduler = psutil.Process(scheduler_pid) if scheduler_pid else None
-        if scheduler:
-            scheduler.suspend()
-    except psutil.NoSuchProcess:
-        scheduler = None
-    if not scheduler:
-        yield
-        return
-    try:
-        task_supervisors = scheduler.children()
-        task_processes = [process for supervisor in task_supervisors for process in _children(supervisor)]
-        _signal(task_supervisors, psutil.Process.kill)
-        _signal(task_processes, psutil.Process.kill)
+        task_supervisors = [child for one in scheduler for child in one.children()]
+        task_processes = [task for supervisor in task_supervisors for task in _children(supervisor)]
+        _signal([*task_supervisors, *task_processes], psutil.Process.kill)
         yield
     finally:
-        _signal([scheduler], psutil.Process.resume)
-
-
-def wait_for_end(pid: int, timeout_s: float) -> bool:
-    """Wait for the end of a process, at most `timeout_s`. Returns whether it has ended."""
-    try:
-        psutil.Process(pid).wait(timeout=timeout_s)
-    except psutil.NoSuchProcess:
-        return True
-    except psutil.TimeoutExpired:
-        return False
-    return True
+        _signal(scheduler, psutil.Process.resume)
 
 
 def sweep(local: Path, timeout_s: float) -> int:
     """End processes of the stack until there are none, also those that start meanwhile. Returns how many were found.
 
-    Raises StackError for a process that outlives all attempts: SIGKILL does not end one that waits in the kernel.
+    They get SIGTERM, and those that still run after `timeout_s` get SIGKILL. Raises StackError for a process that
+    outlives all attempts: SIGKILL does not end one that waits in the kernel.
     """
     attempts: Counter[int] = Counter()
     while processes := of_stack(local):
@@ -132,5 +102,8 @@ def sweep(local: Path, timeout_s: float) -> int:
                 "SIGKILL: see what they wait for (ps -o pid,stat,wchan,args), end them, and try again."
             )
         attempts.update(found)
-        end(processes, timeout_s)
+        _signal(processes, psutil.Process.terminate)
+        _, alive = psutil.wait_procs(processes, timeout=timeout_s)
+        _signal(alive, psutil.Process.kill)
+        psutil.wait_procs(alive, timeout=timeout_s)
     return len(attempts)

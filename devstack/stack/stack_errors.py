@@ -1,9 +1,5 @@
-"""Defines the errors of the local stack, whose messages are shown to the user."""
+"""Defines the error of the local stack, whose message is shown to the user."""
 
 
 class StackError(Exception):
-    """What was asked for cannot be done. The message says what to do next."""
-
-
-class PartFailed(StackError):
-    """A part of the stack did not start or become healthy, or a command for its database failed."""
+    """What was asked for cannot be done, or a part of the stack failed. The message says what to do next."""

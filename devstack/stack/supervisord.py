@@ -3,10 +3,8 @@
 import shlex
 import subprocess
 import sys
-import time
 import xmlrpc.client
-from collections.abc import Collection, Mapping
-from contextlib import suppress
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -15,16 +13,16 @@ from typing import Any
 from supervisor.xmlrpc import Faults, SupervisorTransport
 
 from devstack.stack.layout import Layout
-from devstack.stack.parts import Part
+from devstack.stack.parts import DATABASE, Part
 from devstack.stack.stack_errors import StackError
 
 # In seconds. A part counts as started once it has run for START_S. A part that is asked to stop is killed after STOP_S.
-# A killed part ends within KILL_S.
 START_S = 2
 STOP_S = 8
-KILL_S = 2
-POLL_INTERVAL_S = 0.1
 GAVE_UP_STATES = frozenset({"FATAL", "UNKNOWN"})  # supervisord does not try again to start such a part
+# supervisord stops the group with the highest priority first, and all parts of a group at once. The database has a
+# group of its own and stops last, because Airflow's parts write to it while they stop.
+GROUP = "parts"
 
 _HEAD = """\
 [unix_http_server]
@@ -42,12 +40,17 @@ logfile_backups = 1
 childlogdir = {logs}
 pidfile = {run}/supervisord.pid
 minfds = 1024
+
+[group:{group}]
+programs = {members}
+priority = 2
 """
 
 _PROGRAM = """
 [program:{name}]
 command = {command}
 environment = {environment}
+priority = 1
 autostart = false
 autorestart = true
 stopsignal = {stop_signal}
@@ -63,18 +66,20 @@ stdout_logfile_backups = 1
 """
 
 
-def _escaped(text: str) -> str:
+def _escaped(text: object) -> str:
     """The text with each % doubled, because supervisord expands %(…)s in every value."""
-    return text.replace("%", "%%")
+    return str(text).replace("%", "%%")
 
 
 def render(layout: Layout, parts: tuple[Part, ...]) -> str:
     """The text of supervisord.conf."""
     head = _HEAD.format(
-        socket=_escaped(str(layout.supervisor_socket)),
-        checkout=_escaped(str(layout.checkout)),
-        logs=_escaped(str(layout.logs)),
-        run=_escaped(str(layout.run)),
+        socket=_escaped(layout.supervisor_socket),
+        checkout=_escaped(layout.checkout),
+        logs=_escaped(layout.logs),
+        run=_escaped(layout.run),
+        group=GROUP,
+        members=",".join(part.name for part in parts if part.name != DATABASE),
     )
     return head + "".join(_render_part(layout, part) for part in parts)
 
@@ -89,7 +94,7 @@ def _render_part(layout: Layout, part: Part) -> str:
         as_group="true" if part.stop_as_group else "false",
         stop_signal=part.stop_signal,
         # supervisord expands the names of log files twice.
-        log=_escaped(_escaped(str(layout.log_of(part.name)))),
+        log=_escaped(_escaped(layout.log_of(part.name))),
     )
 
 
@@ -145,31 +150,24 @@ class Supervisor:
             for info in self._call("getAllProcessInfo")
         }
 
-    def start(self, name: str) -> None:
-        """Start one part, unless it runs or supervisord restarts it. Does not wait until it runs."""
-        try:
-            self._call("startProcess", name, False)
-        except xmlrpc.client.Fault as error:
-            if error.faultCode != Faults.ALREADY_STARTED:
-                raise
+    def start(self, *names: str) -> None:
+        """Start parts, except those that run or that supervisord restarts. Does not wait until they run."""
+        for name in names:
+            try:
+                self._call("startProcess", _full_name(name), False)
+            except xmlrpc.client.Fault as error:
+                if error.faultCode != Faults.ALREADY_STARTED:
+                    raise
 
     def stop(self, name: str) -> None:
         """Stop one part, and wait until it has ended."""
-        self._call("stopProcess", name, True)
+        self._call("stopProcess", _full_name(name), True)
 
-    def ask_to_stop(self, names: Collection[str]) -> None:
-        """Ask all these parts to stop. Does not wait for them."""
-        for name in names:
-            with suppress(xmlrpc.client.Fault):  # the part does not run
-                self._call("stopProcess", name, False)
-
-    def wait_until_stopped(self, names: Collection[str]) -> None:
-        """Wait until none of these parts runs, but not longer than supervisord takes to stop or kill a part."""
-        deadline = time.monotonic() + STOP_S + KILL_S
-        while time.monotonic() < deadline:
-            if not any(state.pid for name, state in self.part_states().items() if name in names):
-                return
-            time.sleep(POLL_INTERVAL_S)
-
-    def shutdown(self) -> None:
+    def shut_down(self) -> None:
+        """Ask all parts to stop, and supervisord to end after them. Returns once all but the database are asked."""
+        self._call("stopProcessGroup", GROUP, False)
         self._call("shutdown")
+
+
+def _full_name(part: str) -> str:
+    return part if part == DATABASE else f"{GROUP}:{part}"

@@ -20,7 +20,7 @@ from dedup_clone.settings.feed import read_feed
 from devstack.connection import Connection
 from devstack.stack import client_config
 from devstack.stack.layout import Layout
-from devstack.stack.parts import Part, bigquery, fake_gcs, gcloud_proxy
+from devstack.stack.parts import Part, bigquery, fake_gcs
 from devstack.stack.ports import Ports, any_free_port
 from devstack.zetasql.service import running_zetasql
 from testkit.fake_dedup_job import parquet_bytes
@@ -95,7 +95,7 @@ def start_local_stack(folder: Path) -> Iterator[LocalStack]:
     client_config.write(layout, ports)
     variables = client_config.read(layout.stack_env)
     with ExitStack() as stack:
-        for part in (fake_gcs(layout, ports), gcloud_proxy(ports), bigquery(layout, ports)):
+        for part in (fake_gcs(layout, ports), bigquery(layout, ports)):
             stack.callback(stop_process, _start(part, folder, variables))
         connection = Connection.from_variables(variables)
         storage, warehouse = connection.storage_client(), connection.bigquery_client()
@@ -171,9 +171,9 @@ def test_python_and_duckdb_read_landing_and_table_and_write_a_snapshot(
 
 
 def test_the_command_line_tools_copy_list_and_query(stack: LocalStack) -> None:
-    for tool in ("gcloud", "gsutil", "bq"):
+    for tool in ("gcloud", "bq"):
         require(tool, "https://cloud.google.com/sdk/docs/install")
-    (block,) = [block for block in blocks("tutorial.md", "bash") if "gsutil" in block]
+    (block,) = [block for block in blocks("tutorial.md", "bash") if "gcloud" in block]
     block = "set -a; . .local/stack.env; set +a\n" + block
     file = stack.folder / "my_snapshot" / "date=2026-11-20" / "part-0.parquet"
     file.parent.mkdir(parents=True)

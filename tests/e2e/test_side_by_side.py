@@ -127,11 +127,11 @@ def copy(stack: Stack, feed: str, snapshot_id: int, rows: list[Row]) -> None:
     for name, content in files_of_snapshot(rows).items():
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         (folder / name).write_bytes(content)
-        if not shutil.which("gsutil"):
+        if not shutil.which("gcloud"):
             stack.landing.blob(f"{feed}/snapshot_id={snapshot_id}/{name}").upload_from_filename(folder / name)
-    if shutil.which("gsutil"):
-        dates = [str(path) for path in sorted(folder.iterdir())]
-        run_tool(stack, "gsutil", "-q", "cp", "-r", *dates, f"gs://landing/{feed}/snapshot_id={snapshot_id}/")
+    if shutil.which("gcloud"):
+        target = f"gs://landing/{feed}/snapshot_id={snapshot_id}"
+        run_tool(stack, "gcloud", "storage", "rsync", "-r", str(folder), target)
 
 
 def run_tool(stack: Stack, *command: str) -> str:

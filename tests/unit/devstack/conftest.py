@@ -18,18 +18,7 @@ def storage_url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
 @pytest.fixture
 def connection(storage_url: str) -> Connection:
-    return Connection.from_variables({
-        "STORAGE_EMULATOR_HOST": storage_url,
-        "BIGQUERY_EMULATOR_HOST": "http://127.0.0.1:1",
-        "BIGQUERY_STORAGE_EMULATOR_HOST": "127.0.0.1:1",
-        "AIRFLOW_URL": "http://127.0.0.1:1",
-        "AIRFLOW_USER": "admin",
-        "AIRFLOW_PASSWORD": "admin",
-        "PROJECT_ID": "local-dev",
-        "LANDING_BUCKET": "landing",
-        "STATE_BUCKET": "state",
-        "DATASET": "warehouse",
-    })  # fmt: skip
+    return Connection(storage_url, bigquery_url="http://127.0.0.1:1", airflow_url="http://127.0.0.1:1")
 
 
 @pytest.fixture

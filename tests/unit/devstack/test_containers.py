@@ -10,8 +10,9 @@ from typing import Any
 import pytest
 import yaml
 
-from devstack.containers import is_healthy, main
-from devstack.stack import airflow_settings, client_config
+from devstack.containers import main
+from devstack.http_calls import says_healthy
+from devstack.stack import client_config, process_environment
 from devstack.stack.layout import Layout
 from devstack.stack.ports import any_free_port
 from testkit.local_servers import start_fake_gcs, start_stand_in
@@ -30,17 +31,19 @@ def test_a_service_is_open_to_this_machine_only_has_no_rights_and_a_pinned_image
     assert "build" in service or re.fullmatch(r"[a-z]+:\d+\.\d+-[a-z]+", service["image"])
 
 
-def test_secrets_are_commands_and_connections_are_the_stacks_own() -> None:
+def test_secrets_are_commands_and_all_other_settings_are_those_of_the_stack() -> None:
     from airflow.configuration import conf
 
-    environment = SERVICES["scheduler"]["environment"]
+    scheduler = SERVICES["scheduler"]
+    environment, shared = scheduler["environment"], client_config.read(REPOSITORY / scheduler["env_file"])
+    assert shared == client_config.read(process_environment.SETTINGS)
+    assert json.loads(shared["AIRFLOW_CONN_SPARK_DEFAULT"])["host"] == "local[2]"
+    assert not environment.keys() & shared.keys()
     for setting in ("CORE__FERNET_KEY", "API__SECRET_KEY", "API_AUTH__JWT_SECRET", "DATABASE__SQL_ALCHEMY_CONN"):
         assert f"AIRFLOW__{setting}" not in environment
         assert environment[f"AIRFLOW__{setting}_CMD"].startswith("cat /local/keys/")
         section, _, option = setting.lower().partition("__")
         assert (section, option) in conf.sensitive_config_values  # Airflow asks a command for no other setting
-    for name, value in airflow_settings.connections().items():
-        assert json.loads(environment[name]) == json.loads(value)
 
 
 @pytest.fixture
@@ -73,8 +76,8 @@ def test_stores_are_made_and_the_demo_finds_the_parts(
         monkeypatch.setenv("AIRFLOW_URL", "http://api-server:8080")
         assert main(["stores"]) == 0
         assert main(["stores"]) == 0  # a second start finds all of it
-        assert is_healthy(f"http://{gcs}/storage/v1/b/landing")
-        assert is_healthy(f"http://{bigquery}/bigquery/v2/projects/local-dev/datasets/warehouse")
+        assert says_healthy(f"http://{gcs}/storage/v1/b/landing")
+        assert says_healthy(f"http://{bigquery}/bigquery/v2/projects/local-dev/datasets/warehouse")
     assert client_config.read(layout.stack_env)["AIRFLOW_URL"] == "http://api-server:8080"
     nobody = f"http://127.0.0.1:{any_free_port()}"
     monkeypatch.setenv("STORAGE_EMULATOR_HOST", nobody)

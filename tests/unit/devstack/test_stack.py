@@ -1,4 +1,4 @@
-"""The stack's ports, the settings and the health of its parts, and the door for gcloud to its storage."""
+"""The stack's ports, and the settings and the health of its parts."""
 
 from __future__ import annotations
 
@@ -17,24 +17,14 @@ from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 
 import pytest
-from google.auth.credentials import AnonymousCredentials
-from google.cloud import storage
 
 from dedup_clone.settings.deployment import read_deployment
-from devstack.http_calls import call
-from devstack.stack import (
-    airflow_settings,
-    client_config,
-    gcloud_proxy,
-    health,
-    ports,
-    process_environment,
-)
+from devstack.stack import client_config, health, ports, process_environment
 from devstack.stack.layout import CHECKOUT, Layout
 from devstack.stack.parts import Part
 from devstack.stack.supervisord import PartState
 
-PORTS = ports.Ports(gcs=11, gcs_for_gcloud=13, bigquery=14, airflow=15)
+PORTS = ports.Ports(gcs=11, bigquery=14, airflow=15)
 STARTED = datetime(2026, 5, 1, 12, tzinfo=UTC)
 RUNNING = PartState("RUNNING", os.getpid(), STARTED)  # the server that answers is of this process
 
@@ -55,18 +45,20 @@ def test_a_port_is_taken_while_somebody_listens_at_any_address() -> None:
 
 def test_ports_are_kept_over_restarts_and_a_taken_one_is_replaced(tmp_path: Path) -> None:
     free: dict[str, int] = {}
-    for name in asdict(ports.DEFAULT):
+    for name in asdict(ports.Ports()):
         free[name] = ports.any_free_port(free.values())
     file = tmp_path / "ports.json"
     file.write_text(json.dumps(free))
-    choice = ports.choose(file)
-    assert (asdict(choice.ports), choice.moved) == (free, ())
+    said: list[str] = []
+    assert asdict(ports.choose(file, said.append)) == free
+    assert said == []
     with listener() as taken:
         file.write_text(json.dumps(free | {"airflow": taken}))
-        moved = ports.choose(file).ports
+        moved = ports.choose(file, said.append)
     assert moved.airflow != taken
+    assert said == [f"  port {taken} is taken by another program: airflow uses {moved.airflow} instead"]
     file.write_text(json.dumps(dict.fromkeys(free, free["airflow"])))
-    assert len(set(asdict(ports.choose(file).ports).values())) == len(free)
+    assert len(set(asdict(ports.choose(file, print)).values())) == len(free)
     file.write_text('{"unknown": 1}')
     assert ports.read_saved(file) is None
 
@@ -79,7 +71,7 @@ def layout(tmp_path: Path) -> Layout:
 
 
 def built(layout: Layout, **environ: str) -> dict[str, str]:
-    return process_environment.build(layout, PORTS, airflow_settings.load_or_make_keys(layout), environ)
+    return process_environment.build(layout, PORTS, environ)
 
 
 def test_the_persons_own_settings_do_not_reach_the_parts(layout: Layout) -> None:
@@ -114,9 +106,11 @@ def test_the_persons_own_settings_do_not_reach_the_parts(layout: Layout) -> None
 
 
 def test_secrets_are_made_once_for_their_owner_and_airflows_settings_import_nothing_heavy(layout: Layout) -> None:
-    assert airflow_settings.load_or_make_keys(layout) == airflow_settings.load_or_make_keys(layout)
-    assert (layout.airflow_home / "keys.json").stat().st_mode & 0o077 == 0
-    airflow_settings.write_files(layout)
+    names = ("AIRFLOW__CORE__FERNET_KEY", "AIRFLOW__API_AUTH__JWT_SECRET", "AIRFLOW__API__SECRET_KEY")
+    first, second = ([built(layout)[name] for name in names] for _ in range(2))
+    assert (first, len(set(first))) == (second, 3)
+    assert [path.stat().st_mode & 0o077 for path in (layout.local / "keys").iterdir()] == [0, 0, 0]
+    process_environment.write_airflow_files(layout)
     code = "import airflow_local_settings, sys; sys.exit('google.cloud.bigquery' in sys.modules)"
     variables = {"PYTHONPATH": str(layout.airflow_home / "config"), "PATH": os.environ["PATH"]}
     subprocess.run([sys.executable, "-c", code], env=variables, check=True)
@@ -130,7 +124,7 @@ def test_a_shell_gets_the_stacks_addresses_and_profile_from_stack_env(layout: La
     variables = client_config.read(layout.stack_env)
     assert variables.items() <= json.loads(done.stdout).items()
     assert variables["AIRFLOW_URL"] == "http://127.0.0.1:15"
-    assert variables["CLOUDSDK_API_ENDPOINT_OVERRIDES_STORAGE"] == "http://127.0.0.1:13/storage/v1/"
+    assert variables["CLOUDSDK_API_ENDPOINT_OVERRIDES_STORAGE"] == "http://127.0.0.1:11/storage/v1/"
     assert "api = http://127.0.0.1:14" in Path(variables["BIGQUERYRC"]).read_text()
     assert "DEDUP_CLONE_STACK" not in variables  # the end of the stack would end such a shell, too
     profile = read_deployment(CHECKOUT / "dags" / "profiles", variables)
@@ -176,7 +170,7 @@ def test_a_part_of_airflow_is_healthy_by_its_own_heartbeat(
 ) -> None:
     beat = None if age_s is None else (STARTED - timedelta(seconds=age_s)).isoformat()
     answer["scheduler"] = {"status": status, "latest_scheduler_heartbeat": beat}
-    scheduler = Part("scheduler", ("x",), str(answer["url"]), heartbeat_name="scheduler")
+    scheduler = Part("scheduler", ("x",), str(answer["url"]), has_heartbeat=True)
     assert health.is_healthy(scheduler, {"scheduler": RUNNING, "api_server": RUNNING}) is healthy
 
 
@@ -188,21 +182,3 @@ def test_the_answer_of_another_stack_at_the_port_is_not_health(answer: dict[str,
         states = {"api_server": PartState("RUNNING", without_port.pid, STARTED)}
         assert not health.is_healthy(api_server, states)
         without_port.kill()
-
-
-def test_the_door_for_gcloud_passes_content_on_and_answers_as_cloud_storage_does(storage_url: str) -> None:
-    with serving(gcloud_proxy.serve(ports.any_free_port(), storage_url)) as door:
-        client = storage.Client("local-dev", AnonymousCredentials(), client_options={"api_endpoint": door})
-        bucket = client.create_bucket("door")
-        for size in (0, 3, 9 * 1024 * 1024):  # the last one is uploaded in parts
-            content = bytes(index % 251 for index in range(size))
-            bucket.blob("a/b=1/x").upload_from_string(content)
-            assert bucket.blob("a/b=1/x").download_as_bytes() == content
-        assert [blob.name for blob in client.list_blobs(bucket, prefix="a/")] == ["a/b=1/x"]
-        layout = call("GET", f"{door}/storage/v1/b/landing/storageLayout?alt=json").json()
-        assert (layout["bucket"], layout["hierarchicalNamespace"]) == ("landing", {"enabled": False})
-        deletion = f"{door}/storage/v1/b/door/o/a%2Fb=1%2Fx"
-        assert [call("DELETE", deletion).status for _ in range(2)] == [204, 404]
-    nobody = f"http://127.0.0.1:{ports.any_free_port()}"
-    with serving(gcloud_proxy.serve(ports.any_free_port(), nobody)) as door:
-        assert call("GET", f"{door}/storage/v1/b").status == 502

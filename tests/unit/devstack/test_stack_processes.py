@@ -21,8 +21,8 @@ from devstack.connection import connect
 from devstack.stack import client_config, health, lifecycle, postgres, processes, supervisord
 from devstack.stack.layout import CHECKOUT, Layout
 from devstack.stack.parts import Part
-from devstack.stack.ports import DEFAULT, any_free_port
-from devstack.stack.stack_errors import PartFailed, StackError
+from devstack.stack.ports import Ports, any_free_port
+from devstack.stack.stack_errors import StackError
 from testkit.waiting import wait_for
 
 SLEEP = "import time; print('up', flush=True); time.sleep(600)"
@@ -120,11 +120,11 @@ def test_parts_start_are_waited_for_and_stop_without_a_trace(layout: Layout, mon
     lines: list[str] = []
     health.wait(layout, supervisor, (one,), timeout_s=60, log=lines.append)
     assert [line.split()[0] for line in lines] == ["scheduler"]
-    with pytest.raises(PartFailed, match="no such folder"):
+    with pytest.raises(StackError, match="no such folder"):
         health.wait(layout, supervisor, (broken,), timeout_s=60, log=print)
-    with pytest.raises(PartFailed):
+    with pytest.raises(StackError):
         health.wait(layout, supervisor, (late,), timeout_s=0, log=print)
-    client_config.write(layout, DEFAULT)
+    client_config.write(layout, Ports())
     assert lifecycle._stop(layout, supervisor) >= 2
     assert processes.of_stack(layout.local) == []
     assert not supervisor.is_alive()
@@ -207,7 +207,7 @@ def test_the_database_answers_at_a_socket_of_its_owner_and_at_no_network(
     (layout.database / "data.new" / "base").mkdir(parents=True)  # data that were made by half
     server = serve(layout)
     assert ask(layout, "SELECT current_user, inet_server_addr()") == [("airflow", None)]
-    assert layout.database_socket.joinpath(".s.PGSQL.5432").stat().st_mode & 0o077 == 0
+    assert layout.sockets.joinpath(".s.PGSQL.5432").stat().st_mode & 0o077 == 0
     assert not [c for c in psutil.Process(server.pid).net_connections("inet") if c.status == psutil.CONN_LISTEN]
     monkeypatch.setenv("PGPORT", "6543")  # the person's own
     assert subprocess.run(postgres.ready_command(layout), check=False).returncode == 0
@@ -221,7 +221,7 @@ def test_records_outlive_a_database_that_is_killed_whoever_has_its_process_id_no
     server.kill()
     psutil.wait_procs(children, timeout=30)
     with subprocess.Popen([*postgres._unprivileged(), "sleep", "600"]) as other:
-        for left in (layout.database / "data" / "postmaster.pid", layout.database_socket / ".s.PGSQL.5432.lock"):
+        for left in (layout.database / "data" / "postmaster.pid", layout.sockets / ".s.PGSQL.5432.lock"):
             lines = left.read_text().splitlines()
             left.write_text("\n".join([str(other.pid), *lines[1:]]) + "\n")
         try:
