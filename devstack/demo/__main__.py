@@ -5,106 +5,99 @@ Exits with 0 only if the published tables equal those computed independently fro
 
 import sys
 import time
-from datetime import UTC, datetime
 
+import pyarrow as pa
+
+from dedup_clone.state.ledger import LedgerRecord
 from devstack.connection import Connection, connect
-from devstack.demo import terminal_output
+from devstack.demo import output
 from devstack.demo.airflow_api import AirflowApi, DemoError
-from devstack.demo.delivery_progress import publish_dag_id, watch_dag_id
-from devstack.demo.demo_run import DemoRun, FeedSequence
-from devstack.demo.example_table import compared_rows
-from devstack.demo.table_comparison import compare, expected_table, read_target
-from devstack.producer.feeds import EXAMPLE_FEED, FEEDS
+from devstack.demo.publish_runs import follow, read_record, wait_for_dags
+from devstack.demo.table_comparison import differences, expected_table, read_target
+from devstack.producer import next_snapshot
+from devstack.producer.feeds import EXAMPLE_FEED, FEEDS, REALISTIC_FEED
 from devstack.stack.names_and_logins import PAGE
 from devstack.stack.stack_errors import StackError
 
-DAGS_TIMEOUT_S = 180.0
-POLL_INTERVAL_S = 0.5
+MAX_SAMPLES = 5
+# The feeds of each round. The snapshots of a round are published at the same time.
+ROUNDS = ((EXAMPLE_FEED, REALISTIC_FEED), (EXAMPLE_FEED, REALISTIC_FEED), (REALISTIC_FEED,))
 
 
-def log(line: str = "") -> None:
-    print(line, flush=True)
+def publish_all(
+    connection: Connection, api: AirflowApi, terminal: output.Terminal
+) -> tuple[list[LedgerRecord], list[pa.Table]]:
+    """Land and publish all snapshots. Raises DemoError as soon as one publish fails.
 
-
-def wait_for_dags(api: AirflowApi, progress: terminal_output.Progress) -> None:
-    """Wait until Airflow has read the watch and publish DAGs of both feeds.
-
-    Raises DemoError if one of them is paused, or is still missing after DAGS_TIMEOUT_S.
+    Returns the ledger record of each publish, and the worked example's table after each of its publishes.
     """
-    missing = [dag for feed in FEEDS for dag in (watch_dag_id(feed), publish_dag_id(feed))]
-    deadline = time.monotonic() + DAGS_TIMEOUT_S
-    while missing:
-        paused = {dag: api.is_paused(dag) for dag in missing}
-        if stopped := [dag for dag, is_paused in paused.items() if is_paused]:
-            raise DemoError(f"DAGs [{', '.join(stopped)}] are paused: unpause them in Airflow, then try again.")
-        missing = [dag for dag, is_paused in paused.items() if is_paused is None]
-        if missing and time.monotonic() > deadline:
-            errors = "\n".join(f"    {error}" for error in api.import_errors()) or "    (no import errors)"
-            raise DemoError(f"Airflow does not know the DAGs [{', '.join(missing)}]. Its import errors:\n{errors}")
-        if missing:
-            progress.update(f"Airflow reads the DAGs: {len(missing)} to go")
-            time.sleep(POLL_INTERVAL_S)
-    progress.clear()
+    records: list[LedgerRecord] = []
+    tables: list[pa.Table] = []
+    for feeds_of_round in ROUNDS:
+        all_landed = []
+        for feed in feeds_of_round:
+            landed = next_snapshot.land(connection, feed)
+            all_landed.append(landed)
+            rows = f"{landed.row_count:,} rows of {landed.date_count} dates"
+            terminal.line(f"  landed     {feed} snapshot {landed.delivery.snapshot_id}: {rows}")
+        for published in follow(api, all_landed, terminal):
+            record = read_record(connection, published.feed, published.run_id)
+            records.append(record)
+            if published.feed == EXAMPLE_FEED:
+                tables.append(read_target(connection, EXAMPLE_FEED))
+            terminal.line(
+                f"  published  {published.feed} snapshot {record.snapshot_id} as generation {record.generation}: "
+                f"{record.lag_s or 0:.1f} s after its arrival"
+            )
+    return records, tables
 
 
-def show_example(sequence: FeedSequence) -> None:
-    """Print what its last publish has done to the worked example's table."""
-    before, after = sequence.tables[-2:]
-    snapshot_id = sequence.publishes[-1].snapshot_id
-    log(f"\n{EXAMPLE_FEED} after (snapshot {snapshot_id} published):")
-    for line in compared_rows(before, after, snapshot_id):
-        log(line)
-
-
-def compare_tables(connection: Connection, demo_run: DemoRun) -> bool:
+def compare_tables(connection: Connection, terminal: output.Terminal) -> bool:
     """Compare each published table with the one computed from the landed files. Returns whether all are equal."""
     all_equal = True
-    log("\nPublished tables against an independent computation from the landed files:")
+    landing_bucket = connection.storage_client().bucket(connection.landing_bucket)
+    terminal.line("\nPublished tables against an independent computation from the landed files:")
     for feed in FEEDS:
         started = time.monotonic()
-        expected = expected_table(demo_run.landing_bucket, feed, demo_run.refused(feed))
-        result = compare(read_target(connection, feed), expected)
-        word = "equal" if result.is_equal else "DIFFERENT"
-        log(f"  {feed}: {word}, {result.published_rows:,} rows ({time.monotonic() - started:.1f} s)")
-        if not result.is_equal:
-            log(f"    expected {result.expected_rows:,} rows; {result.too_many:,} too many, {result.too_few:,} too few")
-            for sample in result.samples:
-                log(f"    {sample}")
-        all_equal = all_equal and result.is_equal
+        expected = expected_table(landing_bucket, feed, next_snapshot.refused_deliveries(connection, feed))
+        published = read_target(connection, feed)
+        different = differences(published, expected)
+        word = "DIFFERENT" if different else "equal"
+        terminal.line(f"  {feed}: {word}, {published.num_rows:,} rows ({time.monotonic() - started:.1f} s)")
+        if different:
+            terminal.line(f"    expected {expected.num_rows:,} rows; {len(different):,} differ, for example:")
+            terminal.line(*(f"    {row}" for row in different[:MAX_SAMPLES]))
+        all_equal = all_equal and not different
     return all_equal
 
 
 def run() -> bool:
     """Run the demo. Returns whether the published tables are right."""
     started = time.monotonic()
-    connection = connect()
-    storage = connection.storage_client()
+    connection, terminal = connect(), output.Terminal()
     api = AirflowApi(connection)
-    progress = terminal_output.Progress()
-    log(f"Demo on {connection.airflow_url}, project {connection.project}")
-    wait_for_dags(api, progress)
-    demo_run = DemoRun(
-        connection=connection,
-        api=api,
-        landing_bucket=storage.bucket(connection.landing_bucket),
-        state_bucket=storage.bucket(connection.state_bucket),
-        day=datetime.now(UTC).date(),
-        log=log,
+    terminal.line(f"Demo on {connection.airflow_url}, project {connection.project}")
+    wait_for_dags(api, FEEDS, terminal)
+    records, tables = publish_all(connection, api, terminal)
+    snapshot_id = max(record.snapshot_id for record in records if record.feed == EXAMPLE_FEED)
+    terminal.line(f"\n{EXAMPLE_FEED} after (snapshot {snapshot_id} published):")
+    terminal.line(*output.compared_rows(tables[-2], tables[-1], snapshot_id))
+    terminal.line(
+        "\nPublished (kept: rows that the snapshot lacks; below each: its longest phases in seconds, see "
+        "docs/costs-and-limits.md):",
+        *output.publishes(records),
     )
-    sequences = demo_run.sequences()
-    demo_run.run(sequences, progress)
-    show_example(next(sequence for sequence in sequences if sequence.feed == EXAMPLE_FEED))
-    log("\nPublished (kept: rows that the snapshot lacks; below each: seconds by phase, see docs/costs-and-limits.md):")
-    for line in terminal_output.publishes([entry for sequence in sequences for entry in sequence.publishes]):
-        log(line)
-    all_equal = compare_tables(connection, demo_run)
-    log(f"\nThe demo took {time.monotonic() - started:.0f} s. The stack stays up until `make down`.")
+    all_equal = compare_tables(connection, terminal)
     login = f"login: {connection.airflow_user} / {connection.airflow_password}"
-    log(f"  Snapshots  {connection.airflow_url}/{PAGE}   {login}   is each table fresh, what has each publish changed")
-    log(f"  Airflow    {connection.airflow_url}   the same login")
-    log(f"  Tables     {connection.bigquery_url}   {connection.project}.{connection.dataset}.* in BigQuery's stand-in")
-    log(f"  Files      {connection.storage_url}   gs://{connection.landing_bucket}, gs://{connection.state_bucket}")
-    log("  One more snapshot: `make land`. Break and roll back a table, use bq or DuckDB: docs/tutorial.md")
+    tables_in = f"{connection.project}.{connection.dataset}.* in BigQuery's stand-in"
+    terminal.line(
+        f"\nThe demo took {time.monotonic() - started:.0f} s. The stack stays up until `make down`.",
+        f"  Snapshots  {connection.airflow_url}/{PAGE}   {login}   is each table fresh, what has each publish changed",
+        f"  Airflow    {connection.airflow_url}   the same login",
+        f"  Tables     {connection.bigquery_url}   {tables_in}",
+        f"  Files      {connection.storage_url}   gs://{connection.landing_bucket}, gs://{connection.state_bucket}",
+        "  One more snapshot: `make land`. Break and roll back a table, use bq or DuckDB: docs/tutorial.md",
+    )
     return all_equal
 
 

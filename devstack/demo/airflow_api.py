@@ -52,13 +52,11 @@ class AirflowApi:
         try:
             return call(method, url, body=body, token=self._token, timeout_s=30.0)
         except Unreachable as error:
-            raise DemoError(f"Airflow does not answer: {error}. See `python -m devstack.stack status`.") from error
+            raise DemoError(f"Airflow does not answer: {error}. `make up` starts what has stopped.") from error
 
     def get(self, path: str) -> Any:
         """The JSON of the answer, or None for status 404."""
         url = f"{self._connection.airflow_url}/api/v2/{path}"
-        if not self._token:
-            self._login()
         answer = self._send("GET", url)
         if answer.status == _UNAUTHORIZED:
             self._login()

@@ -7,8 +7,6 @@ dropped, because the demo's feeds have none. The order of rows does not count, d
 
 import tempfile
 from collections.abc import Collection
-from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import duckdb
@@ -35,76 +33,40 @@ QUALIFY row_number() OVER (
 
 def expected_table(bucket: "Bucket", feed: str, refused: Collection[Delivery] = ()) -> pa.Table:
     """The table that must be published after all complete snapshots in the landing bucket, without those `refused`."""
-    with tempfile.TemporaryDirectory(prefix="dedup-clone-") as folder:
-        files = _download(bucket, feed, Path(folder), refused)
+    files: list[str] = []
+    with tempfile.TemporaryDirectory(prefix="dedup-clone-") as local:
+        for snapshot_id in landing.snapshot_ids(bucket, feed, refused=refused):
+            for blob in bucket.client.list_blobs(bucket, prefix=landing.folder_of(feed, snapshot_id)):
+                if blob.name.endswith(".parquet"):
+                    files.append(f"{local}/{len(files):06d}.parquet")
+                    blob.download_to_filename(files[-1])
         if not files:
             return SCHEMA.empty_table()
-        return from_files(files)
-
-
-def from_files(files: list[str]) -> pa.Table:
-    """The table that must be published from these Parquet files, of which there must be at least one."""
-    with duckdb.connect() as connection:
-        computed: pa.Table = connection.sql(_STATEMENT, params={"files": files}).to_arrow_table()
-    return computed.cast(SCHEMA)
-
-
-def _download(bucket: "Bucket", feed: str, folder: Path, refused: Collection[Delivery]) -> list[str]:
-    """Download the files of all complete snapshots that were not refused into `folder`. Returns their paths."""
-    files: list[str] = []
-    for snapshot_id in landing.snapshot_ids(bucket, feed, refused=refused):
-        for blob in bucket.client.list_blobs(bucket, prefix=landing.folder(feed, snapshot_id)):
-            if blob.name.endswith(".parquet"):
-                path = folder / f"{len(files):06d}.parquet"
-                path.write_bytes(blob.download_as_bytes())
-                files.append(str(path))
-    return files
-
-
-MAX_SAMPLES = 5
-
-
-@dataclass(frozen=True)
-class Comparison:
-    """The result of a comparison.
-
-    `too_many`: the number of published rows that are not expected. `too_few`: the number of expected rows that are not
-    published. `samples`: some of these rows, as text.
-    """
-
-    published_rows: int
-    expected_rows: int
-    too_many: int
-    too_few: int
-    samples: tuple[str, ...]
-
-    @property
-    def is_equal(self) -> bool:
-        return self.too_many == 0 and self.too_few == 0
+        with duckdb.connect() as connection:
+            computed: pa.Table = connection.sql(_STATEMENT, params={"files": files}).to_arrow_table()
+            return computed.cast(SCHEMA)
 
 
 def read_target(connection: Connection, feed: str) -> pa.Table:
     """All rows of the feed's target."""
     table = f"`{connection.project}.{connection.dataset}.{feed}`"
-    rows = connection.bigquery_client().query(f"SELECT {', '.join(SCHEMA.names)} FROM {table}").result()
+    rows = connection.bigquery_client().query(f"SELECT {_COLUMNS} FROM {table}").result()
     return rows.to_arrow(create_bqstorage_client=False).cast(SCHEMA)
 
 
-def compare(published: pa.Table, expected: pa.Table) -> Comparison:
-    """Compare two tables with the columns of SCHEMA."""
+def differences(published: pa.Table, expected: pa.Table) -> list[str]:
+    """The published rows that are not expected, and the expected rows that are not published, as text."""
     with duckdb.connect() as connection:
         connection.register("published", published)
         connection.register("expected", expected)
-        too_many = _except(connection, "published", "expected")
-        too_few = _except(connection, "expected", "published")
-    samples = [f"published, not expected: {row}" for row in too_many[:MAX_SAMPLES]]
-    samples += [f"expected, not published: {row}" for row in too_few[:MAX_SAMPLES]]
-    return Comparison(published.num_rows, expected.num_rows, len(too_many), len(too_few), tuple(samples))
+        return [
+            *(f"published, not expected: {row}" for row in _except(connection, "published", "expected")),
+            *(f"expected, not published: {row}" for row in _except(connection, "expected", "published")),
+        ]
 
 
 def _except(connection: duckdb.DuckDBPyConnection, left: str, right: str) -> list[str]:
     """The rows of table `left` that table `right` lacks, as text."""
-    columns = ", ".join(SCHEMA.names)
-    statement = f"SELECT {columns} FROM {left} EXCEPT ALL SELECT {columns} FROM {right} ORDER BY ALL"
+    statement = f"SELECT {_COLUMNS} FROM {left} EXCEPT ALL SELECT {_COLUMNS} FROM {right} ORDER BY ALL"
     rows = connection.execute(statement).fetchall()
     return [", ".join(f"{name}={value}" for name, value in zip(SCHEMA.names, row, strict=True)) for row in rows]

@@ -2,14 +2,13 @@
 
 import argparse
 import sys
-from datetime import UTC, datetime
 
 from dedup_clone.contract.delivery import INT64_MAX
 from dedup_clone.contract.errors import ConfigurationError
-from devstack.connection import connect
-from devstack.http_calls import Unreachable, call
-from devstack.producer import feeds, landing, next_snapshot
-from devstack.producer.feeds import REALISTIC_FEED
+from devstack.connection import Connection, connect
+from devstack.http_calls import says_healthy
+from devstack.producer import feeds, next_snapshot
+from devstack.producer.landing import Landed
 from devstack.stack.stack_errors import StackError
 
 
@@ -20,30 +19,14 @@ def _snapshot_id(text: str) -> int:
     return number
 
 
-def land(feed: str, snapshot_id: int | None) -> None:
-    """Land a snapshot, and print what has landed and where its publish can be followed.
-
-    `snapshot_id`: None for the next id. Raises StackError if the stack is down, and ConfigurationError if the feed's
-    file is invalid.
-    """
-    connection = connect()
-    try:
-        call("GET", f"{connection.storage_url}/_internal/healthcheck")
-    except Unreachable as error:
-        raise StackError(f"The local stack is down: {error}. Run `make up` first.") from error
-    storage = connection.storage_client()
-    bucket = storage.bucket(connection.landing_bucket)
-    settings = feeds.read(feed)
-    snapshot_id = snapshot_id or landing.next_snapshot_id(bucket, settings.landing.prefix)
-    refused = landing.refused_deliveries(storage.bucket(connection.state_bucket), feed)
-    table = next_snapshot.make(bucket, feed, snapshot_id, datetime.now(UTC).date(), refused)
-    landed = landing.land(bucket, settings, snapshot_id, table)
-    print(f"Landed {feed}, snapshot {landed.snapshot_id}{' again (a re-delivery)' if landed.is_redelivery else ''}")
+def show(landed: Landed, connection: Connection) -> None:
+    """Print what has landed and where its publish can be followed."""
+    again = " again (a re-delivery)" if landed.is_redelivery else ""
+    print(f"Landed {landed.feed}, snapshot {landed.delivery.snapshot_id}{again}")
     print(f"  {landed.row_count:,} rows of {landed.date_count} dates, {landed.byte_count:,} bytes")
-    print(f"  gs://{connection.landing_bucket}/{landing.folder(settings.landing.prefix, landed.snapshot_id)}")
-    print(f"  arrived {landed.arrived_at:%Y-%m-%d %H:%M:%S} UTC, marker generation {landed.marker_generation}")
-    run_id = f"publish__{landed.snapshot_id}__{landed.marker_generation}"
-    print(f"Watch it: {connection.airflow_url}/dags/{feed}_publish/runs/{run_id}")
+    print(f"  gs://{connection.landing_bucket}/{landed.folder}")
+    print(f"  arrived {landed.arrived_at:%Y-%m-%d %H:%M:%S} UTC, marker generation {landed.delivery.marker_generation}")
+    print(f"Watch it: {connection.airflow_url}/dags/{landed.feed}_publish/runs/{landed.run_id}")
     print(f"  login: {connection.airflow_user} / {connection.airflow_password}")
 
 
@@ -51,13 +34,16 @@ def main(arguments: list[str]) -> int:
     parser = argparse.ArgumentParser(prog="python -m devstack.producer", description=__doc__)
     commands = parser.add_subparsers(dest="command", required=True)
     land_command = commands.add_parser("land", help="land one more snapshot")
-    land_command.add_argument("--feed", choices=feeds.feed_names(), default=REALISTIC_FEED)
+    land_command.add_argument("--feed", choices=feeds.feed_names(), default=feeds.REALISTIC_FEED)
     land_command.add_argument(
         "--snapshot-id", type=_snapshot_id, help="default: above the newest; one that exists is delivered again"
     )
     options = parser.parse_args(arguments)
     try:
-        land(options.feed, options.snapshot_id)
+        connection = connect()
+        if not says_healthy(f"{connection.storage_url}/_internal/healthcheck"):
+            raise StackError(f"The local stack is down: {connection.storage_url} does not answer. Run `make up` first.")
+        show(next_snapshot.land(connection, options.feed, options.snapshot_id), connection)
     except (StackError, ConfigurationError) as error:
         print(f"producer: {error}", file=sys.stderr)
         return 1

@@ -13,14 +13,11 @@ import pyarrow.parquet as pq
 
 from dedup_clone.contract.delivery import Delivery
 from dedup_clone.settings.feed import Feed
-from dedup_clone.state.arrivals import Arrivals
-from dedup_clone.state.store import ObjectStore
-from devstack.producer.feeds import SCHEMA
 
 if TYPE_CHECKING:
     from google.cloud.storage import Bucket
 
-_FOLDER = re.compile(r"/snapshot_id=(0|[1-9]\d*)/(.+)$")
+_OBJECT = re.compile(r"/snapshot_id=(0|[1-9]\d*)/(.+)$")
 _FILE_COUNT = 4  # of a snapshot without date folders; each file has rows of any date
 
 
@@ -28,21 +25,26 @@ _FILE_COUNT = 4  # of a snapshot without date folders; each file has rows of any
 class Landed:
     """One complete delivery that has landed.
 
-    `arrived_at`, `marker_generation`: its marker's creation time and object generation. `is_redelivery`: whether a
-    complete delivery of the same snapshot was there before.
+    `arrived_at`: its marker's creation time. `is_redelivery`: whether a complete delivery of the same snapshot was
+    there before.
     """
 
     feed: str
-    snapshot_id: int
-    marker_generation: int
+    delivery: Delivery
+    folder: str
     arrived_at: datetime
     date_count: int
     row_count: int
     byte_count: int
     is_redelivery: bool
 
+    @property
+    def run_id(self) -> str:
+        """The id of the delivery's first publish run, which the watch DAG derives from the delivery."""
+        return f"publish__{self.delivery.snapshot_id}__{self.delivery.marker_generation}"
 
-def folder(prefix: str, snapshot_id: int) -> str:
+
+def folder_of(prefix: str, snapshot_id: int) -> str:
     return f"{prefix}/snapshot_id={snapshot_id}/"
 
 
@@ -50,14 +52,9 @@ def _objects(bucket: "Bucket", prefix: str) -> dict[int, dict[str, int]]:
     """The object generations of each snapshot's objects, by snapshot id and by name below the snapshot's folder."""
     found: dict[int, dict[str, int]] = {}
     for blob in bucket.client.list_blobs(bucket, prefix=f"{prefix}/snapshot_id="):
-        if match := _FOLDER.search(blob.name):
+        if match := _OBJECT.search(blob.name):
             found.setdefault(int(match[1]), {})[match[2]] = int(blob.generation)
     return found
-
-
-def refused_deliveries(state_bucket: "Bucket", feed: str) -> list[Delivery]:
-    """The deliveries of the feed that were refused."""
-    return Arrivals(ObjectStore(state_bucket.client, state_bucket.name), feed).refused()
 
 
 def snapshot_ids(
@@ -76,43 +73,38 @@ def next_snapshot_id(bucket: "Bucket", prefix: str) -> int:
     return max(_objects(bucket, prefix), default=0) + 1
 
 
-def read(bucket: "Bucket", prefix: str, snapshot_id: int, schema: pa.Schema = SCHEMA) -> pa.Table:
+def read(bucket: "Bucket", prefix: str, snapshot_id: int, schema: pa.Schema) -> pa.Table:
     """All rows of a landed snapshot."""
-    blobs = bucket.client.list_blobs(bucket, prefix=folder(prefix, snapshot_id))
-    parts = [
-        pq.ParquetFile(io.BytesIO(blob.download_as_bytes())).read().cast(schema)
-        for blob in blobs
-        if blob.name.endswith(".parquet")
-    ]
+    blobs = bucket.client.list_blobs(bucket, prefix=folder_of(prefix, snapshot_id))
+    contents = (blob.download_as_bytes() for blob in blobs if blob.name.endswith(".parquet"))
+    parts = (pq.ParquetFile(io.BytesIO(content)).read().cast(schema) for content in contents)
     return pa.concat_tables([schema.empty_table(), *parts])
 
 
 def land(bucket: "Bucket", feed: Feed, snapshot_id: int, table: pa.Table) -> Landed:
     """Land a snapshot: delete an earlier delivery of it, its marker first; upload the files, and last the marker."""
-    snapshot_folder = folder(feed.landing.prefix, snapshot_id)
-    names_before = {blob.name for blob in bucket.client.list_blobs(bucket, prefix=snapshot_folder)}
-    marker_name = snapshot_folder + feed.landing.marker
-    for name in sorted(names_before, key=lambda name: (name != marker_name, name)):
+    folder = folder_of(feed.landing.prefix, snapshot_id)
+    marker = bucket.blob(folder + feed.landing.marker)
+    names_before = {blob.name for blob in bucket.client.list_blobs(bucket, prefix=folder)}
+    for name in sorted(names_before, key=lambda name: (name != marker.name, name)):
         bucket.blob(name).delete()
 
     size = 0
     for name, rows in _files(table, feed):
         content = _parquet(rows)
-        bucket.blob(snapshot_folder + name).upload_from_string(content, content_type="application/octet-stream")
+        bucket.blob(folder + name).upload_from_string(content, content_type="application/octet-stream")
         size += len(content)
-
-    marker = bucket.blob(marker_name)
     marker.upload_from_string(b"", content_type="application/octet-stream")
     marker.reload()
     return Landed(
         feed=feed.feed,
-        snapshot_id=snapshot_id,
-        marker_generation=int(marker.generation),
+        delivery=Delivery(snapshot_id, int(marker.generation)),
+        folder=folder,
         arrived_at=marker.time_created,
         date_count=pc.count_distinct(table[feed.table.partition_column]).as_py(),
         row_count=table.num_rows,
         byte_count=size,
-        is_redelivery=marker_name in names_before,
+        is_redelivery=marker.name in names_before,
     )
 
 

@@ -5,6 +5,7 @@ import subprocess
 import sys
 import xmlrpc.client
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -165,7 +166,8 @@ class Supervisor:
 
     def shut_down(self) -> None:
         """Ask all parts to stop, and supervisord to end after them. Returns once all but the database are asked."""
-        self._call("stopProcessGroup", GROUP, False)
+        with suppress(xmlrpc.client.Fault):  # the stack of another version has no such group
+            self._call("stopProcessGroup", GROUP, False)
         self._call("shutdown")
 
 

@@ -105,7 +105,7 @@ def test_a_feed_of_another_shape_is_published_by_its_file_alone(
     """Text and date keys, nested values, another marker and no date folders."""
     world = FeedAgainstOracle(clients, feeds.read("store_visits"))
     world.dedup = real_dedup
-    table = feeds.table_of(world.feed)
+    table = world.feed.table.to_contract()
     state, oldest = OracleState(world.oracle_table), TODAY - timedelta(days=world.feed.table.retention_days - 1)
     rows = declared_snapshots.first(table, TODAY, 1, 7, 40)
     for number in (1, 2):

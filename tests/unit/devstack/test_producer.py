@@ -10,7 +10,6 @@ import pyarrow.compute as pc
 import pytest
 from google.cloud.storage import Blob, Bucket
 
-from dedup_clone.contract.delivery import Delivery
 from dedup_clone.contract.table import Column, ColumnMode, TableContract
 from dedup_clone.state.arrivals import Arrivals, Refusal
 from dedup_clone.state.store import ObjectStore
@@ -23,7 +22,7 @@ from devstack.producer.feeds import KEYS, SCHEMA
 DAY = date(2026, 3, 1)
 SEED = 7
 PRODUCT_FEED = feeds.read("product_attributes")
-PRODUCTS = feeds.table_of(PRODUCT_FEED)
+PRODUCTS = PRODUCT_FEED.table.to_contract()
 
 
 def by_key(rows: pa.Table, keys: tuple[str, ...], values: list[str]) -> dict[tuple[object, ...], str]:
@@ -70,12 +69,12 @@ def test_a_table_with_keys_and_values_of_each_type_can_be_made(kind: str) -> Non
 
 
 def test_the_two_snapshots_of_the_worked_example_show_each_kind_of_difference() -> None:
-    first = worked_example.before(DAY, 1, None)
-    second = worked_example.after(DAY, 2, first)
+    first = worked_example.make(DAY, 1, None)
+    second = worked_example.make(DAY, 2, first)
     assert differences(products(first), products(second)) == (1, 1, 1)
     wanted = {"product_id": 301865, "store_id": 2072, "attribute_id": 1, "attr_value": 20}
     assert any(wanted.items() <= row.items() for row in first.to_pylist())
-    later = worked_example.before(DAY + timedelta(days=5), 3, second)
+    later = worked_example.make(DAY + timedelta(days=5), 3, second)
     assert set(pc.unique(later["date"]).to_pylist()) == {DAY + timedelta(days=n) for n in (-1, 0, 4, 5)}
 
 
@@ -84,12 +83,12 @@ def test_a_landed_delivery_reads_back_and_its_marker_comes_last(bucket: Bucket) 
     landed = landing.land(bucket, PRODUCT_FEED, 7, table)
     blobs = {blob.name: blob for blob in bucket.client.list_blobs(bucket)}
     marker = blobs.pop("product_attributes/snapshot_id=7/_SUCCESS")
-    assert (landed.marker_generation, landed.arrived_at) == (marker.generation, marker.time_created)
+    assert (landed.delivery.marker_generation, landed.arrived_at) == (marker.generation, marker.time_created)
     assert all(blob.time_created <= marker.time_created for blob in blobs.values())
     assert sorted(blobs)[-1] == "product_attributes/snapshot_id=7/date=2026-03-01/part-00000.parquet"
     assert len(blobs) == landed.date_count == 13
     order = [(name, "ascending") for name in SCHEMA.names]
-    assert landing.read(bucket, "product_attributes", 7).sort_by(order).equals(table.sort_by(order))
+    assert landing.read(bucket, "product_attributes", 7, SCHEMA).sort_by(order).equals(table.sort_by(order))
 
 
 def test_a_redelivery_deletes_the_marker_before_the_files(bucket: Bucket, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -123,16 +122,16 @@ def test_the_next_snapshot_is_not_made_from_a_broken_or_refused_delivery(
     bucket: Bucket, connection: Connection, monkeypatch: pytest.MonkeyPatch, feed: str
 ) -> None:
     settings = feeds.read(feed)
-    table = feeds.table_of(settings)
-    first = next_snapshot.make(bucket, feed, 1, DAY)
+    table = settings.table.to_contract()
+    first = next_snapshot.make(bucket, settings, 1, DAY)
     landing.land(bucket, settings, 1, first)
     key, value = table.keys[-1], table.value_columns[0].name
     position = first.schema.get_field_index(key)
     nulls = pa.nulls(first.num_rows, first.schema.field(key).type)
     landing.land(bucket, settings, 2, first.drop_columns([value]))
     landing.land(bucket, settings, 3, first.set_column(position, pa.field(key, nulls.type), nulls))
-    future = landing.land(bucket, settings, 4, next_snapshot.make(bucket, feed, 4, date(2999, 1, 1)))
-    refusal = Refusal(Delivery(4, future.marker_generation), "a date too late", "run", datetime.now(UTC))
+    future = landing.land(bucket, settings, 4, next_snapshot.make(bucket, settings, 4, date(2999, 1, 1)))
+    refusal = Refusal(future.delivery, "a date too late", "run", datetime.now(UTC))
     Arrivals(ObjectStore(bucket.client, bucket.name), feed).refuse(refusal)
     at_buckets = replace(connection, landing_bucket=bucket.name, state_bucket=bucket.name)
     monkeypatch.setattr(producer, "connect", lambda: at_buckets)

@@ -124,6 +124,8 @@ def test_parts_start_are_waited_for_and_stop_without_a_trace(layout: Layout, mon
         health.wait(layout, supervisor, (broken,), timeout_s=60, log=print)
     with pytest.raises(StackError):
         health.wait(layout, supervisor, (late,), timeout_s=0, log=print)
+    supervisor.stop("late")
+    assert supervisor.part_states()["late"].state == "STOPPED"
     client_config.write(layout, Ports())
     assert lifecycle._stop(layout, supervisor) >= 2
     assert processes.of_stack(layout.local) == []
@@ -131,6 +133,15 @@ def test_parts_start_are_waited_for_and_stop_without_a_trace(layout: Layout, mon
     monkeypatch.setenv("DEDUP_CLONE_LOCAL_DIR", str(layout.local))
     with pytest.raises(StackError):
         connect()  # another stack may have the addresses by now
+
+
+def test_a_stack_that_another_version_started_is_stopped(layout: Layout, monkeypatch: pytest.MonkeyPatch) -> None:
+    scheduler = server("scheduler")
+    supervisor = started(layout, scheduler)
+    health.wait(layout, supervisor, (scheduler,), timeout_s=60, log=print)
+    monkeypatch.setattr(supervisord, "GROUP", "unknown")
+    lifecycle._stop(layout, supervisor)
+    assert processes.of_stack(layout.local) == []
 
 
 def test_the_database_stops_when_all_others_have_stopped(layout: Layout) -> None:
