@@ -11,8 +11,7 @@ from dedup_clone.state.ledger import LedgerRecord
 from devstack.producer.feeds import KEYS, SNAPSHOT_ID, VALUE
 
 WIDTH = 100  # characters
-# Without a terminal, an unchanged text is printed again only after this time.
-REPEAT_AFTER_S = 15.0
+REPEAT_AFTER_S = 15.0  # without a terminal, an unchanged text is printed again only after this time
 LONGEST_PHASES = 5
 MAX_ROWS_SHOWN = 30
 # How a publish has changed a row. Kept-missing: it stays, but its key is missing in the snapshot.

@@ -3,7 +3,6 @@
 PROJECT_ID = "local-dev"
 LANDING_BUCKET = "landing"
 STATE_BUCKET = "state"
-BUCKETS = (LANDING_BUCKET, STATE_BUCKET)
 DATASET = "warehouse"
 LOCATION = "US"
 

@@ -8,7 +8,7 @@ from bigquery_standin.client import Control
 from devstack.http_calls import Answer, call
 from devstack.spark_archive import ARCHIVE_FILE, MAIN_FILE, build_spark_code
 from devstack.stack.layout import CHECKOUT
-from devstack.stack.names_and_logins import BUCKETS, DATASET, LOCATION, PROJECT_ID, STATE_BUCKET
+from devstack.stack.names_and_logins import DATASET, LANDING_BUCKET, LOCATION, PROJECT_ID, STATE_BUCKET
 from devstack.stack.stack_errors import StackError
 
 _EXISTS = 409
@@ -20,7 +20,7 @@ def create_missing(gcs_url: str, bigquery_url: str) -> None:
 
     Raises StackError if a server refuses it, and Unreachable if one does not respond.
     """
-    for bucket in BUCKETS:
+    for bucket in (LANDING_BUCKET, STATE_BUCKET):
         url = f"{gcs_url}/storage/v1/b?project={PROJECT_ID}"
         _require_made(f"bucket [{bucket}]", call("POST", url, body={"name": bucket, "location": LOCATION}))
     dataset = {"datasetReference": {"projectId": PROJECT_ID, "datasetId": DATASET}, "location": LOCATION}

@@ -62,6 +62,8 @@ def test_a_table_with_keys_and_values_of_each_type_can_be_made(kind: str) -> Non
     table = TableContract(columns, "d", "id", ("d", "k"), (), 30)
     first = declared_snapshots.first(table, DAY, 1, SEED, 30)
     rows = declared_snapshots.following(table, first, DAY, 2, SEED, 30)
+    assert declared_snapshots.first(table, DAY, 1, SEED, 30).equals(first)
+    assert declared_snapshots.following(table, first, DAY, 2, SEED, 30).equals(rows)
     for made in (first, rows):
         made.validate(full=True)
         assert made.schema.equals(arrow_schema(columns))
