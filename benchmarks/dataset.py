@@ -134,7 +134,6 @@ class Inputs:
     code: str
     snapshot_ids: tuple[int, ...]
     rows: int
-    bytes: int
     counts: RowCounts
     expected: tuple[str, ...]
     dates: tuple[DateFiles, ...]

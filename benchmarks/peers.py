@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Callable
@@ -22,7 +23,7 @@ from dedup_clone.contract.attempt import Attempt, Plan
 from dedup_clone.contract.manifest import Candidate
 from dedup_clone.contract.records import from_json
 from dedup_spark import storage
-from dedup_spark.execution.fan_out import assign_round_robin, task_count
+from dedup_spark.execution.fan_out import divide
 from dedup_spark.execution.progress import JobLog
 from dedup_spark.job import DedupJob
 
@@ -104,10 +105,11 @@ class ReadBoth(Peer):
 
     def run(self, inputs: Inputs, out: Path) -> int:
         context = self.session().sparkContext
-        tasks = task_count(context.defaultParallelism, len(inputs.dates), inputs.bytes)
         files = [[*date_files.parent, *date_files.snapshot] for date_files in inputs.dates]
-        task_files = [list(chain.from_iterable(dates)) for dates in assign_round_robin(files, tasks)]
-        return sum(context.parallelize(task_files, tasks).map(_count_rows).collect())
+        sizes = [sum(os.path.getsize(file) for file in of_date) for of_date in files]
+        tasks = divide(sizes, context.defaultParallelism)
+        task_files = [list(chain.from_iterable(files[number] for number in numbers)) for numbers in tasks]
+        return sum(context.parallelize(task_files, len(tasks)).map(_count_rows).collect())
 
     def result(self, inputs: Inputs, out: Path, returned: object) -> PeerResult:
         return PeerResult(None)

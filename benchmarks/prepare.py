@@ -189,7 +189,6 @@ def _describe(shape: DatasetShape, feed: SparkJobFeed, rows: int, counts: RowCou
         code=code_digest(),
         snapshot_ids=snapshot_ids(shape),
         rows=rows,
-        bytes=sum(file.size for file in parent_files) + sum(info.size for info in landed),
         counts=counts,
         expected=tuple(map(str, sorted((shape.folder / _EXPECTED).rglob("*.parquet")))),
         dates=tuple(

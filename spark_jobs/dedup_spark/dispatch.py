@@ -18,8 +18,7 @@ from dedup_clone.contract.table import UpdateIdMode
 from dedup_spark import storage
 from dedup_spark.comparison.validating_reader import ValidatingReader
 from dedup_spark.data_files import target_file_bytes
-from dedup_spark.execution.fan_out import largest_first, map_dates, map_objects
-from dedup_spark.execution.part_tasks import PartTasks
+from dedup_spark.execution.fan_out import map_objects, run_tasks
 from dedup_spark.execution.progress import JobLog
 from dedup_spark.execution.session import SessionSource
 from dedup_spark.fingerprints.seed import Seed
@@ -38,11 +37,6 @@ from dedup_spark.sketch import stored
 _logger = logging.getLogger("dedup_spark")
 
 Task = ComparedDate | RewriteTask
-
-# A smaller date is not split: splitting takes several Spark jobs, and the driver adds up the sums of all parts.
-_MIN_SPLIT_BYTES = 256 << 20
-# The size, in fair shares, above which `is_split` splits a date grows with the number of cores, up to this limit.
-_MAX_FAIR_SHARES = 4.0
 
 
 @dataclass(frozen=True)
@@ -79,8 +73,6 @@ class RunDate:
             if not landed:
                 raise
             _logger.warning("date [%s] may run again: %s: %s", task.day, type(error).__name__, error)
-        if self.adopt.parts:  # on the driver: `DateRuns` has the remaining files validated in Spark tasks
-            return DateResult(tuple(reader.validations.values()), outcome)
         validations = (reader.validations.get(uri) or self.validator(file) for uri, file in landed.items())
         return DateResult(tuple(validations), outcome)
 
@@ -130,12 +122,12 @@ class DateRuns:
 
     def _validate(self, files: Sequence[LandedFile]) -> None:
         """Validate files that no date reads, or not yet."""
-        validator, size = FileValidator.from_attempt(self.attempt), sum(file.size for file in files)
-        self.deliveries.add(map_objects(self.session, validator, files, size, "validate landed files"))
+        validator, sizes = FileValidator.from_attempt(self.attempt), [file.size for file in files]
+        self.deliveries.add(map_objects(self.session, validator, files, sizes, "validate landed files"))
 
     def _run_tasks(self, plans: Mapping[date, DatePlan], step: str) -> None:
         """Run the tasks of these plans that have no outcome yet. What other tasks wrote before is deleted."""
-        tasks: list[Task] = largest_first(plan.task for plan in plans.values() if plan.task)
+        tasks: list[Task] = [plan.task for plan in plans.values() if plan.task]
         for task in self._outcomes.keys() - set(tasks):
             self._delete(task, self._outcomes.pop(task))
         work = RunDate(
@@ -144,37 +136,13 @@ class DateRuns:
             FileValidator.from_attempt(self.attempt),
         )
         remaining = [task for task in tasks if task not in self._outcomes]
-        description = f"{self.attempt.feed} generation {self.attempt.generation}: {step}"
-        for task, result in self._results(work, remaining, description).items():
+        description = f"{self.attempt.feed} generation {self.attempt.generation}: {step} of {len(remaining)} dates"
+        with self.job_log.dates_at_work(len(remaining)):
+            results = run_tasks(self.session, work, remaining, [task.bytes for task in remaining], description)
+        for task, result in zip(remaining, results, strict=True):
             self.deliveries.add(result.validations)
             if result.outcome:
                 self._outcomes[task] = result.outcome
-
-    def _results(self, work: RunDate, tasks: Sequence[Task], description: str) -> dict[Task, DateResult]:
-        """Run the tasks: small dates share a Spark task, and a very large date is split over several."""
-        self.job_log.expect_dates(len(tasks))
-        if not tasks:
-            return {}
-        core_count, sizes = self.session().sparkContext.defaultParallelism, [task.bytes for task in tasks]
-        split = [
-            task for task in tasks if isinstance(task, ComparedDate) and is_split(task.bytes, sum(sizes), core_count)
-        ]
-        unsplit = [task for task in tasks if task not in split]
-        with self.job_log.dates_at_work(len(unsplit)):
-            results = map_dates(self.session, work, unsplit, description)
-        found = dict(zip(unsplit, results, strict=True))
-        return found | {task: self._run_in_parts(work, task, description) for task in split}
-
-    def _run_in_parts(self, work: RunDate, task: Task, description: str) -> DateResult:
-        """Run the task on the driver, and parts of it as Spark tasks, which exchange objects in a folder."""
-        folder = storage.join(self.attempt.data_uri, "parts", task.day.isoformat())
-        parts = PartTasks(self.session, f"{description} of [{task.day}]", folder)
-        try:
-            with self.job_log.dates_at_work(1):
-                return replace(work, adopt=replace(work.adopt, parts=parts))(task)
-        finally:  # delete what repeated tasks wrote, too
-            for name in storage.list_objects(folder):
-                storage.delete(storage.join(folder, name))
 
     def _delete(self, task: Task, outcome: Outcome) -> None:
         files = (outcome.files or ()) if isinstance(outcome, WrittenDate) else ()
@@ -187,10 +155,8 @@ class DateRuns:
         dates = {day: delivered.get(day, ()) for day, plan in plans.items() if plan.outcome is DateOutcome.WINDOW}
         if not dates:
             return {}
-        with self.job_log.phase(DateOutcome.WINDOW):
-            self.job_log.expect_dates(len(dates))
-            with self.job_log.dates_at_work(len(dates)):
-                found = run_window_plan(self.session(), self.attempt, dates, self.parent, self._file_bytes)
+        with self.job_log.phase(DateOutcome.WINDOW), self.job_log.dates_at_work(len(dates)):
+            found = run_window_plan(self.session(), self.attempt, dates, self.parent, self._file_bytes)
         return {w.day: replace(w, key_fingerprint=self._unchanged_fingerprint(w.day, dates)) for w in found}
 
     def _log_not_adopted(self, plans: Mapping[date, DatePlan]) -> None:
@@ -218,14 +184,3 @@ class DateRuns:
             return None
         ids = [dated.delivery.snapshot_id for dated in delivered[day]]
         return entry.key_fingerprint if all(snapshot_id < entry.max_update_id for snapshot_id in ids) else None
-
-
-def is_split(date_bytes: int, total_bytes: int, core_count: int) -> bool:
-    """Whether a date of plan adopt is split, because its task would end long after the others.
-
-    A fair share is the size of all dates divided by the number of cores. A date is split if it is larger than
-    (1 + cores / 16) fair shares, or than _MAX_FAIR_SHARES of them. With one core no date is split, nor is one smaller
-    than _MIN_SPLIT_BYTES.
-    """
-    fair_shares = min(1 + core_count / 16, _MAX_FAIR_SHARES)
-    return core_count > 1 and date_bytes >= _MIN_SPLIT_BYTES and date_bytes * core_count > fair_shares * total_bytes

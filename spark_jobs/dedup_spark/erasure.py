@@ -54,8 +54,8 @@ def erase_rows(
     key_sets, tombstones = read_key_sets(attempt, read_seed(attempt.seed_uri))
     to_read = [file for file in generation.files if newest is None or file.date not in generation.copied]
     work = partial(_erase_in_file, attempt.table, attempt.data_uri, tuple(key_sets))
-    size = sum(file.size for file in to_read)
-    results = map_objects(session, work, to_read, size, "leave erased keys out")
+    sizes = [file.size for file in to_read]
+    results = map_objects(session, work, to_read, sizes, "leave erased keys out")
     found = {file: result for file, result in zip(to_read, results, strict=True) if result}
     erased: defaultdict[date, list[ErasedRow]] = defaultdict(list)
     for file, result in found.items():

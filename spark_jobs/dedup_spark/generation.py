@@ -168,8 +168,8 @@ def copy_forward(attempt: Attempt, generation: NewGeneration, parent: Parent, se
     files = [file for file in parent.files if file.date in generation.copied]
     if parent.has_other_columns:
         complete = partial(_complete, attempt.table, parent.data_uri, attempt.data_uri)
-        size = sum(file.size for file in files)
-        written = map_objects(session, complete, files, size, "add columns to copied files")
+        sizes = [file.size for file in files]
+        written = map_objects(session, complete, files, sizes, "add columns to copied files")
         completed = dict(zip(files, written, strict=True))
         all_files = tuple(completed.get(file, file) for file in generation.files)
         by_date = files_by_date(all_files)
@@ -181,7 +181,7 @@ def copy_forward(attempt: Attempt, generation: NewGeneration, parent: Parent, se
         sketch_paths = [stored.path_of(day) for day in sorted(generation.same_fingerprints)]
         paths += [path for path in sketch_paths if path.removeprefix(f"{stored.FOLDER}/") in stored_names]
     copy = partial(_copy, parent.data_uri, attempt.data_uri)
-    map_objects(session, copy, paths, 0, "copy files of the parent")
+    map_objects(session, copy, paths, [0] * len(paths), "copy files of the parent")
     return generation
 
 

@@ -7,17 +7,16 @@ from __future__ import annotations
 
 import pytest
 
-from dedup_spark import data_files, dispatch
+from dedup_spark import data_files
 from dedup_spark.changes import change_files
 from dedup_spark.comparison import duplicate_keys, key_source, ranged_rows
-from dedup_spark.execution import part_tasks
 from dedup_spark.plans.difference import comparison_inputs, diff_result, differences
 from dedup_spark.sketch import sketch
 
 
 def lower_limits(patch: pytest.MonkeyPatch) -> None:
     """No keys are cached between passes, and a few rows are compared at a time."""
-    patch.setattr(comparison_inputs, "KEY_CACHE_BYTES", 0)
+    patch.setattr(comparison_inputs, "_KEY_CACHE_BYTES", 0)
     patch.setattr(ranged_rows, "_ROWS_IN_MEMORY", 9)
     patch.setattr(key_source, "_ROWS_AT_A_TIME", 5)
     patch.setattr(differences, "LIMITS", differences.Limits(rows=25, codes=15))
@@ -27,12 +26,6 @@ def lower_limits(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(diff_result, "MAX_DECODED_ROWS", 9)
     patch.setattr(data_files, "_MAX_PENDING_ROWS", 4)
     patch.setattr(data_files, "_MAX_RUN_ROWS", 3)
-
-
-def split_every_date(patch: pytest.MonkeyPatch, part_count: int) -> None:
-    """Divides every date over Spark tasks, whatever its size."""
-    patch.setattr(dispatch, "is_split", lambda date_bytes, total, cores: True)
-    patch.setattr(part_tasks.PartTasks, "part_count", part_count)
 
 
 def scale_limits(patch: pytest.MonkeyPatch, scale: int) -> None:

@@ -23,7 +23,7 @@ from tests.permutations import steps
 from tests.spark.against_oracle import JobAgainstOracle
 from tests.spark.product_rows import FIRST
 from tests.spark.random_history import PUBLISHES, random_history
-from tests.spark.small_limits import lower_limits, split_every_date
+from tests.spark.small_limits import lower_limits
 from tests.thoroughness import NIGHT, seeds
 
 STREAMED_PLANS = (Plan.AUTO, Plan.REWRITE, Plan.ADOPT)
@@ -39,10 +39,8 @@ def test_streamed_dates_are_the_oracles(tmp_path: Path, seed: int) -> None:
 def test_what_is_done_for_large_dates_changes_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seed: int
 ) -> None:
-    """A few rows are compared and sorted at a time, and every second date is divided over tasks."""
+    """A few rows are compared and sorted at a time."""
     lower_limits(monkeypatch)
-    if seed % 2:
-        split_every_date(monkeypatch, 2)
     random_history(Random(1000 + seed), tmp_path, None, STREAMED_PLANS).play(steps=8)
 
 

@@ -34,7 +34,7 @@ from dedup_spark.comparison.key_source import KeySource
 from dedup_spark.comparison.row_reader import RowSource, read_rows, whole_rows
 from dedup_spark.comparison.selected_rows import SelectedRows
 from dedup_spark.data_files import DataFileWriter, row_groups
-from dedup_spark.execution.fan_out import largest_first, map_dates
+from dedup_spark.execution.fan_out import run_tasks
 from dedup_spark.execution.progress import JobLog
 from dedup_spark.execution.session import SessionSource
 from dedup_spark.fingerprints.key_columns import key_columns
@@ -77,9 +77,9 @@ def write_changes(
     seed, uri = read_seed(attempt.seed_uri), storage.join(attempt.changes_uri, f"{run_id}/")
     table = replace(attempt.table, columns=tuple(nullable(column) for column in attempt.table.columns))
     work = WriteChanges(attempt, table, seed, uri, snapshot_id, tuple(delivery.snapshot_id for delivery in applied))
-    job_log.expect_dates(len(tasks))
     with job_log.dates_at_work(len(tasks)):
-        written = map_dates(session, work, largest_first(tasks), "write changes")
+        sizes = [task.bytes for task in tasks]
+        written = run_tasks(session, work, tasks, sizes, f"write changes of {len(tasks)} dates")
     return tuple(replace(file, path=f"{run_id}/{file.path}") for date_files in written for file in date_files)
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
-from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -15,7 +14,6 @@ from dedup_spark.arrays import I64Array
 from dedup_spark.arrow_cast import complete_batch
 from dedup_spark.comparison.cluster_overlap import Range, block_ranges, overlapping_share
 from dedup_spark.fingerprints.key_columns import as_declared, key_columns
-from dedup_spark.landing.file_validation import FileValidation
 from dedup_spark.landing.folder_columns import with_folder_columns
 from dedup_spark.storage import open_parquet
 
@@ -41,23 +39,12 @@ class KeyBatch:
         return len(self.key_columns[0])
 
 
-@dataclass(frozen=True)
-class FilesRead:
-    """What a reader found out about the files that it read.
-
-    `ranges`: by URI, the lowest and highest value of the first clustering column in each block (row group).
-    `validations`: by URI, the results of landed files that it validated.
-    """
-
-    ranges: dict[str, tuple[Range, ...] | None]
-    validations: dict[str, FileValidation]
-
-
 @dataclass
 class KeyReader:
     """Reads files of one table.
 
-    `ranges`: by the URI of each file that it read, as in FilesRead.
+    `ranges`: by the URI of each file that it read, the lowest and highest value of the first clustering column in each
+    block (row group).
     """
 
     table: TableContract
@@ -101,18 +88,6 @@ class KeyReader:
         ids = batch.column(self.table.snapshot_id_column).cast(pa.int64()).to_numpy() if with_ids else None
         values = declared(self.table.value_columns) if with_values else None
         return KeyBatch(first_row, declared(key_columns(self.table)), ids, values)
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        """Pickle only the table: a copy in another process has read nothing yet."""
-        return type(self), (self.table,)
-
-    def files_read(self) -> FilesRead:
-        """What this reader has read so far, to be added to another reader."""
-        return FilesRead(self.ranges, {})
-
-    def add_files_read(self, found: FilesRead) -> None:
-        """Add what a copy of this reader read in another process."""
-        self.ranges.update(found.ranges)
 
     def note_ranges(self, uri: str, file: pq.ParquetFile) -> None:
         """Record the block ranges of the first clustering column.

@@ -7,13 +7,11 @@ once, however many rows differ, and only the rows of one range are in memory at 
 from __future__ import annotations
 
 import tempfile
-from dataclasses import dataclass
-from typing import IO, Any
+from typing import IO
 
 import numpy as np
 import pyarrow as pa
 
-from dedup_spark import storage
 from dedup_spark.arrays import Indices, U64Array
 from dedup_spark.comparison.selected_rows import SelectedRows, concat_rows
 
@@ -22,47 +20,17 @@ _ROWS_IN_MEMORY = 1 << 18
 _HALF_WORD_BITS = np.uint64(32)
 
 
-@dataclass(frozen=True)
-class StoredRows:
-    """Rows of one range: an Arrow stream of `size` bytes from byte `start` on.
-
-    `uri`: the object that has the stream; None if the temporary file has it.
-    """
-
-    start: int
-    size: int
-    uri: str | None = None
-
-
 class RangedRows:
-    """Rows, grouped by `range_count` ranges of the codes of their keys, of equal length."""
+    """Rows, grouped by `range_count` ranges of the codes of their keys, of equal length.
+
+    `_spilled`: for each range, start and size in bytes of the Arrow streams with its rows in the temporary file.
+    """
 
     def __init__(self, range_count: int) -> None:
         self.range_count = range_count
         self._in_memory: list[SelectedRows] = []
         self._file: IO[bytes] | None = None
-        self._stored: list[list[StoredRows]] = [[] for _ in range(range_count)]
-
-    def __getstate__(self) -> dict[str, Any]:
-        """Leave the temporary file out: another process can only read the rows that are in objects."""
-        assert not self._in_memory
-        return {**self.__dict__, "_file": None}
-
-    def save(self, uri: str) -> list[list[StoredRows]]:
-        """Write all rows as one object, range after range. Return for each range where its rows are in the object."""
-        saved: list[list[StoredRows]] = []
-        with storage.open_output(uri) as stream:
-            for number in range(len(self._stored)):
-                table, start = self.of_range(number).to_table(), stream.tell()
-                with pa.ipc.new_stream(stream, table.schema) as out:
-                    out.write_table(table)
-                saved.append([StoredRows(start, stream.tell() - start, uri)])
-        return saved
-
-    def add_saved(self, saved: list[list[StoredRows]]) -> None:
-        """Add the rows that another process saved for the same ranges."""
-        for number, stored in enumerate(saved):
-            self._stored[number] += stored
+        self._spilled: list[list[tuple[int, int]]] = [[] for _ in range(range_count)]
 
     def add(self, rows: SelectedRows) -> None:
         self._in_memory.append(rows)
@@ -73,7 +41,7 @@ class RangedRows:
         """The rows of the range with this number. Call it only after all rows were added."""
         if self.range_count > 1 and self._in_memory:
             self._spill()
-        return concat_rows([*self._in_memory, *(self._read(stored) for stored in self._stored[number])])
+        return concat_rows([*self._in_memory, *(self._read(*stream) for stream in self._spilled[number])])
 
     def _spill(self) -> None:
         """Move the rows in memory to the temporary file, grouped by range."""
@@ -82,26 +50,20 @@ class RangedRows:
         rows = concat_rows(self._in_memory)
         numbers = range_of(rows.codes, self.range_count)
         order = np.argsort(numbers.astype(np.uint16), kind="stable")  # numpy sorts numbers of 16 bits by radix
-        edges = np.searchsorted(numbers[order], np.arange(len(self._stored) + 1))
-        for number, stored in enumerate(self._stored):
+        edges = np.searchsorted(numbers[order], np.arange(self.range_count + 1))
+        for number, spilled in enumerate(self._spilled):
             table = rows.take(order[edges[number] : edges[number + 1]]).to_table()
             start = self._file.seek(0, 2)
             with pa.ipc.new_stream(self._file, table.schema) as stream:
                 stream.write_table(table)
-            stored.append(StoredRows(start, self._file.tell() - start))
+            spilled.append((start, self._file.tell() - start))
         self._in_memory = []
 
-    def _read(self, stored: StoredRows) -> SelectedRows:
-        with pa.ipc.open_stream(pa.BufferReader(self._content(stored))) as stream:
-            return SelectedRows.from_table(stream.read_all())
-
-    def _content(self, stored: StoredRows) -> bytes:
-        if stored.uri:
-            with storage.open_input(stored.uri) as file:
-                return bytes(file.read_at(stored.size, stored.start))
+    def _read(self, start: int, size: int) -> SelectedRows:
         assert self._file
-        self._file.seek(stored.start)
-        return self._file.read(stored.size)
+        self._file.seek(start)
+        with pa.ipc.open_stream(pa.BufferReader(self._file.read(size))) as stream:
+            return SelectedRows.from_table(stream.read_all())
 
 
 def range_of(codes: U64Array, range_count: int) -> Indices:

@@ -7,24 +7,17 @@ readable too, because an adopted file is loaded as it is: an unreadable page wou
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
-from typing import Any
+from dataclasses import dataclass, field
 
 import pyarrow.parquet as pq
 
-from dedup_clone.contract.table import TableContract
 from dedup_spark import storage
-from dedup_spark.comparison.key_reader import FilesRead, KeyBatch, KeyReader, rows_per_batch
+from dedup_spark.comparison.key_reader import KeyBatch, KeyReader, rows_per_batch
 from dedup_spark.landing.file_validation import FileValidation, FileValidator, LandedFile
 
 
 class UnsuitableFile(Exception):
-    """A landed file is invalid.
-
-    Also raised if a Spark task that validates files of a split date failed, for any reason.
-
-    Whoever has received batches of the file must discard what was computed from them.
-    """
+    """A landed file is invalid. Whoever has received batches of it must discard what was computed from them."""
 
 
 @dataclass(kw_only=True)
@@ -34,18 +27,6 @@ class ValidatingReader(KeyReader):
     validator: FileValidator
     landed: dict[str, LandedFile]
     validations: dict[str, FileValidation] = field(default_factory=dict)
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        """Pickle what a copy in another process needs to validate the files that have not been validated yet."""
-        unread = {uri: file for uri, file in self.landed.items() if uri not in self.validations}
-        return _validating_reader, (self.table, self.validator, unread)
-
-    def files_read(self) -> FilesRead:
-        return replace(super().files_read(), validations=self.validations)
-
-    def add_files_read(self, found: FilesRead) -> None:
-        super().add_files_read(found)
-        self.validations.update(found.validations)
 
     def batches(self, uri: str, *, with_ids: bool, with_values: bool) -> Iterator[KeyBatch]:
         """Yield a file's rows, as KeyReader does. Raises UnsuitableFile, or any error of pyarrow for a damaged file."""
@@ -85,7 +66,3 @@ class ValidatingReader(KeyReader):
                 raise UnsuitableFile(landed.uri)
             self.note_ranges(landed.uri, file)
         self.validations[landed.uri] = result
-
-
-def _validating_reader(table: TableContract, validator: FileValidator, landed: dict[str, LandedFile]) -> KeyReader:
-    return ValidatingReader(table, validator=validator, landed=landed) if landed else KeyReader(table)

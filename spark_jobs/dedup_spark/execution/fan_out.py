@@ -1,12 +1,12 @@
-"""Runs one function over many objects or dates as one Spark job. A task is sent only its own items."""
+"""Runs one function over many objects or dates as one Spark job, whose tasks read about as many bytes each."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from datetime import date
-from typing import Any, Generic, Protocol, TypeVar
+from heapq import heappop, heappush
+from typing import Any, Generic, TypeVar
 
 from dedup_clone.contract.errors import DedupCloneError
 from dedup_spark.execution.session import SessionSource
@@ -14,81 +14,69 @@ from dedup_spark.execution.session import SessionSource
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 
-
-class DateTask(Protocol):
-    """The task of a plan for one date. `bytes`: the stored size of the files that the task reads."""
-
-    @property
-    def day(self) -> date: ...
-
-    @property
-    def bytes(self) -> int: ...
-
-
-AnyDateTask = TypeVar("AnyDateTask", bound=DateTask)
-
-# Enough tasks that all cores end at about the same time, and few enough that starting them takes little time.
+# There are this many tasks for each core, or one for each _TASK_BYTES if these are more: enough that all cores end at
+# about the same time, and few, because starting a Spark task takes a twentieth of a second.
 TASKS_PER_CORE = 4
-
-# `map_objects` starts _OBJECT_TASKS_PER_CORE tasks for each core, or one for each _OBJECT_BYTES_PER_TASK if that gives
-# more. Objects up to _SMALL_OBJECT_BYTES on average are handled by several threads of a task, which mostly wait for the
+_TASK_BYTES = 1 << 30
+# To handle an item takes as long as to read about so many bytes, however small it is.
+_ITEM_BYTES = 1 << 20
+# Objects up to _SMALL_OBJECT_BYTES on average are handled by several threads of a task, which mostly wait for the
 # storage. Larger objects are handled one at a time, because each is in memory.
-_OBJECT_TASKS_PER_CORE = 2
-_OBJECT_BYTES_PER_TASK = 4 << 30
 _SMALL_OBJECT_BYTES = 16 << 20
 _THREADS_FOR_SMALL_OBJECTS = 8
-
-# `map_dates` starts TASKS_PER_CORE tasks for each core, or one for each _DATE_BYTES_PER_TASK if that gives more: few,
-# because starting a Spark task takes a twentieth of a second.
-_DATE_BYTES_PER_TASK = 1 << 30
-# The most bytes of key codes that a Spark task caches between two passes over a date's files.
-KEY_CACHE_BYTES = 128 << 20
 
 
 def map_objects(
     session: SessionSource,
     function: Callable[[Item], Result],
     items: Sequence[Item],
-    total_bytes: int,
+    sizes: Sequence[int],
     description: str,
 ) -> list[Result]:
-    """Return the results of the function on stored objects, in the order of `items`. The driver collects them.
-
-    `total_bytes`: the size of all objects that are read, by which the numbers of tasks and threads are chosen; 0 if
-    nothing is read. Raises the DedupCloneError that `function` raised. Spark repeats a task after any other error.
-    """
-    if not items:
-        return []
-    core_count = session().sparkContext.defaultParallelism
-    task_count = min(len(items), max(core_count * _OBJECT_TASKS_PER_CORE, total_bytes // _OBJECT_BYTES_PER_TASK))
-    thread_count = _THREADS_FOR_SMALL_OBJECTS if total_bytes <= len(items) * _SMALL_OBJECT_BYTES else 1
-    return run_tasks(session, function, items, task_count, description, thread_count)
+    """Return what `run_tasks` does, for a function that may run in several threads, on stored objects."""
+    thread_count = _THREADS_FOR_SMALL_OBJECTS if sum(sizes) <= len(items) * _SMALL_OBJECT_BYTES else 1
+    return run_tasks(session, function, items, sizes, description, thread_count)
 
 
 def run_tasks(
     session: SessionSource,
     function: Callable[[Item], Result],
     items: Sequence[Item],
-    task_count: int,
+    sizes: Sequence[int],
     description: str,
     thread_count: int = 1,
 ) -> list[Result]:
-    """Return the results in the order of `items`, which are assigned to the Spark tasks round robin.
+    """Return the results in the order of `items`. The driver collects them.
 
+    `sizes`: how many bytes are read for each item. A task is sent only its own items, and starts with the largest.
     `description` names the job in Spark's UI and event log. `thread_count`: the threads of each task. Raises the
-    DedupCloneError that `function` raised.
+    DedupCloneError that `function` raised. Spark repeats a task after any other error.
     """
+    if not items:
+        return []
     context = session().sparkContext
     context.setJobDescription(description)
-    batches = assign_round_robin(list(enumerate(items)), task_count)
+    bins = [[(number, items[number]) for number in one] for one in divide(sizes, context.defaultParallelism)]
     worker = _Worker(function, thread_count)
     results: list[Any] = [None] * len(items)
-    for number, result in context.parallelize(batches, task_count).mapPartitions(worker.run).collect():
+    for number, result in context.parallelize(bins, len(bins)).mapPartitions(worker.run).collect():
         results[number] = result
     for result in results:
         if isinstance(result, _Failure):
             raise result.error
     return results
+
+
+def divide(sizes: Sequence[int], core_count: int) -> list[list[int]]:
+    """Divide items of these sizes over tasks, so that each reads about as many bytes. Return their numbers by task."""
+    task_count = min(len(sizes), max(core_count * TASKS_PER_CORE, sum(sizes) // _TASK_BYTES))
+    tasks: list[list[int]] = [[] for _ in range(task_count)]
+    loads = [(0, task) for task in range(task_count)]
+    for number in sorted(range(len(sizes)), key=lambda number: -sizes[number]):
+        load, task = heappop(loads)
+        tasks[task].append(number)
+        heappush(loads, (load + sizes[number] + _ITEM_BYTES, task))
+    return tasks
 
 
 @dataclass(frozen=True)
@@ -105,11 +93,11 @@ class _Worker(Generic[Item, Result]):
     function: Callable[[Item], Result]
     thread_count: int
 
-    def run(self, batches: Iterable[Sequence[tuple[int, Item]]]) -> Iterator[tuple[int, Result | _Failure]]:
-        """Yield number and result of each item. `batches`: the task's numbered items; Spark passes one batch."""
+    def run(self, bins: Iterable[Sequence[tuple[int, Item]]]) -> Iterator[tuple[int, Result | _Failure]]:
+        """Yield number and result of each item. `bins`: Spark passes one, with the task's numbered items."""
         with ThreadPoolExecutor(self.thread_count) as pool:
-            for batch in batches:
-                yield from pool.map(self._result, batch)
+            for items in bins:
+                yield from pool.map(self._result, items)
 
     def _result(self, numbered_item: tuple[int, Item]) -> tuple[int, Result | _Failure]:
         number, item = numbered_item
@@ -117,33 +105,3 @@ class _Worker(Generic[Item, Result]):
             return number, self.function(item)
         except DedupCloneError as error:
             return number, _Failure(error)
-
-
-def assign_round_robin(items: Sequence[Item], batch_count: int) -> list[Sequence[Item]]:
-    """Return `items` in `batch_count` batches: each batch gets one item before any gets a second."""
-    return [items[batch::batch_count] for batch in range(batch_count)]
-
-
-def map_dates(
-    session: SessionSource,
-    work: Callable[[AnyDateTask], Result],
-    date_tasks: Sequence[AnyDateTask],
-    description: str,
-) -> list[Result]:
-    """Return the result of `work` for each of `date_tasks`, in their order, which should be that of `largest_first`."""
-    if not date_tasks:
-        return []
-    core_count = session().sparkContext.defaultParallelism
-    spark_task_count = task_count(core_count, len(date_tasks), sum(date_task.bytes for date_task in date_tasks))
-    # Each Spark task gets dates of all sizes, and starts with its largest.
-    return run_tasks(session, work, date_tasks, spark_task_count, f"{description} of {len(date_tasks)} dates")
-
-
-def largest_first(date_tasks: Iterable[AnyDateTask]) -> list[AnyDateTask]:
-    """Return the tasks by descending size in bytes, so that no long task starts last."""
-    return sorted(date_tasks, key=lambda date_task: (-date_task.bytes, date_task.day))
-
-
-def task_count(core_count: int, date_count: int, total_bytes: int) -> int:
-    """Return the number of Spark tasks for `date_count` dates, whose files have `total_bytes` together."""
-    return min(date_count, max(core_count * TASKS_PER_CORE, total_bytes // _DATE_BYTES_PER_TASK))

@@ -31,13 +31,12 @@ _logger = logging.getLogger("dedup_spark")
 class Progress:
     """How far a phase is. The driver's main thread writes this object, and the thread that reports progress reads it.
 
-    `date_count`: the number of dates that the phase handles; 0 if it does not count dates. `done_count`: how many of
-    them are done. `running_count`: how many of them the running Spark job handles.
+    `date_count`: the number of dates that the phase handles; 0 if it does not count dates. `running_count`: how many of
+    them the running Spark job handles. The others are done.
     """
 
     phase: str
     date_count: int = 0
-    done_count: int = 0
     running_count: int = 0
     _reported: int = 0
 
@@ -46,7 +45,7 @@ class Progress:
 
         The number never falls.
         """
-        self._reported = max(self._reported, self.done_count + int(self.running_count * share))
+        self._reported = max(self._reported, self.date_count - self.running_count + int(self.running_count * share))
         return self._reported
 
 
@@ -75,18 +74,14 @@ class JobLog:
         finally:
             self.seconds[str(name)] = round(self.seconds.get(name, 0.0) + time.monotonic() - began, 3)
 
-    def expect_dates(self, count: int) -> None:
-        """Add `count` to the number of dates that the current phase handles."""
-        self.progress.date_count += count
-
     @contextmanager
     def dates_at_work(self, count: int) -> Iterator[None]:
-        """Count `count` of the phase's dates as running in the `with` block, and as done after it."""
+        """Count `count` more dates in the current phase: as running in the `with` block, and as done after it."""
         progress = self.progress
-        progress.running_count = count
+        progress.running_count = count  # first, so that the thread that reports never counts these dates as done
+        progress.date_count += count
         yield
-        progress.running_count = 0  # first, so that the thread that reports never counts these dates twice
-        progress.done_count += count
+        progress.running_count = 0
 
 
 # Returns, for the Spark jobs that run now, how many tasks are done, and how many there are; None while Spark starts.

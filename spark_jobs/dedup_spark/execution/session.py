@@ -21,7 +21,7 @@ SESSION_CONF = {
     "spark.sql.session.timeZone": "UTC",
     "spark.sql.caseSensitive": "true",
     "spark.sql.execution.arrow.maxRecordsPerBatch": "20000",
-    # The tasks of a split date return its new survivors, which may be more than the gigabyte that Spark allows.
+    # What tasks return may be more than the gigabyte that Spark allows: an erasure returns a record for each row.
     "spark.driver.maxResultSize": "0",
     # With these settings glibc keeps the memory of freed arrays: new pages would cost as much as hashing does.
     "spark.executorEnv.MALLOC_MMAP_THRESHOLD_": str(32 << 20),

@@ -70,18 +70,17 @@ def test_each_line_says_the_phase_and_how_many_of_its_dates_are_done(
     caplog.set_level(logging.INFO)
     log, counts = log_of_orders(), iter([None, (1, 4), (0, 0), (4, 4)])
     with log.phase(DateOutcome.ADOPT):
-        log.expect_dates(13)
         with log.dates_at_work(12):
             waited = report_times(4, log, str(tmp_path), lambda: next(counts))
         report_times(1, log, str(tmp_path), lambda: (3, 9))
     with log.phase("verify"):
         report_times(1, log, str(tmp_path), lambda: (0, 0))
     assert lines_of(caplog) == [
-        f"{PREFIX}phase [start]: Spark starts, about 0 of 13 dates done",
-        f"{PREFIX}phase [adopt], about 3 of 13 dates done, 1 of 4 tasks of the running Spark jobs done",
-        f"{PREFIX}phase [adopt], about 3 of 13 dates done",  # no job runs at this moment: the number does not fall
-        f"{PREFIX}phase [adopt], about 12 of 13 dates done, 4 of 4 tasks of the running Spark jobs done",
-        f"{PREFIX}phase [adopt], about 12 of 13 dates done, 3 of 9 tasks of the running Spark jobs done",
+        f"{PREFIX}phase [start]: Spark starts, about 0 of 12 dates done",
+        f"{PREFIX}phase [adopt], about 3 of 12 dates done, 1 of 4 tasks of the running Spark jobs done",
+        f"{PREFIX}phase [adopt], about 3 of 12 dates done",  # no job runs at this moment: the number does not fall
+        f"{PREFIX}phase [adopt], about 12 of 12 dates done, 4 of 4 tasks of the running Spark jobs done",
+        f"{PREFIX}phase [adopt], about 12 of 12 dates done, 3 of 9 tasks of the running Spark jobs done",
         f"{PREFIX}phase [verify]",
     ]
     assert [round(seconds) for seconds in waited] == [INTERVAL_S * number for number in (1, 2, 3, 4, 5)]
@@ -89,12 +88,10 @@ def test_each_line_says_the_phase_and_how_many_of_its_dates_are_done(
 
 def test_the_page_finds_the_numbers_below_the_folder_of_the_attempt(tmp_path: Path) -> None:
     log = log_of_orders()
-    with log.phase("changes"):
-        log.expect_dates(3)
-        with log.dates_at_work(2):
-            report_times(1, log, str(tmp_path), lambda: (1, 2))
+    with log.phase("changes"), log.dates_at_work(2):
+        report_times(1, log, str(tmp_path), lambda: (1, 2))
     stored = from_json(JobProgress, (tmp_path / FILE_NAME).read_text(), where=FILE_NAME)
-    assert (stored.phase, stored.done, stored.of) == ("changes", 1, 3)
+    assert (stored.phase, stored.done, stored.of) == ("changes", 1, 2)
     assert abs(datetime.now(UTC) - stored.at) < timedelta(minutes=1)
 
 
@@ -172,11 +169,11 @@ def test_the_job_counts_the_dates_that_it_compares_and_writes(tmp_path: Path, mo
     monkeypatch.setattr(progress, "Progress", begun)
     area = SparkJobFeed(None, str(tmp_path / "landing"), str(tmp_path / "state"), PRODUCTS, with_changes=True)
     area.publish(area.land(1, rows(1, 3)))
-    assert ("examine", 3, 3) in [(phase.phase, phase.done_count, phase.date_count) for phase in phases]
+    assert ("examine", 3, 3) in [(phase.phase, phase.estimated_done(0), phase.date_count) for phase in phases]
     phases.clear()
     area.publish(area.land(2, [{**row, "attr_value": 21} for row in rows(2, 2)]))
     assert {("examine", 2, 2), ("changes", 2, 2)} <= {
-        (phase.phase, phase.done_count, phase.date_count) for phase in phases
+        (phase.phase, phase.estimated_done(0), phase.date_count) for phase in phases
     }
 
 
@@ -242,12 +239,13 @@ def test_no_date_is_counted_twice_at_the_moment_when_it_is_done() -> None:
     class ReportedAtEachChange(Progress):
         def __setattr__(self, name: str, value: Any) -> None:
             super().__setattr__(name, value)
-            if name in ("done_count", "running_count") and "_reported" in vars(self):
+            if name in ("date_count", "running_count") and "_reported" in vars(self):
                 seen.append(self.estimated_done(1.0))
 
     seen: list[int] = []
     log = JobLog(cast("Any", SimpleNamespace(deliveries=(), feed="orders", generation=1)))
-    log.progress = ReportedAtEachChange("adopt", date_count=3)
-    with log.dates_at_work(3):
-        pass
-    assert max(seen) == 3
+    log.progress = ReportedAtEachChange("adopt")
+    for count, done in ((3, 3), (2, 5)):
+        with log.dates_at_work(count):
+            pass
+        assert max(seen) == done

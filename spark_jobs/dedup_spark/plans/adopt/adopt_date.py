@@ -1,4 +1,4 @@
-"""Runs plan adopt for one date, from its task to its outcome: in a Spark task, or on the driver for a split date."""
+"""Runs plan adopt for one date, from its task to its outcome."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ from dedup_spark import storage
 from dedup_spark.comparison.duplicate_keys import TooManyDuplicates
 from dedup_spark.comparison.key_reader import KeyReader
 from dedup_spark.comparison.validating_reader import ValidatingReader
-from dedup_spark.execution.part_tasks import PartTasks
 from dedup_spark.fingerprints.seed import Seed
 from dedup_spark.parent import PARENT_SOURCE
 from dedup_spark.plans.adopt.adopted_files import copy_adopted
@@ -26,11 +25,10 @@ from dedup_spark.sketch.stored import StoredSketch
 
 @dataclass(frozen=True)
 class AdoptDate:
-    """Adopts one date. `parts`: runs parts of the work as Spark tasks; None if this call does all of it."""
+    """Adopts one date."""
 
     attempt: Attempt
     seed: Seed
-    parts: PartTasks | None = None
 
     def __call__(self, task: ComparedDate, reader: ValidatingReader) -> Outcome | None:
         """Write the date's files and sketch below the data folder, or write nothing and decline the date.
@@ -39,7 +37,7 @@ class AdoptDate:
         UnsuitableFile or pyarrow's errors if a file cannot be used, and DeliveryRefused if a landed object has changed
         since the inventory was frozen.
         """
-        inputs, delivered = InputOpener(task, reader, self.seed, self.attempt.exact, self.parts).open()
+        inputs, delivered = InputOpener(task, reader, self.seed, self.attempt.exact).open()
         newest, *older = (dated.with_validations(reader.validations) for dated in task.deliveries)
         if not newest.rows:
             return None
@@ -65,8 +63,8 @@ class AdoptDate:
         sketch = StoredSketch(task.newest.delivery.snapshot_id, delivered.newest)
         stored.write(storage.join(data_uri, stored.path_of(task.day)), sketch)
         survivors = write_survivors(task, diff, reader, data_uri)
-        normalized = write_normalized(task, diff, reader, data_uri, self.parts)
-        adopted = copy_adopted(task, normalized.uris, data_uri, reader.table, self.parts)
+        normalized = write_normalized(task, diff, reader, data_uri)
+        adopted = copy_adopted(task, normalized.uris, data_uri, reader.table)
         return WrittenDate(
             day=task.day,
             files=(*adopted, *survivors.copied, *normalized.files, *survivors.written),

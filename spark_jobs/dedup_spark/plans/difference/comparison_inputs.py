@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 from dedup_clone.contract.table import Absent, Column
 from dedup_spark.comparison.key_reader import KeyReader
 from dedup_spark.comparison.key_source import KeySource
 from dedup_spark.comparison.row_encoders import encoders, wide_encoder
-from dedup_spark.execution.fan_out import KEY_CACHE_BYTES
-from dedup_spark.execution.part_tasks import PartTasks
 from dedup_spark.fingerprints.seed import Seed
 from dedup_spark.parent import PARENT_SOURCE, ParentDate
 from dedup_spark.plans.delivered_date import DeliveredDate, expected_rows
 from dedup_spark.plans.difference.compared_date import ComparedDate, MergePolicy
 from dedup_spark.sketch.row_words import OutOfSpan, RowEncoder
 from dedup_spark.sketch.sketch import Sketch, bits_for
+
+# The most bytes of key codes that a task caches between two passes over the files of a date.
+_KEY_CACHE_BYTES = 128 << 20
 
 
 @dataclass(frozen=True)
@@ -29,8 +29,8 @@ class ComparisonInputs:
     delivery.
     `older`: the source number (from 1; the parent is 0), the snapshot id and the reader of each older delivery, in
     ascending precedence. Sketches have `2**bits` cells in each table; that of the base may have another number if it
-    was stored (`base_was_stored`). `parts`: runs parts of the comparison as Spark tasks; None to do all in this
-    process. Without a parent, `parent`, `base` and `base_id` are None. `base` is None, too, if sketches do not count.
+    was stored (`base_was_stored`). Without a parent, `parent`, `base` and `base_id` are None. `base` is None, too, if
+    sketches do not count.
     `deletes`: the date gets only rows whose keys the newest delivery has.
     """
 
@@ -47,7 +47,6 @@ class ComparisonInputs:
     base_files: tuple[int, ...]
     survivor_files: tuple[int, ...]
     base_was_stored: bool
-    parts: PartTasks | None
     deletes: bool
 
     @property
@@ -88,14 +87,13 @@ class DeliveredSketches:
 class InputOpener:
     """Opens the inputs of one date.
 
-    `exact`: sketches are not compared. `parts`: reads the files in Spark tasks; None to read them in this process.
+    `exact`: sketches are not compared.
     """
 
     task: ComparedDate
     reader: KeyReader
     seed: Seed
     exact: bool
-    parts: PartTasks | None = None
 
     def open(self) -> tuple[ComparisonInputs, DeliveredSketches]:
         """Read the deliveries' files, and return the inputs and the deliveries' sketches.
@@ -127,8 +125,8 @@ class InputOpener:
         parent_source, base, all_files = None, stored, tuple(enumerate(parent.files if parent else ()))
         base_files = tuple(number for number, file in all_files if file.max_update_id == base_id)
         if parent:
-            files = [(parent.uri(file), file.size) for file in parent.files]
-            parent_source = self._source(encoder, files, parent.constant_ids)
+            uris = [parent.uri(file) for file in parent.files]
+            parent_source = KeySource(self.reader, encoder, uris, parent.constant_ids)
             if base is None and not self.exact and self.task.policy is not MergePolicy.BY_VALUE:
                 base = parent_source.sketch(bits, file_numbers=base_files, only_id=base_id)
         sources = [(delivered.delivery.snapshot_id, self._delivered(encoder, delivered)) for delivered in older]
@@ -146,7 +144,6 @@ class InputOpener:
             base_files=base_files,
             survivor_files=tuple(number for number, file in all_files if file.min_update_id != base_id),
             base_was_stored=stored is not None,
-            parts=self.parts,
             deletes=self._deletes,
         )
 
@@ -155,16 +152,9 @@ class InputOpener:
         return self.reader.table.absent_keys is Absent.DELETE
 
     def _delivered(self, encoder: RowEncoder, delivered: DeliveredDate) -> KeySource:
-        files = [(file.uri, file.size) for file in delivered.files]
-        ids = [None if self.task.has_own_ids else delivered.delivery.snapshot_id] * len(files)
-        return self._source(encoder, files, ids, KEY_CACHE_BYTES // len(self.task.deliveries))
-
-    def _source(
-        self, encoder: RowEncoder, files: Sequence[tuple[str, int]], ids: Sequence[int | None], cache_bytes: int = 0
-    ) -> KeySource:
-        """A reader of files, given with their sizes. `ids`: for each file the update_id of all its rows, or None."""
-        uris, sizes = [uri for uri, _ in files], [size for _, size in files]
-        return KeySource(self.reader, encoder, uris, ids, cache_bytes, sizes, self.parts)
+        uris = [file.uri for file in delivered.files]
+        ids = [None if self.task.has_own_ids else delivered.delivery.snapshot_id] * len(uris)
+        return KeySource(self.reader, encoder, uris, ids, _KEY_CACHE_BYTES // len(self.task.deliveries))
 
 
 def stored_base(

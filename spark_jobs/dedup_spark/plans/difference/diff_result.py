@@ -18,9 +18,6 @@ from dedup_spark.parent import PARENT_SOURCE
 
 # The most added rows whose values are kept in memory, beside those that were decoded from a sketch.
 MAX_DECODED_ROWS = 1 << 20
-# The fields of DiffResult that `add` merges: by source or file, and as lists.
-_FIELDS_BY_KEY = ("added", "decoded", "removed", "surplus")
-_LIST_FIELDS = ("same_id_words", "surplus_words", "new_examples", "changed_examples", "survivor_examples")
 
 
 @dataclass(frozen=True)
@@ -102,18 +99,5 @@ class DiffResult:
             (Difference.SURVIVOR, self.survivor_examples),
         ):
             texts = [text for keys in samples for text in key_texts(table, [column.to_pylist() for column in keys])]
-            # Without duplicates: `samples` may have a new key once for each delivery that has it.
-            found += [KeyExample(day, kind, text) for text in list(dict.fromkeys(texts))[:EXAMPLES_PER_DATE]]
+            found += [KeyExample(day, kind, text) for text in texts[:EXAMPLES_PER_DATE]]
         return tuple(found)
-
-    def add(self, other: DiffResult) -> None:
-        """Add the result of other keys. Raises TooManyDuplicates."""
-        self.new_keys += other.new_keys
-        self.changed += other.changed
-        for name in _FIELDS_BY_KEY:
-            for key, found in getattr(other, name).items():
-                getattr(self, name)[key] += found
-        for name in _LIST_FIELDS:
-            getattr(self, name).extend(getattr(other, name))
-        for source in self.surplus:
-            require_few_surplus_rows(self.surplus_rows(source))

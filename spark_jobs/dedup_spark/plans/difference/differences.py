@@ -18,7 +18,6 @@ import numpy as np
 from dedup_spark.arrays import U64Array
 from dedup_spark.comparison.duplicate_keys import (
     ResolvedDuplicates,
-    TooManyDuplicates,
     find_duplicates,
     resolve_duplicates,
     with_codes,
@@ -33,7 +32,6 @@ from dedup_spark.comparison.selected_rows import (
     without_rows,
 )
 from dedup_spark.parent import PARENT_SOURCE
-from dedup_spark.plans.difference import diff_result
 from dedup_spark.plans.difference.compared_date import MergePolicy
 from dedup_spark.plans.difference.comparison_inputs import ComparisonInputs, DeliveredSketches
 from dedup_spark.plans.difference.diff_result import DiffResult
@@ -236,37 +234,13 @@ def _compare_in_ranges(inputs: ComparisonInputs, selector: RowSelector, expected
         rows = RangedRows(range_count)
         reader.select_into(rows, selector)
         selected.append((source, rows))
-    compare = _RangeComparison(replace(inputs, base=None, parts=None), selected, diff.surplus)
-    parts = inputs.parts
-    numbers = range(range_count)
-    for outcome in parts.map(compare, numbers, "compare rows") if parts else map(compare, numbers):
-        if isinstance(outcome, TooManyDuplicates):
-            raise outcome
-        diff.add(outcome)
-
-
-@dataclass(frozen=True)
-class _RangeComparison:
-    """Compares the rows of one range. `surplus`: by source, the surplus rows that are known already, to be left out.
-
-    TooManyDuplicates is returned, not raised, because Spark would repeat a task that raises it.
-    """
-
-    inputs: ComparisonInputs
-    selected: list[tuple[int, RangedRows]]
-    surplus: dict[int, list[SelectedRows]]
-
-    def __call__(self, number: int) -> DiffResult | TooManyDuplicates:
-        diff = DiffResult(free_rows=diff_result.MAX_DECODED_ROWS // self.selected[0][1].range_count)
-        rows = [
-            (source, without_rows(some.of_range(number), self.surplus.get(source, [])))
-            for source, some in self.selected
+    inputs = replace(inputs, base=None)  # its cells are not needed any more, and take memory
+    known = {source: tuple(rows) for source, rows in diff.surplus.items()}
+    for number in range(range_count):
+        rows_of_range = [
+            (source, without_rows(some.of_range(number), known.get(source, ()))) for source, some in selected
         ]
-        try:
-            _compare(self.inputs, rows, diff)
-        except TooManyDuplicates as error:
-            return error
-        return diff
+        _compare(inputs, rows_of_range, diff)
 
 
 def _compare(inputs: ComparisonInputs, rows: Sequence[tuple[int, SelectedRows]], diff: DiffResult) -> None:
