@@ -16,6 +16,7 @@ from dedup_clone.contract.attempt import Attempt
 from dedup_clone.contract.manifest import DateOutcome
 from dedup_clone.contract.table import UpdateIdMode
 from dedup_spark import storage
+from dedup_spark.comparison.duplicate_keys import TooManyDuplicates
 from dedup_spark.comparison.validating_reader import ValidatingReader
 from dedup_spark.data_files import target_file_bytes
 from dedup_spark.execution.fan_out import map_objects, run_tasks
@@ -26,17 +27,16 @@ from dedup_spark.landing.deliveries import Deliveries
 from dedup_spark.landing.file_validation import FileValidation, FileValidator, LandedFile
 from dedup_spark.parent import Parent
 from dedup_spark.plan_selection import DatePlan, applied_by_date, select_plans
-from dedup_spark.plans.adopt.adopt_date import AdoptDate
+from dedup_spark.plans.adopt import adopt
+from dedup_spark.plans.date_task import DateTask, Outcome, WrittenDate, WrittenDates
 from dedup_spark.plans.delivered_date import DeliveriesByDate
-from dedup_spark.plans.difference.compared_date import ComparedDate
-from dedup_spark.plans.rewrite.rewrite_date import RewriteDate, RewriteTask
+from dedup_spark.plans.difference.comparison_inputs import open_inputs
+from dedup_spark.plans.difference.differences import find_differences
+from dedup_spark.plans.rewrite import Rewriter
 from dedup_spark.plans.window.window_plan import run_window_plan
-from dedup_spark.plans.written_date import Outcome, WrittenDate, WrittenDates
 from dedup_spark.sketch import stored
 
 _logger = logging.getLogger("dedup_spark")
-
-Task = ComparedDate | RewriteTask
 
 
 @dataclass(frozen=True)
@@ -53,28 +53,53 @@ class DateResult:
 
 @dataclass(frozen=True)
 class RunDate:
-    """Runs the task of one date, and validates those of its files that have not been validated yet."""
+    """Runs plan adopt or rewrite for one date, and validates those of its files that have not been validated yet.
 
-    adopt: AdoptDate
-    rewrite: RewriteDate
+    `file_bytes`: the target size of a file.
+    """
+
+    attempt: Attempt
+    seed: Seed
+    file_bytes: int
     validator: FileValidator
 
-    def __call__(self, task: Task) -> DateResult:
+    def __call__(self, task: DateTask) -> DateResult:
         """Run the task. If it fails, validate the files one by one: the cause is reported for the file, or next time.
 
         Raises what the plan raises if all files are valid already.
         """
         landed = {file.uri: file for delivered in task.deliveries for file in delivered.unread_files}
-        reader = ValidatingReader(self.adopt.attempt.table, validator=self.validator, landed=landed)
+        reader = ValidatingReader(self.attempt.table, validator=self.validator, landed=landed)
         outcome: Outcome | None = None
         try:
-            outcome = self.adopt(task, reader) if isinstance(task, ComparedDate) else self.rewrite(task, reader)
+            outcome = self._outcome(task, reader)
         except Exception as error:
             if not landed:
                 raise
             _logger.warning("date [%s] may run again: %s: %s", task.day, type(error).__name__, error)
         validations = (reader.validations.get(uri) or self.validator(file) for uri, file in landed.items())
         return DateResult(tuple(validations), outcome)
+
+    def _outcome(self, task: DateTask, reader: ValidatingReader) -> Outcome | None:
+        """Write the date's files and sketch below the data folder, or write nothing and leave the date to plan window.
+
+        Return None if the newest delivery has no row. Raises UnsuitableFile or pyarrow's errors if a file cannot be
+        used, and DeliveryRefused if a landed object has changed since the inventory was frozen.
+        """
+        rewriter = Rewriter(self.attempt, self.file_bytes)
+        if not task.deliveries:
+            return rewriter.sort_parent(task, reader)
+        inputs = open_inputs(task, reader, self.seed, exact=self.attempt.exact)
+        inputs = replace(inputs, task=task.with_validations(reader.validations))
+        if not inputs.task.newest.rows:
+            return None
+        try:
+            diff = find_differences(inputs, exact=self.attempt.exact)
+        except TooManyDuplicates as error:
+            return str(error)
+        if task.is_adopted:
+            return adopt(self.attempt, inputs, diff, reader)
+        return rewriter.rewrite(inputs, diff, reader)
 
 
 @dataclass
@@ -87,7 +112,7 @@ class DateRuns:
     seed: Seed
     session: SessionSource
     job_log: JobLog
-    _outcomes: dict[Task, Outcome] = field(default_factory=dict)
+    _outcomes: dict[DateTask, Outcome] = field(default_factory=dict)
 
     def run(self) -> tuple[dict[date, DatePlan], WrittenDates]:
         """Run all dates. Return the plan that each finally took, and what the plans wrote.
@@ -127,14 +152,10 @@ class DateRuns:
 
     def _run_tasks(self, plans: Mapping[date, DatePlan], step: str) -> None:
         """Run the tasks of these plans that have no outcome yet. What other tasks wrote before is deleted."""
-        tasks: list[Task] = [plan.task for plan in plans.values() if plan.task]
+        tasks = [plan.task for plan in plans.values() if plan.task]
         for task in self._outcomes.keys() - set(tasks):
             self._delete(task, self._outcomes.pop(task))
-        work = RunDate(
-            AdoptDate(self.attempt, self.seed),
-            RewriteDate(self.attempt, self.seed, self._file_bytes),
-            FileValidator.from_attempt(self.attempt),
-        )
+        work = RunDate(self.attempt, self.seed, self._file_bytes, FileValidator.from_attempt(self.attempt))
         remaining = [task for task in tasks if task not in self._outcomes]
         description = f"{self.attempt.feed} generation {self.attempt.generation}: {step} of {len(remaining)} dates"
         with self.job_log.dates_at_work(len(remaining)):
@@ -144,7 +165,7 @@ class DateRuns:
             if result.outcome:
                 self._outcomes[task] = result.outcome
 
-    def _delete(self, task: Task, outcome: Outcome) -> None:
+    def _delete(self, task: DateTask, outcome: Outcome) -> None:
         files = (outcome.files or ()) if isinstance(outcome, WrittenDate) else ()
         for path in (*(file.path for file in files), stored.path_of(task.day)):
             storage.delete(storage.join(self.attempt.data_uri, path))

@@ -26,7 +26,7 @@ from dedup_spark.execution.fan_out import map_objects
 from dedup_spark.execution.session import SessionSource
 from dedup_spark.parent import Parent, files_by_date
 from dedup_spark.plan_selection import DatePlan
-from dedup_spark.plans.written_date import WrittenDate, WrittenDates
+from dedup_spark.plans.date_task import WrittenDate, WrittenDates
 from dedup_spark.sketch import stored
 
 # So many dates of duplicate keys are named in a refusal.

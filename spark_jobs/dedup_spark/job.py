@@ -38,7 +38,7 @@ from dedup_spark.generation import (
 from dedup_spark.landing.deliveries import Deliveries, LandedDelivery
 from dedup_spark.parent import Parent, read_parent
 from dedup_spark.plan_selection import DatePlan, applied_by_date, copying_plans
-from dedup_spark.plans.written_date import WrittenDates
+from dedup_spark.plans.date_task import WrittenDates
 
 
 @dataclass(frozen=True)

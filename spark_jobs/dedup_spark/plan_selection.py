@@ -13,11 +13,9 @@ from dedup_clone.contract.manifest import DateEntry, DateOutcome
 from dedup_clone.contract.table import Absent, UpdateIdMode
 from dedup_spark.landing.deliveries import Deliveries
 from dedup_spark.parent import Parent
-from dedup_spark.plans.adopt.survivor_files import MAX_SURVIVOR_FILES
+from dedup_spark.plans.date_task import DateTask, MergePolicy, Outcome, WrittenDate
 from dedup_spark.plans.delivered_date import DeliveredDate, DeliveriesByDate, deliveries_by_date
-from dedup_spark.plans.difference.compared_date import ComparedDate, MergePolicy
-from dedup_spark.plans.rewrite.rewrite_date import RewriteTask
-from dedup_spark.plans.written_date import Outcome, WrittenDate
+from dedup_spark.plans.survivor_files import MAX_SURVIVOR_FILES
 
 
 @dataclass(frozen=True)
@@ -29,15 +27,15 @@ class DatePlan:
 
     outcome: DateOutcome
     reason: str
-    task: ComparedDate | RewriteTask | None = None
+    task: DateTask | None = None
 
     def after(self, outcome: Outcome) -> DatePlan:
         """The plan after its task has ended with this outcome. For a declined date it is window."""
         if isinstance(outcome, WrittenDate):
             return replace(self, reason="; ".join(filter(None, (self.reason, outcome.how))))
         if self.outcome is DateOutcome.ADOPT:
-            return DatePlan(DateOutcome.WINDOW, f"not adopted: {outcome.reason}")
-        return _rewrite(self.reason, outcome.reason)
+            return DatePlan(DateOutcome.WINDOW, f"not adopted: {outcome}")
+        return _rewrite(self.reason, outcome)
 
 
 def _rewrite(reason: str, not_rewritten_reason: str | None) -> DatePlan:
@@ -100,20 +98,24 @@ def _with_task(
 ) -> DatePlan:
     """The same plan with its task, if it is adopt or rewrite. `delivered`: in ascending precedence."""
     if plan.outcome is DateOutcome.ADOPT:
-        *older, newest = delivered
-        return replace(plan, task=ComparedDate(day, newest, tuple(older), parent.on_date(day)))
+        return replace(plan, task=DateTask(day, tuple(delivered), parent.on_date(day)))
     if plan.outcome is not DateOutcome.REWRITE:
         return plan
-    if not delivered:
-        return replace(plan, task=RewriteTask(day, None, parent.on_date(day)))
-    (only,), entry, policy = delivered, parent.dates.get(day), MergePolicy.IN_ORDER
-    if entry and attempt.update_id_mode is UpdateIdMode.LAST_CHANGED:
+    entry, policy = parent.dates.get(day), MergePolicy.IN_ORDER
+    if delivered and entry and attempt.update_id_mode is UpdateIdMode.LAST_CHANGED:
         policy = MergePolicy.BY_VALUE
-    elif entry and only.delivery.snapshot_id < entry.max_update_id:
+    elif delivered and entry and delivered[-1].delivery.snapshot_id < entry.max_update_id:
         policy = MergePolicy.LATE
-    compared = ComparedDate(day, only, (), parent.on_date(day), policy, attempt.takes_over is not None)
-    keeps_files = policy is MergePolicy.LATE and attempt.plan is not Plan.REWRITE
-    return replace(plan, task=RewriteTask(day, compared, compared.parent, keeps_files))
+    task = DateTask(
+        day,
+        tuple(delivered),
+        parent.on_date(day),
+        is_adopted=False,
+        policy=policy,
+        has_own_ids=attempt.takes_over is not None,
+        keeps_files=policy is MergePolicy.LATE and attempt.plan is not Plan.REWRITE,
+    )
+    return replace(plan, task=task)
 
 
 def copying_plans(attempt: Attempt, parent: Parent) -> dict[date, DatePlan] | None:

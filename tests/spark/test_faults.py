@@ -12,9 +12,7 @@ import pytest
 
 from dedup_clone.contract.attempt import Plan
 from dedup_clone.contract.errors import ContractViolation, DeliveryRefused
-from dedup_spark import storage
-from dedup_spark.plans.adopt import adopt_date
-from dedup_spark.plans.adopt.adopt_date import AdoptDate
+from dedup_spark import dispatch, storage
 from testkit.spark_job_feed import SparkJobFeed
 from testkit.table_contracts import PRODUCTS
 from tests.spark.product_rows import FIRST, SCHEMA, files_of, found, path, rows
@@ -58,14 +56,14 @@ def test_a_landed_object_that_changed_after_it_was_compared_is_not_adopted(
 ) -> None:
     arrival = area.land(1, rows(1, 1))
     target = Path(area.uri(arrival.objects[0].name))
-    compare = adopt_date.find_differences
+    compare = dispatch.find_differences
 
     def change_afterwards(*arguments: Any, **named: Any) -> Any:
         compared = compare(*arguments, **named)
         target.write_bytes(target.read_bytes())
         return compared
 
-    monkeypatch.setattr(adopt_date, "find_differences", change_afterwards)
+    monkeypatch.setattr(dispatch, "find_differences", change_afterwards)
     with pytest.raises(DeliveryRefused, match=r"it was replaced or deleted, expected generation"):
         area.publish(arrival)
 
@@ -84,14 +82,14 @@ def test_a_copy_with_another_size_or_checksum_is_refused(tmp_path: Path) -> None
 def test_a_comparison_that_fails_during_the_scan_is_repeated(
     area: SparkJobFeed, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    compare_and_write, failures = AdoptDate.compare_and_write, [OSError("the storage hangs up")]
+    adopt, failures = dispatch.adopt, [OSError("the storage hangs up")]
 
     def failing(*arguments: Any) -> Any:
         if failures:
             raise failures.pop()
-        return compare_and_write(*arguments)
+        return adopt(*arguments)
 
-    monkeypatch.setattr(AdoptDate, "compare_and_write", failing)
+    monkeypatch.setattr(dispatch, "adopt", failing)
     area.publish(area.land(1, rows(1, 1, 2)))
     assert area.entry(FIRST).plan == "adopt"
     assert found(area) == [(1, 10, 1), (2, 10, 1)]

@@ -88,6 +88,7 @@ class DeliveredDate:
         return replace(self, files=tuple(files))
 
 
+Validations = Mapping[str, FileValidation]
 DeliveriesByDate = Mapping[date, tuple[DeliveredDate, ...]]
 
 

@@ -28,10 +28,10 @@ from dedup_spark.comparison.key_reader import KeyReader
 from dedup_spark.comparison.key_source import KeySource
 from dedup_spark.comparison.packed_keys import pack_keys
 from dedup_spark.comparison.ranged_rows import RangedRows
-from dedup_spark.comparison.row_encoders import encoders
 from dedup_spark.comparison.selected_rows import SelectedRows, every_row
 from dedup_spark.fingerprints.key_columns import key_columns
 from dedup_spark.fingerprints.seed import Seed
+from dedup_spark.plans.difference.comparison_inputs import encoders
 from dedup_spark.sketch.row_words import RowEncoder
 from testkit.oracle import OracleDelivery, OracleState
 from testkit.table_contracts import NESTED, PRODUCTS, oracle_table

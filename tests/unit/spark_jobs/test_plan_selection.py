@@ -20,7 +20,6 @@ from dedup_spark.landing.file_validation import FileValidation, LandedFile
 from dedup_spark.parent import Parent, ParentDate
 from dedup_spark.plan_selection import DatePlan, copying_plans, select_plans
 from dedup_spark.plans.delivered_date import DeliveredDate, DeliveredFile
-from dedup_spark.plans.written_date import DeclinedDate
 from testkit.table_contracts import PRODUCTS
 
 BOTH, NEW, OLD = date(2026, 1, 1), date(2026, 1, 2), date(2026, 1, 3)
@@ -104,7 +103,7 @@ def test_a_date_that_cannot_be_rewritten_takes_plan_window(
 
 
 def test_a_date_that_its_plan_declined_takes_plan_window() -> None:
-    declined = DeclinedDate(BOTH, "repeated keys")
+    declined = "repeated keys"
     adopted = select(Plan.AUTO, delivery(2, (BOTH,)), delivery(3, (BOTH,)))[BOTH].after(declined)
     assert (adopted.outcome, adopted.reason) == ("window", "not adopted: repeated keys")
     rewritten = select(Plan.REWRITE, delivery(2, (BOTH,)))[BOTH].after(declined)

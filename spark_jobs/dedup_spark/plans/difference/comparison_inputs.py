@@ -1,160 +1,141 @@
-"""Opens the inputs of one date's comparison, and reads or computes the sketch of the parent's base."""
+"""Opens the inputs of one date's comparison: chooses how rows become words, and makes or reads a sketch of each input.
+
+Rows become as few words as the ranges of their numbers allow. The ranges come from the parent's stored sketch, or else
+from the files' footers. A footer may be wrong, and later rows may have other numbers. So an encoder that meets a number
+outside its ranges is replaced by the next one.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from dedup_clone.contract.table import Absent, Column
+import pyarrow.parquet as pq
+
+from dedup_clone.contract.table import Absent
 from dedup_spark.comparison.key_reader import KeyReader
 from dedup_spark.comparison.key_source import KeySource
-from dedup_spark.comparison.row_encoders import encoders, wide_encoder
+from dedup_spark.fingerprints.key_columns import key_columns
 from dedup_spark.fingerprints.seed import Seed
 from dedup_spark.parent import PARENT_SOURCE, ParentDate
-from dedup_spark.plans.delivered_date import DeliveredDate, expected_rows
-from dedup_spark.plans.difference.compared_date import ComparedDate, MergePolicy
+from dedup_spark.plans.date_task import DateTask, MergePolicy
+from dedup_spark.plans.delivered_date import expected_rows
 from dedup_spark.sketch.row_words import OutOfSpan, RowEncoder
 from dedup_spark.sketch.sketch import Sketch, bits_for
 
 # The most bytes of key codes that a task caches between two passes over the files of a date.
 _KEY_CACHE_BYTES = 128 << 20
+# At most this many footers are read to find the ranges of numbers in all files.
+_MAX_FOOTERS = 32
+
+Bounds = dict[str, tuple[int, int]]
+
+
+@dataclass(frozen=True)
+class Link:
+    """The rows of the parent, or of a delivery.
+
+    `source`: PARENT_SOURCE, or the number of the delivery, from 1, the oldest first. `update_id`: the snapshot id of
+    the delivery, or the highest update_id of the parent's rows. The parent's rows that have it are its base, all others
+    are survivors. `sketch`: of the delivery's rows, or of the parent's base; with policy BY_VALUE of the rows of the
+    date's previous delivery, as it had them. The parent has none if sketches do not count.
+    """
+
+    source: int
+    update_id: int
+    reader: KeySource
+    sketch: Sketch | None
 
 
 @dataclass(frozen=True)
 class ComparisonInputs:
-    """The deliveries and the parent of one date, opened for comparison.
+    """The parent and the deliveries of one date, opened for comparison.
 
-    `base_id`: the highest update_id of the parent's rows. The rows that have it are the parent's base, all others are
-    survivors. `base_files`, `survivor_files`: the numbers of the files that have such rows. With policy BY_VALUE the
-    base are the rows of the date's previous delivery, as it had them. `newest_id`: the snapshot id of the newest
-    delivery.
-    `older`: the source number (from 1; the parent is 0), the snapshot id and the reader of each older delivery, in
-    ascending precedence. Sketches have `2**bits` cells in each table; that of the base may have another number if it
-    was stored (`base_was_stored`). Without a parent, `parent`, `base` and `base_id` are None. `base` is None, too, if
-    sketches do not count.
-    `deletes`: the date gets only rows whose keys the newest delivery has.
+    `links`: in the order of their source numbers. `base_files`, `survivor_files`: the numbers of the parent's files
+    that have such rows. `base_was_stored`: the sketch of the base was read. `deletes`: the date gets only rows whose
+    keys the newest delivery has.
     """
 
-    policy: MergePolicy
+    task: DateTask
     encoder: RowEncoder
-    bits: int
-    newest: KeySource
-    older: tuple[tuple[int, int, KeySource], ...]
-    parent: KeySource | None
-    parent_rows: int
-    base: Sketch | None
-    base_id: int | None
-    newest_id: int
+    links: tuple[Link, ...]
     base_files: tuple[int, ...]
     survivor_files: tuple[int, ...]
     base_was_stored: bool
     deletes: bool
 
     @property
-    def columns(self) -> tuple[Column, ...]:
-        """The key columns."""
-        return self.encoder.keys
+    def newest(self) -> Link:
+        return self.links[-1]
 
     @property
-    def newest_source(self) -> int:
-        """The source number of the newest delivery."""
-        return PARENT_SOURCE + 1 + len(self.older)
-
-    @property
-    def sources(self) -> list[tuple[int, KeySource]]:
-        """The readers of all sources, by source number, ascending."""
-        parent = [(PARENT_SOURCE, self.parent)] if self.parent else []
-        return [*parent, *((number, reader) for number, _, reader in self.older), (self.newest_source, self.newest)]
-
-    def reader(self, source: int) -> KeySource:
-        """The reader of the source with this number."""
-        return dict(self.sources)[source]
-
-
-@dataclass(frozen=True)
-class DeliveredSketches:
-    """Sketches of the deliveries of a date, of all their rows. `older`: in ascending precedence."""
-
-    newest: Sketch
-    older: tuple[Sketch, ...]
+    def parent(self) -> Link | None:
+        return self.links[0] if self.task.parent else None
 
     @property
     def rows(self) -> int:
-        """The number of rows of all deliveries."""
-        return self.newest.rows + sum(sketch.rows for sketch in self.older)
-
-
-@dataclass(frozen=True)
-class InputOpener:
-    """Opens the inputs of one date.
-
-    `exact`: sketches are not compared.
-    """
-
-    task: ComparedDate
-    reader: KeyReader
-    seed: Seed
-    exact: bool
-
-    def open(self) -> tuple[ComparisonInputs, DeliveredSketches]:
-        """Read the deliveries' files, and return the inputs and the deliveries' sketches.
-
-        If no stored sketch of the parent's base can be used, this reads its rows, unless `exact` or the policy is
-        BY_VALUE. Raises what the reader of a damaged file raises.
-        """
-        parent, deliveries = self.task.parent, self.task.deliveries
-        wide = wide_encoder(self.reader, self.seed)
-        stored = None
-        if parent and not self.exact:
-            stored = stored_base(parent, wide, self.task.policy, deletes=self._deletes)
-        uris = [file.uri for delivered in deliveries for file in delivered.files]
-        uris += [parent.uri(file) for file in parent.files] if parent else []
-        for encoder in encoders(self.reader, self.seed, stored, uris):
-            try:
-                inputs = self._open(encoder, stored if stored and stored.encoder == encoder else None)
-                newest, older = inputs.newest.sketch(inputs.bits), [s.sketch(inputs.bits) for _, _, s in inputs.older]
-                return inputs, DeliveredSketches(newest, tuple(older))
-            except OutOfSpan:
-                continue
-        raise AssertionError("no encoder took all rows")
-
-    def _open(self, encoder: RowEncoder, stored: Sketch | None) -> ComparisonInputs:
-        parent, older = self.task.parent, self.task.older
-        rows = expected_rows(self.task.newest, parent)
-        bits = bits_for(rows, parent.differing_rows if parent else 0, encoder.word_count, len(older))
-        base_id = parent.entry.max_update_id if parent else None
-        parent_source, base, all_files = None, stored, tuple(enumerate(parent.files if parent else ()))
-        base_files = tuple(number for number, file in all_files if file.max_update_id == base_id)
-        if parent:
-            uris = [parent.uri(file) for file in parent.files]
-            parent_source = KeySource(self.reader, encoder, uris, parent.constant_ids)
-            if base is None and not self.exact and self.task.policy is not MergePolicy.BY_VALUE:
-                base = parent_source.sketch(bits, file_numbers=base_files, only_id=base_id)
-        sources = [(delivered.delivery.snapshot_id, self._delivered(encoder, delivered)) for delivered in older]
-        return ComparisonInputs(
-            policy=self.task.policy,
-            encoder=encoder,
-            bits=bits,
-            newest=self._delivered(encoder, self.task.newest),
-            older=tuple((number, *source) for number, source in enumerate(sources, start=PARENT_SOURCE + 1)),
-            parent=parent_source,
-            parent_rows=parent.entry.rows if parent else 0,
-            base=base,
-            base_id=base_id,
-            newest_id=self.task.newest.delivery.snapshot_id,
-            base_files=base_files,
-            survivor_files=tuple(number for number, file in all_files if file.min_update_id != base_id),
-            base_was_stored=stored is not None,
-            deletes=self._deletes,
-        )
+        """The number of rows of all inputs."""
+        parent_rows = self.task.parent.entry.rows if self.task.parent else 0
+        return parent_rows + sum(link.sketch.rows for link in self.links if link.sketch and link.source)
 
     @property
-    def _deletes(self) -> bool:
-        return self.reader.table.absent_keys is Absent.DELETE
+    def newest_sketch(self) -> Sketch:
+        assert self.newest.sketch
+        return self.newest.sketch
 
-    def _delivered(self, encoder: RowEncoder, delivered: DeliveredDate) -> KeySource:
-        uris = [file.uri for file in delivered.files]
-        ids = [None if self.task.has_own_ids else delivered.delivery.snapshot_id] * len(uris)
-        return KeySource(self.reader, encoder, uris, ids, _KEY_CACHE_BYTES // len(self.task.deliveries))
+
+def open_inputs(task: DateTask, reader: KeyReader, seed: Seed, *, exact: bool) -> ComparisonInputs:
+    """Read the deliveries' files, and return the inputs with the deliveries' sketches. `exact`: sketches do not count.
+
+    If no stored sketch of the parent's base can be used, this reads its rows, unless `exact` or the policy is BY_VALUE.
+    Raises what the reader of a damaged file raises.
+    """
+    parent, stored = task.parent, None
+    if parent and not exact:
+        wide = wide_encoder(reader, seed)
+        stored = stored_base(parent, wide, task.policy, deletes=reader.table.absent_keys is Absent.DELETE)
+    uris = [file.uri for delivered in task.deliveries for file in delivered.files]
+    uris += [parent.uri(file) for file in parent.files] if parent else []
+    needs_base = not exact and task.policy is not MergePolicy.BY_VALUE
+    for encoder in encoders(reader, seed, stored, uris):
+        try:
+            base = stored if stored and stored.encoder == encoder else None
+            return _open(task, reader, encoder, base, needs_base=needs_base)
+        except OutOfSpan:
+            continue
+    raise AssertionError("no encoder took all rows")
+
+
+def _open(
+    task: DateTask, reader: KeyReader, encoder: RowEncoder, base: Sketch | None, *, needs_base: bool
+) -> ComparisonInputs:
+    """Open the inputs with this encoder. `base`: the stored sketch, if it can be used. Raises OutOfSpan."""
+    parent, count = task.parent, len(task.deliveries)
+    differing_rows = parent.differing_rows if parent else 0
+    bits = bits_for(expected_rows(task.newest, parent), differing_rows, encoder.word_count, count - 1)
+    links, base_files, survivor_files, was_stored = [], [], [], base is not None
+    if parent:
+        base_id, numbered = parent.entry.max_update_id, list(enumerate(parent.files))
+        base_files = [number for number, file in numbered if file.max_update_id == base_id]
+        survivor_files = [number for number, file in numbered if file.min_update_id != base_id]
+        source = KeySource(reader, encoder, [parent.uri(file) for file in parent.files], parent.constant_ids)
+        if base is None and needs_base:
+            base = source.sketch(bits, file_numbers=base_files, only_id=base_id)
+        links.append(Link(PARENT_SOURCE, base_id, source, base))
+    for number, delivered in enumerate(task.deliveries, start=PARENT_SOURCE + 1):
+        snapshot_id, uris = delivered.delivery.snapshot_id, [file.uri for file in delivered.files]
+        ids = [None if task.has_own_ids else snapshot_id] * len(uris)
+        source = KeySource(reader, encoder, uris, ids, _KEY_CACHE_BYTES // count)
+        links.append(Link(number, snapshot_id, source, source.sketch(bits)))
+    return ComparisonInputs(
+        task=task,
+        encoder=encoder,
+        links=tuple(links),
+        base_files=tuple(base_files),
+        survivor_files=tuple(survivor_files),
+        base_was_stored=was_stored,
+        deletes=reader.table.absent_keys is Absent.DELETE,
+    )
 
 
 def stored_base(
@@ -172,3 +153,41 @@ def stored_base(
     whole = sum(file.rows for file in parent.files if file.min_update_id == base_id)
     mixed = sum(file.rows for file in parent.files if file.min_update_id < base_id == file.max_update_id)
     return found.sketch if whole <= found.sketch.rows <= whole + mixed else None
+
+
+def wide_encoder(reader: KeyReader, seed: Seed) -> RowEncoder:
+    """The encoder that takes all rows of the reader's table."""
+    return RowEncoder(key_columns(reader.table), reader.table.value_columns, seed)
+
+
+def encoders(reader: KeyReader, seed: Seed, stored: Sketch | None, uris: Sequence[str]) -> Iterator[RowEncoder]:
+    """Yield the encoders to try until one does not raise OutOfSpan. The last takes all rows.
+
+    `stored`: the parent's stored sketch; its encoder comes first. `uris`: the files of deliveries and parent. Raises
+    what the reader of a damaged footer raises.
+    """
+    wide = wide_encoder(reader, seed)
+    if stored:
+        yield stored.encoder
+    if wide.has_packable_types:
+        found = [_bounds(reader.metadata(uri)) for uri in uris[:: -(-len(uris) // _MAX_FOOTERS) or 1]]
+        names = set.intersection(*(set(bounds) for bounds in found)) if found else set()
+        yield wide.narrowed({name: (min(b[name][0] for b in found), max(b[name][1] for b in found)) for name in names})
+    yield wide
+
+
+def _bounds(metadata: pq.FileMetaData) -> Bounds:
+    """The lowest and the highest value of each column of integers, as the footer says."""
+    bounds: Bounds = {}
+    unknown: set[str] = set()
+    for group in range(metadata.num_row_groups):
+        row_group = metadata.row_group(group)
+        for number in range(row_group.num_columns):
+            chunk = row_group.column(number)
+            name, statistics = chunk.path_in_schema, chunk.statistics
+            if statistics is None or not statistics.has_min_max or type(statistics.min) is not int:
+                unknown.add(name)
+                continue
+            least, greatest = bounds.get(name, (statistics.min, statistics.max))
+            bounds[name] = min(least, statistics.min), max(greatest, statistics.max)
+    return {name: found for name, found in bounds.items() if name not in unknown}

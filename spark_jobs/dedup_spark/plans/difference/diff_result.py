@@ -14,19 +14,9 @@ from dedup_spark.arrays import EMPTY_I64, I64Array, U64Array
 from dedup_spark.comparison.duplicate_keys import require_few_surplus_rows
 from dedup_spark.comparison.key_examples import key_texts
 from dedup_spark.comparison.selected_rows import Columns, SelectedRows
-from dedup_spark.parent import PARENT_SOURCE
 
 # The most added rows whose values are kept in memory, beside those that were decoded from a sketch.
 MAX_DECODED_ROWS = 1 << 20
-
-
-@dataclass(frozen=True)
-class DecodedRows:
-    """Added rows of one file whose columns have been decoded, so that the file need not be read again."""
-
-    key_columns: Columns
-    update_ids: I64Array
-    value_columns: Columns
 
 
 @dataclass
@@ -45,8 +35,9 @@ class DiffResult:
     - surplus: surplus rows by source number.
     - surplus_words: the words of surplus rows of the newest delivery that its sketch still contains.
     - added: the numbers of rows that the date gets beside those that it keeps.
-    - removed: the numbers of the parent's rows that the date does not keep after all.
-    - decoded: the `added` rows whose values were read already. Those with the file number NO_FILE all are.
+    - removed: by file, the numbers of the parent's rows that the date does not keep after all.
+    - decoded: the `added` rows whose values are in memory, so that their files need not be read again. Those with the
+      file number NO_FILE all are.
     - free_rows: of how many more added rows the values may be kept.
     - same_id_words: the words of those survivors whose update_id is the newest delivery's snapshot id. There are
       some only if this delivery lands a snapshot again.
@@ -60,8 +51,8 @@ class DiffResult:
     surplus: defaultdict[int, list[SelectedRows]] = field(default_factory=lambda: defaultdict(list))
     surplus_words: list[U64Array] = field(default_factory=list)
     added: defaultdict[tuple[int, int], list[I64Array]] = field(default_factory=lambda: defaultdict(list))
-    removed: defaultdict[tuple[int, int], list[I64Array]] = field(default_factory=lambda: defaultdict(list))
-    decoded: defaultdict[tuple[int, int], list[DecodedRows]] = field(default_factory=lambda: defaultdict(list))
+    removed: defaultdict[int, list[I64Array]] = field(default_factory=lambda: defaultdict(list))
+    decoded: defaultdict[tuple[int, int], list[SelectedRows]] = field(default_factory=lambda: defaultdict(list))
     free_rows: int = field(default_factory=lambda: MAX_DECODED_ROWS)
     same_id_words: list[U64Array] = field(default_factory=list)
     new_examples: list[Columns] = field(default_factory=list)
@@ -83,7 +74,7 @@ class DiffResult:
 
     def removed_in(self, file: int) -> I64Array:
         """Return the row numbers, ascending, of the removed rows of the parent's file of this number."""
-        return np.sort(np.concatenate([EMPTY_I64, *self.removed.get((PARENT_SOURCE, file), ())]))
+        return np.sort(np.concatenate([EMPTY_I64, *self.removed.get(file, ())]))
 
     def add_surplus(self, source: int, rows: SelectedRows) -> None:
         """Add surplus rows of a delivery. Raises TooManyDuplicates."""

@@ -12,61 +12,61 @@ from dedup_spark.comparison.aligned_rows import ABSENT, align
 from dedup_spark.comparison.duplicate_keys import row_words
 from dedup_spark.comparison.selected_rows import NO_FILE, Columns, SelectedRows, take_rows
 from dedup_spark.parent import PARENT_SOURCE
-from dedup_spark.plans.difference.compared_date import MergePolicy
-from dedup_spark.plans.difference.comparison_inputs import ComparisonInputs
-from dedup_spark.plans.difference.diff_result import DecodedRows, DiffResult
+from dedup_spark.plans.date_task import MergePolicy
+from dedup_spark.plans.difference.comparison_inputs import ComparisonInputs, Link
+from dedup_spark.plans.difference.diff_result import DiffResult
 
 _LOWEST_ID = np.iinfo(np.int64).min
 
 
-def find_winners(inputs: ComparisonInputs, rows: Sequence[tuple[int, SelectedRows]], diff: DiffResult) -> None:
+def find_winners(inputs: ComparisonInputs, rows: Sequence[tuple[Link, SelectedRows]], diff: DiffResult) -> None:
     """Add to `diff` what the rows of some keys tell: all rows with these keys, each key once in each source.
 
-    `rows`: by source number, ascending: those of the parent first if there is a parent, those of the newest delivery
-    last. The row with the highest update_id wins; if several rows have it, that of the highest source number. With
-    policy BY_VALUE the delivered row wins, unless the parent's row has the same values. Without a parent,
-    `diff.new_keys` counts the newest delivery's keys already. If `inputs.deletes`, the date gets and keeps no row of a
-    key that the newest delivery lacks.
+    `rows`: by link, those of the parent first if there is a parent, those of the newest delivery last. The row with the
+    highest update_id wins; if several rows have it, that of the highest source number. With policy BY_VALUE the
+    delivered row wins, unless the parent's row has the same values. Without a parent, `diff.new_keys` counts the newest
+    delivery's keys already. If `inputs.deletes`, the date gets and keeps no row of a key that the newest delivery
+    lacks.
     """
-    aligned = align(inputs.columns, [some for _, some in rows])
+    aligned = align(inputs.encoder.keys, [some for _, some in rows])
     key_count = aligned.shape[1]
     winners = np.full(key_count, ABSENT, np.intp)
     ids, hashes = np.full(key_count, _LOWEST_ID), np.zeros(key_count, np.uint64)
     for position, (_, some) in enumerate(rows):
         keys = np.flatnonzero(aligned[position] != ABSENT)
         indices = aligned[position, keys]
-        if inputs.policy is MergePolicy.BY_VALUE:
+        if inputs.task.policy is MergePolicy.BY_VALUE:
             wins = (winners[keys] == ABSENT) | (some.value_hashes[indices] != hashes[keys])
         else:
             wins = some.update_ids[indices] >= ids[keys]
         keys, indices = keys[wins], indices[wins]
         winners[keys], ids[keys], hashes[keys] = position, some.update_ids[indices], some.value_hashes[indices]
-    is_new = aligned[0 if inputs.parent else -1] == ABSENT
+    is_new = aligned[0 if inputs.task.parent else -1] == ABSENT
     diff.new_keys += int(is_new.sum())
-    for position, (source, some) in enumerate(rows):
-        won, is_kept = winners == position, _is_kept(inputs, source, some)
+    for position, (link, some) in enumerate(rows):
+        won, is_kept = winners == position, _is_kept(inputs, link, some)
         winning, is_missing = aligned[position, won], aligned[-1, won] == ABSENT
         _add_examples(diff.new_examples, some, aligned[position, won & is_new])
         retained = winning[~is_missing] if inputs.deletes else winning
-        _add_rows(inputs, source, some, retained[~is_kept[retained]], diff)
-        if inputs.policy is MergePolicy.IN_ORDER:
+        _add_rows(inputs, link, some, retained[~is_kept[retained]], diff)
+        if inputs.task.policy is MergePolicy.IN_ORDER:
             is_missing &= ~is_kept[winning]  # the parent's survivors have been missing before
         _add_examples(diff.survivor_examples, some, winning[is_missing])
-        if source == PARENT_SOURCE:
+        if link.source == PARENT_SOURCE:
             _find_changed(some, aligned[position], hashes, won, diff)
             stays = ~is_kept
             stays[retained] = True
             for file, numbers in _by_file(some, np.flatnonzero(~stays)):
-                diff.removed[source, file].append(some.row_numbers[numbers])
+                diff.removed[file].append(some.row_numbers[numbers])
 
 
-def _is_kept(inputs: ComparisonInputs, source: int, rows: SelectedRows) -> BoolArray:
-    """For each row of a source whether the date keeps it unless it loses; see `DiffResult`."""
-    is_kept: BoolArray = np.full(len(rows), source == inputs.newest_source)
-    if inputs.policy is not MergePolicy.IN_ORDER:
-        is_kept[:] = source == PARENT_SOURCE
-    elif source == PARENT_SOURCE:
-        is_kept = np.asarray(rows.update_ids != inputs.base_id)
+def _is_kept(inputs: ComparisonInputs, link: Link, rows: SelectedRows) -> BoolArray:
+    """For each row of a link whether the date keeps it unless it loses; see `DiffResult`."""
+    is_kept: BoolArray = np.full(len(rows), link is inputs.newest)
+    if inputs.task.policy is not MergePolicy.IN_ORDER:
+        is_kept[:] = link.source == PARENT_SOURCE
+    elif link.source == PARENT_SOURCE:
+        is_kept = np.asarray(rows.update_ids != link.update_id)
     return is_kept
 
 
@@ -78,17 +78,16 @@ def _find_changed(parent: SelectedRows, rows: Indices, hashes: U64Array, won: Bo
     _add_examples(diff.changed_examples, parent, changed)
 
 
-def _add_rows(inputs: ComparisonInputs, source: int, rows: SelectedRows, indices: Indices, diff: DiffResult) -> None:
-    """Add the rows of a source at these indices to those that the date gets."""
+def _add_rows(inputs: ComparisonInputs, link: Link, rows: SelectedRows, indices: Indices, diff: DiffResult) -> None:
+    """Add the rows of a link at these indices to those that the date gets."""
     for file, of_file in _by_file(rows, indices):
-        diff.added[source, file].append(rows.row_numbers[of_file])
+        diff.added[link.source, file].append(rows.row_numbers[of_file])
         if rows.value_columns is not None and (file == NO_FILE or len(of_file) <= diff.free_rows):
             diff.free_rows -= len(of_file)
-            keys, values = take_rows(rows.key_columns, of_file), take_rows(rows.value_columns, of_file)
-            diff.decoded[source, file].append(DecodedRows(keys, rows.update_ids[of_file], values))
-    if inputs.policy is MergePolicy.IN_ORDER:
-        same_id = indices[rows.update_ids[indices] == inputs.newest_id]
-        diff.same_id_words += row_words(inputs.reader(source), rows.take(same_id))
+            diff.decoded[link.source, file].append(rows.take(of_file))
+    if inputs.task.policy is MergePolicy.IN_ORDER:
+        same_id = indices[rows.update_ids[indices] == inputs.newest.update_id]
+        diff.same_id_words += row_words(link.reader, rows.take(same_id))
 
 
 def _by_file(rows: SelectedRows, indices: Indices) -> Iterator[tuple[int, Indices]]:

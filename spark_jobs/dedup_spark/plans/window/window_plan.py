@@ -28,10 +28,10 @@ from dedup_spark.comparison.key_reader import group_rows_per_batch
 from dedup_spark.execution.fan_out import TASKS_PER_CORE
 from dedup_spark.landing.folder_columns import with_folder_columns
 from dedup_spark.parent import PARENT_SOURCE, Parent
+from dedup_spark.plans.date_task import WrittenDate
 from dedup_spark.plans.delivered_date import DeliveriesByDate
 from dedup_spark.plans.window.ranking import DESTINATION_FILE, SOURCE, in_written_order, rank
 from dedup_spark.plans.window.writing import RECORD_SCHEMA, FileRecord, RowWriter
-from dedup_spark.plans.written_date import WrittenDate
 from dedup_spark.storage import open_parquet
 
 

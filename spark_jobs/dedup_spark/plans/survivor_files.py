@@ -17,11 +17,11 @@ from dedup_clone.contract.table import Absent, TableContract
 from dedup_spark import storage
 from dedup_spark.comparison.key_reader import KeyReader
 from dedup_spark.comparison.row_reader import RowSource, read_rows, whole_rows
-from dedup_spark.comparison.selected_rows import NO_FILE
+from dedup_spark.comparison.selected_rows import NO_FILE, SelectedRows
 from dedup_spark.data_files import SortedFilesWriter
 from dedup_spark.parent import PARENT_SOURCE
-from dedup_spark.plans.difference.compared_date import ComparedDate
-from dedup_spark.plans.difference.diff_result import DecodedRows, DiffResult
+from dedup_spark.plans.date_task import DateTask
+from dedup_spark.plans.difference.diff_result import DiffResult
 
 # A date has at most this many files of survivors.
 MAX_SURVIVOR_FILES = 8
@@ -35,7 +35,7 @@ class SurvivorFiles:
     written: tuple[DataFile, ...]
 
 
-def write_survivors(task: ComparedDate, diff: DiffResult, reader: KeyReader, data_uri: str) -> SurvivorFiles:
+def write_survivors(task: DateTask, diff: DiffResult, reader: KeyReader, data_uri: str) -> SurvivorFiles:
     """Copy and write the survivor files. Raises pyarrow's errors when a file that has survivors cannot be read."""
     copied, sources = _split_files(task, diff, reader.table)
     copied = _merge_small_files(copied, sources, task)
@@ -48,7 +48,7 @@ def write_survivors(task: ComparedDate, diff: DiffResult, reader: KeyReader, dat
     return SurvivorFiles(tuple(copied), written.close())
 
 
-def _split_files(task: ComparedDate, diff: DiffResult, table: TableContract) -> tuple[list[DataFile], list[RowSource]]:
+def _split_files(task: DateTask, diff: DiffResult, table: TableContract) -> tuple[list[DataFile], list[RowSource]]:
     """Return the parent's survivor files that can be copied, and where to read the rows of the new file.
 
     There are none if rows are deleted whose keys the newest delivery lacks.
@@ -70,20 +70,20 @@ def _split_files(task: ComparedDate, diff: DiffResult, table: TableContract) -> 
     return copied, sources + added_sources(task, diff, table)
 
 
-def survivor_sources(task: ComparedDate, diff: DiffResult, table: TableContract) -> list[RowSource]:
+def survivor_sources(task: DateTask, diff: DiffResult, table: TableContract) -> list[RowSource]:
     """Return where to read all survivors of a date, and no other rows."""
     copied, sources = _split_files(task, diff, table)
     return [*sources, *(_whole_file(file, task) for file in copied)]
 
 
-def added_sources(task: ComparedDate, diff: DiffResult, table: TableContract) -> list[RowSource]:
+def added_sources(task: DateTask, diff: DiffResult, table: TableContract) -> list[RowSource]:
     """Return where to read the rows that the date gets from deliveries, and those that were decoded from a sketch."""
     sources = []
     for (_, number), decoded_rows in diff.decoded.items():
         if number == NO_FILE:
             tables = tuple(_as_table(table, task, rows) for rows in decoded_rows)
             sources.append(RowSource.selected_rows("", 0, np.arange(sum(map(len, tables))), tables))
-    for source, delivered in enumerate((*task.older, task.newest), start=PARENT_SOURCE + 1):
+    for source, delivered in enumerate(task.deliveries, start=PARENT_SOURCE + 1):
         for number, landed in enumerate(delivered.files):
             added = diff.added_in(source, number)
             if len(added):
@@ -93,19 +93,20 @@ def added_sources(task: ComparedDate, diff: DiffResult, table: TableContract) ->
 
 
 def _decoded(
-    table: TableContract, task: ComparedDate, decoded: Sequence[DecodedRows], expected: int
+    table: TableContract, task: DateTask, decoded: Sequence[SelectedRows], expected: int
 ) -> tuple[pa.Table, ...]:
     """The decoded rows as tables; none if values of some of the `expected` rows were not decoded."""
-    if sum(len(rows.update_ids) for rows in decoded) != expected:
+    if sum(map(len, decoded)) != expected:
         return ()
     return tuple(_as_table(table, task, rows) for rows in decoded)
 
 
-def _as_table(table: TableContract, task: ComparedDate, rows: DecodedRows) -> pa.Table:
+def _as_table(table: TableContract, task: DateTask, rows: SelectedRows) -> pa.Table:
+    assert rows.value_columns is not None
     return whole_rows(table, task.day, rows.key_columns, rows.value_columns, rows.update_ids)
 
 
-def _merge_small_files(copied: list[DataFile], sources: list[RowSource], task: ComparedDate) -> list[DataFile]:
+def _merge_small_files(copied: list[DataFile], sources: list[RowSource], task: DateTask) -> list[DataFile]:
     """Add files to `sources` instead of copying them. Return the remaining files, which are copied.
 
     If a new file is written, the smallest files are added to it: each that has at most as many rows as the new file has
@@ -125,7 +126,7 @@ def _merge_small_files(copied: list[DataFile], sources: list[RowSource], task: C
     return small_first
 
 
-def _whole_file(file: DataFile, task: ComparedDate) -> RowSource:
+def _whole_file(file: DataFile, task: DateTask) -> RowSource:
     """All rows of a file that has only survivors."""
     assert task.parent
     return RowSource.all_rows(task.parent.uri(file), file.rows, file.max_update_id)

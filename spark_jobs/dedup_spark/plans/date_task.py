@@ -1,0 +1,92 @@
+"""Defines what plans adopt and rewrite do for one date, and what any plan wrote for it, as records of Spark tasks."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from datetime import date
+from enum import StrEnum
+
+from dedup_clone.contract.delivery import Delivery
+from dedup_clone.contract.manifest import DataFile, KeyExample
+from dedup_spark.parent import ParentDate
+from dedup_spark.plans.delivered_date import DeliveredDate, Validations
+
+
+class MergePolicy(StrEnum):
+    """Which row of a key is retained if both the newest delivery and the parent have the key.
+
+    IN_ORDER: the delivered row; its snapshot id is at least the highest update_id of the parent's rows. LATE: the row
+    with the higher update_id; if the ids are equal, the delivered row. BY_VALUE: the delivered row if its values
+    differ, otherwise the parent's.
+    """
+
+    IN_ORDER = "in order"
+    LATE = "late"
+    BY_VALUE = "by value"
+
+
+@dataclass(frozen=True)
+class DateTask:
+    """One date for plan adopt, or for plan rewrite.
+
+    `deliveries`: in ascending precedence; one with any other policy than IN_ORDER. Without a delivery, plan rewrite
+    sorts the parent's rows into new files. Without a parent the policy is IN_ORDER. `has_own_ids`: the delivered rows
+    have update_ids of their own, because they come from an existing table; otherwise the update_id of all is the
+    delivery's snapshot id. `keeps_files`: plan rewrite copies those of the parent's files of which no row is removed,
+    and writes only rows that these files lack.
+    """
+
+    day: date
+    deliveries: tuple[DeliveredDate, ...]
+    parent: ParentDate | None
+    is_adopted: bool = True
+    policy: MergePolicy = MergePolicy.IN_ORDER
+    has_own_ids: bool = False
+    keeps_files: bool = False
+
+    @property
+    def newest(self) -> DeliveredDate:
+        return self.deliveries[-1]
+
+    @property
+    def bytes(self) -> int:
+        """The stored bytes of deliveries and parent."""
+        return sum(dated.bytes for dated in (*self.deliveries, self.parent) if dated)
+
+    def with_validations(self, found: Validations) -> DateTask:
+        """The same task with the results, by URI, of the files that were just read."""
+        return replace(self, deliveries=tuple(dated.with_validations(found) for dated in self.deliveries))
+
+
+@dataclass(frozen=True, kw_only=True)
+class WrittenDate:
+    """What a plan wrote for one date.
+
+    `files`: None if the plan wrote none, because no row changed; the parent's files are then copied forward.
+    `changed`: the number of rows whose values changed; None if values were not compared. `surplus_rows`: the number of
+    surplus rows by the delivery's snapshot id. `key_fingerprint`: the digest by which the next publish checks the
+    stored sketch; None if there is none that it may use. `cluster_overlap`: the share of
+    blocks (0 to 1; a block is a row group, or a sorted run of rows) that overlap in the first clustering column; None
+    without clustering, or if it is unknown. `how`: what was compared and written, as text for the manifest.
+    `adopted_delivery`: the delivery whose rows the date has, beside survivors. `wrote_sketch`: whether the date's
+    sketch was written below the data folder. If not, and if the parent's entry has the same digest, the parent's stored
+    sketch is copied later.
+    """
+
+    day: date
+    files: tuple[DataFile, ...] | None
+    new_keys: int
+    changed: int | None
+    survivors: int
+    surplus_rows: dict[int, int]
+    key_fingerprint: str | None
+    examples: tuple[KeyExample, ...]
+    cluster_overlap: float | None = None
+    how: str = ""
+    adopted_delivery: Delivery | None = None
+    wrote_sketch: bool = False
+
+
+# What a plan wrote, or why it did not: plan window then writes the date.
+Outcome = WrittenDate | str
+WrittenDates = dict[date, WrittenDate]
