@@ -98,7 +98,8 @@ class TableBuffer:
     def add(self, table: pa.Table) -> None:
         self._tables.append(table)
         self._rows += table.num_rows
-        self._bytes += table.nbytes
+        # `nbytes` would crash the process: it reads the offsets of arrays, which Spark's empty arrays lack.
+        self._bytes += table.get_total_buffer_size()
 
     @property
     def is_full(self) -> bool:

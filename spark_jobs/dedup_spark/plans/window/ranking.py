@@ -1,7 +1,7 @@
 """Ranks the rows of each key: which row wins, which rows are surplus, and whether the key is new or changed.
 
-The rows to rank have the helper columns SOURCE and DESTINATION_FILE, and all rows of a key are in one Spark partition.
-The result has one winner for each key, and the surplus rows.
+The rows to rank have the helper columns SOURCE and DESTINATION_FILE. The result has one winner for each key, and the
+surplus rows.
 """
 
 from __future__ import annotations
@@ -44,20 +44,24 @@ WINNER = "/winner"
 FIRST_OTHER = "/first_other"
 
 
-def key_order(table: TableContract) -> list[str]:
+def _key_order(table: TableContract) -> list[str]:
     """Return the columns by which rows are sorted: date, output file, keys that are clustering columns, other keys."""
     other_keys = [name for name in table.keys if name != table.partition_column]
     clustered = [name for name in table.cluster_by if name in other_keys]
     return [table.partition_column, DESTINATION_FILE, *dict.fromkeys([*clustered, *other_keys])]
 
 
-def rank(rows: DataFrame, table: TableContract, mode: UpdateIdMode) -> DataFrame:
-    """Return winners, with the helper columns that describe their keys, and surplus rows."""
+def rank(rows: DataFrame, table: TableContract, mode: UpdateIdMode, task_count: int) -> DataFrame:
+    """Return winners and surplus rows, with their declared columns and HELPER_COLUMNS.
+
+    All rows of an output file are in one of `task_count` Spark tasks, sorted by date, file and clustering columns.
+    """
+    rows = rows.repartition(task_count, *_key_order(table)[:2])
     columns = [comparable_column(c, f.col(c.name)) for c in table.value_columns]
     values = f.struct(f.lit(0), *columns)  # with a constant, because a table may have no value column
     greatest_first = [f.col(table.snapshot_id_column).desc(), f.col(SOURCE).desc(), *[c.desc() for c in columns]]
     # These columns include the output file, which is the same for all rows of a key.
-    order = Window.partitionBy(*key_order(table)).orderBy(*greatest_first)
+    order = Window.partitionBy(*_key_order(table)).orderBy(*greatest_first)
     whole_key = order.rowsBetween(Window.unboundedPreceding, Window.unboundedFollowing)
     ranked = (
         rows.withColumn(RANK, f.row_number().over(order))
@@ -77,10 +81,6 @@ def rank(rows: DataFrame, table: TableContract, mode: UpdateIdMode) -> DataFrame
         is_in_run = is_version & (f.col(FIRST_OTHER).isNull() | (f.col(RANK) < f.col(FIRST_OTHER)))
         id_in_run = f.when(is_in_run, f.col(table.snapshot_id_column))
         ranked = ranked.withColumn(table.snapshot_id_column, f.min(id_in_run).over(whole_key))
-    return ranked.where((f.col(RANK) == 1) | f.col(SURPLUS))
-
-
-def in_written_order(rows: DataFrame, table: TableContract) -> DataFrame:
-    """Return declared columns and HELPER_COLUMNS, sorted in each task by date, output file and clustering columns."""
+    ranked = ranked.where((f.col(RANK) == 1) | f.col(SURPLUS))
     names = [column.name for column in table.columns]
-    return rows.select(*names, *HELPER_COLUMNS).sortWithinPartitions(*key_order(table)[:2], *table.cluster_by)
+    return ranked.select(*names, *HELPER_COLUMNS).sortWithinPartitions(*_key_order(table)[:2], *table.cluster_by)

@@ -10,11 +10,12 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import date
+from typing import NamedTuple
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyspark.sql import Column, DataFrame, SparkSession
-from pyspark.sql import functions as f
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import IntegerType, StructField, StructType
 
 from dedup_clone.contract.attempt import Attempt
@@ -22,15 +23,19 @@ from dedup_clone.contract.delivery import Delivery
 from dedup_clone.contract.manifest import Difference
 from dedup_clone.contract.table import TableContract
 from dedup_spark import storage
+from dedup_spark.arrays import U64Array
 from dedup_spark.arrow_cast import cast_table, complete_batch, nullable_type
 from dedup_spark.column_types import arrow_type, spark_schema
 from dedup_spark.comparison.key_reader import group_rows_per_batch
 from dedup_spark.execution.fan_out import TASKS_PER_CORE
+from dedup_spark.fingerprints.hashing import KeyHasher
+from dedup_spark.fingerprints.key_columns import key_columns
+from dedup_spark.fingerprints.seed import Seed
 from dedup_spark.landing.folder_columns import with_folder_columns
 from dedup_spark.parent import PARENT_SOURCE, Parent
 from dedup_spark.plans.date_task import WrittenDate
 from dedup_spark.plans.delivered_date import DeliveriesByDate
-from dedup_spark.plans.window.ranking import DESTINATION_FILE, SOURCE, in_written_order, rank
+from dedup_spark.plans.window.ranking import DESTINATION_FILE, SOURCE, rank
 from dedup_spark.plans.window.writing import RECORD_SCHEMA, FileRecord, RowWriter
 from dedup_spark.storage import open_parquet
 
@@ -47,11 +52,12 @@ def run_window_plan(
     deliveries = sorted({dated.delivery for delivered in dates.values() for dated in delivered})
     sources = {delivery: number for number, delivery in enumerate(deliveries, start=PARENT_SOURCE + 1)}
     partitions = partition_dates(_bytes_by_date(dates, parent), file_bytes, context.defaultParallelism)
-    rows = repartition(_read_sources(session, table, dates, sources, parent), table, partitions)
+    reader = _FileReader(table, partitions.file_counts)
+    rows = _read_sources(session, reader, dates, sources, parent)
     newest = {day: sources[found[-1].delivery] if found else PARENT_SOURCE for day, found in dates.items()}
     writer = RowWriter(table, attempt.data_uri, newest)
     context.setJobDescription(f"{attempt.feed} generation {attempt.generation}: window over {len(dates)} dates, write")
-    ranked = in_written_order(rank(rows, table, attempt.update_id_mode), table)
+    ranked = rank(rows, table, attempt.update_id_mode, partitions.task_count)
     by_date: defaultdict[date, list[FileRecord]] = defaultdict(list)
     for row in ranked.mapInArrow(writer.write, RECORD_SCHEMA).collect():
         record: FileRecord = pickle.loads(row.record)
@@ -79,12 +85,12 @@ def _written_date(day: date, records: list[FileRecord], sources: Mapping[Deliver
 
 def _read_sources(
     session: SparkSession,
-    table: TableContract,
+    reader: _FileReader,
     dates: DeliveriesByDate,
     sources: Mapping[Delivery, int],
     parent: Parent,
 ) -> DataFrame:
-    """Return the rows of these dates from the parent and from their deliveries, each with the number of its source."""
+    """Return the rows of these dates from the parent and from their deliveries, with SOURCE and DESTINATION_FILE."""
     days: defaultdict[tuple[str, int], list[date]] = defaultdict(list)
     for file in (file for file in parent.files if file.date in dates):
         days[parent.uri(file), PARENT_SOURCE].append(file.date)
@@ -95,21 +101,23 @@ def _read_sources(
     context = session.sparkContext
     task_count = min(len(files), context.defaultParallelism * TASKS_PER_CORE)
     tasks = session.createDataFrame(context.parallelize(files, task_count), "uri string, source int, days array<date>")
-    schema = StructType([*spark_schema(table.columns), StructField(SOURCE, IntegerType())])
-    return tasks.mapInArrow(_FileReader(table).read, schema)
+    helpers = [StructField(name, IntegerType()) for name in (SOURCE, DESTINATION_FILE)]
+    return tasks.mapInArrow(reader.read, StructType([*spark_schema(reader.table.columns), *helpers]))
 
 
 @dataclass(frozen=True)
 class _FileReader:
-    """Reads the files of a Spark task. Spark itself reads no Parquet: each of its versions reads another set of files.
+    """Reads the files of a Spark task. `file_counts`: into how many files the rows of each date are written.
 
-    Spark 3.5.3, for example, returns wrong texts from the encoding DELTA_LENGTH_BYTE_ARRAY (SPARK-52240).
+    Spark itself reads no Parquet: each of its versions reads another set of files. Spark 3.5.3, for example, returns
+    wrong texts from the encoding DELTA_LENGTH_BYTE_ARRAY (SPARK-52240).
     """
 
     table: TableContract
+    file_counts: dict[date, int]
 
     def read(self, tasks: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Yield the files' rows of their `days`, with the declared columns and the number of the source."""
+        """Yield the files' rows of their `days`, with the declared columns, SOURCE and DESTINATION_FILE."""
         schema = pa.schema([(column.name, nullable_type(arrow_type(column))) for column in self.table.columns])
         for file in (row for task in tasks for row in task.to_pylist()):
             for read in self._batches(file["uri"]):
@@ -117,9 +125,21 @@ class _FileReader:
                 complete = complete_batch(batch, self.table.columns).select(schema.names)
                 rows = cast_table(pa.Table.from_batches([complete]), schema)
                 days = pa.array(file["days"], pa.date32())
-                rows = rows.filter(pc.is_in(rows.column(self.table.partition_column), days))
+                day_numbers = pc.index_in(rows.column(self.table.partition_column), days)
+                rows = rows.filter(day_numbers.is_valid()).combine_chunks()
                 source = pa.repeat(pa.scalar(file["source"], pa.int32()), rows.num_rows)
-                yield from rows.append_column(SOURCE, source).to_batches()
+                counts = np.array([self.file_counts[day] for day in file["days"]], np.uint64)
+                numbers = self._hashes(rows) % counts[day_numbers.drop_null().to_numpy()]
+                rows = rows.append_column(SOURCE, source).append_column(
+                    DESTINATION_FILE, pa.array(numbers.astype(np.int32))
+                )
+                yield from rows.to_batches()
+
+    def _hashes(self, rows: pa.Table) -> U64Array:
+        """A hash of each row's key. Anybody may know it, so its seed is no secret."""
+        keys = key_columns(self.table)
+        arrays = [rows.column(column.name).combine_chunks() for column in keys]
+        return KeyHasher(keys, Seed(b"files of a date")).first(arrays)
 
     def _batches(self, uri: str) -> Iterator[pa.RecordBatch]:
         with storage.open_input(uri) as stream, open_parquet(stream) as file:
@@ -137,9 +157,8 @@ def _bytes_by_date(dates: DeliveriesByDate, parent: Parent) -> dict[date, int]:
     return found
 
 
-@dataclass(frozen=True)
-class OutputPartitions:
-    """The number of files of each date (powers of two), and the number of Spark tasks that write them."""
+class OutputPartitions(NamedTuple):
+    """The number of files of each date, and the number of Spark tasks that write them."""
 
     file_counts: dict[date, int]
     task_count: int
@@ -150,38 +169,7 @@ def partition_dates(bytes_by_date: Mapping[date, int], file_bytes: int, core_cou
 
     There are at most as many tasks as files. There are fewer if many files are small.
     """
-    file_counts = {day: _power_of_two(size / file_bytes) for day, size in bytes_by_date.items()}
+    file_counts = {day: max(-(-size // file_bytes), 1) for day, size in bytes_by_date.items()}
     full_file_count = sum(bytes_by_date.values()) // file_bytes
     task_count = min(sum(file_counts.values()), max(full_file_count, core_count * TASKS_PER_CORE))
     return OutputPartitions(file_counts, max(1, task_count))
-
-
-def _power_of_two(least: float) -> int:
-    """The lowest power of two that is at least `least`."""
-    count = 1
-    while count < least:
-        count *= 2
-    return count
-
-
-def repartition(rows: DataFrame, table: TableContract, partitions: OutputPartitions) -> DataFrame:
-    """Add the number of each row's output file, and bring all rows of one output file into one task."""
-    day = table.partition_column
-    other_keys = [name for name in table.keys if name != day]
-    if not other_keys or max(partitions.file_counts.values()) == 1:
-        return rows.withColumn(DESTINATION_FILE, f.lit(0)).repartition(partitions.task_count, day)
-    number = f.pmod(f.xxhash64(*other_keys), _file_count(day, partitions)).cast("int")
-    return rows.withColumn(DESTINATION_FILE, number).repartition(partitions.task_count, day, DESTINATION_FILE)
-
-
-def _file_count(partition_column: str, partitions: OutputPartitions) -> Column:
-    """The number of files of a row's date: the most common number, except for dates that the expression lists."""
-    dates_by_count: defaultdict[int, list[date]] = defaultdict(list)
-    for day, count in partitions.file_counts.items():
-        dates_by_count[count].append(day)
-    most_common = max(dates_by_count, key=lambda count: len(dates_by_count[count]))
-    counts = f.lit(most_common)
-    for count, days in sorted(dates_by_count.items()):
-        if count != most_common:
-            counts = f.when(f.col(partition_column).isin(days), f.lit(count)).otherwise(counts)
-    return counts

@@ -22,7 +22,7 @@ from dedup_clone.contract.table import Absent, TableContract
 from dedup_spark.arrow_cast import cast_table
 from dedup_spark.column_types import arrow_schema
 from dedup_spark.comparison.key_examples import key_texts
-from dedup_spark.data_files import DataFileWriter
+from dedup_spark.data_files import DataFileWriter, TableBuffer
 from dedup_spark.fingerprints.key_columns import key_columns
 from dedup_spark.plans.window.ranking import CHANGED, DESTINATION_FILE, IN_PARENT, NEWEST, SOURCE, SURPLUS
 
@@ -94,7 +94,7 @@ class _OutputFile:
     differing: Counter[Difference] = field(default_factory=Counter)
     surplus: Counter[int] = field(default_factory=Counter)
     examples: list[KeyExample] = field(default_factory=list)
-    _pending: list[pa.RecordBatch] = field(default_factory=list)
+    _pending: TableBuffer = field(default_factory=lambda: TableBuffer(_ROW_GROUP_ROWS, _ROW_GROUP_BYTES))
 
     def add(self, rows: pa.RecordBatch) -> None:
         """Count the rows, and write all except surplus rows."""
@@ -106,10 +106,8 @@ class _OutputFile:
             self._count(Difference.NEW, pc.invert(rows.column(IN_PARENT)), rows)
             self._count(Difference.CHANGED, rows.column(CHANGED), rows)
             self._count(Difference.SURVIVOR, pc.less(rows.column(NEWEST), self.newest_source), rows)
-            self._pending.append(rows.select([column.name for column in self.table.columns]))
-        # `nbytes` would crash the process: it reads the offsets of arrays, which Spark's empty arrays lack.
-        size = sum(batch.get_total_buffer_size() for batch in self._pending)
-        if size >= _ROW_GROUP_BYTES or sum(batch.num_rows for batch in self._pending) >= _ROW_GROUP_ROWS:
+            self._pending.add(pa.Table.from_batches([rows.select([column.name for column in self.table.columns])]))
+        if self._pending.is_full:
             self._write_row_group()
 
     def _count(self, difference: Difference, differs: pa.BooleanArray, rows: pa.RecordBatch) -> None:
@@ -121,8 +119,7 @@ class _OutputFile:
             self.examples += [KeyExample(self.day, difference, key) for key in keys]
 
     def _write_row_group(self) -> None:
-        self.parquet.write(cast_table(pa.Table.from_batches(self._pending), arrow_schema(self.table.columns)))
-        self._pending = []
+        self.parquet.write(cast_table(self._pending.take(), arrow_schema(self.table.columns)))
 
     def close(self) -> FileRecord:
         """Finish the file."""
