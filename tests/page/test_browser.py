@@ -298,7 +298,7 @@ def test_snapshots_without_a_change_hide_no_others_rows(shown: Callable[[str], P
     rows = {"changed_rows": 0, "retained_rows": 0, "snapshot_id": "1"}
     limits = [
         shown("/nothing/").value(
-            "import('./static/1/charts.js').then((m) => { const card = document.createElement('section');"
+            "import('./static/charts.js').then((m) => { const card = document.createElement('section');"
             f" m.renderRows(card, {json.dumps([{**rows, 'new_rows': new} for new in tops])});"
             " card.observer.disconnect(); return Promise.resolve().then(() =>"
             "  [card.chart.scales.y.max, card.textContent.includes('cut off')]); })"

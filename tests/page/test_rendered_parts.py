@@ -28,7 +28,7 @@ TINY = {"kind": "publish", "usd": 0.0001, "spark_usd": None, "runs_spark": True}
 
 def script(shown: Callable[[str], Page], module: str, expression: str) -> Any:
     """The value of a JavaScript expression about `m`, a module of the page."""
-    return shown("/nothing/").value(f"import('./static/1/{module}.js').then((m) => {expression})")
+    return shown("/nothing/").value(f"import('./static/{module}.js').then((m) => {expression})")
 
 
 def rendered(shown: Callable[[str], Page], module: str, function: str, values: Any, wanted: str) -> Any:
