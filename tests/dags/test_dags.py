@@ -9,15 +9,18 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from airflow.exceptions import ParamValidationError
+from airflow.providers.openlineage.extractors.manager import ExtractorManager
 from airflow.providers.standard.operators.hitl import ApprovalOperator
 from airflow.sdk.exceptions import AirflowFailException
 from airflow.serialization.serialized_objects import DagSerialization
+from airflow.utils.state import TaskInstanceState
 from jsonschema import Draft202012Validator, FormatChecker
 
 from dedup_clone import page
 from dedup_clone.contract.errors import ConfigurationError
 from dedup_clone.orchestration import content_audit
 from dedup_clone.orchestration.setup import FeedOfForm, find_folders
+from testkit.airflow import dag_run
 from tests.dags.conftest import DAGS, FEED, FEEDS, OF_ALL_FEEDS, OF_EACH_FEED, OPERATIONS, change_yaml, copy_dags
 from tests.golden_files import assert_golden, assert_no_other_golden
 
@@ -140,6 +143,13 @@ def test_the_swap_lies_downstream_of_every_step_it_relies_on(bag: DagBag, feed: 
         "approve_accepted",
         "resolve_accepted",
     }
+
+
+def test_airflows_lineage_leads_from_landing_to_target(bag: DagBag) -> None:
+    commit = bag.dags["store_visits_publish"].get_task("commit_generation")
+    found = ExtractorManager().extract_metadata(dag_run("publish", "run"), commit, TaskInstanceState.SUCCESS, None)
+    assert [(each.namespace, each.name) for each in found.inputs] == [("gs://landing", "stores/visits")]
+    assert [(each.namespace, each.name) for each in found.outputs] == [("bigquery", "local-dev.warehouse.store_visits")]
 
 
 def test_the_audit_runs_daily_for_all_feeds_that_do_not_switch_it_off(

@@ -15,7 +15,7 @@ from airflow.providers.google.cloud.triggers.bigquery import BigQueryInsertJobTr
 from dedup_clone.contract.errors import ContractViolation, JobFailed
 from dedup_clone.engines.staging_job import finish_staging, staging_configuration
 from dedup_clone.engines.stream_changes import changes_to_stream, finish_if_applied, stream_changes
-from dedup_clone.orchestration.step import FeedRun, NotYet, state_dataset, table_dataset
+from dedup_clone.orchestration.step import FeedRun, NotYet
 from dedup_clone.publish.attempt_jobs import LOAD_STEP, SWAP_STEP, find_step_job
 from dedup_clone.publish.attempts import find_swap
 from dedup_clone.publish.load import begin_load, dates_to_load, load_dates, read_candidate
@@ -39,7 +39,6 @@ def load_staging(run: FeedRun) -> str:
         services.log(f"nothing to load: the swap clones staging as of {attempt.restored_at}")
         return ""
     services.current.require_intent(attempt.id)
-    _set_lineage_of_load(run)
     candidate, manifest = read_candidate(services, attempt.id)
     changes = changes_to_stream(services, attempt, candidate, manifest)
     if changes is not None:
@@ -62,24 +61,13 @@ def load_staging(run: FeedRun) -> str:
     return job_id
 
 
-def _set_lineage_of_load(run: FeedRun) -> None:
-    setup, names = run.setup, run.setup.names
-    tables = [table_dataset(setup, name) for name in (names.target_table, names.incoming_table)]
-    inputs = [state_dataset(setup)] if run.attempt.engine.runs_spark else tables
-    run.reads_and_writes(inputs, [table_dataset(setup, names.staging_table)])
-
-
 def swap_target(run: FeedRun, before: Callable[[FeedRun], None]) -> str:
     """Replaces target's rows with those that were checked. Returns the job's id.
 
     `before`: called before a job is started. Raises if the job must not be started.
     """
-    services, attempt, names = run.services, run.attempt, run.setup.names
+    services, attempt = run.services, run.attempt
     services.current.require_intent(attempt.id)
-    run.reads_and_writes(
-        [table_dataset(run.setup, names.staging_table)], [table_dataset(run.setup, names.target_table)]
-    )
-
     checked = find_swap(services, attempt.id)
     if checked is None:
         raise ContractViolation(f"Attempt [{attempt.id}] was not checked: clear the run from its first task.")

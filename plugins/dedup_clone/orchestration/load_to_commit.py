@@ -2,22 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from functools import partial
 from typing import Any
 
 from airflow.providers.google.cloud.links.bigquery import BigQueryJobDetailLink
-from airflow.sdk import TriggerRule
+from airflow.sdk import Asset, TriggerRule
 
 from dedup_clone.checks.check_result import require_no_failure
 from dedup_clone.contract.records import to_plain
+from dedup_clone.orchestration.assets import emit_event, event_extra, target_outlet
 from dedup_clone.orchestration.jobs import load_staging, swap_target
 from dedup_clone.orchestration.runners.dedup import stop_spark_runs
 from dedup_clone.orchestration.setup import FeedOfForm, FeedSetup
 from dedup_clone.orchestration.step import FeedRun, NotYet, Step
-from dedup_clone.orchestration.target_asset import emit_event, event_extra, target_outlet
 from dedup_clone.orchestration.watchdog.feed_check import refresh_verdict
 from dedup_clone.publish.attempts import best_effort, find_check_results, try_read
 from dedup_clone.publish.check import check_before_swap, reason_to_wait
@@ -44,8 +44,12 @@ def load_to_commit(
     setup: FeedSetup | FeedOfForm,
     *,
     before_swap: Callable[[FeedRun], None] = lambda run: None,
+    inlets: Sequence[Asset] = (),
 ) -> PublishSteps:
-    """Makes the tasks from load to commit. `before_swap`: raises if target must not be swapped."""
+    """Makes the tasks from load to commit.
+
+    `before_swap`: raises if target must not be swapped. `inlets`: what the rows come from, for lineage.
+    """
     # -- load -------- in: manifest's files     runs: BigQuery  out: staging rows; deferred; safe to retry
     load = Step(task_id="load_staging", setup=setup, run=load_staging, links=[BigQueryJobDetailLink])
 
@@ -61,7 +65,13 @@ def load_to_commit(
     )
 
     # -- commit ------ in: target               runs: worker    out: ledger record, CURRENT, Asset event
-    commit = Step(task_id="commit_generation", setup=setup, run=commit_generation, outlets=[target_outlet(setup)])
+    commit = Step(
+        task_id="commit_generation",
+        setup=setup,
+        run=commit_generation,
+        inlets=[*inlets],
+        outlets=[target_outlet(setup)],
+    )
 
     # -- on failure -- in: lease, target        runs: worker    out: committed when the swap happened, else discarded
     on_failure = Step(

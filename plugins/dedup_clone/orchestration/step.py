@@ -1,15 +1,11 @@
 """The operator of all tasks of a feed: a step calls a function that may be repeated at any time, and may say "not yet".
 
 The function gets a FeedRun. A step of one feed's DAG is made with that feed's setup, others with the feed of the form.
-
-Airflow's OpenLineage provider calls the operators' method `get_openlineage_facets_on_complete`. The provider need not
-be installed: only `operator_lineage`, which that method calls, imports it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from datetime import timedelta
 from functools import cached_property
 from typing import Any
@@ -24,41 +20,6 @@ from dedup_clone.contract.attempt import Attempt
 from dedup_clone.contract.errors import ContractViolation
 from dedup_clone.orchestration.setup import FeedOfForm, FeedSetup, open_feed_services
 from dedup_clone.publish.services import Services
-from dedup_clone.state.layout import FeedLayout
-
-
-@dataclass(frozen=True)
-class LineageDataset:
-    """A dataset as OpenLineage names it: https://openlineage.io/docs/spec/naming."""
-
-    namespace: str
-    name: str
-
-
-def landing_dataset(setup: FeedSetup) -> LineageDataset:
-    return LineageDataset(f"gs://{setup.deployment.landing_bucket}", setup.feed.landing.prefix)
-
-
-def state_dataset(setup: FeedSetup) -> LineageDataset:
-    """The files of all generations."""
-    return LineageDataset(f"gs://{setup.deployment.state_bucket}", FeedLayout(setup.feed.feed).data.rstrip("/"))
-
-
-def table_dataset(setup: FeedSetup, table: str) -> LineageDataset:
-    return LineageDataset("bigquery", f"{setup.names.project}.{setup.names.dataset}.{table}")
-
-
-def operator_lineage(inputs: list[LineageDataset], outputs: list[LineageDataset]) -> Any:
-    """The provider's OperatorLineage. Like the provider, it names no dataset as input that is an output."""
-    from airflow.providers.common.compat.openlineage.facet import Dataset
-    from airflow.providers.openlineage.extractors import OperatorLineage
-
-    sources = [each for each in inputs if each not in outputs]
-    return OperatorLineage(
-        inputs=[Dataset(namespace=each.namespace, name=each.name) for each in sources],
-        outputs=[Dataset(namespace=each.namespace, name=each.name) for each in outputs],
-    )
-
 
 RETURN_VALUE = "return_value"  # the XCom key of a task's result
 
@@ -86,7 +47,6 @@ class FeedRun:
         self.context = context
         self.event = event
         self.on_kill: Callable[[], None] = lambda: None
-        self.lineage: tuple[list[LineageDataset], list[LineageDataset]] = ([], [])
 
     @cached_property
     def services(self) -> Services:
@@ -148,10 +108,6 @@ class FeedRun:
         """Leads from the task's page to `link`, which must be one of the step's links."""
         link.persist(self.context, **values)
 
-    def reads_and_writes(self, inputs: list[LineageDataset], outputs: list[LineageDataset]) -> None:
-        """Names the data that the step has read and written, for OpenLineage."""
-        self.lineage = (inputs, outputs)
-
 
 class Step(BaseOperator, SkipMixin):
     """Calls `run`, which can be repeated: after a retry, and after each trigger that it waited for.
@@ -186,8 +142,3 @@ class Step(BaseOperator, SkipMixin):
     def on_kill(self) -> None:
         if self.feed_run:
             self.feed_run.on_kill()
-
-    def get_openlineage_facets_on_complete(self, task_instance: Any) -> Any:
-        """Called by Airflow's OpenLineage provider."""
-        inputs, outputs = self.feed_run.lineage if self.feed_run else ([], [])
-        return operator_lineage(inputs, outputs) if inputs or outputs else None

@@ -24,7 +24,6 @@ SHIPPED = (
     "google-cloud-bigquery-storage",
 )
 LOCAL_ONLY = "apache-airflow-providers-apache-spark"
-OPTIONAL = "apache-airflow-providers-openlineage"  # it calls the functions that import it
 
 
 def read(path: Path) -> dict[str, Requirement]:
@@ -68,7 +67,7 @@ def test_managed_airflow_gets_all_that_dags_and_plugins_import() -> None:
     for name in SHIPPED:
         there |= {canonicalize_name(Requirement(r).name) for r in distribution(name).requires or ()}
     needed = {m: distributions(m) for folder in ("dags", "plugins") for m in imported(REPOSITORY / folder)}
-    there |= {LOCAL_ONLY, OPTIONAL}
+    there.add(LOCAL_ONLY)
     missing = {m: names for m, names in needed.items() if names and not names & there}
     assert missing == {}
     direct = set().union(*needed.values())

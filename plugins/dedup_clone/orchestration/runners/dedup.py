@@ -27,7 +27,7 @@ from dedup_clone.orchestration.runners.open_runner import SparkRunTrigger, open_
 from dedup_clone.orchestration.runners.sizing import read_workload, size_run, spark_properties
 from dedup_clone.orchestration.runners.spark_run import SparkJobSpec, SparkRun, SparkRunner, SparkRunState, run_name
 from dedup_clone.orchestration.setup import FeedOfForm, FeedSetup
-from dedup_clone.orchestration.step import FeedRun, NotYet, Step, landing_dataset, state_dataset, table_dataset
+from dedup_clone.orchestration.step import FeedRun, NotYet, Step
 from dedup_clone.publish.attempts import best_effort
 from dedup_clone.publish.held_deliveries import is_reused
 from dedup_clone.publish.recovery import end_if_all_refused
@@ -56,7 +56,6 @@ def dedup(run: FeedRun) -> str:
     # If the attempt of an SQL engine fails, the object that is written here tells the watch DAG that the attempt may
     # have read rows (watch/publish_runs.py).
     services.store.create(services.layout.dedup_started(attempt.id), "")
-    _set_lineage(run)
     name = ""
     if is_reused(services, attempt.id):
         services.log("an earlier attempt has deduplicated the same: nothing is left to do")
@@ -83,13 +82,6 @@ def stop_spark_runs(run: FeedRun) -> None:
     tries = ((task.retries or 0) + 1) * ((run.context["dag_run"].clear_number or 0) + 1)
     for number in range(1, tries + 1):
         runner.cancel(_name(run, number))
-
-
-def _set_lineage(run: FeedRun) -> None:
-    """Only a publish reads landing. State is named as output only."""
-    setup, is_publish = run.setup, run.dag_id == run.setup.dag_id("publish")
-    output = state_dataset(setup) if run.attempt.engine.runs_spark else table_dataset(setup, setup.names.incoming_table)
-    run.reads_and_writes([landing_dataset(setup)] if is_publish else [], [output])
 
 
 def _run_spark(run: FeedRun, runner: SparkRunner) -> str:

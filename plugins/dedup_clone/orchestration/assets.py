@@ -1,4 +1,4 @@
-"""The Airflow asset of a feed's target, and the Asset event that each commit emits."""
+"""The Airflow assets of a feed: its folder in landing, and target, for which each commit emits an Asset event."""
 
 from __future__ import annotations
 
@@ -16,11 +16,19 @@ from dedup_clone.state.ledger import LedgerRecord
 from dedup_clone.warehouse.metadata import schema_field
 
 CONSOLE = "https://console.cloud.google.com/bigquery"
+EVENT_FIELDS = (
+    *("snapshot_id", "generation", "restores", "arrived_at", "swapped_at", "lag_s"),
+    *("rows", "new_rows", "changed_rows"),
+)
 ANY_TARGET = AssetAlias("dedup_clone_targets")  # the outlet of a DAG that serves all feeds
 
 
 def target_outlet(setup: FeedSetup | FeedOfForm) -> Asset | AssetAlias:
     return target_asset(setup) if isinstance(setup, FeedSetup) else ANY_TARGET
+
+
+def landing_asset(setup: FeedSetup) -> Asset:
+    return Asset(f"gs://{setup.deployment.landing_bucket}/{setup.feed.landing.prefix}")
 
 
 def emit_event(run: FeedRun, extra: dict[str, Any]) -> None:
@@ -50,20 +58,12 @@ def target_asset(setup: FeedSetup) -> Asset:
 
 def event_extra(setup: FeedSetup, record: LedgerRecord, check_results: list[CheckResults]) -> dict[str, Any]:
     """What the event says of the generation of `record`. `check_results`: of the checks before and after its swap."""
-    items = [item for results in check_results for item in results.items]
+    items, plain = [item for results in check_results for item in results.items], to_plain(record)
     levels = [str(item.level) for item in items]
     layout, bucket = FeedLayout(record.feed), setup.deployment.state_bucket
     return {
-        "snapshot_id": record.snapshot_id,
-        "generation": record.generation,
-        "restores": record.restores,
+        **{name: plain[name] for name in EVENT_FIELDS},
         "deliveries": [delivery.name for delivery in record.deliveries],
-        "arrived_at": to_plain(record.arrived_at),
-        "swapped_at": to_plain(record.swapped_at),
-        "lag_s": record.lag_s,
-        "rows": record.rows,
-        "new_rows": record.new_rows,
-        "changed_rows": record.changed_rows,
         "retained_rows": record.kept_rows,
         "checks": {
             **{level: levels.count(level) for level in ("pass", "warn", "fail")},
