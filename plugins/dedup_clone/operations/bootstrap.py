@@ -56,7 +56,7 @@ class BootstrapRequest(Form):
     duplicate keys by a query, if that would read at most `count_limit_bytes`.
     """
 
-    source_table: str
+    source_table: str = ""
     duplicates: Duplicates
     compared_dates: int
     count_limit_bytes: int

@@ -72,7 +72,7 @@ class RebuildRequest(Form):
     `compared_dates`: the number of dates that are compared in all columns before the swap, by one query each.
     """
 
-    renamed: Mapping[str, str] = field(default_factory=dict)
+    renamed: dict[str, str] = field(default_factory=dict)
     duplicates: Duplicates = Duplicates.REFUSE
     compared_dates: int = 3
 

@@ -2,29 +2,37 @@
 
 from __future__ import annotations
 
-from typing import Any
+from functools import partial
+from typing import Any, TypeVar
 
 from airflow.sdk import Param
 
 from dedup_clone.contract.attempt import Duplicates
 from dedup_clone.contract.costs import GIB
-from dedup_clone.contract.records import to_plain
+from dedup_clone.contract.records import from_plain, to_plain
 from dedup_clone.operations import bootstrap, erase, rebuild, retire, rollback
 from dedup_clone.orchestration.operation import LEASE_RETRY_INTERVAL, Operation, given_reason, required_reason
 from dedup_clone.orchestration.step import FeedRun, NotYet
 from dedup_clone.orchestration.watchdog.feed_check import forget_if_retired
-from dedup_clone.publish.attempts import best_effort
+from dedup_clone.publish.attempts import Form, best_effort
 from dedup_clone.state.current import TargetAction
 
+F = TypeVar("F", bound=Form)
 MAX_COMPARED_DATES = 100
 
 
-def _run_of(run: FeedRun) -> dict[str, Any]:
-    return {"dag_id": run.dag_id, "run_id": run.run_id, "reason": given_reason(run)}
+def _read(kind: type[F], run: FeedRun) -> F:
+    """What the filled form asks for. A field that is empty has the default of `kind`."""
+    filled = {name: value for name, value in run.form.items() if value is not None}
+    if "count_limit_gib" in filled:
+        filled["count_limit_bytes"] = int(filled["count_limit_gib"] * GIB)
+    given = {**filled, "dag_id": run.dag_id, "run_id": run.run_id, "reason": given_reason(run)}
+    return from_plain(kind, given, where=f"the form of {run.dag_id}")
 
 
-def _count_limit_bytes(run: FeedRun) -> int:
-    return int(run.form["count_limit_gib"] * GIB)
+def _operation(name: str, module: Any, kind: type[Form]) -> Operation:
+    """The operation of this module. `kind`: what its form asks for."""
+    return Operation(name, partial(_read, kind), module.preview, module.prepare, vars(module))
 
 
 def _takeover_fields() -> dict[str, Param]:
@@ -72,23 +80,7 @@ def bootstrap_fields() -> dict[str, Param]:
     }
 
 
-def _read_bootstrap(run: FeedRun) -> bootstrap.BootstrapRequest:
-    return bootstrap.BootstrapRequest(
-        **_run_of(run),
-        source_table=run.form["source_table"] or "",
-        duplicates=Duplicates(run.form["duplicates"]),
-        compared_dates=int(run.form["compared_dates"]),
-        count_limit_bytes=_count_limit_bytes(run),
-    )
-
-
-BOOTSTRAP = Operation(
-    "a bootstrap",
-    _read_bootstrap,
-    bootstrap.preview,
-    bootstrap.prepare,
-    {"export": bootstrap.export, "before_swap": bootstrap.before_swap, "after_commit": bootstrap.after_commit},
-)
+BOOTSTRAP = _operation("a bootstrap", bootstrap, bootstrap.BootstrapRequest)
 
 
 def rebuild_fields() -> dict[str, Param]:
@@ -106,27 +98,7 @@ def rebuild_fields() -> dict[str, Param]:
     }
 
 
-def _read_rebuild(run: FeedRun) -> rebuild.RebuildRequest:
-    return rebuild.RebuildRequest(
-        **_run_of(run),
-        renamed=dict(run.form["renamed"] or {}),
-        duplicates=Duplicates(run.form["duplicates"]),
-        compared_dates=int(run.form["compared_dates"]),
-    )
-
-
-REBUILD = Operation(
-    "a rebuild",
-    _read_rebuild,
-    rebuild.preview,
-    rebuild.prepare,
-    {
-        "export": rebuild.export,
-        "before_load": rebuild.before_load,
-        "before_swap": rebuild.before_swap,
-        "after_commit": rebuild.after_commit,
-    },
-)
+REBUILD = _operation("a rebuild", rebuild, rebuild.RebuildRequest)
 
 
 def rollback_fields() -> dict[str, Param]:
@@ -145,11 +117,7 @@ def rollback_fields() -> dict[str, Param]:
     }
 
 
-def _read_rollback(run: FeedRun) -> rollback.RollbackRequest:
-    return rollback.RollbackRequest(**_run_of(run), generation=int(run.form["generation"]))
-
-
-ROLLBACK = Operation("a rollback", _read_rollback, rollback.preview, rollback.prepare)
+ROLLBACK = _operation("a rollback", rollback, rollback.RollbackRequest)
 
 
 def erasure_fields() -> dict[str, Param]:
@@ -178,13 +146,7 @@ def erasure_fields() -> dict[str, Param]:
     }
 
 
-def _read_erasure(run: FeedRun) -> erase.ErasureRequest:
-    return erase.ErasureRequest(
-        **_run_of(run), keys_file=run.form["keys_file"], count_limit_bytes=_count_limit_bytes(run)
-    )
-
-
-ERASE = Operation("an erasure", _read_erasure, erase.preview, erase.prepare, {"after_commit": erase.after_commit})
+ERASE = _operation("an erasure", erase, erase.ErasureRequest)
 
 
 def retirement_fields() -> dict[str, Param]:
@@ -201,11 +163,7 @@ def retirement_fields() -> dict[str, Param]:
     }
 
 
-def _read_retirement(run: FeedRun) -> retire.RetirementRequest:
-    return retire.RetirementRequest(**_run_of(run), target=TargetAction(run.form["target"]))
-
-
-RETIRE = Operation("a retirement", _read_retirement, retire.preview, retire.prepare)
+RETIRE = _operation("a retirement", retire, retire.RetirementRequest)
 
 
 def retire_feed(run: FeedRun, show_task: str) -> dict[str, Any]:
