@@ -141,20 +141,6 @@ def test_a_run_waits_for_the_lease_of_another_at_work_and_then_acquires_it(by_ha
     assert (world.state.lease or {})["run_id"] == "by-hand"
 
 
-def test_replays_that_could_wait_for_approval_leave_half_of_the_slots_to_arrivals(by_hand: DagTasks) -> None:
-    by_hand.world.land(7, [row(7, 1)])
-    others = [f"manual__{number}" for number in range(4)]
-    for other in others:
-        by_hand.airflow.add_run(by_hand.dag.dag_id, other)
-    accepts = {**AGAIN, "accepted_checks": ["new_share"]}
-    with pytest.raises(AirflowFailException, match=r"\[5\] runs of .* are active.*Required Actions"):
-        by_hand.execute(RESOLVE, **accepts)
-    by_hand.execute(RESOLVE, accepted_checks=[])
-    by_hand.airflow.add_run(by_hand.dag.dag_id, others[0], "success")
-    with pytest.raises(AirflowFailException, match=r"has not failed \[new_share\]"):
-        by_hand.execute(RESOLVE, **accepts)
-
-
 def test_a_person_discards_a_held_delivery_in_the_form(by_hand: DagTasks) -> None:
     world = by_hand.world
     world.publish(world.land(7, [row(7, 1)]))
