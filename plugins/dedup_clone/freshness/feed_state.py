@@ -81,7 +81,7 @@ class FailedRun:
     """The last run of the newest waiting delivery, which did not publish it, and what becomes of the delivery.
 
     `number`: the run's number among the delivery's runs, from 1. `reason`: why an incident reports the run; empty if
-    none does yet. `is_repeated`: whether a run of a waiting delivery is at work. `repeat_at`: when the next run is
+    none does yet. `is_repeated`: whether the next run of the delivery is at work. `repeat_at`: when the next run is
     started; None if none will be, or if one is at work.
     """
 

@@ -23,8 +23,8 @@ from dedup_clone.orchestration.setup import open_gcs_bucket
 from dedup_clone.orchestration.step import FeedRun, NotYet
 from dedup_clone.orchestration.watch.publish_runs import (
     MAX_RUNS,
-    deliveries_without_run,
     find_failed_publish,
+    has_run,
     publish_run_id,
 )
 from dedup_clone.publish.services import Services
@@ -43,7 +43,7 @@ IDLE_LIMIT_S = 12 * 60 * 60
 BACKLOG_LIMIT_S = 5 * 60
 # How long a watch run waits if the feed is retired, or another environment publishes it.
 NOT_IN_USE_INTERVAL = timedelta(minutes=5)
-# Only so many of the newest waiting deliveries get runs of their own, because Airflow maps a task at most 1,024 times
+# Only so many of the newest deliveries get runs of their own, because Airflow maps a task at most 1,024 times
 # (core.max_map_length). The others need no run of their own: one run publishes all that waits.
 MAX_RUNS_STARTED = 1000
 
@@ -51,9 +51,9 @@ MAX_RUNS_STARTED = 1000
 def notice_delivery(run: FeedRun) -> list[dict[str, Any]]:
     """Registers the deliveries that have arrived, and returns arguments of TriggerDagRunOperator, one for each run.
 
-    Each new or waiting delivery that has no run yet gets its first one. If all have one, but the last run of the newest
-    did not publish it, a repeat is started as soon as it is due. If there is no run to start, waits until a marker
-    arrives or a time limit has passed; after that, the next watch run goes on.
+    Each new delivery gets a run. If none is new, the newest that waits gets its first run (if a killed task started
+    none), or a repeat as soon as it is due. If there is no run to start, waits until a marker arrives or a time limit
+    has passed; after that, the next watch run goes on.
     """
     services, setup = run.services, run.setup
     current = services.current.read()
@@ -112,8 +112,10 @@ def _register(run: FeedRun) -> tuple[list[dict[str, Any]], bool]:
     generation = services.current.read().generation
     live = None if generation is None else services.manifests.read(generation)
     waiting = services.arrivals.backlog(live).apply
-    newest = sorted({*(m.delivery for m in new_markers), *waiting})[-MAX_RUNS_STARTED:]
-    runs = {publish_run_id(delivery): delivery for delivery in deliveries_without_run(publish_dag, newest)}
+    first = sorted(marker.delivery for marker in new_markers)[-MAX_RUNS_STARTED:]
+    if not first and waiting and not has_run(publish_dag, waiting[-1]):
+        first = [waiting[-1]]
+    runs = {publish_run_id(delivery): delivery for delivery in first}
     arguments = [
         {
             "trigger_run_id": run_id,

@@ -28,7 +28,6 @@ RUNS_BEFORE_REPORT = 4
 MAX_RUNS = RUNS_BEFORE_REPORT + 24  # the 24: one run an hour for a day, because an outage can last long
 REPEAT_AFTER = timedelta(minutes=10)  # from a failure to the first repeat; doubles for each further repeat
 LONGEST_PAUSE = timedelta(hours=1)  # between a failure and the repeat
-RUN_IDS_PER_CALL = 100
 FAILED_CHECK = "a check before the swap failed"
 # Compared with `==`: the text of Airflow's enum is "DagRunState.FAILED", not "failed".
 ENDED = (DagRunState.FAILED, DagRunState.SUCCESS)
@@ -42,25 +41,17 @@ def publish_run_id(delivery: Delivery, number: int = 1) -> str:
 
 def is_automatic_run(run_id: str, delivery: Delivery) -> bool:
     """Whether the watch DAG started the run, and not a person."""
-    return run_id in [publish_run_id(delivery, number) for number in range(1, MAX_RUNS + 1)]
+    first = publish_run_id(delivery)
+    return run_id == first or run_id.startswith(f"{first}__")
 
 
-def deliveries_without_run(dag_id: str, deliveries: Sequence[Delivery]) -> list[Delivery]:
-    """The deliveries for which no run was started.
-
-    Airflow's API for tasks cannot list runs, but counts them, so each batch is counted first. Its deliveries are looked
-    up one by one only if the batch has fewer runs than deliveries.
-    """
-    without: list[Delivery] = []
-    for start in range(0, len(deliveries), RUN_IDS_PER_CALL):
-        batch = deliveries[start : start + RUN_IDS_PER_CALL]
-        if _count_runs(dag_id, [publish_run_id(d) for d in batch]) < len(batch):
-            without += [d for d in batch if not _count_runs(dag_id, [publish_run_id(d)])]
-    return without
+def has_run(dag_id: str, delivery: Delivery) -> bool:
+    """Whether a run was started for the delivery."""
+    return _count_runs(dag_id, [publish_run_id(delivery)]) > 0
 
 
 def find_failed_publish(services: Services, dag_id: str, waiting: Sequence[Delivery]) -> FailedRun | None:
-    """The last run of the newest waiting delivery, if that run ended. None while a run of a waiting delivery is active.
+    """The last run of the newest waiting delivery, if that run ended. None while a run of this delivery is active.
 
     One run publishes all waiting deliveries, so only the runs of the newest one are examined. The last run may even
     have succeeded: after a recovery of lost records, or of a deleted target, the deliveries that it published wait
@@ -74,15 +65,14 @@ def find_failed_publish(services: Services, dag_id: str, waiting: Sequence[Deliv
     """
     if not waiting:
         return None
-    newest, is_active = waiting[-1], _has_active_run(dag_id, waiting)
-    stopped = find_stopped_before_dedup(services)
-    is_stopped = stopped is not None and newest in stopped.deliveries
-    if is_active and not is_stopped and not _count_runs(dag_id, [publish_run_id(newest, RUNS_BEFORE_REPORT + 1)]):
-        return None
+    newest, stopped = waiting[-1], find_stopped_before_dedup(services)
     runs = _automatic_runs(dag_id, newest)
-    if is_active:
-        runs = [run for run in runs if run.state in ENDED]
-    if not runs or runs[-1].state not in ENDED:
+    is_active = bool(runs) and runs[-1].state not in ENDED
+    is_stopped = stopped is not None and newest in stopped.deliveries
+    if is_active and not is_stopped and len(runs) <= RUNS_BEFORE_REPORT:
+        return None
+    runs = [run for run in runs if run.state in ENDED]
+    if not runs:
         return None
     last, number = runs[-1], len(runs)
     ended_at, reason, no_repeat = last.end_date or datetime.now(UTC), "", is_active
@@ -104,38 +94,29 @@ def find_failed_publish(services: Services, dag_id: str, waiting: Sequence[Deliv
 
 def _automatic_runs(dag_id: str, delivery: Delivery) -> list[DagRunResult]:
     """The runs that the watch DAG started for the delivery, in their order."""
-    runs: list[DagRunResult] = []
-    while len(runs) < MAX_RUNS and (run := find_run(dag_id, publish_run_id(delivery, len(runs) + 1))) is not None:
-        runs.append(run)
-    return runs
+    run_ids = [publish_run_id(delivery, number) for number in range(1, MAX_RUNS + 1)]
+    found = (_find_run(dag_id, run_id) for run_id in run_ids[: _count_runs(dag_id, run_ids)])
+    return [run for run in found if run is not None]
 
 
-def find_run(dag_id: str, run_id: str) -> DagRunResult | None:
+def _find_run(dag_id: str, run_id: str) -> DagRunResult | None:
     """The DAG run as the task execution API describes it; None when there is none."""
     from airflow.sdk.exceptions import AirflowRuntimeError
     from airflow.sdk.execution_time import task_runner
     from airflow.sdk.execution_time.comms import DagRunResult, GetDagRun
 
-    if not _count_runs(dag_id, [run_id]):
-        return None
     try:
         answer = task_runner.SUPERVISOR_COMMS.send(GetDagRun(dag_id=dag_id, run_id=run_id))
     except AirflowRuntimeError as error:
         if is_not_found(error):
-            return None  # deleted meanwhile
+            return None  # it was deleted
         raise
     return answer if isinstance(answer, DagRunResult) else None
 
 
-def _has_active_run(dag_id: str, waiting: Sequence[Delivery]) -> bool:
-    ids = [publish_run_id(d, number) for d in waiting for number in range(1, MAX_RUNS + 1)]
-    batches = [ids[start : start + RUN_IDS_PER_CALL] for start in range(0, len(ids), RUN_IDS_PER_CALL)]
-    return any(_count_runs(dag_id, batch, states=["queued", "running"]) for batch in batches)
-
-
-def _count_runs(dag_id: str, run_ids: list[str], states: list[str] | None = None) -> int:
-    """How many runs with these ids exist; with `states`, how many of them are in one of these states."""
-    return int(RuntimeTaskInstance.get_dr_count(dag_id, run_ids=run_ids, states=states))
+def _count_runs(dag_id: str, run_ids: list[str]) -> int:
+    """How many runs with these ids exist. Airflow's API for tasks cannot list runs."""
+    return int(RuntimeTaskInstance.get_dr_count(dag_id, run_ids=run_ids))
 
 
 def _failed_checks(services: Services, run_id: str) -> tuple[CheckResult, ...]:
