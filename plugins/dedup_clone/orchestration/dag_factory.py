@@ -31,7 +31,7 @@ from dedup_clone.contract.errors import (
 )
 from dedup_clone.orchestration.setup import FeedOfForm, FeedSetup, find_folders, read_feed_setup
 
-FIRST_DELAY = timedelta(seconds=10)
+RETRIES = 9
 MOST_SPARK_TRIES = 4  # a Spark run may fail because machines were lost; after so many tries that is not the reason
 _PERMANENT_ERRORS = (
     BootstrapRefused,
@@ -62,22 +62,13 @@ _TRANSIENT_STATUS = frozenset({401, 408, 409, 412, 425, 429, 499})  # 499: a gRP
 def retry_arguments(sla: timedelta) -> dict[str, Any]:
     """Arguments of tasks whose delays before retries add up to at most half of the freshness SLA.
 
-    Each delay is random, between a base and twice that base. The base doubles with each retry; no delay exceeds a
-    twelfth of the SLA. The number of retries assumes the longest delays.
+    Each delay is random, between a base and twice that base. The base doubles with each retry.
     """
-    budget, longest = sla / 2, max(sla / 12, timedelta(seconds=1))
-    first = min(FIRST_DELAY, longest)
-    retries, spent = 0, timedelta(0)
-    while True:
-        spent += min(2 * first * 2**retries, longest)
-        if spent > budget:
-            break
-        retries += 1
     return {
-        "retries": retries,
-        "retry_delay": first,
+        "retries": RETRIES,
+        "retry_delay": max(sla / (40 * RETRIES), timedelta(seconds=1)),
         "retry_exponential_backoff": 2.0,
-        "max_retry_delay": longest,
+        "max_retry_delay": max(sla / (2 * RETRIES), timedelta(seconds=1)),
         "retry_policy": RetryWhatMayHelp(),
     }
 

@@ -11,7 +11,7 @@ from unittest.mock import Mock
 import pytest
 import requests
 from airflow.models.taskinstance import TaskInstance
-from airflow.sdk import DAG, BaseOperator, BaseSensorOperator, Context
+from airflow.sdk import DAG, BaseOperator, Context
 from airflow.sdk.api.datamodels._generated import TIRunContext
 from airflow.sdk.execution_time import task_runner
 from airflow.sdk.execution_time.context import OutletEventAccessors
@@ -146,15 +146,6 @@ class Failing(BaseOperator):
         raise self.error
 
 
-class FailingSensor(BaseSensorOperator):
-    def __init__(self, *, error: Exception, **kwargs: Any) -> None:
-        super().__init__(**kwargs)
-        self.error = error
-
-    def poke(self, context: Context) -> bool:
-        raise self.error
-
-
 def run_by_worker(task: Any, next_method: str | None) -> tuple[str, Any]:
     """Airflow's own worker runs a try of the task, of which tries are left. Returns state and message."""
     ids, now = {"dag_id": task.dag_id, "run_id": "run"}, datetime.now(UTC)
@@ -178,16 +169,13 @@ def run_by_worker(task: Any, next_method: str | None) -> tuple[str, Any]:
 
 
 @pytest.mark.parametrize(("error", "state"), [(LeaseLost("ended"), "failed"), (LostRace("lost"), "up_for_retry")])
-@pytest.mark.parametrize(
-    ("kind", "next_method"), [(Failing, None), (Failing, "resume"), (FailingSensor, None)], ids=str
-)
+@pytest.mark.parametrize("next_method", [None, "resume"], ids=["at first", "after a deferral"])
 def test_a_worker_fails_a_task_at_once_if_no_retry_can_help(
-    monkeypatch: pytest.MonkeyPatch, kind: Any, next_method: str | None, error: Exception, state: str
+    monkeypatch: pytest.MonkeyPatch, next_method: str | None, error: Exception, state: str
 ) -> None:
-    """In its first step, after a deferral, and in a sensor."""
     monkeypatch.setattr(task_runner, "SUPERVISOR_COMMS", SimpleNamespace(send=lambda msg: None), raising=False)
     with DAG("orders_publish", schedule=None, default_args=retry_arguments(HOUR)):
-        task = kind(task_id="load_staging", error=error)
+        task = Failing(task_id="load_staging", error=error)
     assert run_by_worker(task, next_method)[0] == state
 
 
