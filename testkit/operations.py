@@ -36,7 +36,7 @@ from dedup_clone.publish.commit import prune
 from dedup_clone.publish.declared_form import approve_retention
 from dedup_clone.publish.recovery import recover
 from dedup_clone.publish.sql_checks import run_sql_checks
-from dedup_clone.settings.spark_settings import Runner, SparkSize
+from dedup_clone.settings.spark_settings import SparkSize
 from dedup_clone.state.current import Retirement, TargetAction
 from dedup_clone.warehouse.row_sql import row_text
 from testkit.deliveries import live_manifest
@@ -149,7 +149,7 @@ def _retirement_request(target: str) -> retirements.RetirementRequest:
 
 def executors_for(world: FeedOnStandIn, attempt: Attempt) -> int:
     """How many executors the attempt's Spark job gets on Dataproc Serverless."""
-    return size_run(read_workload(world.services, attempt.id), SparkSize(), Runner.SERVERLESS).executors
+    return size_run(read_workload(world.services, attempt.id), SparkSize()).executors
 
 
 def recover_lease(world: FeedOnStandIn, *, run_id: str = "other") -> None:

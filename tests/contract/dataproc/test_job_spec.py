@@ -14,7 +14,7 @@ from dedup_clone.contract.records import to_json
 from dedup_clone.contract.table import UpdateIdMode
 from dedup_clone.orchestration import step
 from dedup_clone.orchestration.runners import dedup
-from dedup_clone.orchestration.runners.sizing import Method, Workload, read_workload
+from dedup_clone.orchestration.runners.sizing import Workload, read_workload
 from dedup_clone.publish.services import Services
 from testkit.feed_on_stand_in import TODAY, YESTERDAY, FeedOnStandIn, row
 from tests.contract.dataproc.conftest import Simulate
@@ -36,47 +36,42 @@ def workload(world: FeedOnStandIn, attempt: Attempt) -> Workload:
 def test_deliveries_are_sized_by_bytes_and_then_by_the_parents_rows(world: FeedOnStandIn) -> None:
     first = world.land(7, [row(7, 1), row(7, 2)])
     work = workload(world, world.resolve(first))
-    assert (work.deliveries, work.dates, work.parent_rows, work.method) == (1, 1, 0, Method.ADOPT)
+    assert (work.deliveries, work.dates, work.parent_rows, work.plan) == (1, 1, 0, Plan.ADOPT)
     assert work.delivered_rows == work.delivered_bytes // 8 > 0
     world.publish(first)
     work = workload(world, world.resolve(world.land(8, [row(8, 1)])))
     assert (work.delivered_rows, work.parent_rows) == (2, 2)
     world.land(9, [row(9, 1)])
     work = workload(world, world.resolve(world.land(10, [row(10, 1)])))  # only the newest counts as the newest
-    assert (work.deliveries, work.newest_rows, work.older_rows, work.method) == (3, 2, 4, Method.ADOPT)
+    assert (work.deliveries, work.newest_rows, work.older_rows, work.plan) == (3, 2, 4, Plan.ADOPT)
 
 
 LAST_CHANGED = {"update_id_mode": UpdateIdMode.LAST_CHANGED}
 
 
 @pytest.mark.parametrize(
-    ("change", "method", "reason"),
+    ("change", "plan"),
     [
-        ({"plan": Plan.WINDOW}, Method.WINDOW, "plan [window] is asked for"),
-        ({"plan": Plan.REWRITE}, Method.REWRITE, "plan [rewrite] is asked for"),
-        ({"date_folders": False}, Method.WINDOW, "a file without a date folder may hold several dates"),
-        (LAST_CHANGED, Method.REWRITE, "mode [last_changed] compares values"),
-        ({**LAST_CHANGED, "exact": True}, Method.WINDOW, "mode [last_changed] compares values, and [dedup.exact]"),
-        ({"exact": True}, Method.ADOPT_EXACTLY, "[dedup.exact] compares all keys"),
+        ({"plan": Plan.WINDOW}, Plan.WINDOW),
+        ({"plan": Plan.REWRITE}, Plan.REWRITE),
+        ({"date_folders": False}, Plan.WINDOW),
+        (LAST_CHANGED, Plan.REWRITE),
+        ({"exact": True}, Plan.REWRITE),
     ],
 )
-def test_a_request_that_cannot_be_adopted_has_another_method_and_its_reason(
-    world: FeedOnStandIn, change: dict[str, Any], method: Method, reason: str
+def test_a_request_that_cannot_be_adopted_is_sized_for_another_plan(
+    world: FeedOnStandIn, change: dict[str, Any], plan: Plan
 ) -> None:
     attempt = world.resolve(world.land(7, [row(7, 1)]))
     rewrite(world.services, attempt, **change)
-    work = read_workload(world.services, attempt.id)
-    assert work.method is method
-    assert work.reason.startswith(reason)
+    assert read_workload(world.services, attempt.id).plan is plan
 
 
-def test_late_snapshots_have_another_method_and_several_of_them_are_joined(world: FeedOnStandIn) -> None:
-    world.publish(world.land(9, [row(9, 1)]))
-    one = workload(world, world.resolve(world.land(7, [row(7, 1)])))
-    assert (one.method, one.reason) == (Method.LATE, "snapshot [7] is older than [9], which is live")
-    two = workload(world, world.resolve(world.land(8, [row(8, 1)])))
-    assert two.method is Method.WINDOW
-    assert two.reason.startswith("snapshot [8] is older than [9], which is live, and [2]")
+def test_several_deliveries_that_cannot_be_adopted_are_ranked(world: FeedOnStandIn) -> None:
+    world.land(7, [row(7, 1)])
+    attempt = world.resolve(world.land(8, [row(8, 1)]))
+    rewrite(world.services, attempt, **LAST_CHANGED)
+    assert read_workload(world.services, attempt.id).plan is Plan.WINDOW
 
 
 def test_only_the_requested_dates_count(world: FeedOnStandIn) -> None:

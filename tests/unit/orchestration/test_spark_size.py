@@ -8,37 +8,35 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from dedup_clone.contract.attempt import Plan
 from dedup_clone.contract.errors import ConfigurationError
 from dedup_clone.orchestration.runners.local_spark_conf import emulator_spark_conf, event_log_conf, local_spark_conf
-from dedup_clone.orchestration.runners.sizing import Method, Workload, size_run, spark_properties, vcpu_seconds
-from dedup_clone.settings.spark_settings import Runner, SparkSize
+from dedup_clone.orchestration.runners.sizing import Workload, describe_size, size_run, spark_properties, vcpu_seconds
+from dedup_clone.settings.spark_settings import SparkSize
 
 TERABYTE = 10**12
-REMOTE = [Runner.SERVERLESS, Runner.CLUSTER, Runner.BIGQUERY_PROCEDURE]
-
-
 REFERENCE_ROWS = 312_500_000_000
+PLANS = (Plan.ADOPT, Plan.REWRITE, Plan.WINDOW)
 
 
 def work(
-    rows: int, *, dates: int = 730, size: int = 15 * TERABYTE, deliveries: int = 1, method: Method = Method.ADOPT
+    rows: int, *, dates: int = 730, size: int = 15 * TERABYTE, deliveries: int = 1, plan: Plan = Plan.ADOPT
 ) -> Workload:
-    reason = "" if method is Method.ADOPT else "it was asked for"
-    return Workload(deliveries, size, rows, rows * (deliveries - 1), rows, dates, method, reason)
+    return Workload(deliveries, size, rows, rows * (deliveries - 1), rows, dates, plan)
 
 
 def test_the_reference_table_is_adopted_within_the_hour() -> None:
-    size = size_run(work(REFERENCE_ROWS), SparkSize(), Runner.SERVERLESS)
+    size = size_run(work(REFERENCE_ROWS), SparkSize())
     assert (size.executors, size.cores) == (71, 284)
-    assert size.within_target
     assert 15 < size.expected_minutes <= 20
+    assert "LATER" not in describe_size(size, work(REFERENCE_ROWS), SparkSize())
 
 
 def test_rewriting_it_needs_more_than_the_usual_bound_and_says_so() -> None:
-    size = size_run(work(REFERENCE_ROWS, method=Method.REWRITE), SparkSize(), Runner.SERVERLESS)
+    rewritten = work(REFERENCE_ROWS, plan=Plan.REWRITE)
+    size = size_run(rewritten, SparkSize())
     assert size.executors == 100
-    assert not size.within_target
-    assert "LATER than the target of 20" in size.summary
+    assert "LATER than the target of 20" in describe_size(size, rewritten, SparkSize())
 
 
 def test_an_older_delivery_is_sized_as_one_and_not_as_the_table() -> None:
@@ -47,34 +45,34 @@ def test_an_older_delivery_is_sized_as_one_and_not_as_the_table() -> None:
     assert six - one == pytest.approx(5 * (two - one))
 
 
-def test_each_method_takes_longer_than_the_one_before() -> None:
-    seconds = [vcpu_seconds(work(REFERENCE_ROWS, method=method)) for method in Method]
+def test_each_plan_takes_longer_than_the_one_before() -> None:
+    seconds = [vcpu_seconds(work(REFERENCE_ROWS, plan=plan)) for plan in PLANS]
     assert seconds == sorted(seconds)
 
 
 def test_a_run_whose_dates_turn_out_to_be_rewritten_may_get_the_executors_for_it() -> None:
     spark, rows = SparkSize(max_executors=500), REFERENCE_ROWS // 10
-    adopted, rewritten = (
-        size_run(work(rows, method=method), spark, Runner.SERVERLESS) for method in (Method.ADOPT, Method.REWRITE)
-    )
+    adopted, rewritten = (size_run(work(rows, plan=plan), spark) for plan in (Plan.ADOPT, Plan.REWRITE))
     assert adopted.executors < rewritten.executors == adopted.most_executors
     assert spark_properties(adopted, spark)["spark.dynamicAllocation.maxExecutors"] == str(rewritten.executors)
 
 
 def test_a_small_snapshot_gets_the_smallest_run() -> None:
-    size = size_run(work(104_000, dates=13, size=10**6), SparkSize(), Runner.SERVERLESS)
+    size = size_run(work(104_000, dates=13, size=10**6), SparkSize())
     assert size.executors == 2
     assert size.expected_minutes == pytest.approx(1.5, abs=0.1)
 
 
 def test_cores_without_a_task_are_not_requested() -> None:
-    size = size_run(work(10**11, dates=2, size=8 * 2**30), SparkSize(), Runner.SERVERLESS)
+    size = size_run(work(10**11, dates=2, size=8 * 2**30), SparkSize())
     assert size.cores == 8
 
 
 def test_a_feeds_own_number_of_executors_is_used() -> None:
-    size = size_run(work(10**11), SparkSize(executors=7, executor_cores=8), Runner.CLUSTER)
-    assert (size.executors, size.cores, size.reason) == (7, 56, "as the feed says")
+    wish = SparkSize(executors=7, executor_cores=8)
+    size = size_run(work(10**11), wish)
+    assert (size.executors, size.most_executors, size.cores) == (7, 14, 56)
+    assert describe_size(size, work(10**11), wish).startswith("7 executors of 8 cores (as the feed says), expected")
 
 
 @given(
@@ -85,22 +83,13 @@ def test_a_feeds_own_number_of_executors_is_used() -> None:
     bound=st.integers(2, 2000),
     cores=st.sampled_from([4, 8, 16]),
     gigabytes=st.integers(2, 7),
-    method=st.sampled_from(Method),
-    runner=st.sampled_from(REMOTE),
+    plan=st.sampled_from(PLANS),
 )
 def test_bounds_hold_whatever_the_work(
-    rows: int,
-    dates: int,
-    size: int,
-    target: int,
-    bound: int,
-    cores: int,
-    gigabytes: int,
-    method: Method,
-    runner: Runner,
+    rows: int, dates: int, size: int, target: int, bound: int, cores: int, gigabytes: int, plan: Plan
 ) -> None:
     wish = SparkSize(target_minutes=target, max_executors=bound, executor_cores=cores, memory_gb_per_core=gigabytes)
-    result = size_run(work(rows, dates=dates, size=size, method=method), wish, runner)
+    result = size_run(work(rows, dates=dates, size=size, plan=plan), wish)
     assert 2 <= result.executors <= bound
     properties = spark_properties(result, wish)
     low, first, high = (
@@ -113,15 +102,14 @@ def test_bounds_hold_whatever_the_work(
 
 
 def test_more_rows_never_get_less() -> None:
-    sizes = [size_run(work(10**n), SparkSize(), Runner.SERVERLESS).executors for n in range(6, 14)]
+    sizes = [size_run(work(10**n), SparkSize()).executors for n in range(6, 14)]
     assert sizes == sorted(sizes)
 
 
 def test_the_feeds_properties_come_on_top() -> None:
     wish = SparkSize(properties={"spark.sql.shuffle.partitions": "64"})
-    properties = spark_properties(size_run(work(1), wish, Runner.SERVERLESS), wish)
+    properties = spark_properties(size_run(work(1), wish), wish)
     assert properties["spark.sql.shuffle.partitions"] == "64"
-    assert properties["spark.hadoop.mapreduce.outputcommitter.factory.scheme.gs"].endswith("ManifestCommitterFactory")
 
 
 def test_emulator_settings_name_its_address_and_a_connector_that_exists() -> None:

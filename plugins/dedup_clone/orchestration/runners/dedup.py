@@ -24,7 +24,7 @@ from dedup_clone.contract.records import to_json
 from dedup_clone.engines.dedup_in_bigquery import dedup_in_bigquery
 from dedup_clone.orchestration.runners.local import run_local_spark
 from dedup_clone.orchestration.runners.open_runner import SparkRunTrigger, open_runner, runner_arguments
-from dedup_clone.orchestration.runners.sizing import read_workload, size_run, spark_properties
+from dedup_clone.orchestration.runners.sizing import describe_size, read_workload, size_run, spark_properties
 from dedup_clone.orchestration.runners.spark_run import SparkJobSpec, SparkRun, SparkRunner, SparkRunState, run_name
 from dedup_clone.orchestration.setup import FeedOfForm, FeedSetup
 from dedup_clone.orchestration.step import FeedRun, NotYet, Step
@@ -152,11 +152,12 @@ def _name(run: FeedRun, try_number: int) -> str:
 def _job_spec(run: FeedRun) -> SparkJobSpec:
     services, attempt, feed, spark = run.services, run.attempt, run.setup.feed, run.setup.deployment.spark
     main_uri, archive_uri = _spark_code(run.setup.folders.spark_code)
-    size = size_run(read_workload(services, attempt.id), feed.spark, run.setup.runner)
+    workload = read_workload(services, attempt.id)
+    size = size_run(workload, feed.spark)
     sla, is_late = feed.freshness.sla_minutes, size.expected_minutes > feed.freshness.sla_minutes
     warning = f"; the job alone takes longer than [freshness.sla_minutes], which is {sla}" if is_late else ""
     services.log(
-        f"Spark gets {size.summary}{warning}",
+        f"Spark gets {describe_size(size, workload, feed.spark)}{warning}",
         snapshot_id=attempt.snapshot_id,
         generation=attempt.generation,
         level=logging.WARNING if is_late else logging.INFO,
@@ -196,7 +197,7 @@ def _save_usage(run: FeedRun, ended: SparkRun) -> None:
     services, attempt, feed = run.services, run.attempt_id, run.setup.feed
     prices, name = run.setup.deployment.spark, services.layout.spark_usage(attempt)
     with best_effort(services, f"the cost of Spark run [{ended.name}] is missing in the ledger"):
-        size = size_run(read_workload(services, attempt), feed.spark, run.setup.runner)
+        size = size_run(read_workload(services, attempt), feed.spark)
         vcpus = size.cores + feed.spark.driver_cores
         usage = SparkUsage(
             ended.name, ended.dcu_hours, vcpus, prices.usd_per_dcu_hour, prices.usd_per_vcpu_hour, ended.lasted_s

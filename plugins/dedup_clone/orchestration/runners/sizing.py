@@ -8,34 +8,17 @@ in its section `spark`.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from enum import StrEnum
 from math import ceil
 
 from dedup_clone.contract.attempt import Attempt, Plan
 from dedup_clone.contract.delivery import Arrival
 from dedup_clone.contract.errors import ContractViolation
 from dedup_clone.contract.landed_objects import objects_by_date
-from dedup_clone.contract.manifest import Manifest
 from dedup_clone.contract.table import UpdateIdMode
 from dedup_clone.publish.services import Services
-from dedup_clone.settings.spark_settings import Runner, SparkSize
+from dedup_clone.settings.spark_settings import SparkSize
 
 _BYTES_PER_ROW = 8  # a guess for when the parent has no rows of the dates; else the parent's row count is used
-
-
-class Method(StrEnum):
-    """How the job will handle the delivered dates, as far as it is known before the run. The log shows the values.
-
-    - LATE: plan rewrite for a snapshot that is older than what is live; it writes only the rows that are new.
-    - ADOPT_EXACTLY: plan adopt with `dedup.exact`.
-    - WINDOW: ranked as a DataFrame: asked for, or because plan rewrite cannot stream the dates.
-    """
-
-    ADOPT = "adopted"
-    LATE = "filled in"
-    ADOPT_EXACTLY = "compared key by key and adopted"
-    REWRITE = "rewritten"
-    WINDOW = "ranked by Spark"
 
 
 @dataclass(frozen=True)
@@ -44,8 +27,8 @@ class Workload:
 
     `deliveries`, `dates`: how many of them the attempt has; without date folders, the dates are those of the parent.
     `newest_rows`, `older_rows`: about how many rows the newest delivery has, and all others together. `parent_rows`:
-    how many the parent has. If only some dates are replayed, bytes and rows are those of these dates. `reason`: why the
-    method is not ADOPT; empty if it is.
+    how many the parent has. If only some dates are replayed, bytes and rows are those of these dates. `plan`: that of
+    most dates, as far as it is known before the run.
     """
 
     deliveries: int
@@ -54,8 +37,7 @@ class Workload:
     older_rows: int
     parent_rows: int
     dates: int
-    method: Method = Method.ADOPT
-    reason: str = ""
+    plan: Plan = Plan.ADOPT
 
     @property
     def delivered_rows(self) -> int:
@@ -78,7 +60,6 @@ def read_workload(services: Services, attempt_id: str) -> Workload:
     older_deliveries = max(len(attempt.deliveries) - 1, 0)
     newest_rows = parent_rows or delivered_bytes // _BYTES_PER_ROW // (older_deliveries + 1)
     dates = {day for day, _ in by_date}
-    method, reason = _method(attempt, parent)
     return Workload(
         deliveries=len(attempt.deliveries),
         delivered_bytes=delivered_bytes,
@@ -86,8 +67,7 @@ def read_workload(services: Services, attempt_id: str) -> Workload:
         older_rows=newest_rows * older_deliveries,
         parent_rows=parent_rows,
         dates=len(dates) or len(parent_dates) or 1,
-        method=method,
-        reason=reason,
+        plan=_plan(attempt),
     )
 
 
@@ -100,31 +80,13 @@ def _arrival(services: Services, uri: str) -> Arrival:
     return arrival
 
 
-def _method(attempt: Attempt, parent: Manifest | None) -> tuple[Method, str]:
-    """The method, and why it is not ADOPT."""
-    if attempt.erases:
-        return Method.ADOPT, ""  # reads the keys of the parent, as adopt does
-    if attempt.plan is Plan.WINDOW:
-        return Method.WINDOW, f"plan [{attempt.plan}] is asked for"
-    if not attempt.date_folders:
-        return Method.WINDOW, "a file without a date folder may hold several dates"
-    newest = max(delivery.snapshot_id for delivery in attempt.deliveries)
+def _plan(attempt: Attempt) -> Plan:
+    if attempt.plan is Plan.WINDOW or not attempt.date_folders:
+        return Plan.WINDOW
     keeps_ids = attempt.update_id_mode is UpdateIdMode.LAST_CHANGED
-    if attempt.plan is Plan.REWRITE:
-        method, reason = Method.REWRITE, f"plan [{attempt.plan}] is asked for"
-    elif keeps_ids:
-        method, reason = Method.REWRITE, f"mode [{attempt.update_id_mode}] compares values"
-    elif parent and newest < parent.snapshot_id:
-        method, reason = Method.LATE, f"snapshot [{newest}] is older than [{parent.snapshot_id}], which is live"
-    elif attempt.exact:
-        return Method.ADOPT_EXACTLY, "[dedup.exact] compares all keys"
-    else:
-        return Method.ADOPT, ""
-    if len(attempt.deliveries) > 1:
-        return Method.WINDOW, f"{reason}, and [{len(attempt.deliveries)}] deliveries wait"
-    if attempt.exact and keeps_ids:
-        return Method.WINDOW, f"{reason}, and [dedup.exact] compares them themselves"
-    return method, reason
+    if attempt.erases or not (attempt.plan is Plan.REWRITE or attempt.exact or keeps_ids):
+        return Plan.ADOPT
+    return Plan.REWRITE if len(attempt.deliveries) == 1 else Plan.WINDOW
 
 
 # A vCPU, which is what Spark calls a core here, is one of the two threads of a physical core. It is taken for half of a
@@ -132,11 +94,11 @@ def _method(attempt: Attempt, parent: Manifest | None) -> tuple[Method, str]:
 # vCPU seconds for each row of the newest delivery. In dates of hundreds of millions of rows a row takes twice the time
 # that it takes in dates of two million, because their sketches do not fit the processor's cache. These are the
 # rates of large dates.
-DELIVERED_S_PER_ROW = {Method.ADOPT: 700e-9, Method.LATE: 900e-9, Method.ADOPT_EXACTLY: 2.3e-6}
+ADOPTED_S_PER_ROW = 700e-9
 # vCPU seconds for each row of the older deliveries of a backlog whose newest delivery is adopted.
 OLDER_S_PER_ROW = 500e-9
 # vCPU seconds for each row of the deliveries and of the parent: rows of both are sorted and written.
-ALL_S_PER_ROW = {Method.REWRITE: 2.5e-6, Method.WINDOW: 7.7e-6}
+ALL_S_PER_ROW = {Plan.REWRITE: 2.5e-6, Plan.WINDOW: 7.7e-6}
 CORE_UTILIZATION = 0.7  # the share of time in which cores work, in a job whose dates differ in size
 # There is work for as many cores as there are dates, or tasks with this many delivered bytes, whichever is more.
 _TASK_BYTES = 1 << 30
@@ -144,88 +106,63 @@ _MIN_EXECUTORS = 2  # the services start no fewer
 # The most initial executors of a serverless batch, according to some versions of Dataproc's page on autoscaling.
 # Dynamic allocation then requests the others.
 _MAX_INITIAL_EXECUTORS = 100
-# Minutes from the submission of a run until its first executor works.
-START_MINUTES = {
-    Runner.LOCAL: 0.5,
-    Runner.SERVERLESS: 1.5,
-    Runner.CLUSTER: 0.5,
-    Runner.BIGQUERY_PROCEDURE: 2.0,
-}
-# The job does not write through Hadoop (docs/adr/0002). A plan that did would have to use this committer, the only one
-# that is safe on Cloud Storage.
-_COMMITTER = {
-    "spark.hadoop.mapreduce.outputcommitter.factory.scheme.gs": (
-        "org.apache.hadoop.mapreduce.lib.output.committer.manifest.ManifestCommitterFactory"
-    )
-}
+START_S = 90.0  # from the submission of a run until its first executor works
 
 
 @dataclass(frozen=True)
 class RunSize:
-    """The executors of a run, and how long it is expected to take with them.
+    """The executors of a run, and how many minutes it is expected to take with them from its submission.
 
     `most_executors`: the most that the run can scale up to. That is twice `executors`, or what a rewrite of all
     dates would need if that is more (and the feed does not set `executors`); at most the feed's `max_executors`.
-    `expected_minutes`: from the submission of the run. `reason`: why `executors` has this value, for the log.
     """
 
     executors: int
     most_executors: int
     executor_cores: int
     expected_minutes: float
-    target_minutes: int
-    reason: str
 
     @property
     def cores(self) -> int:
         return self.executors * self.executor_cores
 
-    @property
-    def within_target(self) -> bool:
-        return self.expected_minutes <= self.target_minutes
-
-    @property
-    def summary(self) -> str:
-        warning = f", LATER than the target of {self.target_minutes}: raise spark.executors or spark.max_executors"
-        return (
-            f"{self.executors} executors of {self.executor_cores} cores ({self.reason}), "
-            f"expected minutes {self.expected_minutes:.1f}" + ("" if self.within_target else warning)
-        )
-
 
 def vcpu_seconds(workload: Workload) -> float:
     """The vCPU seconds of work that the run needs, summed over all executors."""
-    if workload.method in ALL_S_PER_ROW:
-        return ALL_S_PER_ROW[workload.method] * (workload.delivered_rows + workload.parent_rows)
-    return DELIVERED_S_PER_ROW[workload.method] * workload.newest_rows + OLDER_S_PER_ROW * workload.older_rows
+    if workload.plan in ALL_S_PER_ROW:
+        return ALL_S_PER_ROW[workload.plan] * (workload.delivered_rows + workload.parent_rows)
+    return ADOPTED_S_PER_ROW * workload.newest_rows + OLDER_S_PER_ROW * workload.older_rows
 
 
-def size_run(workload: Workload, spark: SparkSize, runner: Runner) -> RunSize:
+def size_run(workload: Workload, spark: SparkSize) -> RunSize:
     """As many executors as the feed says; else the fewest that finish in `target_minutes`, at most `max_executors`."""
-    work, start_s = vcpu_seconds(workload), START_MINUTES[runner] * 60
-    if spark.executors is not None:
-        executors = most = spark.executors
-        reason = "as the feed says"
-    else:
-        executors = _executors(workload, spark, start_s)
-        most = _executors(replace(workload, method=Method.REWRITE), spark, start_s)
-        reason = (
+    executors = spark.executors or _executors(workload, spark)
+    rewriting = spark.executors or _executors(replace(workload, plan=Plan.REWRITE), spark)
+    most = max(executors, rewriting, min(2 * executors, spark.max_executors))
+    seconds = START_S + vcpu_seconds(workload) / (executors * spark.executor_cores * CORE_UTILIZATION)
+    return RunSize(executors, most, spark.executor_cores, seconds / 60)
+
+
+def describe_size(size: RunSize, workload: Workload, spark: SparkSize) -> str:
+    """The size and the reason for it, for the log."""
+    reason = (
+        "as the feed says"
+        if spark.executors
+        else (
             f"{workload.deliveries} deliveries, {workload.delivered_bytes / 1e9:.2f} GB, about "
-            f"{workload.delivered_rows:,} rows in {workload.dates} dates to be {workload.method}"
+            f"{workload.delivered_rows:,} rows in {workload.dates} dates, plan {workload.plan}"
         )
-    if workload.reason:
-        reason = f"{reason}, because {workload.reason}"
-    seconds = start_s + work / (executors * spark.executor_cores * CORE_UTILIZATION)
-    most = max(executors, most, min(2 * executors, spark.max_executors))
-    return RunSize(executors, most, spark.executor_cores, seconds / 60, spark.target_minutes, reason)
+    )
+    text = f"{size.executors} executors of {size.executor_cores} cores ({reason})"
+    text += f", expected minutes {size.expected_minutes:.1f}"
+    if size.expected_minutes > spark.target_minutes:
+        text += f", LATER than the target of {spark.target_minutes}: raise spark.executors or spark.max_executors"
+    return text
 
 
-def _executors(workload: Workload, spark: SparkSize, start_s: float) -> int:
-    """The fewest executors that finish in time: at least two, at most `max_executors`, and no more than have work.
-
-    `start_s`: seconds from the submission of the run until its first executor works.
-    """
-    target_s = max(spark.target_minutes * 60 - start_s, 60)
+def _executors(workload: Workload, spark: SparkSize) -> int:
+    """The fewest executors that finish in time: at least two, at most `max_executors`, and no more than have work."""
+    target_s = max(spark.target_minutes * 60 - START_S, 60)
     needed = ceil(vcpu_seconds(workload) / CORE_UTILIZATION / target_s / spark.executor_cores)
     useful = ceil(max(workload.dates, workload.delivered_bytes // _TASK_BYTES) / spark.executor_cores)
     return max(_MIN_EXECUTORS, min(needed, useful, spark.max_executors))
@@ -243,7 +180,6 @@ def spark_properties(size: RunSize, spark: SparkSize) -> dict[str, str]:
         # By default Spark makes a partition for each core that it has at the start. As executors register one by one,
         # these are too few.
         "spark.default.parallelism": str(size.cores),
-        **_COMMITTER,
         **spark.properties,
     }
 
