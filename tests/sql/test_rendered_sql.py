@@ -8,6 +8,7 @@ import pytest
 
 from dedup_clone.orchestration.runners.procedure import ProcedureRunner
 from dedup_clone.orchestration.runners.spark_run import SparkJobSpec
+from dedup_clone.settings.deployment import Deployment
 from dedup_clone.settings.spark_settings import SparkSettings
 from devstack.zetasql.service import ZetaSql, running_zetasql
 from tests.golden_files import assert_golden, assert_no_other_golden
@@ -54,14 +55,9 @@ HOSTILE = "a\"b'c\\d\ne\tf`g\u00e9\U0001f600); DROP TABLE x; --"
 
 
 def script(properties: dict[str, str]) -> str:
-    runs = ProcedureRunner(
-        lambda: None,  # type: ignore[arg-type, return-value]
-        project="my-project",
-        location="EU",
-        procedure="my-project.warehouse.dedup_clone_feed",
-        settings=SparkSettings(procedure_connection="my-project.eu.spark"),
-        sql_folder=SQL,
-    )
+    spark = SparkSettings(procedure_connection="my-project.eu.spark")
+    profile = Deployment.model_construct(project="my-project", location="EU", dataset="warehouse", spark=spark)
+    runs = ProcedureRunner(lambda: None, profile, "feed", SQL)  # type: ignore[arg-type, return-value]
     return runs.script(SparkJobSpec("r", "gs://code/main.py", "gs://code/a.zip", properties, {}, 60))
 
 

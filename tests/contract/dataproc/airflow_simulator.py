@@ -142,10 +142,10 @@ class SimulatedRun:
 def setup_for(runner: Runner, settings: SparkSettings, size: SparkSize, dags: Path) -> FeedSetup:
     """The setup of the worked example with this runner. `dags`: the folder of spark_code.json, which names the code."""
     deployment, shipped = _shipped()
-    quick = deployment.model_copy(update={"spark": settings, "job_poll_interval_s": 0.001, "runner": runner})
+    chosen = deployment.model_copy(update={"spark": settings, "runner": runner})
     feed = shipped.model_copy(update={"spark": size})
     folders = find_folders(REPOSITORY / "dags")
-    return FeedSetup(feed, quick, type(folders)(**{**vars(folders), "spark_code": dags / "spark_code.json"}))
+    return FeedSetup(feed, chosen, type(folders)(**{**vars(folders), "spark_code": dags / "spark_code.json"}))
 
 
 @cache

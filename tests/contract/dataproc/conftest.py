@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import grpc
@@ -19,6 +21,7 @@ from google.cloud.dataproc_v1 import BatchControllerClient, JobControllerClient
 from google.cloud.dataproc_v1.services.batch_controller.transports import BatchControllerGrpcTransport
 from google.cloud.dataproc_v1.services.job_controller.transports import JobControllerGrpcTransport
 
+from dedup_clone.orchestration.runners import open_runner
 from dedup_clone.settings.spark_settings import Runner, SparkSettings, SparkSize
 from testkit.airflow import ProcessKilled
 from tests.contract.dataproc.airflow_simulator import SPARK, SimulatedRun, setup_for, without_state
@@ -117,8 +120,9 @@ def fakes(dataproc: FakeDataproc, procedures: FakeProcedures, monkeypatch: pytes
 
 
 @pytest.fixture
-def simulate(tmp_path: Path) -> Simulate:
-    """A function: `simulate(runner)` returns the dedup task on a runner."""
+def simulate(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Simulate:
+    """A function: `simulate(runner)` returns the dedup task on a runner. Its triggers do not pause between polls."""
+    monkeypatch.setattr(open_runner, "asyncio", SimpleNamespace(sleep=lambda seconds: asyncio.sleep(0)))
     spark_code = {"main": "gs://code/0a1b/dedup_snapshot.py", "archive": "gs://code/0a1b/dedup_spark.zip"}
     (tmp_path / "spark_code.json").write_text(json.dumps(spark_code))
 

@@ -3,13 +3,9 @@
 from __future__ import annotations
 
 from pathlib import Path
-from unittest.mock import Mock
 
 import pytest
-import requests
-from google.auth.exceptions import TransportError
 
-from dedup_clone.orchestration.runners import spark_run
 from dedup_clone.orchestration.runners.open_runner import open_runner, runner_arguments
 from dedup_clone.settings.spark_settings import ClusterSettings, SparkSize
 from tests.contract.dataproc.airflow_simulator import SPARK
@@ -30,12 +26,6 @@ def test_only_a_refusal_that_may_pass_is_tried_again(
     assert (done.state, done.tries) == ("failed", tries)
     assert ("Quota exceeded for CPUS" if tries > 1 else "denied") in done.error
     assert fake.state.runs == {}
-
-
-@pytest.mark.parametrize("lost", [requests.ConnectionError, requests.Timeout, TransportError])
-def test_a_lost_connection_to_bigquery_is_tried_again(lost: type[Exception]) -> None:
-    answers = Mock(side_effect=[lost("reset by peer"), "the job"])
-    assert spark_run.call_options()["retry"](answers)() == "the job"
 
 
 @pytest.mark.parametrize(("name", "state", "tries"), [("nightly", "RUNNING", 1), ("shared", "STOPPED", 10)])

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
 from dedup_clone.contract.errors import SparkUnavailable
-from dedup_clone.orchestration.runners.spark_run import CONSOLE, SparkJobSpec, SparkRun, SparkRunState, call_options
+from dedup_clone.orchestration.runners.spark_run import CALL, CONSOLE, SparkJobSpec, SparkRun, SparkRunState
+from dedup_clone.settings.deployment import Deployment
 from dedup_clone.settings.spark_settings import SparkSettings
 
 if TYPE_CHECKING:
@@ -25,19 +26,19 @@ _LAST_STATES = {
 
 
 class ServerlessRunner:
-    """Batches of one project and region."""
+    """Batches of the profile's project and region."""
 
-    def __init__(self, client: Callable[[], BatchControllerClient], project: str, settings: SparkSettings) -> None:
+    def __init__(self, client: Callable[[], BatchControllerClient], profile: Deployment) -> None:
         self._client = client
-        self._project = project
-        self._settings = settings
-        self._parent = f"projects/{project}/locations/{settings.region}"
+        self._project = profile.project
+        self._settings = profile.spark
+        self._parent = f"projects/{profile.project}/locations/{profile.spark.region}"
 
     def get_run(self, name: str) -> SparkRun | None:
         from google.api_core.exceptions import NotFound
 
         try:
-            batch = self._client().get_batch(name=self._path(name), **call_options())
+            batch = self._client().get_batch(name=self._path(name), **CALL)
         except NotFound:
             return None
         used = batch.runtime_info.approximate_usage.milli_dcu_seconds
@@ -49,15 +50,15 @@ class ServerlessRunner:
 
         request = {"parent": self._parent, "batch_id": name, "batch": batch_of(spec, self._settings)}
         with suppress(AlreadyExists):  # by a request whose answer was lost
-            self._client().create_batch(request, **call_options())
+            self._client().create_batch(request, **CALL)
 
     def cancel(self, name: str) -> None:
         from google.api_core.exceptions import FailedPrecondition, NotFound
 
         with suppress(NotFound, FailedPrecondition):  # absent or finished
-            batch = self._client().get_batch(name=self._path(name), **call_options())
+            batch = self._client().get_batch(name=self._path(name), **CALL)
             if not _state(batch.state).is_finished:
-                self._client().cancel_operation({"name": batch.operation}, **call_options())
+                self._client().cancel_operation({"name": batch.operation}, **CALL)
 
     def _path(self, name: str) -> str:
         return f"{self._parent}/batches/{name}"
@@ -68,18 +69,18 @@ class ServerlessRunner:
 
 
 class ClusterRunner:
-    """Jobs of one project and cluster."""
+    """Jobs of the profile's cluster."""
 
-    def __init__(self, client: Callable[[], JobControllerClient], project: str, settings: SparkSettings) -> None:
+    def __init__(self, client: Callable[[], JobControllerClient], profile: Deployment) -> None:
         self._client = client
-        self._cluster = settings.cluster.name or ""
-        self._location = {"project_id": project, "region": settings.region or ""}
+        self._cluster = profile.spark.cluster.name or ""
+        self._location = {"project_id": profile.project, "region": profile.spark.region or ""}
 
     def get_run(self, name: str) -> SparkRun | None:
         from google.api_core.exceptions import NotFound
 
         try:
-            job = self._client().get_job({**self._location, "job_id": name}, **call_options())
+            job = self._client().get_job({**self._location, "job_id": name}, **CALL)
         except NotFound:
             return None
         state = _state(job.status.state)
@@ -92,7 +93,7 @@ class ClusterRunner:
         job = _job_of(spec, project=self._location["project_id"], name=name, cluster=self._cluster)
         try:
             with suppress(AlreadyExists):  # by a request whose answer was lost
-                self._client().submit_job({**self._location, "job": job}, **call_options())
+                self._client().submit_job({**self._location, "job": job}, **CALL)
         except FailedPrecondition as error:  # such as that the cluster is stopped, which it may not be for long
             raise SparkUnavailable(
                 f"Cluster [{self._cluster}] takes no job: {error.message}. The task tries again by itself."
@@ -102,7 +103,7 @@ class ClusterRunner:
         from google.api_core.exceptions import FailedPrecondition, NotFound
 
         with suppress(NotFound, FailedPrecondition):  # absent or finished
-            self._client().cancel_job({**self._location, "job_id": name}, **call_options())
+            self._client().cancel_job({**self._location, "job_id": name}, **CALL)
 
     def _log(self, name: str) -> str:
         project, region = self._location.values()

@@ -16,52 +16,42 @@ from dedup_clone.orchestration.runners.dataproc import ClusterRunner, Serverless
 from dedup_clone.orchestration.runners.procedure import ProcedureRunner
 from dedup_clone.orchestration.runners.spark_run import SparkRunner
 from dedup_clone.orchestration.setup import FeedSetup
-from dedup_clone.settings.spark_settings import Runner, SparkSettings
+from dedup_clone.settings.deployment import Deployment
+from dedup_clone.settings.spark_settings import Runner
 
 T = TypeVar("T")
 
 
 def runner_arguments(setup: FeedSetup) -> dict[str, str]:
     """The arguments of `open_runner` for the feed."""
-    deployment = setup.deployment
     return {
         "runner": str(setup.runner),
-        "project": deployment.project,
-        "location": deployment.location,
-        "procedure": f"{deployment.project}.{deployment.dataset}.dedup_clone_{setup.feed.feed}",
-        "connection": deployment.google_cloud_connection,
+        "feed": setup.feed.feed,
         "sql_folder": str(setup.folders.sql),
-        "spark": deployment.spark.model_dump_json(),
+        "deployment": setup.deployment.model_dump_json(),
     }
 
 
-def open_runner(
-    *, runner: str, project: str, location: str, procedure: str, connection: str, sql_folder: str, spark: str
-) -> SparkRunner:
+def open_runner(*, runner: str, feed: str, sql_folder: str, deployment: str) -> SparkRunner:
     """The runner; its first call opens a client with Airflow's connection. Not for runner `local`, which has no API.
 
-    `procedure`: `project.dataset.name` of the stored procedure. `spark`: the profile's section `spark` as JSON. Raises
-    ValueError for an unknown runner.
+    `deployment`: the profile as JSON. Raises ValueError for an unknown runner.
     """
-    kind, settings = Runner(runner), SparkSettings.model_validate_json(spark)
+    kind, profile = Runner(runner), Deployment.model_validate_json(deployment)
+    connection, region = profile.google_cloud_connection, profile.spark.region
     if kind is Runner.BIGQUERY_PROCEDURE:
         from airflow.providers.google.cloud.hooks.bigquery import BigQueryHook
 
-        return ProcedureRunner(
-            cache(lambda: BigQueryHook(gcp_conn_id=connection).get_client(project_id=project, location=location)),
-            project=project,
-            location=location,
-            procedure=procedure,
-            settings=settings,
-            sql_folder=Path(sql_folder),
-        )
+        bigquery: Any = BigQueryHook(gcp_conn_id=connection)
+        client = cache(lambda: bigquery.get_client(project_id=profile.project, location=profile.location))
+        return ProcedureRunner(client, profile, feed, Path(sql_folder))
     from airflow.providers.google.cloud.hooks.dataproc import DataprocHook
 
     hook: Any = DataprocHook(gcp_conn_id=connection)
     if kind is Runner.SERVERLESS:
-        return ServerlessRunner(cache(lambda: hook.get_batch_client(region=settings.region)), project, settings)
+        return ServerlessRunner(cache(lambda: hook.get_batch_client(region=region)), profile)
     assert kind is Runner.CLUSTER, kind
-    return ClusterRunner(cache(lambda: hook.get_job_client(region=settings.region)), project, settings)
+    return ClusterRunner(cache(lambda: hook.get_job_client(region=region)), profile)
 
 
 class SparkRunTrigger(BaseTrigger):

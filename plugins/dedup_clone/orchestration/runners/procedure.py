@@ -9,8 +9,8 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from dedup_clone.orchestration.runners.spark_run import CONSOLE, SparkJobSpec, SparkRun, SparkRunState, call_options
-from dedup_clone.settings.spark_settings import SparkSettings
+from dedup_clone.orchestration.runners.spark_run import CALL, CONSOLE, SparkJobSpec, SparkRun, SparkRunState
+from dedup_clone.settings.deployment import Deployment
 from dedup_clone.warehouse.sql_files import environment
 
 if TYPE_CHECKING:
@@ -20,29 +20,20 @@ SCRIPT = "engines/spark/dedup_procedure.sql.jinja"
 
 
 class ProcedureRunner:
-    """Jobs of one project and location that call `procedure` (`project.dataset.name`)."""
+    """Jobs of the profile's project and location. `feed`: its name is in that of the procedure."""
 
-    def __init__(
-        self,
-        client: Callable[[], Client],
-        *,
-        project: str,
-        location: str,
-        procedure: str,
-        settings: SparkSettings,
-        sql_folder: Path,
-    ) -> None:
+    def __init__(self, client: Callable[[], Client], profile: Deployment, feed: str, sql_folder: Path) -> None:
         self._client = client
-        self._location: dict[str, Any] = {"project": project, "location": location}
-        self._procedure = procedure
-        self._settings = settings
+        self._location: dict[str, Any] = {"project": profile.project, "location": profile.location}
+        self._procedure = f"{profile.project}.{profile.dataset}.dedup_clone_{feed}"
+        self._settings = profile.spark
         self._sql_folder = sql_folder
 
     def get_run(self, name: str) -> SparkRun | None:
         from google.api_core.exceptions import NotFound
 
         try:
-            job: Any = self._client().get_job(name, **self._location, **call_options())
+            job: Any = self._client().get_job(name, **self._location, **CALL)
         except NotFound:
             return None
         error = job.error_result or {}
@@ -59,13 +50,13 @@ class ProcedureRunner:
             {"jobReference": reference, "configuration": self.configuration(spec)}, self._client()
         )
         with suppress(Conflict):  # it exists, by a request whose answer was lost
-            job._begin(**call_options())  # client.query also calls this, but offers fewer fields of the REST API
+            job._begin(**CALL)  # client.query also calls this, but offers fewer fields of the REST API
 
     def cancel(self, name: str) -> None:
         from google.api_core.exceptions import NotFound
 
         with suppress(NotFound):
-            self._client().cancel_job(name, **self._location, **call_options())
+            self._client().cancel_job(name, **self._location, **CALL)
 
     def configuration(self, spec: SparkJobSpec) -> dict[str, Any]:
         """The job's configuration in the API's format."""
