@@ -110,24 +110,27 @@ def hold_stopped(services: Services, attempt: Attempt, candidate: Candidate | No
 
     Of several deliveries all but the newest are held: the next run tries the newest alone. Deliveries that the parent
     includes, and those of a replay of some dates, are not held. A failure that a person accepted counts, because the
-    attempt ended without a swap: the replay must be repeated.
+    attempt ended without a swap: the replay must be repeated. If another failure stops the replay of a held
+    delivery, the record says from then on what that replay found.
     """
     if attempt.kind is not Kind.PUBLISH or candidate is None or attempt.dates is not None:
         return
-    failed = failures(find_check_results(services, attempt.id, "before"), with_accepted=True)
+    results = find_check_results(services, attempt.id, "before")
+    failed, is_stopped = failures(results, with_accepted=True), any(r.concerns_data for r in failures(results))
     if not any(result.concerns_data for result in failed):
         return
     refused = {item.delivery for item in candidate.refused}
     applied = tuple(delivery for delivery in attempt.deliveries if delivery not in refused)
-    stopped = StoppedPublish(
-        applied, attempt.dag_id, attempt.run_id, without_examples(failed), attempt.parent, attempt.id
-    )
+    made_by = candidate.reused_from or attempt.id  # the files of the candidate are that attempt's
+    stopped = StoppedPublish(applied, attempt.dag_id, attempt.run_id, without_examples(failed), attempt.parent, made_by)
     for delivery in applied[:-1] or applied:
         if delivery in attempt.folded:
             continue
-        held = HeldDelivery(delivery, services.now(), stopped)
-        services.store.create(services.layout.held_delivery(delivery), to_json(held))
-        services.log(f"holds delivery [{delivery.name}]", snapshot_id=delivery.snapshot_id)
+        name, held = services.layout.held_delivery(delivery), HeldDelivery(delivery, services.now(), stopped)
+        if services.store.create(name, to_json(held)):
+            services.log(f"holds delivery [{delivery.name}]", snapshot_id=delivery.snapshot_id)
+        elif is_stopped and (former := services.store.read_record(HeldDelivery, name)):
+            services.store.put(name, to_json(replace(former, stopped=stopped)))
 
 
 def find_held(services: Services, live: Manifest | None) -> list[HeldDelivery]:

@@ -141,6 +141,22 @@ def test_the_job_runs_again_if_its_input_differs(feed: FeedOnStandIn, difference
     assert feed.rows() == expected(*rows(winner, CLEAN), *rows(4, GARBAGE))
 
 
+@pytest.mark.parametrize("moved", [False, True], ids=["same parent", "another parent"])
+def test_the_page_offers_the_checks_that_stopped_the_last_replay(feed: FeedOnStandIn, moved: bool) -> None:
+    garbage = feed.land(4, [row(4, product, 20 + (product < 3)) for numbers in (CLEAN, GARBAGE) for product in numbers])
+    stop(feed, garbage, run_id="first")
+    if moved:
+        feed.publish(feed.land(2, rows(2, CLEAN, range(200, 201))))
+    feed.configure(checks={"max_changed_share": 0.01})
+    stop(feed, garbage, **{**ACCEPTS, "run_id": "second"})
+    (held,) = operations.page(feed)["held"]
+    failed = [found["check"] for found in held["failed"]]
+    assert (held["run_id"], sorted(failed)) == ("second", ["changed_share", "new_share"])
+    feed.dedup = NoJob()
+    feed.publish(garbage, run_id="third", **{**ACCEPTS, "accepted_checks": tuple(failed)})
+    assert len(feed.rows()) == 50 + moved
+
+
 def test_page_and_alert_say_what_is_held_until_a_person_discards_it(
     feed: FeedOnStandIn, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
