@@ -16,7 +16,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
 from datetime import date, datetime
 
-from dedup_clone.checks.check_result import CheckResult, CheckResults, failures, without_examples
+from dedup_clone.checks.check_result import CheckResult, CheckResults, accepted_failures, failures, without_examples
 from dedup_clone.contract.attempt import Attempt, Kind
 from dedup_clone.contract.delivery import Delivery
 from dedup_clone.contract.errors import ConfigurationError, ContractViolation
@@ -45,14 +45,19 @@ class StoppedPublish:
 
 
 def note_checks_before_dedup(
-    services: Services, deliveries: tuple[Delivery, ...], parent: int | None, results: CheckResults, form: Form
+    services: Services, deliveries: tuple[Delivery, ...], parent: Manifest | None, results: CheckResults, form: Form
 ) -> None:
-    """Record that checks stop these deliveries before dedup, or delete the record if they passed. Never raises."""
+    """Record that checks stop these deliveries before dedup, and all that wait, or delete the record if they passed.
+
+    A failure that a person accepted for a replay stops the deliveries that wait all the same. Never raises.
+    """
     name, failed = services.layout.checks_before_dedup, failures(results)
     with best_effort(services, "the page may be wrong about checks before dedup until the next publish"):
         if failed:
-            services.store.put(name, to_json(StoppedPublish(deliveries, form.dag_id, form.run_id, failed, parent)))
-        else:
+            stopped = tuple(sorted({*deliveries, *services.arrivals.backlog(parent).apply}))
+            generation = None if parent is None else parent.generation
+            services.store.put(name, to_json(StoppedPublish(stopped, form.dag_id, form.run_id, failed, generation)))
+        elif not accepted_failures(results.items):
             services.store.delete_prefix(name)
 
 

@@ -223,8 +223,7 @@ def resolve(
 
     def note(results: CheckResults) -> None:
         if publish_request.dates is None:  # a replay of some dates includes no waiting delivery
-            deliveries, parent = decision.backlog.apply, decision.parent_generation
-            note_checks_before_dedup(services, deliveries, parent, results, publish_request)
+            note_checks_before_dedup(services, decision.backlog.apply, decision.parent, results, publish_request)
 
     check_before_dedup(services, decision.parent_generation, accepted=accepted, reason=reason, note=note)
     require_readable_parent(services, decision.parent, engine_of(services, publish_request))

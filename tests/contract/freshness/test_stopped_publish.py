@@ -18,6 +18,7 @@ from dedup_clone.publish.commit import commit_attempt
 from dedup_clone.publish.recovery import commit_or_discard
 from dedup_clone.settings.check_settings import CheckSettings
 from dedup_clone.state.store import ObjectStore
+from testkit import step_faults
 from testkit.feed_on_stand_in import ROLLBACK_DAG, TODAY, FeedOnStandIn, row
 from testkit.operations import feed_state, page
 from tests.shared.freshness_states import NOW
@@ -148,6 +149,31 @@ def test_a_check_before_dedup_is_told_with_its_evidence_until_a_publish_passes_i
     world.deduplicate(world.resolve(name, run_id="later"))
     discard_attempt(world)
     assert (feed_state(world).stopped, stopped_run(world)) == (None, None)
+
+
+def test_the_replay_of_a_held_delivery_leaves_the_evidence_of_the_one_that_waits(
+    world: FeedOnStandIn, stopped: str
+) -> None:
+    waits = world.land(9, [row(9, n) for n in range(10)])
+    label_target(world, 9)
+    for name, changes in ((waits, {"run_id": "early"}), (stopped, {"run_id": "by-hand", "replay": True})):
+        with pytest.raises(CheckFailed):
+            world.resolve(name, **changes)
+        assert stopped_run(world) == changes["run_id"]
+
+
+def test_a_check_before_dedup_that_a_person_accepts_for_one_delivery_still_stops_the_next(
+    world: FeedOnStandIn, stopped: str
+) -> None:
+    check, waits = "sql_unique_across_dates", world.land(9, [row(9, n) for n in range(10)])
+    world.configure(checks={"unique_across_dates": ("product_id",)})
+    with step_faults.queries_that_read(1 << 60):
+        with pytest.raises(CheckFailed, match=check):
+            world.resolve(waits, run_id="early")
+        accepts = {"replay": True, "reason": "large", "accepted_checks": ("changed_share", check)}
+        world.deduplicate(world.resolve(stopped, run_id="by-hand", **accepts))
+        discard_attempt(world)
+        assert stopped_run(world) == "early"
 
 
 def test_a_record_of_checks_before_dedup_that_cannot_be_written_stops_no_publish(
