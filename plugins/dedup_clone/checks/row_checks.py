@@ -90,8 +90,9 @@ def check_partition_quota(manifest: Manifest, earlier_loads: int, own_loads: int
     `earlier_loads`: the loads (`loads` in state/ledger.py) of the last 24 hours, at least one for each attempt that
     published or began to load; `own_loads`: the loads of this publish.
     """
-    used = earlier_loads * len(manifest.dates)
-    needed = max(own_loads, 1) * len(manifest.dates)  # without a load, the swap still modifies target's partitions
+    partitions = len({manifest.table.partition_start(entry.date) for entry in manifest.dates})
+    used = earlier_loads * partitions
+    needed = max(own_loads, 1) * partitions  # without a load, the swap still modifies target's partitions
     return make_result(
         "partition_quota",
         used + needed <= PARTITION_MODIFICATIONS_PER_DAY,

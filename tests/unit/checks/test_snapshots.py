@@ -20,9 +20,9 @@ from dedup_clone.contract.manifest import (
     KeyExample,
     Manifest,
 )
-from dedup_clone.contract.table import Absent
+from dedup_clone.contract.table import Absent, PartitionBy
 from dedup_clone.settings.check_settings import CheckSettings, DuplicateKeys
-from tests.unit.checks.builders import TODAY, entry, files, manifest
+from tests.unit.checks.builders import TABLE, TODAY, entry, files, manifest
 
 BOUNDS = CheckSettings(max_missing_dates=1, max_new_share=0.1, max_survivor_share=0.1, max_changed_share=0.1)
 PARENT = manifest(entry(TODAY, 1000), generation=1, parent=None)
@@ -176,6 +176,13 @@ def test_quota_counts_loads_of_the_last_24_hours() -> None:
     two = manifest(entry(TODAY), entry(TODAY - timedelta(days=1)))
     assert checks.check_partition_quota(two, 14_999, own_loads=1).level is Level.PASS
     assert checks.check_partition_quota(two, 15_000, own_loads=1).level is Level.FAIL
+
+
+def test_quota_counts_months_of_a_table_that_is_partitioned_by_month() -> None:
+    days = [entry(TODAY - timedelta(days=number)) for number in range(100)]
+    monthly = replace(manifest(*days), table=replace(TABLE, partition_by=PartitionBy.MONTH))
+    assert checks.check_partition_quota(monthly, 7_499, own_loads=1).level is Level.PASS  # August to November
+    assert checks.check_partition_quota(monthly, 7_500, own_loads=1).level is Level.FAIL
 
 
 def test_quota_counts_every_try_of_this_publish() -> None:
