@@ -18,6 +18,7 @@ from dedup_clone.contract.delivery import Delivery
 from dedup_clone.contract.errors import ConfigurationError
 from dedup_clone.contract.manifest import Candidate, DateEntry, DateOutcome, Manifest
 from dedup_clone.contract.schema_change import added_columns, refused_table_changes, widened_columns
+from dedup_clone.contract.table import PartitionBy
 from dedup_clone.publish.attempts import Form, begin_attempt, find_swap
 from dedup_clone.publish.date_ranges import format_dates
 from dedup_clone.publish.declared_form import require_staging
@@ -140,8 +141,8 @@ def _find_restorable(services: Services, generation: int, live: Manifest) -> Res
         raise ConfigurationError(
             f"Generation [{generation}] of [{services.feed.feed}] cannot be made live again: it was never "
             f"published, may contain keys that were erased since, has lost its manifest, is neither within "
-            f"BigQuery's time travel (which publish.swap copy cannot use) nor among the retained files, or is older "
-            f"than nested columns of the table, the type of a column or a rebuild. "
+            f"BigQuery's time travel (which publish.swap copy and partition_by month cannot use) nor among the "
+            f"retained files, or is older than nested columns of the table, the type of a column or a rebuild. "
             f"Choose one of: {names or 'none'}; or replay a snapshot."
         )
     return restorable[generation]
@@ -173,7 +174,9 @@ def _restorable_generations(services: Services, live: Manifest) -> list[Restorab
             restored_at = _held_by_staging_at(services, manifest)
         # BigQuery loads no file that lacks fields of a STRUCT.
         is_loadable = not any("." in path for path in added) and services.manifests.files_exist(manifest)
-        if restored_at or is_loadable:
+        # The next publish reads the files of its parent: it can export target by day, but not by month.
+        needs_files = live.table.partition_by is PartitionBy.MONTH and not is_live
+        if is_loadable or (restored_at and not needs_files):
             restorable.append(RestorableGeneration(manifest, restored_at))
     return restorable
 

@@ -22,7 +22,7 @@ from dedup_clone.contract.engine import Engine
 from dedup_clone.contract.errors import ConfigurationError, ContractViolation
 from dedup_clone.contract.manifest import DataFile, FileList, Manifest
 from dedup_clone.contract.records import digest, to_json
-from dedup_clone.contract.table import float64_columns
+from dedup_clone.contract.table import PartitionBy, float64_columns
 from dedup_clone.publish.attempt_jobs import find_step_job, job_labels, table_reference
 from dedup_clone.publish.services import Services
 from dedup_clone.state.landing import read_footers
@@ -88,6 +88,11 @@ def unreadable_parent(services: Services, parent: Manifest | None, engine: Engin
         return None
     if engine.runs_spark and services.manifests.files_exist(parent):
         return None
+    if engine.runs_spark and parent.table.partition_by is PartitionBy.MONTH:
+        return (
+            f"Generation [{parent.generation}] of [{services.feed.feed}] has no files, and months cannot be exported "
+            f"by day: roll back to a generation with files, and replay the snapshots since then."
+        )
     floats = float64_columns(parent.table.columns)
     if engine.runs_spark and floats:
         return (

@@ -8,7 +8,7 @@ import pytest
 from google.cloud import bigquery
 from pydantic import ValidationError
 
-from dedup_clone.contract.errors import BootstrapRefused, CheckFailed, ConfigurationError
+from dedup_clone.contract.errors import BootstrapRefused, CheckFailed, ConfigurationError, ContractViolation
 from testkit import operations, runs
 from testkit.fake_dedup_job import Row
 from testkit.feed_on_stand_in import TODAY, FeedOnStandIn, expected, row
@@ -98,6 +98,21 @@ def test_a_month_expires_by_its_first_day(world: FeedOnStandIn) -> None:
     record = world.publish(world.land(7, [row(7, 1), row(7, 2, day=first), row(7, 3, day=first - timedelta(days=1))]))
     assert world.rows() == expected(*({(1, TODAY): row(7, 1), (2, first): row(7, 2, day=first)}.values()))
     assert record.rows == 2
+
+
+@pytest.mark.parametrize("monthly", ["clone"], indirect=True)
+def test_only_a_generation_with_files_is_restored_because_months_are_not_exported(monthly: FeedOnStandIn) -> None:
+    for snapshot_id in (8, 9):
+        monthly.publish(monthly.land(snapshot_id, [row(snapshot_id, 1), row(snapshot_id, 2, day=LAST_MONTH)]))
+    operations.delete_obsolete(monthly)
+    with pytest.raises(ConfigurationError, match=r"Generation \[1\] .* Choose one of: 3 .*, 2 "):
+        monthly.roll_back(1)
+    monthly.roll_back(2)
+    monthly.publish(monthly.land(10, [row(10, 1)]))
+    assert monthly.rows() == expected(row(10, 1), row(8, 2, day=LAST_MONTH), FIRST[2], FIRST[3])
+    monthly.state.lose("data/")
+    with pytest.raises(ContractViolation, match="months cannot be exported by day"):
+        monthly.publish(monthly.land(11, [row(11, 1)]))
 
 
 def test_the_partitioning_of_a_live_table_stays(monthly: FeedOnStandIn) -> None:
