@@ -177,7 +177,9 @@ def load_waiting_changes(world: FeedOnStandIn) -> None:
 def create_table(world: FeedOnStandIn, name: str) -> None:
     """Create a table as the feed file declares it."""
     warehouse = world.services.warehouse
-    warehouse.create_staging(warehouse.table_names(name, name), world.feed.table.to_contract())
+    warehouse.create_staging(
+        warehouse.table_names(name, name), world.feed.table.to_contract(), world.feed.table.options
+    )
 
 
 def late_tables(world: FeedOnStandIn) -> list[str]:

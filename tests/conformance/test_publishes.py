@@ -389,24 +389,24 @@ def test_who_has_all_rights_publishes_tables_with_policies(
 
 @rule(
     "Stream table updates with change data capture; TABLES view",
-    "plugins/dedup_clone/warehouse/change_data_capture.py sql/engines/cdc/apply_watermark.sql",
+    "plugins/dedup_clone/warehouse/bigquery.py sql/engines/cdc/apply_watermark.sql",
     "Set `engine: spark` instead of `cdc`.",
 )
 def test_streamed_changes_are_cloned(sandbox: Sandbox) -> None:
     """Streamed UPSERTs are in a clone once upsert_stream_apply_watermark has passed their acknowledgement."""
     feed = PublishedFeed(sandbox)
     feed.publish(feed.land(1, rows(sandbox, 1, keys=2)))
-    cdc, staging = feed.services.warehouse.cdc, feed.feed.staging
-    cdc.prepare(staging, TABLE.keys, STALENESS_MINUTES)
+    warehouse, staging = feed.services.warehouse, feed.feed.staging
+    warehouse.alterations.prepare_for_changes(staging, TABLE.keys, STALENESS_MINUTES)
     changed = [row for row in rows(sandbox, 2, keys=3) if row["code"] != 0]  # row 0 of each day is not streamed
-    appender = cdc.open_stream(staging, TABLE.columns)
+    appender = warehouse.open_stream(staging, TABLE.columns)
     for change in changed:
         appender.append(change, sequence_number(2, 2, 1))
     appender.finish()
     acknowledged, applied = sandbox.now(), None
     for _ in range(WAITS):
         sandbox.servers.sleep(WAIT_S)
-        applied = cdc.watermark(feed.services.names, staging).applied_until
+        applied = warehouse.watermark(feed.services.names, staging).applied_until
         if applied is not None and applied >= acknowledged:
             break
     assert applied is not None

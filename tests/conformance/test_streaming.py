@@ -16,7 +16,7 @@ from tests.shared.write_api_client import message_class
 CHANGE = message_class({"id": "int64", "name": "string", "_CHANGE_TYPE": "string", "_CHANGE_SEQUENCE_NUMBER": "string"})
 INVALID_ARGUMENT = 3
 PAGE = "Stream table updates with change data capture"
-CDC = "plugins/dedup_clone/engines/stream_changes.py plugins/dedup_clone/warehouse/change_data_capture.py"
+CDC = "plugins/dedup_clone/engines/stream_changes.py plugins/dedup_clone/warehouse/bigquery.py"
 OTHER_ENGINE = "Set `engine: spark` instead of `cdc`."
 FIRST = {100: "Charlie", 101: "Tal", 102: "Lee"}
 

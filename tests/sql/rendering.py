@@ -51,12 +51,16 @@ def rendered_statements() -> dict[str, str]:
                 "options": options,
                 "column": column,
                 "sources": [*sources, (Column("note", "STRING"), None)],
+                "form": SqlForm.QUALIFY,
+                "has_parent": True,
+                "previous_days": 0,
+                "expected": "",
             }
             statements[f"{feed.feed}/{name}"] = render(SQL, name, **values)
-            first = render(SQL, name, **values, has_parent=False)
+            first = render(SQL, name, **{**values, "has_parent": False})
             if first != statements[f"{feed.feed}/{name}"]:
                 statements[f"{feed.feed}/{FIRST_PUBLISH}/{name}"] = first
-            keeping = render(SQL, name, **values, previous_days=7)
+            keeping = render(SQL, name, **{**values, "previous_days": 7})
             if keeping != statements[f"{feed.feed}/{name}"]:
                 statements[f"{feed.feed}/{KEEPS_PREVIOUS}/{name}"] = keeping
             by_month = render(SQL, name, **{**values, "table": replace(table, partition_by=PartitionBy.MONTH)})
@@ -67,7 +71,7 @@ def rendered_statements() -> dict[str, str]:
             if deletes != statements[f"{feed.feed}/{name}"]:
                 statements[f"{feed.feed}/{DELETES}/{name}"] = deletes
             for form in OTHER_FORMS:
-                text = render(SQL, name, **values, form=form)
+                text = render(SQL, name, **{**values, "form": form})
                 if text != statements[f"{feed.feed}/{name}"]:
                     statements[f"{feed.feed}/{form}/{name}"] = text
         for check in feed.checks.sql:

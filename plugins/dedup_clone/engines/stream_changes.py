@@ -88,8 +88,10 @@ def stream_changes(services: Services, attempt: Attempt, manifest: Manifest, cha
         return
     began_at, staging = services.now(), services.feed.staging
     services.current.record_staging(Staging(attempt.id, is_streamed=True))
-    services.warehouse.cdc.prepare(staging, manifest.table.keys, services.feed.cdc.max_staleness_minutes)
-    appender = services.warehouse.cdc.open_stream(staging, manifest.table.columns)
+    services.warehouse.alterations.prepare_for_changes(
+        staging, manifest.table.keys, services.feed.cdc.max_staleness_minutes
+    )
+    appender = services.warehouse.open_stream(staging, manifest.table.columns)
     next_report_at = time.monotonic() + _PROGRESS_S
     for row, sequence, change_type in _rows(services, manifest, changes):
         appender.append(row, sequence, change_type)
@@ -98,7 +100,7 @@ def stream_changes(services: Services, attempt: Attempt, manifest: Manifest, cha
             services.log(f"streamed {appender.rows} of {changes.row_count} rows", generation=attempt.generation)
             next_report_at = time.monotonic() + _PROGRESS_S
     appender.finish()
-    watermark = services.warehouse.cdc.watermark(services.names, staging)
+    watermark = services.warehouse.watermark(services.names, staging)
     record = StreamedChanges(
         rows=appender.rows,
         size=appender.size,
@@ -140,7 +142,7 @@ def finish_if_applied(services: Services, attempt: Attempt, manifest: Manifest) 
     record = services.store.read_record(StreamedChanges, services.layout.streamed_changes(attempt.id))
     assert record
     if record.applied_at is None:
-        watermark = services.warehouse.cdc.watermark(services.names, services.feed.staging)
+        watermark = services.warehouse.watermark(services.names, services.feed.staging)
         applied_until = watermark.applied_until
         is_applied = record.rows == 0 or (applied_until is not None and applied_until >= record.acknowledged_at)
         max_minutes = services.feed.cdc.max_staleness_minutes * APPLY_TIMEOUT_FACTOR

@@ -31,13 +31,13 @@ from dedup_clone.publish.publish_costs import price_text
 from dedup_clone.publish.services import Services
 from dedup_clone.settings.check_settings import SQL_CHECK_PREFIX
 from dedup_clone.state.ledger import LedgerRecord, Outcome
-from dedup_clone.warehouse.change_data_capture import staleness_text
 from dedup_clone.warehouse.metadata import TableMetadata
 from dedup_clone.warehouse.table_options import (
     KMS_KEY,
     MAX_STALENESS,
     PARTITION_FILTER,
     column_entry,
+    staleness_text,
     without_removed_columns,
 )
 

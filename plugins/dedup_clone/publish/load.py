@@ -153,7 +153,7 @@ def _replace_staging(services: Services) -> None:
     services.warehouse.alterations.drop(services.names.staging_table)
     prepare_staging(services)
     feed = services.feed
-    services.warehouse.cdc.prepare(feed.staging, feed.table.keys, feed.cdc.max_staleness_minutes)
+    services.warehouse.alterations.prepare_for_changes(feed.staging, feed.table.keys, feed.cdc.max_staleness_minutes)
 
 
 def finish_load(services: Services, attempt: Attempt, manifest: Manifest) -> None:

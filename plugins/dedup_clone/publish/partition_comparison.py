@@ -19,7 +19,7 @@ PUBLISHED_FILES = "dedup_clone_published"  # what the statement calls the extern
 
 def compare_with_files(services: Services, table: TableContract, day: date, uris: list[str]) -> dict[str, Any]:
     """The query that compares the partition `day` of target with the rows in these files."""
-    sql = services.warehouse.render(SQL_FILE, names=services.names, table=table)
+    sql = services.warehouse.render(SQL_FILE, names=services.names, table=table, expected="")
     definitions = external_table(PUBLISHED_FILES, uris)
     return query_configuration(services, "audit", sql, _parameters(day), tableDefinitions=definitions)
 

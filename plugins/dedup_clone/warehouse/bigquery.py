@@ -12,23 +12,22 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from dedup_clone.contract.table import Column, TableContract
-from dedup_clone.settings.table_settings import NO_OPTIONS, OptionSettings
-from dedup_clone.warehouse.change_data_capture import ChangeDataCapture
+from dedup_clone.settings.table_settings import OptionSettings
+from dedup_clone.warehouse.append_rows import RowAppender, open_write_client
 from dedup_clone.warehouse.jobs import Jobs, poll_intervals, result_retry
-from dedup_clone.warehouse.materialized_views import (
-    read_materialized_views,
-    reads_table,
-)
+from dedup_clone.warehouse.materialized_views import read_materialized_views, reads_table
 from dedup_clone.warehouse.metadata import (
     JobMetadata,
     Observation,
     PartitionMetadata,
     Policies,
     TableMetadata,
+    Watermark,
     job_metadata,
     table_metadata,
     to_milliseconds,
 )
+from dedup_clone.warehouse.row_messages import RowMessages
 from dedup_clone.warehouse.sql_files import TableNames, render
 from dedup_clone.warehouse.table_alterations import REPEATED_FOR_S, TableAlterations
 
@@ -54,9 +53,6 @@ class Warehouse:
         self._cached_views: dict[str, str] | None = None
         self.jobs = Jobs(client, project=project, location=location)
         self.alterations = TableAlterations(client, project=project, dataset=dataset)
-        self.cdc = ChangeDataCapture(
-            client, project=project, dataset=dataset, sql_folder=sql_folder, select=self._select
-        )
 
     def table_names(self, staging: str, target: str) -> TableNames:
         """The identifiers of a feed's tables in statements, from the names of staging and target in the dataset."""
@@ -85,7 +81,7 @@ class Warehouse:
         except NotFound:
             return None
 
-    def create_staging(self, names: TableNames, table: TableContract, options: OptionSettings = NO_OPTIONS) -> None:
+    def create_staging(self, names: TableNames, table: TableContract, options: OptionSettings) -> None:
         """Create staging with the feed's schema, unless it exists."""
         self._run(self.render("ddl/create_staging.sql", names=names, table=table, options=options), [])
 
@@ -122,6 +118,19 @@ class Warehouse:
             if row["partition_id"] is not None
         )
         return Observation(table, partitions, to_milliseconds(rows[0]["observed_at"]), bytes_billed)
+
+    def open_stream(self, table_name: str, columns: Iterable[Column]) -> RowAppender:
+        """Return an appender, which streams rows with these columns into the table."""
+        table = f"projects/{self._project}/datasets/{self._dataset}/tables/{table_name}"
+        return RowAppender(open_write_client(self._client._credentials), table, RowMessages(columns))
+
+    def watermark(self, names: TableNames, table_name: str) -> Watermark:
+        """How far BigQuery has applied the changes streamed into the table, which must exist."""
+        from google.cloud.bigquery import ScalarQueryParameter
+
+        sql = self.render("engines/cdc/apply_watermark.sql", names=names)
+        (row,), bytes_billed = self._select(sql, [ScalarQueryParameter("table_name", "STRING", table_name)])
+        return Watermark(row["observed_at"], row["applied_until"], bytes_billed)
 
     def time_travel_window(self) -> timedelta:
         """How far back the dataset's tables can be read."""

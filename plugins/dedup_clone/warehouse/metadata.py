@@ -91,6 +91,19 @@ class Observation:
 
 
 @dataclass(frozen=True)
+class Watermark:
+    """How far BigQuery has applied the changes streamed into a table. Times are by BigQuery's clock.
+
+    `applied_until`: all changes acknowledged before this time are applied; None until BigQuery has applied some.
+    `bytes_billed`: bytes billed for the query that read the watermark.
+    """
+
+    observed_at: datetime
+    applied_until: datetime | None
+    bytes_billed: int
+
+
+@dataclass(frozen=True)
 class JobMetadata:
     """A BigQuery job. `kind`: query, load, …. `started_at`, `ended_at`: None until it starts or ends.
 

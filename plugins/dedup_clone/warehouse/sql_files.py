@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from dedup_clone.contract.engine import SqlForm
 from dedup_clone.contract.errors import ConfigurationError
-from dedup_clone.contract.table import Column, ColumnMode, TableContract, nullable
-from dedup_clone.settings.table_settings import NO_OPTIONS, OptionSettings
+from dedup_clone.contract.table import Column, ColumnMode, nullable
 from dedup_clone.warehouse.row_sql import as_in_files, key_text, null_conditions, quoted, row_text, value_expressions
 
 if TYPE_CHECKING:
@@ -72,10 +69,11 @@ class TableNames:
 
 def column_sql(column: Column) -> str:
     """`name TYPE` for CREATE TABLE, nested types included."""
-    return f"{quoted(column.name)} {_type_sql(column)}{' NOT NULL' if column.mode is ColumnMode.REQUIRED else ''}"
+    return f"{quoted(column.name)} {type_sql(column)}{' NOT NULL' if column.mode is ColumnMode.REQUIRED else ''}"
 
 
-def _type_sql(column: Column) -> str:
+def type_sql(column: Column) -> str:
+    """The type of the column in CREATE TABLE."""
     inner = column.type
     if column.fields:
         inner = f"STRUCT<{', '.join(column_sql(field) for field in column.fields)}>"
@@ -88,54 +86,23 @@ def environment(folder: Path) -> Environment:
     import jinja2
 
     loader = jinja2.FileSystemLoader(folder)
-    return jinja2.Environment(loader=loader, undefined=jinja2.StrictUndefined, keep_trailing_newline=True)
+    templates = jinja2.Environment(loader=loader, undefined=jinja2.StrictUndefined, keep_trailing_newline=True)
+    for function in (
+        *(column_sql, type_sql, quoted, nullable, as_in_files),
+        *(key_text, row_text, value_expressions, null_conditions),
+    ):
+        templates.globals[function.__name__] = function
+    return templates
 
 
-def render(
-    folder: Path,
-    name: str,
-    *,
-    names: TableNames,
-    table: TableContract | None = None,
-    has_parent: bool = True,
-    form: SqlForm = SqlForm.QUALIFY,
-    options: OptionSettings = NO_OPTIONS,
-    column: Column | None = None,
-    sources: Sequence[tuple[Column, Column | None]] = (),
-    is_now: bool = False,
-    expected: str = "",
-    previous_days: int = 0,
-) -> str:
-    """The statement in the file `folder/name`, for one feed. A variable that is not defined below is an error.
+def render(folder: Path, name: str, *, names: TableNames, is_now: bool = False, **values: Any) -> str:
+    """The statement in the file `folder/name`, for one feed. A variable that it uses and nobody gives is an error.
 
-    `has_parent`: whether the generation has a parent, whose rows are in target. `form`: how engine `bigquery` chooses
-    rows. `options`: target's options. `column`: the column that the statement changes. `sources`: each column of a
-    copied table, with the column from which it is copied; None for a new column. `is_now`: see `staging_as_of`.
-    `expected`: the quoted table with which target is compared; empty for published files. `previous_days`: how long a
-    clone of the table that a swap replaces is kept; 0 for none.
+    `is_now`: see `staging_as_of`. `values`: the other variables of the statement, such as `table` (TableContract),
+    `options` (OptionSettings) or `has_parent`: whether the generation has a parent, whose rows are in target.
     """
     template = environment(folder).get_template(name)
-    return template.render(
-        names=names,
-        staging=staging_as_of(names, is_now=is_now),
-        table=table,
-        has_parent=has_parent,
-        form=form,
-        options=options,
-        column=column,
-        sources=sources,
-        column_sql=column_sql,
-        type_sql=_type_sql,
-        nullable=nullable,
-        quoted=quoted,
-        value_expressions=value_expressions,
-        key_text=key_text,
-        null_conditions=null_conditions,
-        row_text=row_text,
-        as_in_files=as_in_files,
-        expected=expected,
-        previous_days=previous_days,
-    )
+    return template.render(names=names, staging=staging_as_of(names, is_now=is_now), **values)
 
 
 def staging_as_of(names: TableNames, *, is_now: bool) -> str:

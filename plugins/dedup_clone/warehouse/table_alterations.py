@@ -6,14 +6,16 @@ BigQuery refuses a change with PreconditionFailed if the table was changed since
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from dedup_clone.contract.table import Column
 from dedup_clone.warehouse.metadata import MILLISECONDS_PER_DAY, schema_field
-from dedup_clone.warehouse.table_options import with_values
+from dedup_clone.warehouse.table_options import staleness_text, with_values
 
 if TYPE_CHECKING:
-    from google.cloud.bigquery import Client, Table
+    from google.api_core.retry import Retry
+    from google.cloud.bigquery import Client, SchemaField, Table
+    from google.cloud.bigquery.table import TableConstraints
 
 # Seconds in which a refused change of a reporting table is repeated. BigQuery limits how often a table changes in ten
 # seconds. If other changes of the table use up this limit, the caller must try again later.
@@ -32,28 +34,22 @@ class TableAlterations:
         table = self._table(table_name)
         partitioning = table.time_partitioning
         partitioning.expiration_ms = days * MILLISECONDS_PER_DAY
-        table.time_partitioning = partitioning
-        self._client.update_table(table, ["time_partitioning"])
+        self._update(table, time_partitioning=partitioning)
 
     def set_clustering(self, table_name: str, columns: Sequence[str]) -> None:
         """Set the clustering columns for rows that are written from now on. Present rows are not clustered again."""
-        table = self._table(table_name)
-        table.clustering_fields = list(columns) or None
-        self._client.update_table(table, ["clustering_fields"])
+        self._update(self._table(table_name), clustering_fields=list(columns) or None)
 
     def describe(self, table_name: str, descriptions: Mapping[str, str], primary_key: Sequence[str]) -> None:
         """Set the descriptions of columns, by column path, and the table's primary key.
 
         Descriptions of other columns, and foreign keys, stay; so does the primary key if `primary_key` is empty.
         """
-        from google.cloud.bigquery.table import PrimaryKey, TableConstraints
-
         table = self._table(table_name)
-        _set_in_schema(table, "description", descriptions)
+        changed: dict[str, Any] = {"schema": _schema(table, "description", descriptions)}
         if primary_key:
-            foreign_keys = table.table_constraints.foreign_keys if table.table_constraints else None
-            table.table_constraints = TableConstraints(PrimaryKey(list(primary_key)), foreign_keys)
-        self._client.update_table(table, ["schema", *(["table_constraints"] if primary_key else [])])
+            changed["table_constraints"] = _constraints(table, primary_key)
+        self._update(table, **changed)
 
     def describe_table(self, table_name: str, description: str, columns: Mapping[str, str]) -> None:
         """Set the descriptions of the table and of `columns`, by column path, unless it has them already.
@@ -63,35 +59,37 @@ class TableAlterations:
         from google.cloud.bigquery import DEFAULT_RETRY
 
         table = self._table(table_name)
-        found, fields = table.description, table.schema
-        table.description = description
-        _set_in_schema(table, "description", columns)
-        if (table.description, table.schema) != (found, fields):
-            self._client.update_table(
-                table, ["description", "schema"], retry=DEFAULT_RETRY.with_timeout(REPEATED_FOR_S)
-            )
+        schema = _schema(table, "description", columns)
+        if (table.description, table.schema) != (description, schema):
+            retry = DEFAULT_RETRY.with_timeout(REPEATED_FOR_S)
+            self._update(table, retry=retry, description=description, schema=schema)
+
+    def prepare_for_changes(self, table_name: str, primary_key: Sequence[str], max_staleness_minutes: int) -> None:
+        """Give a table what streamed changes need: this primary key and the option `max_staleness`."""
+        table, max_staleness = self._table(table_name), staleness_text(max_staleness_minutes)
+        constraints = table.table_constraints
+        found = constraints.primary_key.columns if constraints and constraints.primary_key else ()
+        if (list(found), table.max_staleness) != (list(primary_key), max_staleness):
+            self._update(table, table_constraints=_constraints(table, primary_key), max_staleness=max_staleness)
 
     def add_columns(self, table_name: str, columns: Sequence[Column]) -> None:
         """Add columns after all others; present rows have NULL there."""
         from google.cloud.bigquery import SchemaField
 
         table = self._table(table_name)
-        table.schema = [*table.schema, *(SchemaField.from_api_repr(schema_field(column)) for column in columns)]
-        self._client.update_table(table, ["schema"])
+        added = [SchemaField.from_api_repr(schema_field(column)) for column in columns]
+        self._update(table, schema=[*table.schema, *added])
 
     def relax_columns(self, table_name: str, paths: Sequence[str]) -> None:
         """Make REQUIRED columns NULLABLE, by column path. DDL statements cannot do this to nested columns."""
         table = self._table(table_name)
-        _set_in_schema(table, "mode", dict.fromkeys(paths, "NULLABLE"))
-        self._client.update_table(table, ["schema"])
+        self._update(table, schema=_schema(table, "mode", dict.fromkeys(paths, "NULLABLE")))
 
     def set_kms_key(self, table_name: str, key: str) -> None:
         """Let BigQuery encrypt the table with this Cloud KMS key. It may take a while until this is done."""
         from google.cloud.bigquery import EncryptionConfiguration
 
-        table = self._table(table_name)
-        table.encryption_configuration = EncryptionConfiguration(kms_key_name=key)
-        self._client.update_table(table, ["encryption_configuration"])
+        self._update(self._table(table_name), encryption_configuration=EncryptionConfiguration(kms_key_name=key))
 
     def drop(self, table_name: str) -> None:
         """Drop a table of the dataset, if it exists."""
@@ -116,30 +114,46 @@ class TableAlterations:
         table = self._table(table_name)
         if label not in table.labels.items():
             return
-        table.labels = {**dict.fromkeys(table.labels), **labels}
-        table.description, table.friendly_name = description, friendly_name
-        table.require_partition_filter = require_partition_filter
-        changed = ["labels", "description", "friendly_name", "require_partition_filter"]
+        changed: dict[str, Any] = {
+            "labels": {**dict.fromkeys(table.labels), **labels},
+            "description": description,
+            "friendly_name": friendly_name,
+            "require_partition_filter": require_partition_filter,
+        }
         partitioning = table.time_partitioning
         if partitioning.expiration_ms != days * MILLISECONDS_PER_DAY:
             partitioning.expiration_ms = days * MILLISECONDS_PER_DAY
-            table.time_partitioning = partitioning
-            changed.append("time_partitioning")
-        self._client.update_table(table, changed)
+            changed["time_partitioning"] = partitioning
+        self._update(table, **changed)
 
     def remove_label(self, table_name: str, label: str) -> None:
         """Remove a label of a table. Changes nothing if the table lacks it."""
         table = self._table(table_name)
-        table.labels = {**table.labels, label: None}
-        self._client.update_table(table, ["labels"])
+        self._update(table, labels={**table.labels, label: None})
 
     def _table(self, name: str) -> Table:
         return self._client.get_table(f"{self._dataset}.{name}")
 
+    def _update(self, table: Table, *, retry: Retry | None = None, **properties: Any) -> None:
+        """Set properties of the client library's class Table."""
+        from google.cloud.bigquery import DEFAULT_RETRY
 
-def _set_in_schema(table: Table, key: str, values: Mapping[str, str]) -> None:
-    """Give columns another value of the property `key`. `values`: the new values, by column path."""
+        for name, value in properties.items():
+            setattr(table, name, value)
+        self._client.update_table(table, list(properties), retry=retry or DEFAULT_RETRY)
+
+
+def _constraints(table: Table, primary_key: Sequence[str]) -> TableConstraints:
+    """The table's constraints with this primary key."""
+    from google.cloud.bigquery.table import PrimaryKey, TableConstraints
+
+    foreign_keys = table.table_constraints.foreign_keys if table.table_constraints else None
+    return TableConstraints(PrimaryKey(list(primary_key)), foreign_keys)
+
+
+def _schema(table: Table, key: str, values: Mapping[str, str]) -> list[SchemaField]:
+    """The table's schema with other values of the property `key`: `values` by column path."""
     from google.cloud.bigquery import SchemaField
 
     fields = with_values([field.to_api_repr() for field in table.schema], key, values)
-    table.schema = [SchemaField.from_api_repr(field) for field in fields]
+    return [SchemaField.from_api_repr(field) for field in fields]

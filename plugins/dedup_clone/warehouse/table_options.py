@@ -20,6 +20,11 @@ POLICY_TAG = "policy tag"
 TYPE_PARAMETERS = "type parameters"  # as in STRING(10) and NUMERIC(5, 2); a column of the table contract has none
 
 
+def staleness_text(minutes: int) -> str:
+    """The value of `max_staleness`, as BigQuery writes an interval."""
+    return f"0-0 0 {minutes // 60}:{minutes % 60}:0"
+
+
 def column_entry(path: str) -> str:
     return f"{COLUMN} [{path}]"
 

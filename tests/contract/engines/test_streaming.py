@@ -162,7 +162,7 @@ def test_what_a_discarded_attempt_streamed_is_gone(world: StreamedFeed, engine: 
 
 
 def test_what_a_writer_sends_that_was_taken_for_dead_is_noticed(world: StreamedFeed) -> None:
-    late = world.services.warehouse.cdc.open_stream(world.feed.staging, world.table.columns)
+    late = world.services.warehouse.open_stream(world.feed.staging, world.table.columns)
     world.publish_expected(2, snapshot(2))
     late.append(row(2, 77), "2/2/1")
     late.finish()
