@@ -26,6 +26,7 @@ from dedup_clone.publish.held_deliveries import HeldDelivery, StoppedPublish
 from dedup_clone.state.audits import AuditOutcome, AuditRecord, Audits, PartitionComparison
 from dedup_clone.state.ledger import RECENT_ATTEMPTS, Cost, LedgerRecord, Outcome, Stage
 from testkit.table_contracts import PRODUCTS
+from tests.shared import freshness_states
 
 NOW = datetime(2026, 11, 21, 15, 30, tzinfo=UTC)
 # The table of docs/costs-and-limits.md, of which docs/operate.md shows a picture.
@@ -45,20 +46,12 @@ def record(number: int, arrived_at: datetime, lag_s: float, **changes: Any) -> L
     rows = ROWS
     values: dict[str, Any] = {
         "feed": "product_attributes",
-        "kind": Kind.PUBLISH,
-        "outcome": Outcome.PUBLISHED,
-        "stage": Stage.COMMIT,
-        "reason": "",
-        "snapshot_id": delivery(number).snapshot_id,
         "deliveries": (delivery(number),),
         "generation": number,
         "parent": number - 1 or None,
         "attempt": f"{number:08d}-a1b2c3",
         "dag_id": "product_attributes_publish",
         "run_id": f"publish__{delivery(number).snapshot_id}__{delivery(number).marker_generation}",
-        "restores": None,
-        "engine": Engine.SPARK,
-        "plans": ("adopt",),
         "arrived_at": arrived_at,
         "swapped_at": arrived_at + timedelta(seconds=lag_s),
         "lag_s": lag_s,
@@ -71,7 +64,7 @@ def record(number: int, arrived_at: datetime, lag_s: float, **changes: Any) -> L
         "phases": {"until_lease": 5.0, "dedup": lag_s / 2, "load": lag_s / 3, "swap": 1.0},
         "cost": Cost(2 * 10**7, 0.0002, 241.6, 170.5, spark_usd=5.14),
     }
-    return LedgerRecord(**{**values, **changes})
+    return freshness_states.record(delivery(number).snapshot_id, **{**values, **changes})
 
 
 def arrival(

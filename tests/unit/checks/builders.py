@@ -5,14 +5,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import UTC, date, datetime, timedelta
+from typing import Any
 
-from dedup_clone.contract.attempt import Kind
 from dedup_clone.contract.delivery import Delivery
-from dedup_clone.contract.engine import Engine
-from dedup_clone.contract.manifest import DataFile, DateEntry, FileList, Manifest
-from dedup_clone.contract.table import Column, TableContract, UpdateIdMode
+from dedup_clone.contract.manifest import DataFile, DateEntry, DateOutcome, FileList, Manifest
+from dedup_clone.contract.table import Column, TableContract
 from dedup_clone.warehouse.metadata import Observation, PartitionMetadata, TableMetadata
+from tests.shared import freshness_states, page_feeds
 
 NOW = datetime(2026, 11, 21, 12, 0, tzinfo=UTC)
 TODAY = NOW.date()
@@ -20,48 +21,13 @@ COLUMNS = (Column("date", "DATE"), Column("product_id", "INT64"), Column("v", "I
 TABLE = TableContract(COLUMNS, "date", "update_id", ("date", "product_id"), ("product_id",), 730)
 
 
-def entry(day: date, rows: int = 10, **changes: object) -> DateEntry:
-    values: dict[str, object] = {
-        "date": day,
-        "rows": rows,
-        "new_keys": 0,
-        "changed": 0,
-        "survivors": 0,
-        "ties": 0,
-        "plan": "window",
-        "plan_reason": "",
-        "min_update_id": 1,
-        "max_update_id": 7,
-        "adopted_delivery": None,
-        "key_fingerprint": None,
-        "files_digest": "",
-    }
-    return DateEntry(**{**values, **changes})  # type: ignore[arg-type]
+def entry(day: date, rows: int = 10, **changes: Any) -> DateEntry:
+    return replace(page_feeds.entry(day, rows, 0), **{"plan": DateOutcome.WINDOW, "max_update_id": 7, **changes})
 
 
 def manifest(*entries: DateEntry, generation: int = 2, parent: int | None = 1) -> Manifest:
-    return Manifest(
-        feed="f",
-        kind=Kind.PUBLISH,
-        generation=generation,
-        parent=parent,
-        restores=None,
-        engine=Engine.SPARK,
-        table=TABLE,
-        update_id_mode=UpdateIdMode.LAST_SEEN,
-        retention_day=TODAY - timedelta(days=729),
-        data_folder="gs://state/f/data/00000002-abc/",
-        file_list_digest="",
-        deliveries=(Delivery(7, 1),),
-        excluded=(),
-        applied=(Delivery(7, 1),),
-        code_version="0",
-        run_id="r",
-        attempt="00000002-abc",
-        created_at=NOW,
-        dropped_rows=0,
-        dates=entries,
-    )
+    newest = (Delivery(7, 1),)
+    return page_feeds.manifest("f", generation, entries, parent=parent, table=TABLE, deliveries=newest, applied=newest)
 
 
 def files(*counts: tuple[date, int]) -> FileList:
@@ -70,21 +36,8 @@ def files(*counts: tuple[date, int]) -> FileList:
 
 
 def table(name: str = "f_staging", **changes: object) -> TableMetadata:
-    values: dict[str, object] = {
-        "name": name,
-        "columns": COLUMNS,
-        "rows": 10,
-        "size": 100,
-        "partition_column": "date",
-        "expiration_days": 730.0,
-        "cluster_by": ("product_id",),
-        "labels": {},
-        "streaming_buffer": None,
-        "clone_of": None,
-        "clone_time": None,
-        "created_at": NOW,
-    }
-    return TableMetadata(**{**values, **changes})  # type: ignore[arg-type]
+    layout = {"columns": COLUMNS, "cluster_by": ("product_id",), "labels": {}, "clone_of": None, "clone_time": None}
+    return freshness_states.table(**{"name": name, "rows": 10, **layout, **changes})
 
 
 def partition(day: date | None, rows: int = 10, changed: datetime = NOW - timedelta(minutes=1)) -> PartitionMetadata:

@@ -1,9 +1,10 @@
-"""Which waiting deliveries are applied, by which engine; Parquet footers; the file of keys to erase."""
+"""Which waiting deliveries are applied, by which engine, and whose rows a date has; Parquet footers."""
 
 from __future__ import annotations
 
 import io
 from dataclasses import replace
+from datetime import date
 from pathlib import Path
 from typing import Any
 
@@ -13,13 +14,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from dedup_clone.contract.absent_rows import replacing_snapshots
 from dedup_clone.contract.delivery import Delivery, split_backlog
 from dedup_clone.contract.engine import Engine, unsupported_reason
 from dedup_clone.contract.errors import ConfigurationError
 from dedup_clone.contract.parquet import read_parquet_footer
-from dedup_clone.contract.table import Column, ColumnMode, TableContract, UpdateIdMode
+from dedup_clone.contract.table import Absent, Column, ColumnMode, TableContract, UpdateIdMode
 from dedup_clone.settings.feed import read_feed
 from testkit.table_contracts import NESTED, PRODUCTS
+from tests.unit.checks.builders import entry
 
 
 def deliveries(*names: str) -> list[Delivery]:
@@ -139,3 +142,39 @@ def test_a_text_that_looks_like_the_key_of_an_arrow_schema_changes_nothing_else(
 @pytest.mark.parametrize("content", [b"", b"PAR1", b"PAR1PAR1", b"PAR1\xff\xff\xff\xffPAR1", b"a,b\n1,2\n" * 9])
 def test_what_does_not_end_as_a_parquet_file_has_none(content: bytes) -> None:
     assert read_parquet_footer(io.BytesIO(content), len(content)) is None
+
+
+A, B, C = (date(2026, 1, day) for day in (1, 2, 3))
+KEYS = replace(PRODUCTS, absent_keys=Absent.DELETE)
+DATES = replace(KEYS, absent_dates=Absent.DELETE)
+PARENT = {
+    A: replace(entry(A), max_update_id=5),
+    B: replace(entry(B), max_update_id=3, newest_snapshot=5),  # the keys of snapshot 5 were erased
+}
+
+
+@pytest.mark.parametrize(
+    ("table", "delivered", "expected"),
+    [
+        (KEYS, {A: [6]}, {A: 6, B: None}),
+        (KEYS, {A: [4], C: [4]}, {A: None, B: None, C: 4}),  # a late snapshot adds only what the table lacks
+        (KEYS, {A: [5], B: [4]}, {A: 5, B: None}),  # a correction; and one that is older than what was erased
+        (KEYS, {A: [6, 8], B: [6]}, {A: 8, B: 6}),
+        (DATES, {A: [6]}, {A: 6}),
+        (DATES, {A: [6, 8], B: [6]}, {A: 8}),
+        (DATES, {A: [4], C: [4]}, {A: None, B: None}),
+        (DATES, {}, {A: None, B: None}),  # all of its rows have expired
+    ],
+)
+def test_replacing_snapshots(table: object, delivered: dict[date, list[int]], expected: dict[date, int | None]) -> None:
+    assert replacing_snapshots(table, delivered, PARENT, 5, only_some_dates=False) == expected
+
+
+def test_a_replay_of_some_dates_deletes_no_other() -> None:
+    assert replacing_snapshots(DATES, {A: [6]}, PARENT, 5, only_some_dates=True) == {A: 6, B: None}
+    assert replacing_snapshots(DATES, {C: [4]}, PARENT, 5, only_some_dates=True) == {A: None, B: None}
+
+
+def test_the_first_publish_has_the_newest_rows_of_each_date() -> None:
+    assert replacing_snapshots(KEYS, {A: [1, 2], B: [1]}, {}, None, only_some_dates=False) == {A: 2, B: 1}
+    assert replacing_snapshots(DATES, {A: [1, 2], B: [1]}, {}, None, only_some_dates=False) == {A: 2}

@@ -10,7 +10,7 @@ import pytest
 
 from dedup_clone.contract.delivery import Arrival, Delivery, LandedObject
 from dedup_clone.contract.errors import ContractViolation
-from dedup_clone.contract.records import digest, from_json, record_digest, to_json
+from dedup_clone.contract.records import from_json, record_digest, to_json
 from dedup_clone.contract.table import Column, ColumnMode, TableContract
 
 ARRIVAL = Arrival(
@@ -114,16 +114,7 @@ def test_text_that_is_no_json_is_refused_by_name() -> None:
         from_json(Arrival, "{", where="gs://state/CURRENT")
 
 
-def test_digest_fits_a_label() -> None:
-    assert len(digest("x")) == 32
-    assert digest("x") != digest("y")
-
-
 @pytest.mark.parametrize("name", ["7", "7-", "-7-1", "07-1", "7-0", "seven-1", "99999999999999999999-1"])
 def test_a_wrong_delivery_name_is_refused(name: str) -> None:
     with pytest.raises(ContractViolation, match="no delivery name"):
         Delivery.parse(name)
-
-
-def test_a_delivery_name_is_read_back() -> None:
-    assert Delivery.parse(Delivery(7, 11).name) == Delivery(7, 11)

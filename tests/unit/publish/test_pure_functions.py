@@ -1,21 +1,26 @@
-"""What a publish computes without asking anybody: dates as people write them, costs, phases, and counts of loads."""
+"""What publishes and takeovers compute without asking anybody: dates, costs, phases, loads, and tables to refuse."""
 
 from __future__ import annotations
 
 from datetime import UTC, date, datetime, timedelta
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from dedup_clone.contract.errors import ConfigurationError
 from dedup_clone.contract.table import Column, TableContract
+from dedup_clone.operations.takeover import partition_problems, table_problems
 from dedup_clone.publish.date_ranges import format_dates, parse_dates
 from dedup_clone.publish.ledger_record import divide_into_phases
 from dedup_clone.publish.publish_costs import cost_of, merge_and_qualify_bytes
+from dedup_clone.settings.feed import read_feed
 from dedup_clone.state.ledger import count_loads
 from dedup_clone.state.manifests import StreamedChanges
-from dedup_clone.warehouse.metadata import JobMetadata
+from dedup_clone.warehouse.metadata import JobMetadata, TableMetadata
+from testkit.feed_on_stand_in import REPOSITORY
 from testkit.table_contracts import PRODUCTS
+from tests.shared import freshness_states
 from tests.shared.freshness_states import record
 
 TIB, GIB, USD_PER_TIB, LEAST_BILLED = 1 << 40, 1 << 30, 6.25, 10 << 20
@@ -146,3 +151,75 @@ def test_loads_of_single_dates_count_as_one_and_a_replacement_as_one_more(steps:
 )
 def test_only_publishes_of_new_deliveries_on_a_parent_have_usual_shares(changes: dict[str, Any], counts: bool) -> None:
     assert record(8, **{"parent": 7, **changes}).has_usual_shares is counts
+
+
+NOW = datetime(2026, 6, 15, tzinfo=UTC)
+FEED = read_feed(REPOSITORY / "dags" / "feeds" / "worked_example.yaml")
+COLUMNS = FEED.table.to_contract().columns
+
+
+def services(*, row_policies: tuple[str, ...] = (), views: tuple[str, ...] = ()) -> Any:
+    of_dataset = SimpleNamespace(policies=lambda name: SimpleNamespace(row_access=row_policies))
+    warehouse = SimpleNamespace(
+        location="EU",
+        table=lambda name: None,
+        with_dataset=lambda name: of_dataset,
+        materialized_views_of=lambda name: list(views),
+    )
+    return SimpleNamespace(feed=FEED, warehouse=warehouse, names=SimpleNamespace(dataset="warehouse"))
+
+
+OURS: dict[str, Any] = {
+    **{"columns": COLUMNS, "location": "eu", "granularity": "DAY", "cluster_by": FEED.table.cluster_by, "labels": {}},
+    **{"clone_of": None, "clone_time": None},
+}
+
+
+def table(**changes: Any) -> TableMetadata:
+    return freshness_states.table(**{**OURS, **changes})
+
+
+def retyped(name: str, kind: str) -> tuple[Column, ...]:
+    return tuple(Column(name, kind) if column.name == name else column for column in COLUMNS)
+
+
+PROBLEMS: dict[str, tuple[dict[str, Any], str]] = {
+    "a view": ({"kind": "VIEW"}, "[VIEW]"),
+    "elsewhere": ({"location": "US"}, "[US]"),
+    "a partition a month": ({"granularity": "MONTH"}, "[MONTH]"),
+    "no partitions": ({"partition_column": None, "granularity": None}, "[no column]"),
+    "clustered otherwise": ({"cluster_by": ("attr_value",)}, "clustered by [attr_value]"),
+    "a column too many": ({"columns": (*COLUMNS, Column("note", "STRING"))}, "[note] is not in the feed's file"),
+    "a column too few": ({"columns": COLUMNS[:-1]}, f"[{COLUMNS[-1].name}] is missing"),
+    "another type": ({"columns": retyped("attr_value", "STRING")}, "[attr_value] is STRING, expected INT64"),
+    "digits would be lost": ({"columns": retyped("attr_value", "FLOAT64")}, "FLOAT64 columns [attr_value]"),
+    "streamed rows": ({"streaming_buffer": object()}, "streaming buffer"),
+    "records are lost": ({"labels": {"dedup_clone_generation": "3"}}, "deploy recover"),
+    "a label": ({"options": {"label [team]": "stores"}}, "team"),
+    "a tag of a nested column": ({"options": {"policy tag of column [shop.owner]": "t"}}, "shop.owner"),
+    "expires": ({"expires_at": NOW}, "it would be deleted"),
+}
+
+
+@pytest.mark.parametrize(("changes", "words"), PROBLEMS.values(), ids=PROBLEMS.keys())
+def test_a_table_that_cannot_be_taken_over_is_refused(changes: dict[str, Any], words: str) -> None:
+    assert table_problems(services(), table(), is_target=True) == []
+    problems = table_problems(services(), table(**changes), is_target=True)
+    assert any(words in problem for problem in problems), problems
+
+
+def test_only_what_target_loses_is_a_problem() -> None:
+    for lost in (services(row_policies=("own",)), services(views=("daily",))):
+        assert len(table_problems(lost, table(), is_target=True)) == 1
+        assert table_problems(lost, table(), is_target=False) == []
+    assert table_problems(services(), table(cluster_by=(), options={"label [team]": "a"}), is_target=False) == []
+
+
+@pytest.mark.parametrize(
+    ("partition", "is_refused"),
+    [("__NULL__", True), ("__UNPARTITIONED__", True), ("20260617", True), ("20260616", False)],
+)
+def test_rows_without_a_date_and_of_the_future_are_refused(partition: str, is_refused: bool) -> None:
+    observed: Any = SimpleNamespace(partitions=[SimpleNamespace(partition_id=partition, rows=2)])
+    problems = partition_problems(services(), observed, date(2026, 6, 16))
+    assert [partition in problem for problem in problems] == [True] * is_refused
