@@ -1,9 +1,11 @@
-"""Records in the state bucket: whose write is stored, what a damaged one does, how long versions stay; and footers."""
+"""Audits and which partitions are audited next, versions of records, and the footers of files."""
 
 from __future__ import annotations
 
 import io
+from dataclasses import replace
 from datetime import UTC, date, datetime, timedelta
+from types import SimpleNamespace
 from typing import IO, Any, cast
 from unittest.mock import Mock
 
@@ -12,98 +14,16 @@ import pyarrow.parquet as pq
 import pytest
 from google.cloud.storage.bucket import Bucket
 
-from dedup_clone.contract.attempt import Kind
-from dedup_clone.contract.errors import (
-    ConfigurationError,
-    ContractViolation,
-    FeedHeldElsewhere,
-    LeaseHeld,
-    LostRace,
-)
+from dedup_clone.audit.partition_audit import auditable_dates, order_by_last_audit
 from dedup_clone.contract.records import from_json, to_json
+from dedup_clone.contract.table import PartitionBy
 from dedup_clone.state.audits import AuditOutcome, AuditRecord, Audits, PartitionComparison
-from dedup_clone.state.current import CurrentFile, Retirement, TargetAction
 from dedup_clone.state.landing import read_footers
-from dedup_clone.state.ledger import ReportingBacklog
 from dedup_clone.state.store import ObjectStore
-from testkit.lost_answers import losing_answers
-from tests.unit.state.conftest import FEED, Buckets
+from testkit.table_contracts import PRODUCTS
 
 NOW = datetime(2026, 6, 15, 12, tzinfo=UTC)
 DAY = NOW.date()
-
-
-# -- Conditional writes: one belongs to the process whose write is stored, also if the answer to it was lost --
-
-
-def test_a_write_that_was_stored_but_answered_with_503_is_the_callers_own(buckets: Buckets) -> None:
-    with losing_answers(buckets.client) as client:
-        store = ObjectStore(client, buckets.state_bucket)
-        assert store.create("record", "first")
-        (created,) = store.stat(["record"])
-        replaced = store.replace("record", "second", expected_object_generation=created.object_generation)
-        found = store.read("record")
-        assert found is not None
-        assert (found.text, found.object_generation) == ("second", replaced)
-        store.put("record", "third")
-        (last,) = store.stat(["record"])
-        assert store.delete("record", expected_object_generation=last.object_generation)
-    assert store.read("record") is None
-
-
-def test_of_two_writers_of_equal_text_only_the_first_believes_that_it_wrote(buckets: Buckets) -> None:
-    first = buckets.state
-    assert first.create("record", "same")
-    (created,) = first.stat(["record"])
-    with losing_answers(buckets.client) as client:
-        second = ObjectStore(client, buckets.state_bucket)
-        assert not second.create("record", "same")
-        first.replace("record", "next", expected_object_generation=created.object_generation)
-        with pytest.raises(LostRace, match="another run wrote it"):
-            second.replace("record", "next", expected_object_generation=created.object_generation)
-
-
-# -- CURRENT: a run gets the lease only for the generation on which it decided, and never of a retired feed --
-
-
-def test_a_refused_run_changes_nothing(buckets: Buckets) -> None:
-    current = CurrentFile(buckets.state, FEED)
-    run: dict[str, Any] = {"dag_id": "dag", "run_id": "run", "now": NOW}
-    first = current.acquire_lease("here", None, Kind.PUBLISH, **run)
-    assert (first.parent, first.generation) == (None, 1)
-    with pytest.raises(LeaseHeld):
-        current.acquire_lease("here", None, Kind.PUBLISH, **run)
-    current.commit(first.attempt, "digest")
-    before = current.read()
-    with pytest.raises(LostRace, match=r"Generation \[1\] was committed meanwhile"):
-        current.acquire_lease("here", None, Kind.PUBLISH, **run)
-    with pytest.raises(FeedHeldElsewhere):
-        current.acquire_lease("there", 1, Kind.PUBLISH, **run)
-    assert current.read() == before
-    last = current.acquire_lease("here", 1, Kind.RETIRE, **run)
-    current.retire(last.attempt, Retirement(NOW, "run", "a test", TargetAction.DROP, last.attempt, 1, 3))
-    for _ in range(2):
-        current.end_retirement()
-    assert (current.read().generation, current.read().intent, current.read().last_generation) == (None, None, 2)
-    with pytest.raises(ConfigurationError, match="was retired at 2026-06-15 12:00 UTC by run"):
-        current.acquire_lease("here", None, Kind.PUBLISH, **run)
-
-
-# -- The rows that the ledger table lacks --
-
-
-@pytest.mark.parametrize("text", ['{"reason": "\udcff"}', '{"reason', "[1]"], ids=["not_utf8", "cut_off", "no_object"])
-def test_a_row_that_no_load_can_read_is_named(buckets: Buckets, text: str) -> None:
-    backlog = ReportingBacklog(buckets.state)
-    backlog.add_row("feed", "whole", {"reason": "Größe"})
-    backlog.add_row("feed2", "other", {})
-    assert backlog.read_row("feed", "whole") == {"reason": "Größe"}
-    assert backlog.read_row("feed", "gone") is None
-    assert [row.attempt for row in backlog.waiting("feed")] == ["whole"]
-    assert [(row.feed, row.attempt) for row in backlog.waiting()] == [("feed", "whole"), ("feed2", "other")]
-    buckets.state.put("_reporting/ledger/feed/damaged.json", text)
-    with pytest.raises(ContractViolation, match=r"ledger/feed/damaged\.json.*restore a former version"):
-        backlog.read_row("feed", "damaged")
 
 
 # -- The record of content audits --
@@ -216,3 +136,37 @@ def test_a_file_without_its_end_has_a_problem_and_a_lost_connection_is_none() ->
     for answers in ([CutConnection(parquet())], [broken, CutConnection(parquet())]):
         with pytest.raises(ConnectionResetError, match="the connection was cut"):
             read_footers(Answers(*answers).store, ["a"])
+
+
+NOON = datetime(2026, 6, 15, 12, tzinfo=UTC)
+DAYS = [date(2026, 6, day) for day in range(1, 6)]
+
+
+def audited(day: date, days_ago: int, outcome: AuditOutcome = AuditOutcome.EQUAL) -> AuditRecord:
+    return AuditRecord(day, 1, outcome, NOON - timedelta(days=days_ago), None, 0)
+
+
+def audit_order(*records: AuditRecord) -> list[int]:
+    return [day.day for day in order_by_last_audit(set(DAYS), Audits(NOON.date(), {}, records))]
+
+
+def test_unequal_ones_come_first_then_those_never_audited_then_the_longest_ago() -> None:
+    assert audit_order() == [5, 4, 3, 2, 1]
+    assert audit_order(audited(DAYS[4], 1), audited(DAYS[3], 2)) == [3, 2, 1, 4, 5]
+    assert audit_order(audited(DAYS[0], 1, AuditOutcome.UNEQUAL), audited(DAYS[4], 9)) == [1, 4, 3, 2, 5]
+    assert audit_order(audited(DAYS[2], 1, AuditOutcome.OVER_BUDGET)) == [5, 4, 2, 1, 3]
+
+
+@pytest.mark.parametrize(("retention_days", "expected"), [(730, [1, 2, 3, 4]), (14, [4]), (13, []), (1, [])])
+def test_partitions_that_end_soon_or_are_empty_are_left_out(retention_days: int, expected: list[int]) -> None:
+    entries = [SimpleNamespace(date=day, rows=rows) for day, rows in zip(DAYS, (1, 1, 1, 1, 0), strict=True)]
+    manifest: Any = SimpleNamespace(table=replace(PRODUCTS, retention_days=retention_days), dates=entries)
+    assert sorted(day.day for day in auditable_dates(manifest, NOON)) == expected
+
+
+@pytest.mark.parametrize(("retention_days", "expected"), [(17, [1, 2]), (16, [])])
+def test_dates_whose_month_ends_soon_are_left_out(retention_days: int, expected: list[int]) -> None:
+    entries = [SimpleNamespace(date=date(2026, 6, day), rows=1) for day in (1, 2)]
+    table = replace(PRODUCTS, retention_days=retention_days, partition_by=PartitionBy.MONTH)
+    manifest: Any = SimpleNamespace(table=table, dates=entries)
+    assert sorted(day.day for day in auditable_dates(manifest, NOON)) == expected
