@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from datetime import timedelta
+from functools import partial
 from typing import Any
 
 import pytest
@@ -23,6 +25,7 @@ from testkit.dag_tasks import DagTasks, Watchdog
 from testkit.feed_on_stand_in import TODAY, FeedOnStandIn, expected, job_id, row
 from testkit.lost_answers import losing_answers
 
+RunOf = Callable[..., DagTasks]
 AGAIN = {"snapshot_id": "7", "reason": "once more"}
 RESOLVE, APPROVE, ACCEPTED = "resolve_publish", "approve_accepted", "resolve_accepted"
 CHECK, SWAP = "check_staging", "swap_target"
@@ -34,8 +37,14 @@ def airflow(monkeypatch: pytest.MonkeyPatch) -> TaskApi:
 
 
 @pytest.fixture
-def by_hand(world: FeedOnStandIn, airflow: TaskApi, monkeypatch: pytest.MonkeyPatch) -> DagTasks:
-    return DagTasks(world, airflow, monkeypatch, "publish")
+def run_of(world: FeedOnStandIn, airflow: TaskApi, monkeypatch: pytest.MonkeyPatch) -> RunOf:
+    """`run_of(dag, **form)`: a run of this DAG."""
+    return partial(DagTasks, world, airflow, monkeypatch)
+
+
+@pytest.fixture
+def by_hand(run_of: RunOf) -> DagTasks:
+    return run_of("publish")
 
 
 def test_a_whole_run_publishes_and_tells_airflow_of_the_table(by_hand: DagTasks) -> None:
@@ -186,20 +195,12 @@ def test_a_job_is_made_once_and_waited_for_although_the_answer_to_its_insertion_
     assert world.rows() == expected(row(7, 1))
 
 
-def test_a_step_that_has_waited_for_something_else_starts_the_next_job(loading: DagTasks) -> None:
+def test_the_job_after_one_that_failed_is_made_once(loading: DagTasks) -> None:
     fault = {"match": {"job_id": job_id(loading.plan, "load", 1)}, "effect": "error", "reason": "backendError"}
     loading.world.add_fault({**fault, "message": "try again"})
     with pytest.raises(JobFailed, match="try again"):
         loading.execute("load_staging")
-    assert loading.resume("load_staging", "a time") == job_id(loading.plan, "load", 2)
-
-
-def test_a_job_that_ended_well_is_used_although_that_of_an_earlier_try_failed(loading: DagTasks) -> None:
-    fault = {"match": {"job_id": job_id(loading.plan, "load", 1)}, "effect": "error", "reason": "backendError"}
-    loading.world.add_fault({**fault, "message": "try again"})
-    with pytest.raises(JobFailed, match="try again"):
-        loading.execute("load_staging")
-    assert loading.execute("load_staging") == job_id(loading.plan, "load", 2)
+    assert loading.resume("load_staging", "a time") == job_id(loading.plan, "load", 2)  # it waited for something else
     assert loading.resume("load_staging", {"status": "success"}) == job_id(loading.plan, "load", 2)
 
 
@@ -315,46 +316,55 @@ def test_a_person_is_asked_once_no_other_run_is_at_work(awaiting_approval: DagTa
 # -- The other DAGs that a person starts --
 
 
-def test_an_erasure_shows_its_rows_and_is_sized_like_a_publish(
-    world: FeedOnStandIn, airflow: TaskApi, monkeypatch: pytest.MonkeyPatch
+def test_an_erasure_shows_its_rows_erases_them_and_tells_airflow_of_the_feeds_table(
+    world: FeedOnStandIn, run_of: RunOf
 ) -> None:
+    """By an alias, because the DAG file does not know which table a run changes."""
     world.publish(world.land(7, [row(7, 1), row(7, 2)]))
-    erase = DagTasks(world, airflow, monkeypatch, "erase", reason="request 17")
+    erase = run_of("erase", reason="request 17")
     erase.user = "vera"
     with pytest.raises(AirflowFailException, match="There is no file of keys"):
         erase.execute("show_erasure", keys_file="keys.csv")
+    world.state.write("to_erase/keys.csv", "product_id\n1\n2\n")
+    assert "erase 2 keys" in erase.execute("show_erasure")["text"]
     world.state.write("to_erase/keys.csv", "product_id\n2\n")
+    with pytest.raises(AirflowFailException, match=r"\[keys.csv\] was replaced since it was shown"):
+        erase.execute("resolve_erasure")
+    assert world.state.lease is None
     shown = erase.execute("show_erasure")
     assert "erase 1 keys" in shown["text"]
     assert f"with these keys: **1**, on: {TODAY}" in shown["text"]
     erase.execute("resolve_erasure")
+    assert (world.state.lease or {})["kind"] == "erase"
     assert (erase.plan.generation, erase.plan.reason) == (2, "request 17 (asked by vera)")
     assert operations.executors_for(world, erase.plan) >= 1
+    for task_id in ("erase_rows", "load_staging", CHECK, SWAP, "commit_generation"):
+        erase.execute(task_id)
+    (alias,) = erase.dag.get_task("commit_generation").outlets
+    (event,) = erase.events[alias].asset_alias_events
+    assert event.dest_asset_key.uri.endswith(f"/warehouse/{world.feed.target}")
+    assert (event.extra["generation"], event.extra["rows"]) == (2, 1)
 
 
-def test_an_approval_of_an_erasure_covers_only_the_file_of_keys_that_was_shown(
-    world: FeedOnStandIn, airflow: TaskApi, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    world.publish(world.land(7, [row(7, 1), row(7, 2)]))
-    erase = DagTasks(world, airflow, monkeypatch, "erase", reason="request 17", keys_file="keys.csv")
-    world.state.write("to_erase/keys.csv", "product_id\n2\n")
-    erase.execute("show_erasure")
-    world.state.write("to_erase/keys.csv", "product_id\n1\n2\n")
-    with pytest.raises(AirflowFailException, match=r"\[keys.csv\] was replaced since it was shown"):
-        erase.execute("resolve_erasure")
-    assert world.state.lease is None
-    assert "erase 2 keys" in erase.execute("show_erasure")["text"]
-    erase.execute("resolve_erasure")
-    assert (world.state.lease or {})["kind"] == "erase"
+def test_the_tasks_of_a_rebuild_give_the_table_another_form(world: FeedOnStandIn, run_of: RunOf) -> None:
+    rows = [row(7, 1), row(7, 2)]
+    world.publish(world.land(7, rows))
+    world.configure(table={"cluster_by": ("store_id",)})
+    with pytest.raises(CheckFailed, match="dedup_clone_rebuild"):
+        world.resolve(world.land(8, [row(8, 1)]))
+    rebuild = run_of("rebuild", reason="stores are asked for")
+    begin = ("show_rebuild", "resolve_rebuild", "export_rebuilt", "dedup_rebuilt", "prepare_staging")
+    for task_id in (*begin, "load_staging", CHECK, SWAP, "commit_generation", "delete_copies"):
+        rebuild.execute(task_id)
+    table = world.bigquery.get_table(f"warehouse.{world.feed.target}")
+    assert (world.rows(), table.clustering_fields) == (expected(*rows), ["store_id"])
 
 
-def test_a_rollback_waits_for_a_run_that_is_at_work_but_not_for_ever(
-    world: FeedOnStandIn, airflow: TaskApi, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_rollback_waits_for_a_run_that_is_at_work_but_not_for_ever(world: FeedOnStandIn, run_of: RunOf) -> None:
     world.publish(world.land(7, [row(7, 1), row(7, 2)]))
     other = runs.publish(world, world.land(8, [row(8, 1)]), run_id="at-work").until("resolve")
     world.running.add("at-work")
-    rollback = DagTasks(world, airflow, monkeypatch, "rollback", generation=1, reason="bad")
+    rollback = run_of("rollback", generation=1, reason="bad")
     with pytest.raises(TaskDeferred):
         rollback.execute("show_difference")
     world.move_clock(timedelta(minutes=121))  # the SLA is 60 minutes
@@ -367,9 +377,7 @@ def test_a_rollback_waits_for_a_run_that_is_at_work_but_not_for_ever(
 
 
 @pytest.mark.parametrize("dag", ["bootstrap", "erase", "rebuild", "retire", "rollback"])
-def test_whoever_approves_reads_who_asked_and_why(
-    world: FeedOnStandIn, airflow: TaskApi, monkeypatch: pytest.MonkeyPatch, dag: str
-) -> None:
+def test_whoever_approves_reads_who_asked_and_why(world: FeedOnStandIn, run_of: RunOf, dag: str) -> None:
     form: dict[str, Any] = {"generation": 1, "keys_file": "keys.csv"}
     if dag == "bootstrap":
         operations.create_table(world, world.feed.target)
@@ -379,7 +387,7 @@ def test_whoever_approves_reads_who_asked_and_why(
         world.state.write("to_erase/keys.csv", "product_id\n1\n")
     if dag == "rebuild":
         world.configure(table={"cluster_by": ("store_id",)})
-    tasks = DagTasks(world, airflow, monkeypatch, dag, reason="prices were reset", **form)
+    tasks = run_of(dag, reason="prices were reset", **form)
     tasks.user = "vera"
     show = next(task_id for task_id in tasks.dag.task_ids if task_id.startswith("show_"))
     shown = tasks.execute(show)
@@ -388,27 +396,29 @@ def test_whoever_approves_reads_who_asked_and_why(
 
 
 @pytest.mark.parametrize("dag", ["bootstrap", "erase", "publish", "rebuild", "retire"])
-def test_the_first_task_refuses_a_retired_feed(
-    world: FeedOnStandIn, airflow: TaskApi, monkeypatch: pytest.MonkeyPatch, dag: str
-) -> None:
+def test_the_first_task_refuses_a_retired_feed(world: FeedOnStandIn, run_of: RunOf, dag: str) -> None:
     world.publish(world.land(7, [row(7, 1)]))
     operations.retire(world, "keep")
     world.state.write("to_erase/keys.csv", "product_id\n1\n")
     form = {"keys_file": "keys.csv", "snapshot_id": "9"}
-    tasks = DagTasks(world, airflow, monkeypatch, dag, reason="prices were reset", **form)
+    tasks = run_of(dag, reason="prices were reset", **form)
     show = next(task_id for task_id in tasks.dag.task_ids if task_id.startswith(("show_", RESOLVE)))
     with pytest.raises(AirflowFailException, match=rf"Feed \[{world.feed.feed}\] was retired.*delete .*CURRENT"):
         tasks.execute(show)
 
 
 def test_a_retirement_ends_the_alerts_of_the_feed(
-    world: FeedOnStandIn, airflow: TaskApi, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    world: FeedOnStandIn,
+    run_of: RunOf,
+    airflow: TaskApi,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
 ) -> None:
     dog = Watchdog(world, airflow, monkeypatch, caplog)
     world.publish(world.land(7, [row(7, 1)]))
     airflow.paused = {f"{world.feed.feed}_watch"}
     assert dog.check() == ["ALERT: stopped-watch_paused"]
-    tasks = DagTasks(world, airflow, monkeypatch, "retire", reason="no longer needed", target="keep")
+    tasks = run_of("retire", reason="no longer needed", target="keep")
     tasks.execute("show_retirement")
     caplog.clear()
     tasks.execute("retire_feed")
@@ -416,11 +426,9 @@ def test_a_retirement_ends_the_alerts_of_the_feed(
     assert world.state.names("incidents") == []
 
 
-def test_a_second_retirement_waits_for_the_first(
-    world: FeedOnStandIn, airflow: TaskApi, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_second_retirement_waits_for_the_first(world: FeedOnStandIn, run_of: RunOf) -> None:
     world.publish(world.land(7, [row(7, 1)]))
-    second = DagTasks(world, airflow, monkeypatch, "retire", reason="again", target="keep")
+    second = run_of("retire", reason="again", target="keep")
     second.execute("show_retirement")
     operations.retire(world, "keep")
     world.running.add("retire")
@@ -428,18 +436,3 @@ def test_a_second_retirement_waits_for_the_first(
         second.execute("retire_feed")
     world.running.clear()
     assert second.execute("retire_feed")["run_id"] == "retire"
-
-
-def test_a_dag_for_all_feeds_tells_airflow_of_the_feeds_table(
-    world: FeedOnStandIn, airflow: TaskApi, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """By an alias, because the DAG file does not know which table a run changes."""
-    world.publish(world.land(7, [row(7, 1), row(7, 2)]))
-    erase = DagTasks(world, airflow, monkeypatch, "erase", reason="request 17", keys_file="keys.csv")
-    world.state.write("to_erase/keys.csv", "product_id\n2\n")
-    for task_id in ("show_erasure", "resolve_erasure", "erase_rows", "load_staging", CHECK, SWAP, "commit_generation"):
-        erase.execute(task_id)
-    (alias,) = erase.dag.get_task("commit_generation").outlets
-    (event,) = erase.events[alias].asset_alias_events
-    assert event.dest_asset_key.uri.endswith(f"/warehouse/{world.feed.target}")
-    assert (event.extra["generation"], event.extra["rows"]) == (2, 1)

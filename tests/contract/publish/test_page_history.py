@@ -17,18 +17,12 @@ def states(view: dict[str, Any]) -> dict[str, str]:
     return {f"{a['snapshot_id']}-{a['marker_generation']}": a["state"] for a in view["deliveries"]}
 
 
-def test_an_arrival_waits_on_the_page_before_anything_is_published(world: FeedOnStandIn) -> None:
-    waiting = world.land(7, [row(7, 1)])
-    view = page(world)
-    assert states(view) == {waiting: "waiting"}
-    assert (view["live"], view["dates"], view["publishes"]) == (None, [], [])
-    (arrival,) = view["deliveries"]
-    assert (arrival["files"], view["sla_minutes"]) == (1, 60)
-    assert view["landing_folder"] == f"gs://landing/{world.feed.landing.prefix}/"
-
-
-def test_the_page_follows_a_publish_a_failure_a_refusal_a_correction_and_a_rollback(world: FeedOnStandIn) -> None:
+def test_the_page_follows_a_delivery_until_its_snapshot_is_rolled_back(world: FeedOnStandIn) -> None:
     first = world.land(7, [row(7, 1), row(7, 2)])
+    view = page(world)
+    assert (states(view), view["live"], view["dates"], view["publishes"]) == ({first: "waiting"}, None, [], [])
+    assert (view["deliveries"][0]["files"], view["sla_minutes"]) == (1, 60)
+    assert view["landing_folder"] == f"gs://landing/{world.feed.landing.prefix}/"
     record = world.publish(first)
     view = page(world)
     assert [p["run_id"] for p in view["publishes"]] == [record.run_id]
