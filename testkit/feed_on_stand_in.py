@@ -36,8 +36,8 @@ from dedup_clone.settings.feed import Feed
 from dedup_clone.state.ledger import LedgerRecord, ReportingBacklog
 from dedup_clone.state.store import ObjectStore
 from dedup_clone.warehouse.bigquery import Warehouse
-from testkit.controlled_stand_in import ControlledStandIn
 from testkit.fake_dedup_job import FakeDedupJob, Row, parquet_bytes
+from testkit.server_clients import ControlledStandIn
 from testkit.state_reader import StateReader
 
 REPOSITORY = Path(__file__).parents[1]

@@ -11,7 +11,6 @@ from unittest.mock import patch
 from google.cloud.bigquery import Client
 from google.cloud.bigquery.job.base import _AsyncJob
 
-from dedup_clone.contract.errors import LostRace
 from dedup_clone.state.store import ObjectStore
 
 # The methods that change a bucket or a table, or start a job. Jobs that only read count too, which does no harm.
@@ -89,23 +88,3 @@ def kill_before_write(number: int, work: Callable[[], Any]) -> bool:
     except Killed:
         return True
     return False
-
-
-@contextmanager
-def failing_writes(name: str, *, before: Callable[[], Any] | None = None) -> Iterator[None]:
-    """Let conditional writes of the objects whose names end so fail, as if somebody else had been quicker.
-
-    `before`: somebody else, who is called before the first such write, which then goes on, as all later ones do.
-    """
-    replace, is_first = ObjectStore.replace, [True]
-
-    def write(store: ObjectStore, object_name: str, *arguments: Any, **options: Any) -> Any:
-        if object_name.endswith(name):
-            if before is None:
-                raise LostRace("somebody else was quicker")
-            if is_first and is_first.pop():
-                before()
-        return replace(store, object_name, *arguments, **options)
-
-    with patch.object(ObjectStore, "replace", write):
-        yield

@@ -23,8 +23,8 @@ from devstack.stack.layout import Layout
 from devstack.stack.names_and_logins import LOGINS
 from devstack.stack.parts import all_parts
 from devstack.stack.supervisord import PartState, Supervisor
-from testkit.controlled_stand_in import ControlledStandIn
 from testkit.holding_proxy import HoldingProxy, Service
+from testkit.server_clients import ControlledStandIn
 from testkit.stack_runs import OF_ALL_FEEDS, RUN_POLL_S, RUN_TIMEOUT_S, Question, dag_id_of
 from testkit.stack_snapshots import COLUMNS, SCHEMA, Row, as_tuples, files_of_snapshot
 from testkit.waiting import wait_for

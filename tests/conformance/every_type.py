@@ -10,9 +10,9 @@ from typing import Any
 import pyarrow.parquet as pq
 
 from dedup_clone.contract.table import Column, ColumnMode
-from testkit.enum_files import enum_file
 from testkit.generated_tables import VALUES
 from testkit.table_contracts import NESTED
+from tests.shared.damaged_parquet import enum_file
 
 MOMENT = datetime(2026, 1, 31, 1, 2, 3, 456789, tzinfo=UTC)  # with microseconds, so that their loss would be found
 ENUM = "kind"  # this column is an ENUM in files

@@ -11,9 +11,9 @@ import pytest
 from google.api_core.exceptions import BadRequest, Conflict, NotFound
 from google.cloud import bigquery as google_bigquery
 
-from testkit.enum_files import enum_file
 from tests.conformance.rules import rule
 from tests.conformance.sandbox import MANIFEST, Sandbox
+from tests.shared.damaged_parquet import enum_file
 
 LONGEST_PENDING_S = 60.0
 JOBS = "plugins/dedup_clone/publish/attempt_jobs.py"

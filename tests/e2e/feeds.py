@@ -13,7 +13,7 @@ from tests.e2e.in_airflow import NOTIFIER, add_asking_dag
 
 EXAMPLE = "worked_example"
 WITH_CHANGES = "product_attributes"
-BOUNDED, ROLLED_BACK, REBUILT = "bounded", "rolled_back", "rebuilt"
+BOUNDED, ROLLED_BACK = "bounded", "rolled_back"
 SLOWED, HELD_BACK = "slowed", "held_back"
 ENDED_BADLY = FAILED, MARKED_FAILED, MARKED_SUCCESS, DELETED, KILLED = (
     "ended_failed",
@@ -58,9 +58,6 @@ def add_feeds(dags: Path) -> None:
         write_feed(dags, feed)
     write_feed(dags, BOUNDED, checks={"max_changed_share": 0.5})
     write_feed(dags, BY_SPARK, dedup={"plan": "window"})
-    # Its column store_id is no key, so that it can be dropped later.
-    keys = {"keys": ["date", "product_id", "attribute_id"], "cluster_by": ["product_id", "attribute_id"]}
-    write_feed(dags, REBUILT, table=keys)
     overdue = f"{datetime.now(UTC) - timedelta(hours=3):%H:%M}"
     write_feed(dags, SLOWED, freshness={"sla_minutes": SLA_MINUTES})
     write_feed(dags, HELD_BACK, freshness={"expected_arrivals": {"times": [overdue], "grace_minutes": 30}})

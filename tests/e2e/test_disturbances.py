@@ -1,21 +1,29 @@
-"""Publishes while something around them is disturbed: Airflow is down, a region is down, or the reporting tables are.
+"""Publishes while Airflow or a region is down, and while another environment has the feed.
 
-However many markers land at once, each delivery gets a run of its own, and one swap publishes all of them.
+This process stands for that environment. However many markers land at once, each delivery gets a run of its own, and
+one swap publishes all of them.
 """
 
 from __future__ import annotations
 
 import time
 from contextlib import nullcontext
+from unittest.mock import patch
 
 import pytest
 
+from dedup_clone.contract.errors import FeedHeldElsewhere
+from dedup_clone.settings.feed import read_feed
+from deploy.__main__ import main
+from testkit.feed_on_stand_in import FeedOnStandIn
 from testkit.stack import Stack
+from testkit.stack_snapshots import as_tuples
 from testkit.waiting import wait_for
+from tests.e2e.feeds import CONTESTED
 from tests.e2e.feeds import DISTURBED as FEED
-from tests.e2e.landed_deliveries import Deliveries
+from tests.e2e.landed_deliveries import Deliveries, small_snapshot
 
-pytestmark = [pytest.mark.soak, pytest.mark.timeout(1800)]
+pytestmark = [pytest.mark.soak, pytest.mark.timeout(3600)]
 
 AIRFLOW = ("scheduler", "triggerer", "dag_processor", "api_server")
 OUTAGE_S = 60.0
@@ -43,3 +51,33 @@ def test_a_publish_goes_on_after_its_region_was_down(stack: Stack, deliveries: D
     stack.assert_published(FEED, *runs)
     stack.wait_until_healthy()
     deliveries.assert_consistent(FEED)
+
+
+SECOND_ENVIRONMENT = "second.example.org"
+CHECKED_AGAIN_S = 900.0  # an environment checks every five minutes whether it may publish a feed again
+
+
+def test_only_the_environment_that_has_the_feed_publishes_it(stack: Stack) -> None:
+    feed = read_feed(stack.layout.dags_folder / "feeds" / f"{CONTESTED}.yaml")
+    second = FeedOnStandIn(feed, stack.storage, stack.bigquery)
+    second.environment = SECOND_ENVIRONMENT
+    with stack.stopped("triggerer"):  # Airflow does not notice the first delivery before the second environment has it
+        first = second.land(1, small_snapshot(1))
+        second.publish(first)
+    rows = stack.rows(CONTESTED)
+    landed = stack.land(CONTESTED, 2, small_snapshot(2))
+    refused = stack.start(f"{CONTESTED}_publish", snapshot_id="1", reason="who holds it?")
+    assert stack.wait_for_run(CONTESTED, refused, timeout_s=CHECKED_AGAIN_S) == "failed"
+    assert SECOND_ENVIRONMENT in stack.task_log(CONTESTED, refused, "resolve_publish")
+    assert stack.rows(CONTESTED) == rows
+
+    with patch.dict("os.environ", stack.variables):
+        assert (
+            main(["move-feed", CONTESTED, "--from", SECOND_ENVIRONMENT, "--to", "local"], stack.layout.dags_folder) == 0
+        )
+    assert stack.wait_for_run(CONTESTED, landed, timeout_s=CHECKED_AGAIN_S) == "success"
+    assert stack.run_ids(CONTESTED) == sorted([refused, landed]), "none for what the second environment published"
+    assert set(as_tuples(small_snapshot(2))) <= set(stack.rows(CONTESTED))
+    with pytest.raises(FeedHeldElsewhere):
+        second.resolve(first, replay=True, reason="it is back")
+    assert stack.current(CONTESTED)["intent"] is None

@@ -12,19 +12,18 @@ import shutil
 import subprocess
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
-from datetime import timedelta
+from datetime import date, timedelta
+from typing import Any
 
 import pytest
+from google.cloud.bigquery import Client as BigQuery
 
-from testkit.oracle import OracleDelivery, OracleState, OracleTable
+from testkit.oracle import OracleDelivery, OracleState, OracleTable, comparable_change
 from testkit.stack import Stack
 from testkit.stack_snapshots import COLUMNS, Row, as_tuples, files_of_snapshot, row
-from testkit.stored_changes import expected_changes, stored_changes
 from testkit.waiting import wait_for
 from tests.e2e.feeds import BOUNDED, ENGINES, EXAMPLE, RETENTION_DAY, ROLLED_BACK, TODAY, WITH_CHANGES, YESTERDAY
 from tests.e2e.landed_deliveries import wait_for_rows
-from tests.e2e.rebuilt_feed import a_table_is_rebuilt
-from tests.thoroughness import NIGHT
 
 pytestmark = pytest.mark.timeout(1800)
 
@@ -91,6 +90,34 @@ def deliveries_come_in_many_ways(stack: Stack) -> None:
     assert "99" in log
     assert "11, 12, 21, 23" in log, "which can be replayed"
     assert stack.rows(EXAMPLE) == after_all
+
+
+Change = tuple[int, int, list[Any]]  # generation, snapshot id, and the row as `comparable_change` gives it
+
+
+def stored_changes(bigquery: BigQuery, name: str, table: OracleTable) -> list[Change]:
+    """The sorted rows of the table of changes `name` (with its dataset). `table`: the columns of the feed's table."""
+    found = [dict(row.items()) for row in bigquery.query_and_wait(f"SELECT * FROM {name}")]
+    assert all(table.key(row) == table.key(row["new_row"]) for row in found)
+    return sorted(
+        (
+            row["generation"],
+            row["snapshot_id"],
+            comparable_change(table, row["change_type"], row["old_row"], row["new_row"]),
+        )
+        for row in found
+    )
+
+
+def expected_changes(
+    before: OracleState, after: OracleState, *, generation: int, snapshot_id: int, retention_day: date
+) -> list[Change]:
+    """The rows that a publish must add to the table of changes, sorted. `before`, `after`: the table's content."""
+    changes = after.changes_since(before, retention_day)
+    return sorted(
+        (generation, snapshot_id, comparable_change(after.table, change.kind, change.old, change.new))
+        for change in changes
+    )
 
 
 def snapshots_are_copied_by_hand(stack: Stack) -> None:
@@ -213,8 +240,6 @@ def a_publish_is_rolled_back(stack: Stack) -> None:
 
 
 STORIES: tuple[Callable[[Stack], None], ...] = (
-    # Minutes for what tests/contract/publish tests without Airflow.
-    *((a_table_is_rebuilt,) if NIGHT else ()),
     deliveries_come_in_many_ways,
     snapshots_are_copied_by_hand,
     a_failed_check_is_accepted,

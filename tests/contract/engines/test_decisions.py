@@ -19,16 +19,15 @@ from google.cloud.storage import Client as Storage
 from dedup_clone.contract.engine import Engine
 from dedup_clone.contract.errors import CheckFailed, ConfigurationError, JobFailed, LostRace, OutcomeUnknown
 from dedup_clone.contract.table import Column, ColumnMode, TableContract, UpdateIdMode
-from dedup_clone.settings.check_settings import CheckSettings
 from dedup_spark.column_types import arrow_schema
 from testkit import operations, runs
 from testkit.airflow import TaskApi
 from testkit.dag_tasks import DagTasks
-from testkit.enum_files import enum_file
 from testkit.feed_against_oracle import FeedAgainstOracle, feed_with_table
 from testkit.feed_on_stand_in import TODAY, row
 from testkit.table_contracts import PRODUCTS
 from testkit.waiting import wait_for
+from tests.shared.damaged_parquet import enum_file
 
 QUERY, MERGE = Engine.BIGQUERY, Engine.MERGE
 Clients = tuple[Storage, BigQuery]
@@ -130,15 +129,6 @@ def test_merge_gives_way_to_a_select_if_staging_holds_another_attempts_rows(worl
     assert values(world) == {1: 30, 2: 20}
 
 
-def test_a_publish_goes_on_after_a_rollback_by_time_travel(world: FeedAgainstOracle) -> None:
-    """Target then holds what staging does not."""
-    world.publish(world.land(1, [row(1, 1), row(1, 2)]), engine=QUERY)
-    world.publish(world.land(2, [row(2, 1, 99)]), engine=MERGE)
-    world.roll_back(1)
-    world.publish(world.land(3, [row(3, 1, 30)]), engine=MERGE)
-    assert values(world) == values(world, world.feed.staging) == {1: 30, 2: 20}
-
-
 @pytest.mark.parametrize("engine", [QUERY, MERGE])
 def test_examples_name_keys_of_each_difference(world: FeedAgainstOracle, engine: Engine) -> None:
     world.publish(world.land(1, [row(1, 1), row(1, 2)]), engine=engine)
@@ -237,24 +227,6 @@ def test_the_dedup_task_submits_spark_only_if_the_order_says_so(
     task.execute()
     assert task.submitted == (engine is Engine.SPARK)
     assert world.state.read(f"attempts/{run.attempt}/candidate.json")["manifest"]["engine"] == engine
-
-
-def test_the_dedup_task_starts_no_spark_for_a_replay_that_accepts_what_a_check_stopped(
-    world: FeedAgainstOracle, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    world.publish(world.land(1, [row(1, 1)]))
-    world.feed = world.feed.model_copy(update={"checks": CheckSettings()})
-    name = world.land(2, [row(2, product) for product in range(1, 4)])
-    with pytest.raises(CheckFailed):
-        world.publish(name)
-    operations.recover_lease(world)
-    run = runs.publish(
-        world, name, replay=True, accepted_checks=("new_share",), reason="right", run_id="by-hand"
-    ).until("resolve")
-    task = DedupTask(world, monkeypatch, run)
-    task.execute()
-    assert task.submitted == 0
-    assert run.finish().rows == 3
 
 
 @pytest.mark.parametrize("engine", [Engine.SPARK, QUERY])
