@@ -25,7 +25,6 @@ from dedup_clone.orchestration.watchdog.feed_check import check_feed, refresh_ve
 from dedup_clone.publish.recovery import recover
 from dedup_clone.publish.resolve import resolve
 from dedup_clone.settings.deployment import AlertSettings, NotifierSettings
-from dedup_clone.state.arrivals import Refusal
 from testkit.airflow import TaskApi
 from testkit.dag_tasks import Watchdog
 from testkit.feed_on_stand_in import FeedOnStandIn, row
@@ -83,14 +82,6 @@ def test_an_overdue_arrival_is_one_alert_and_one_recovery(dog: Watchdog) -> None
     assert dog.check(later=timedelta(hours=13, minutes=20)) == []
     assert dog.check(later=timedelta(hours=14)) == ["ALERT: arrival_overdue"]
     assert dog.check(later=timedelta(hours=15)) == []
-
-
-def test_a_paused_dag_is_one_alert_and_one_recovery(dog: Watchdog) -> None:
-    dog.airflow.paused = {dog.setup.dag_id("watch"), dog.setup.dag_id("publish")}
-    assert sorted(dog.check()) == ["ALERT: stopped-publish_paused", "ALERT: stopped-watch_paused"]
-    assert dog.check(later=5 * MINUTE) == []
-    dog.airflow.paused = {dog.setup.dag_id("publish")}
-    assert dog.check(later=10 * MINUTE) == ["RECOVERED: stopped-watch_paused"]
 
 
 def test_a_run_that_failed_often_is_reported_once_until_one_succeeds(dog: Watchdog) -> None:
@@ -225,24 +216,6 @@ def test_drift_stays_in_the_verdict_since_it_began_while_bigquery_does_not_answe
     assert [incident.since for incident in verdict_of(world).incidents] == [began]
     assert dog.check(later=10 * MINUTE) == []
     assert [incident.since for incident in verdict_of(world).incidents] == [began]
-
-
-def test_each_refusal_is_reported_until_a_newer_snapshot_is_live(dog: Watchdog) -> None:
-    world = dog.world
-
-    def refuse(snapshot_id: int) -> str:
-        name = world.land(snapshot_id, [row(snapshot_id, 1)])
-        (refused,) = [d for d in world.services.arrivals.deliveries() if d.name == name]
-        world.services.arrivals.refuse(Refusal(refused, "NULL keys", "run", datetime.now(UTC)))
-        return name
-
-    names = []
-    for count, snapshot_id in enumerate((7, 8, 9)):
-        name = refuse(snapshot_id)
-        names.append(name)
-        assert dog.check(later=count * 5 * MINUTE) == [f"ALERT: refused-{name}"]
-    world.publish(world.land(10, [row(10, 1)]))
-    assert dog.check(later=20 * MINUTE) == [f"RECOVERED: refused-{name}" for name in names]
 
 
 def test_another_environment_checks_nothing_of_the_feed_and_says_who_does(

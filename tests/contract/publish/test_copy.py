@@ -124,15 +124,6 @@ def test_a_target_that_somebody_replaces_during_the_load_is_not_labelled(world: 
         world.publish(world.land(9, [row(9, 9)]))
 
 
-def test_a_target_that_is_not_the_parent_is_not_loaded(world: FeedOnStandIn) -> None:
-    world.publish(world.land(7, FIRST))
-    run = runs.publish(world, world.land(8, SECOND)).until("check")
-    world.query(f"ALTER TABLE .{world.feed.target} SET OPTIONS (labels = [('dedup_clone_generation', '5')])")
-    with pytest.raises(OutcomeUnknown, match=r"does not hold generation \[1\]"):
-        run.step("swap")
-    assert world.rows() == expected(*FIRST)
-
-
 def test_nobody_guesses_what_target_holds_when_bigquery_has_forgotten_the_load(world: FeedOnStandIn) -> None:
     run = loaded_not_labelled(world)
     world.move_clock(timedelta(days=181))

@@ -158,13 +158,6 @@ def test_too_many_files_stop_the_publish_before_its_load(world: FeedOnStandIn) -
     assert world.state.read("CURRENT")["staging"]["holds"]
 
 
-def test_pruning_keeps_the_live_generation_and_its_parent(world: FeedOnStandIn) -> None:
-    for snapshot_id in (7, 8, 9):
-        world.publish(world.land(snapshot_id, [row(snapshot_id, 1)]))
-    operations.delete_obsolete(world)
-    assert world.state.generations("data") == [2, 3]
-
-
 def test_a_snapshot_beyond_its_bounds_or_unusual_for_its_feed_stops_before_the_swap(world: FeedOnStandIn) -> None:
     world.configure(checks={"max_changed_share": 0.5, "max_times_usual": 10.0})
     base = [row(7, n) for n in range(200)]
