@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import math
 import random
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -13,6 +12,7 @@ from decimal import Decimal
 from typing import Any
 
 from dedup_clone.contract.table import Column, ColumnMode, TableContract
+from testkit.oracle import ordered
 
 Row = dict[str, Any]
 
@@ -46,19 +46,8 @@ def random_rows(seed: int, count: int) -> list[Row]:
 
 def comparison(rows: list[Row], expected: list[Row]) -> tuple[int, int, int, int]:
     """The numbers of rows, of expected rows, of missing rows and of surplus rows, by counting rows in Python."""
-    found, wanted = (Counter(_comparable(row) for row in side) for side in (rows, expected))
+    found, wanted = (Counter(repr(ordered(row)) for row in side) for side in (rows, expected))
     return len(rows), len(expected), (wanted - found).total(), (found - wanted).total()
-
-
-def _comparable(value: Any) -> Any:
-    """The value in a form that is equal for equal values: NaN, both zeros, a NULL array and an empty one."""
-    if isinstance(value, dict):
-        return tuple(_comparable(item) for item in value.values())
-    if isinstance(value, list):
-        return tuple(_comparable(item) for item in value) or None
-    if isinstance(value, float):
-        return "NaN" if math.isnan(value) else repr(value + 0.0)
-    return value
 
 
 def damages() -> dict[str, Callable[[list[Row]], None]]:
@@ -107,8 +96,8 @@ def _change(path: tuple[Column, ...]) -> Callable[[list[Row]], None]:
                 if not holder:
                     break
             else:
-                before = _comparable(holder[path[-1].name])
-                while _comparable(holder[path[-1].name]) == before:
+                before = ordered(holder[path[-1].name])
+                while ordered(holder[path[-1].name]) == before:
                     holder[path[-1].name] = _random(source, path[-1])
                 return
         raise AssertionError(f"no row has {path[-1].name}")
@@ -167,11 +156,11 @@ def _scalar(source: random.Random, kind: str) -> Any:
 
 def literal(column: Column, value: Any) -> str:
     """An expression in GoogleSQL that has this value and exactly the column's type."""
-    if column.mode is ColumnMode.REPEATED:
-        element = Column(column.name, column.type, ColumnMode.NULLABLE, column.fields)
-        return f"ARRAY<{sql_type(element)}>[{', '.join(literal(element, item) for item in value or [])}]"
     if value is None:
         return f"CAST(NULL AS {sql_type(column)})"
+    if column.mode is ColumnMode.REPEATED:
+        element = Column(column.name, column.type, ColumnMode.NULLABLE, column.fields)
+        return f"ARRAY<{sql_type(element)}>[{', '.join(literal(element, item) for item in value)}]"
     if column.fields:
         return f"{sql_type(column)}({', '.join(literal(field, value[field.name]) for field in column.fields)})"
     return _scalar_literal(column.type, value)

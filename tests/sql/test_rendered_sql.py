@@ -3,16 +3,81 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
 
 import pytest
 
+from dedup_clone.contract.engine import SqlForm
+from dedup_clone.contract.table import Absent, Column, PartitionBy, TableContract
 from dedup_clone.orchestration.runners.procedure import ProcedureRunner
 from dedup_clone.orchestration.runners.spark_run import SparkJobSpec
 from dedup_clone.settings.deployment import Deployment
+from dedup_clone.settings.feed import Feed, read_feed
 from dedup_clone.settings.spark_settings import SparkSettings
+from dedup_clone.warehouse.sql_files import TableNames, render, render_query
 from devstack.zetasql.service import ZetaSql, running_zetasql
+from testkit.table_contracts import PRODUCTS
 from tests.golden_files import assert_golden, assert_no_other_golden
-from tests.sql.rendering import BY_MONTH, DELETES, FIRST_PUBLISH, KEEPS_PREVIOUS, OTHER_FORMS, SQL, rendered_statements
+
+REPOSITORY = Path(__file__).parents[2]
+SQL = REPOSITORY / "sql"
+
+
+def differing_feeds() -> list[Feed]:
+    """The feeds in dags/feeds, of those with the same table and SQL checks only the first."""
+    feeds: list[Feed] = []
+    for path in sorted((REPOSITORY / "dags" / "feeds").glob("*.yaml")):
+        feed = read_feed(path)
+        if not any((feed.table, feed.checks.sql) == (other.table, other.checks.sql) for other in feeds):
+            feeds.append(feed)
+    return feeds
+
+
+def variants(table: TableContract) -> dict[str, dict[str, Any]]:
+    """The values that change a statement, by the folder of the statements that differ."""
+    return {
+        "first_publish": {"has_parent": False},
+        "keeps_previous": {"previous_days": 7},
+        "by_month": {"table": replace(table, partition_by=PartitionBy.MONTH)},
+        "deletes": {"table": replace(table, absent_keys=Absent.DELETE)},
+        **{str(form): {"form": form} for form in SqlForm if form is not SqlForm.QUALIFY},
+    }
+
+
+def rendered_statements() -> dict[str, str]:
+    """`<feed>/<folder>/<file>.sql` -> text; `<feed>/<variant>/<folder>/<file>.sql` where a variant differs."""
+    statements = {}
+    for feed in differing_feeds():
+        names = TableNames("local-dev", "warehouse", feed.staging, feed.target)
+        table = feed.table.to_contract()
+        column = table.value_columns[0]
+        sources = [(c, Column(f"former_{c.name}", "BYTES") if c == column else c) for c in table.columns]
+        values: dict[str, Any] = {
+            "names": names,
+            "table": table,
+            "options": feed.table.options,
+            "column": column,
+            "sources": [*sources, (Column("note", "STRING"), None)],
+            "form": SqlForm.QUALIFY,
+            "has_parent": True,
+            "previous_days": 0,
+            "expected": "",
+        }
+        for file in sorted(SQL.rglob("*.sql")):
+            name = file.relative_to(SQL).as_posix()
+            statements[f"{feed.feed}/{name}"] = usual = render(SQL, name, **values)
+            for variant, changes in variants(table).items():
+                text = render(SQL, name, **{**values, **changes})
+                if text != usual:
+                    statements[f"{feed.feed}/{variant}/{name}"] = text
+        for check in feed.checks.sql:
+            statements[f"{feed.feed}/sql_checks/{check.name}.sql"] = render_query(
+                feed.query_of(check), name=check.name, names=names
+            )
+    return statements
+
 
 STATEMENTS = rendered_statements()
 # The last feed, store_visits, has nested columns and a check in SQL. Those of other feeds come from the same files.
@@ -26,9 +91,8 @@ def test_rendered(name: str) -> None:
 
 def test_every_sql_file_is_rendered() -> None:
     files = {path.relative_to(SQL).as_posix() for path in SQL.rglob("*.sql")}
-    variants = {FIRST_PUBLISH, BY_MONTH, DELETES, KEEPS_PREVIOUS, *OTHER_FORMS}
     parts = [name.split("/")[1:] for name in STATEMENTS]
-    rendered = {"/".join(part[1:] if part[0] in variants else part) for part in parts}
+    rendered = {"/".join(part[1:] if part[0] in variants(PRODUCTS) else part) for part in parts}
     assert {name for name in rendered if not name.startswith("sql_checks/")} == files
 
 

@@ -1,15 +1,14 @@
-"""The engines' statements on Google's reference implementation of GoogleSQL: its answer is the oracle's.
+"""The statements of the engines and of the audit on Google's reference implementation of GoogleSQL.
 
-The tables are written into the statements as literals, for that implementation knows none.
+Its answer is that of an oracle in Python. The tables are written into the statements as literals, for that
+implementation knows none.
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from datetime import date, datetime
-from decimal import Decimal
+from datetime import date
 from random import Random
 from typing import Any
 
@@ -17,17 +16,32 @@ import pytest
 
 from dedup_clone.contract.engine import SqlForm
 from dedup_clone.contract.table import Column, ColumnMode, TableContract
+from dedup_clone.publish.partition_comparison import PUBLISHED_FILES, SQL_FILE
+from dedup_clone.warehouse.row_sql import as_in_files
 from dedup_clone.warehouse.sql_files import TableNames, render
 from devstack.zetasql.service import ZetaSql, running_zetasql
+from testkit.feed_on_stand_in import SQL
 from testkit.generated_tables import GeneratedHistory, random_table
 from testkit.oracle import OracleDelivery, OracleState, comparable
 from testkit.table_contracts import NESTED, oracle_table
-from tests.shared.random_rows import FIRST_DAY, random_rows
-from tests.sql.rendering import SQL
+from tests.shared.random_rows import FIRST_DAY
+from tests.shared.random_rows import random_rows as snapshot_rows
+from tests.sql.compared_rows import (
+    DAY,
+    TABLE,
+    Row,
+    comparison,
+    damaged,
+    damages,
+    literal,
+    narrow_table,
+    random_rows,
+    sql_type,
+)
 from tests.thoroughness import times
 
 DAYS = 2
-Row = dict[str, Any]
+ROWS = random_rows(3, 40)
 
 
 @pytest.fixture(scope="module")
@@ -54,39 +68,12 @@ class Literals(TableNames):
 
 
 def table_of(table: TableContract, rows: Sequence[Row]) -> str:
-    kinds = ", ".join(f"`{c.name}` {type_of(c)}" for c in table.columns)
-    values = ",\n".join(literal(row, Column("", "STRUCT", fields=table.columns)) for row in rows)
-    return f"UNNEST(ARRAY<STRUCT<{kinds}>>[{values}])"
+    as_struct = Column("", "STRUCT", fields=table.columns)
+    values = ",\n".join(literal(as_struct, row) for row in rows)
+    return f"UNNEST(ARRAY<{sql_type(as_struct)}>[{values}])"
 
 
-def type_of(column: Column) -> str:
-    fields = ", ".join(f"{f.name} {type_of(f)}" for f in column.fields)
-    inner = f"STRUCT<{fields}>" if fields else column.type
-    return f"ARRAY<{inner}>" if column.mode is ColumnMode.REPEATED else inner
-
-
-def literal(value: Any, column: Column) -> str:
-    if value is None:
-        return "NULL"
-    if column.mode is ColumnMode.REPEATED:
-        element = Column("", column.type, fields=column.fields)
-        return f"{type_of(column)}[{', '.join(literal(item, element) for item in value)}]"
-    if column.fields:
-        return f"STRUCT({', '.join(literal(value[f.name], f) for f in column.fields)})"
-    if isinstance(value, float):
-        named = {math.inf: "'inf'", -math.inf: "'-inf'"}.get(value, "'nan'" if math.isnan(value) else repr(str(value)))
-        return f"CAST({named} AS FLOAT64)"
-    if isinstance(value, bytes):
-        return f"FROM_HEX('{value.hex()}')"
-    if isinstance(value, datetime):
-        return f"{column.type} '{value:%Y-%m-%d %H:%M:%S.%f}{'+00' if value.tzinfo else ''}'".replace("'1-", "'0001-")
-    if isinstance(value, date):
-        return f"DATE '{value}'"
-    if isinstance(value, Decimal):
-        return f"NUMERIC '{value:f}'"
-    if value == -(2**63):
-        return "CAST('-9223372036854775808' AS INT64)"  # as a literal it is the negation of a number out of range
-    return str(value).upper() if isinstance(value, bool) else repr(value)
+# -- The engines
 
 
 def statement(
@@ -120,7 +107,7 @@ def as_row(table: TableContract, cells: tuple[Any, ...]) -> Row:
 def test_statements_of_the_engines(google: ZetaSql, seed: int) -> None:
     random = Random(seed)
     publishes = [
-        [OracleDelivery(n, random_rows(random, n, DAYS, [])) for n in ids] for ids in ((3,), (1, 4), (2, 4, 5))
+        [OracleDelivery(n, snapshot_rows(random, n, DAYS, [])) for n in ids] for ids in ((3,), (1, 4), (2, 4, 5))
     ]
     assert_equal(google, NESTED, publishes)
 
@@ -155,3 +142,27 @@ def assert_equal(google: ZetaSql, table: TableContract, publishes: Sequence[Sequ
         }
         ties = {day["found_day"]: sum(surplus for _, surplus in day["ties"]) for day in found}
         assert ties == {day: counts.ties for day, counts in expected.counts.items()}
+
+
+# -- The comparison of a partition
+
+
+def compare(google: ZetaSql, table: TableContract, rows: list[Row], *, with_files: bool) -> tuple[int, ...]:
+    in_files = table_of(as_in_files(table), ROWS)
+    names = Literals("p", "d", "s", "t", table, target_rows=rows)
+    sql = render(SQL, SQL_FILE, names=names, table=table, expected="" if with_files else table_of(table, ROWS))
+    sql = sql.replace("@compared_date", f"DATE '{DAY}'").replace(f"FROM {PUBLISHED_FILES}", f"FROM {in_files}")
+    (found,) = google.evaluate(sql.rstrip().removesuffix(";")).rows
+    return found
+
+
+@pytest.mark.parametrize("damage", damages())
+def test_each_damage_is_counted(google: ZetaSql, damage: str) -> None:
+    rows = damaged(ROWS, damage)
+    assert compare(google, narrow_table(damage), rows, with_files=True) == comparison(rows, ROWS)
+
+
+@pytest.mark.parametrize("with_files", [True, False])
+def test_all_types_in_one_table(google: ZetaSql, with_files: bool) -> None:
+    rows = [*damaged(ROWS, "list.inside.f_bytes changed"), *random_rows(4, 10)]
+    assert compare(google, TABLE, rows, with_files=with_files) == comparison(rows, ROWS) == (50, 40, 1, 11)
