@@ -1,4 +1,4 @@
-"""What only the stand-in can answer: restored datasets, its faults, the rights that it grants, what it refuses."""
+"""What only the stand-in can answer: restored datasets, the rights that it grants, what it refuses; and its sandbox."""
 
 from __future__ import annotations
 
@@ -8,13 +8,16 @@ from typing import Any
 
 import pytest
 from google.api_core import exceptions
+from google.api_core.exceptions import Forbidden, ServiceUnavailable
+from google.auth.exceptions import RefreshError
 from google.cloud import bigquery
 
 from bigquery_standin.client import Control
 from testkit.waiting import wait_for
 from tests.conformance.policies import add_policy, add_policy_tag
 from tests.conformance.procedures import PROCEDURE_PERMISSIONS, has_ended, procedure, sleeping, started
-from tests.conformance.sandbox import Sandbox
+from tests.conformance.rules import Verdict, verdict_of
+from tests.conformance.sandbox import Sandbox, Servers, throwaway
 from tests.shared.stand_in_client import (
     FINE_GRAINED_READ,
     OVERRIDE_TIME_TRAVEL,
@@ -43,40 +46,6 @@ def test_a_deleted_dataset_is_restored_as_it_was(sandbox: Sandbox) -> None:
     assert [row["id"] for row in client.query_and_wait("SELECT id FROM restored.t")] == [7]
     with pytest.raises(exceptions.BadRequest):
         client.delete_dataset("restored", delete_contents=True)
-
-
-# -- faults
-
-
-def test_faults_fail_and_queue_jobs_and_fail_requests(sandbox: Sandbox, control: Control, table: str) -> None:
-    client, name = sandbox.client, uuid.uuid4().hex
-    control.add_fault(match={"job_type": "query", "job_id": "^fault-"}, effect="quota", message="Too much")
-    with pytest.raises(exceptions.Forbidden, match="Too much"):
-        client.query("SELECT 1", job_id=f"fault-{name}", job_retry=None).result(retry=None)
-    control.add_fault(match={"job_type": "query", "job_id": "^wait-"}, effect="queue")
-    waiting = client.query("SELECT 1", job_id=f"wait-{name}", job_retry=None)
-    assert client.get_job(waiting.job_id).state == "PENDING"
-    client.cancel_job(waiting.job_id)
-    with pytest.raises(exceptions.GoogleAPICallError, match="cancelled"):
-        waiting.result()
-    control.add_fault(match={"method": "GET", "path": "/datasets/"}, effect="error", status=404, reason="notFound")
-    with pytest.raises(exceptions.NotFound, match="Fault on purpose"):
-        client.get_table(table)
-
-
-def test_a_failed_statement_changes_no_row(sandbox: Sandbox, control: Control, table: str) -> None:
-    control.add_fault(match={"job_type": "query", "job_id": "^broken-"}, effect="error", reason="backendError")
-    job = sandbox.client.query(f"DELETE FROM `{table}` WHERE TRUE", job_id=f"broken-{uuid.uuid4().hex}", job_retry=None)
-    with pytest.raises(exceptions.GoogleAPICallError, match="Fault on purpose"):
-        job.result(retry=None)
-    assert sandbox.numbers(table) == [1, 1]
-
-
-def test_a_lost_reply_does_not_run_a_job_twice(sandbox: Sandbox, control: Control, table: str) -> None:
-    """The client sends the job again with the same id, and gets the first job."""
-    control.add_fault(match={"method": "POST", "path": "/jobs$"}, effect="lost_reply")
-    sandbox.query(f"INSERT INTO `{table}` (day, id, number) VALUES (DATE '2026-01-31', 99, 9)")
-    assert sandbox.numbers(table) == [1, 1, 9]
 
 
 # -- rights
@@ -207,3 +176,32 @@ def test_connections_need_permissions_that_a_data_owner_lacks(sandbox: Sandbox, 
 def procedures(control: Control) -> None:
     for permission in PROCEDURE_PERMISSIONS:
         control.grant(permission)
+
+
+def left(sandbox: Sandbox) -> list[str]:
+    return [
+        *(d.dataset_id for d in sandbox.client.list_datasets() if d.dataset_id == sandbox.name),
+        *(b.name for b in sandbox.storage.list_buckets() if b.name.startswith(sandbox.bucket.name)),
+    ]
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt(), AssertionError()])
+def test_nothing_is_left_of_a_run_that_ends_early(servers: Servers, error: BaseException) -> None:
+    def run() -> None:
+        with throwaway(servers) as sandbox:
+            sandbox.new_table("left", [(sandbox.today, 1, 1)])
+            made.append(sandbox)
+            assert len(left(sandbox)) == 3
+            raise error
+
+    made: list[Sandbox] = []
+    with pytest.raises(type(error)):
+        run()
+    assert left(made[0]) == []
+
+
+def test_a_missing_right_or_service_says_nothing_about_a_rule() -> None:
+    for error in (Forbidden("no right"), ServiceUnavailable("busy"), RefreshError("no login"), OSError()):
+        assert verdict_of(error) is Verdict.NOT_TRIED
+    assert verdict_of(AssertionError()) is Verdict.DID_NOT_HOLD
+    assert verdict_of(None) is Verdict.HELD

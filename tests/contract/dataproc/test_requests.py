@@ -1,21 +1,22 @@
-"""The requests to Dataproc and BigQuery for one run, as golden files and against the APIs' own schemas and rules."""
+"""The requests to Dataproc and BigQuery for a run, by golden files and the APIs' schemas; and what refusals lead to."""
 
 from __future__ import annotations
 
 import json
 import re
+from pathlib import Path
 from typing import Any
 
 import pytest
-from google.cloud.dataproc_v1 import CreateBatchRequest
 from google.protobuf.json_format import MessageToDict
 
-from dedup_clone.orchestration.runners.dataproc import batch_of, dataproc_labels
-from dedup_clone.orchestration.runners.spark_run import SparkJobSpec
-from dedup_clone.settings.spark_settings import SparkSettings, SparkSize
+from dedup_clone.orchestration.runners.dataproc import dataproc_labels
+from dedup_clone.orchestration.runners.open_runner import open_runner, runner_arguments
+from dedup_clone.settings.spark_settings import ClusterSettings, SparkSettings, SparkSize
 from tests.contract.dataproc.airflow_simulator import REPOSITORY, SPARK
 from tests.contract.dataproc.conftest import RUNNERS, Fake, Simulate
 from tests.contract.dataproc.fake import rules
+from tests.contract.dataproc.fake.faults import Fault
 from tests.golden_files import assert_golden
 from tests.rest_schemas import described
 
@@ -71,11 +72,6 @@ def test_the_job_itself_sets_no_property_that_batches_refuse() -> None:
     rules.check_property_names(names)
 
 
-def spec(**changes: Any) -> SparkJobSpec:
-    usual = {"request_uri": "r", "main_uri": "m", "archive_uri": "a", "properties": {}, "labels": {}}
-    return SparkJobSpec(**{**usual, "ttl_s": 600, **changes})
-
-
 def test_labels_of_this_project_are_as_the_reference_asks() -> None:
     """Batch.labels: keys and values conform to RFC 1035. Those of the profile are not changed."""
     labels = {"dedup_clone_feed": "a_feed_", "dedup_clone_attempt": "00000007-abc123", "cost_center": "4_2"}
@@ -84,25 +80,65 @@ def test_labels_of_this_project_are_as_the_reference_asks() -> None:
     rules.check_labels(found)
 
 
-def test_runtime_3_runs_as_sparks_account_and_stages_nothing() -> None:
-    """Of runtime 3.0, Google's own message says: END_USER_CREDENTIALS is used if the type is unspecified."""
-    execution = batch_of(spec(), SPARK.model_copy(update={"runtime_version": "3.0"}))["environment_config"]
-    assert execution["execution_config"]["authentication_config"] == {
-        "user_workload_authentication_type": "SERVICE_ACCOUNT"
-    }
-    assert execution["execution_config"]["service_account"] == SPARK.service_account
-    assert "staging_bucket" not in execution["execution_config"]
+SUBMITS = {"serverless": "CreateBatch", "cluster": "SubmitJob", "procedure": "InsertJob"}
 
 
-@pytest.mark.parametrize("path", ["pyspark_batch.args", "environment_config.execution_config.ttl", "labels"])
-def test_a_misspelt_field_is_never_sent(path: str) -> None:
-    """Google's messages refuse unknown fields on every level, so that none can be ignored."""
-    batch = batch_of(spec(), SPARK)
-    CreateBatchRequest({"batch": batch})
-    *folders, name = path.split(".")
-    inside: Any = batch
-    for folder in folders:
-        inside = inside[folder]
-    inside[f"{name}s_"] = inside.pop(name)
-    with pytest.raises((ValueError, TypeError)):
-        CreateBatchRequest({"batch": batch})
+@pytest.mark.parametrize("runner", RUNNERS)
+@pytest.mark.parametrize(("code", "tries"), [("PERMISSION_DENIED", 1), ("RESOURCE_EXHAUSTED", 10)])
+def test_only_a_refusal_that_may_pass_is_tried_again(
+    runner: str, code: str, tries: int, fakes, simulate: Simulate
+) -> None:
+    fake = fakes(runner)
+    fake.faults.always(Fault(SUBMITS[runner], 0, code, message="Quota exceeded for CPUS" if tries > 1 else "denied"))
+    done = simulate(runner).run()
+    assert (done.state, done.tries) == ("failed", tries)
+    assert ("Quota exceeded for CPUS" if tries > 1 else "denied") in done.error
+    assert fake.state.runs == {}
+
+
+@pytest.mark.parametrize(("name", "state", "tries"), [("nightly", "RUNNING", 1), ("shared", "STOPPED", 10)])
+def test_a_cluster_that_does_not_exist_fails_at_once_and_one_that_is_stopped_may_start(
+    name: str, state: str, tries: int, fakes, simulate: Simulate
+) -> None:
+    fake = fakes("cluster")
+    fake.state.clusters["shared"].state = state
+    settings = SPARK.model_copy(update={"cluster": ClusterSettings(name=name)})
+    done = simulate("cluster", settings=settings).run()
+    assert (done.state, done.tries) == ("failed", tries)
+    assert name in done.error
+
+
+@pytest.mark.parametrize("runner", RUNNERS)
+def test_a_failed_run_is_told_in_its_own_words_with_the_address_of_its_log(
+    runner: str, fakes, simulate: Simulate
+) -> None:
+    fakes(runner, endings=[("failed", "Subnetwork 'spark' does not support Private Google Access")])
+    done = simulate(runner).run()
+    assert done.tries == 2
+    assert "Subnetwork 'spark' does not support Private Google Access" in str(done.errors[0])
+    assert "Its log: https://console.cloud.google.com/" in str(done.errors[0])
+
+
+def test_a_property_that_the_service_refuses_fails_at_once_with_its_words(fakes, simulate: Simulate) -> None:
+    fakes("serverless")
+    size = SparkSize.model_construct(**{**SparkSize().model_dump(), "properties": {"spark.yarn.queue": "q"}})
+    done = simulate("serverless", size=size).run()
+    assert done.tries == 1
+    assert "Attempted to set unsupported properties: [ spark:spark.yarn.queue ]" in done.error
+
+
+def test_without_deployed_spark_code_nothing_is_submitted(fakes, simulate: Simulate, tmp_path: Path) -> None:
+    fake, task = fakes("serverless"), simulate("serverless")
+    (tmp_path / "spark_code.json").unlink()
+    assert "make deploy" in task.run().error
+    assert (task.tries, fake.state.runs) == (1, {})
+    (tmp_path / "spark_code.json").write_text('{"main": "gs://code/main.py"}')
+    assert simulate("serverless").run().state == "failed"
+
+
+@pytest.mark.parametrize("runner", ["local", "kubernetes"])
+def test_a_runner_without_an_api_of_google_is_not_taken_for_a_cluster(runner: str, fakes, simulate: Simulate) -> None:
+    fakes("cluster")
+    arguments = {**runner_arguments(simulate("cluster").setup), "runner": runner}
+    with pytest.raises((AssertionError, ValueError), match=runner):
+        open_runner(**arguments)

@@ -4,15 +4,24 @@ from __future__ import annotations
 
 import copy
 import itertools
+import runpy
+import shlex
+from functools import cache
+from pathlib import Path
 from typing import Any
+from urllib.parse import urlencode, urlsplit
 
 import pytest
+from requests import Response
 
 from deploy.doctor.finding import Finding, Level, findings_as_text
+from deploy.doctor.google_api import ApiError, GoogleApi
 from deploy.environment_settings import REPOSITORY
 from tests.contract.doctor import answers as google
-from tests.contract.doctor.answers import RecordedGoogle, healthy
+from tests.contract.doctor.answers import RecordedGoogle, answer, healthy
 from tests.contract.doctor.doctor_findings import ROWS, WITH_TAG, faults, feed_with, findings, granted, of, spoilt
+from tests.rest_schemas import described
+from tests.shared.required_tools import require_gcloud
 
 ACCESS_TF = REPOSITORY / "deploy" / "terraform" / "access.tf"
 LIMITED = {"expression": 'resource.name.startsWith("projects/_/buckets/other")'}
@@ -198,3 +207,69 @@ def test_an_account_is_looked_for_in_its_own_project() -> None:
     for account, project in ((spark, "example.com:data"), ("42-compute@developer.gserviceaccount.com", "my-project")):
         answers[f"https://iam.googleapis.com/v1/projects/{project}/serviceAccounts/{account}"] = {}
         assert of("service account of spark", answers, service_account=account) == []
+
+
+READ_BY_POST = ":getIamPolicy"
+
+
+def test_an_error_may_be_a_word() -> None:
+    """As OAuth answers: RFC 6749, section 5.2."""
+
+    class Refusing(RecordedGoogle):
+        def request(self, *arguments: Any, **options: Any) -> Response:
+            return answer(401, {"error": "invalid_token"})
+
+    with pytest.raises(ApiError, match=r"status \[401\]: invalid_token"):
+        GoogleApi(Refusing({})).get("https://bigquery.googleapis.com/")
+
+
+@cache
+def every_question() -> RecordedGoogle:
+    """What is asked of a healthy environment, for each runner."""
+    recorded = RecordedGoogle(healthy())
+    with feed_with(WITH_TAG):
+        findings(recorded, runner="serverless")
+        findings(recorded, runner="cluster")
+        findings(recorded, runner="bigquery_procedure", procedure_connection="my-project.eu.spark")
+    return recorded
+
+
+@pytest.mark.parametrize("url", sorted(google.SCHEMAS))
+def test_questions_and_answers_are_those_of_the_published_apis(url: str) -> None:
+    name, schema = google.SCHEMAS[url]
+    api, recorded = described(name), every_question()
+    assert urlsplit(url).hostname == f"{name.partition('.')[0]}.googleapis.com"
+    assert api.message_faults(schema, healthy()[url]) == []
+    verb = "POST" if url.endswith(READ_BY_POST) else "GET"
+    assert api.faults(verb, f"{url}?{urlencode(recorded.parameters[url])}", recorded.bodies[url] or None) == []
+
+
+LAST_WORDS = {"start", "update", "create", "list", "describe", "enable", "relocate", "run", "login"}
+LAST_WORDS |= {"add-iam-policy-binding", "remove-iam-policy-binding"}
+
+
+def printed_commands() -> set[str]:
+    """Of every fault that the tests know, and of what does not exist."""
+    with feed_with(WITH_TAG):
+        found = findings(dict.fromkeys(healthy(), 404))
+        for changes, _, _, _, *settings in ROWS["faults"]:
+            found += findings(spoilt(changes), **(settings[0] if settings else {}))
+    lines = (line for finding in found for line in finding.command.splitlines())
+    return {command for line in lines for command in line.split(" && ") if command.startswith("gcloud ")}
+
+
+def test_every_verb_and_flag_is_in_gclouds_list_of_its_commands() -> None:
+    """The list that its completion in shells uses. A flag that can be switched off is there once, as its positive."""
+    installed = Path(require_gcloud()).resolve().parents[1]
+    tree = runpy.run_path(str(installed / "data" / "cli" / "gcloud_completions.py"))["STATIC_COMPLETION_CLI_TREE"]
+    commands = printed_commands()
+    assert len(commands) > 20
+    for command in commands:
+        found, words = tree, shlex.split(command)[1:]
+        last = next(number for number, word in enumerate(words) if word in LAST_WORDS)
+        for word in words[: last + 1]:
+            assert word in found["commands"], command
+            found = found["commands"][word]
+        flags = {word.partition("=")[0] for word in words if word.startswith("--")}
+        known = {*tree["flags"], *found["flags"]}
+        assert {flag for flag in flags if not known & {flag, flag.replace("--no-", "--")}} == set(), command

@@ -1,4 +1,4 @@
-"""A feed whose retention changes: longer at once, shorter once it is approved, and across rollbacks."""
+"""What a feed keeps: rows for its retention, which changes, and the table that a swap replaces with keep_previous."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ from datetime import timedelta
 
 import pytest
 
-from dedup_clone.contract.errors import ConfigurationError, LeaseHeld
-from testkit import operations
-from testkit.feed_on_stand_in import TODAY, FeedOnStandIn, expected, row
+from dedup_clone.contract.errors import CheckFailed, ConfigurationError, LeaseHeld
+from testkit import operations, runs
+from testkit.feed_on_stand_in import TODAY, FeedOnStandIn, Row, expected, row
 from tests.contract.publish.existing_tables import with_table
 
 OLD, RECENT = row(7, 1, day=TODAY - timedelta(days=500)), row(7, 2)
@@ -65,3 +65,81 @@ def test_a_retention_is_not_approved_while_a_run_is_at_work(published: FeedOnSta
     with pytest.raises(LeaseHeld):
         operations.approve_shorter_retention(published)
     assert expirations(published) == [730, 730]
+
+
+@pytest.fixture
+def feed(world: FeedOnStandIn) -> FeedOnStandIn:
+    """A feed that keeps the previous table, whose snapshots 1 and 2 were published."""
+    world.configure(table={"keep_previous": "7d"})
+    for number in (1, 2):
+        world.publish(world.land(number, rows(number)))
+    return world
+
+
+def rows(number: int) -> list[Row]:
+    return [row(number, 1, number), row(number, 10 + number)]
+
+
+def after(*numbers: int) -> list[tuple[object, ...]]:
+    """The table's rows after these snapshots."""
+    return expected(row(numbers[-1], 1, numbers[-1]), *(row(number, 10 + number) for number in numbers))
+
+
+def previous(world: FeedOnStandIn) -> str:
+    return f"{world.feed.target}_previous"
+
+
+def exists(world: FeedOnStandIn) -> bool:
+    return previous(world) in {table.table_id for table in world.bigquery.list_tables("warehouse")}
+
+
+def test_it_has_the_rows_that_the_last_swap_replaced_and_expires(feed: FeedOnStandIn) -> None:
+    table = feed.bigquery.get_table(f"warehouse.{previous(feed)}")
+    assert feed.rows(previous(feed)) == after(1)
+    assert table.labels == {"dedup_clone_generation": "1"}
+    assert timedelta(days=6, hours=23) < table.expires - table.created < timedelta(days=7, minutes=1)
+    assert feed.bigquery.get_table(f"warehouse.{feed.feed.target}").expires is None
+    feed.publish(feed.land(3, rows(3)))
+    assert (feed.rows(previous(feed)), feed.rows()) == (after(1, 2), after(1, 2, 3))
+
+
+def test_the_first_publish_keeps_none(world: FeedOnStandIn) -> None:
+    world.configure(table={"keep_previous": "7d"})
+    world.publish(world.land(1, rows(1)))
+    assert not exists(world)
+
+
+def test_a_swap_that_runs_again_keeps_what_it_replaced(feed: FeedOnStandIn) -> None:
+    run = runs.publish(feed, feed.land(3, rows(3))).until("swap")
+    run.swap(2)
+    assert feed.rows(previous(feed)) == after(1, 2)
+
+
+def test_its_label_names_the_generation_to_which_a_rollback_goes(feed: FeedOnStandIn) -> None:
+    labels, rows_kept = feed.bigquery.get_table(f"warehouse.{previous(feed)}").labels, feed.rows(previous(feed))
+    feed.roll_back(int(labels["dedup_clone_generation"]))
+    assert (feed.rows(), feed.rows(previous(feed))) == (rows_kept, after(1, 2))
+
+
+def test_a_foreign_table_of_that_name_stops_publishes_and_is_never_dropped(world: FeedOnStandIn) -> None:
+    world.publish(world.land(1, rows(1)))
+    world.query(f"CREATE TABLE .{previous(world)} (a INT64)")
+    world.configure(table={"keep_previous": "7d"})
+    with pytest.raises(CheckFailed, match="previous_table"):
+        world.publish(world.land(2, rows(2)))
+    operations.retire(world, "drop")
+    assert exists(world)
+
+
+def test_a_retirement_drops_it(feed: FeedOnStandIn) -> None:
+    operations.retire(feed, "keep")
+    assert not exists(feed)
+
+
+def test_an_erasure_keeps_no_erased_row(feed: FeedOnStandIn) -> None:
+    run = runs.erasure(feed, "product_id\n1\n")
+    run.until("commit")
+    assert feed.rows(previous(feed)) == after(1)  # that of the publish before, until the last step
+    run.finish()
+    assert not exists(feed)
+    assert feed.rows() == expected(row(1, 11), row(2, 12))
