@@ -19,6 +19,7 @@ _WRITES: tuple[tuple[type[Any], str], ...] = (
     *((Client, name) for name in ("create_table", "delete_table", "update_table")),
     (_AsyncJob, "_begin"),
 )
+_READS: tuple[tuple[type[Any], str], ...] = tuple((ObjectStore, name) for name in ("read", "objects", "folders"))
 
 
 class Killed(BaseException):
@@ -49,7 +50,15 @@ def asleep_before_write(number: int, meanwhile: Callable[[], Any]) -> Iterator[l
 
 
 @contextmanager
-def _before_writes(call: Callable[[int], Any]) -> Iterator[None]:
+def asleep_before_read(number: int, meanwhile: Callable[[], Any]) -> Iterator[list[Any]]:
+    """As `asleep_before_write`, before the read or listing of state with this number."""
+    woken: list[Any] = []
+    with _before_writes(lambda read: woken.append(meanwhile()) if read == number else None, _READS):
+        yield woken
+
+
+@contextmanager
+def _before_writes(call: Callable[[int], Any], writes: tuple[tuple[type[Any], str], ...] = _WRITES) -> Iterator[None]:
     """In the block, call `call` with the number of each write (from 1) before the write."""
     numbers = count(1)
 
@@ -62,7 +71,7 @@ def _before_writes(call: Callable[[int], Any]) -> Iterator[None]:
         return counted_write
 
     with ExitStack() as patches:
-        for owner, name in _WRITES:
+        for owner, name in writes:
             patches.enter_context(patch.object(owner, name, counted(vars(owner)[name])))
         yield
 

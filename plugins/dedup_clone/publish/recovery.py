@@ -148,9 +148,11 @@ def _delete_data(services: Services, intent: Intent) -> None:
         live = None if current.generation is None else services.manifests.read(current.generation)
         own = [export_folder(services, intent.attempt), layout.changes_folder(intent.attempt)]
         own.append(layout.approved_keys(intent.attempt))
-        own += {layout.data_folder(intent.attempt)} - kept_folders(services, live)
-        earlier = data_of_ended_attempts(services, current)
-        count = sum(store.delete_prefix(folder) for folder in [*own, *(f for f in earlier if f not in own)])
+        unused = {layout.data_folder(intent.attempt)} - kept_folders(services, live)
+        unused |= {*data_of_ended_attempts(services, current)}
+        if services.current.read() == current:  # else a replay may have published what was kept for it
+            own += unused
+        count = sum(store.delete_prefix(folder) for folder in own)
         services.warehouse.alterations.drop(services.names.incoming_table)
         services.log(f"deleted {count} files of attempt [{intent.attempt}]", generation=intent.generation)
 

@@ -1,0 +1,68 @@
+"""A rebuild or a recovery sleeps before one of its writes, and goes on after another run has ended it: no harm is done.
+
+What it may not leave is what only a person could correct: tables of another layout than the live generation's.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+import pytest
+
+from dedup_clone.contract.errors import CheckFailed
+from testkit import operations, runs
+from testkit.feed_on_stand_in import FeedOnStandIn, expected, row
+from testkit.killed_writes import asleep_before_read
+from tests.contract.publish.existing_tables import land_declared
+
+FIRST = [row(7, 1), row(7, 2, 30)]
+
+
+# -- Deleting, by a task that read the state before another run changed it
+
+
+def with_float(world: FeedOnStandIn) -> FeedOnStandIn:
+    """The feed with a column that an export would change, so that only files can be read."""
+    columns = [c.model_dump() for c in world.feed.table.columns]
+    world.configure(table={"columns": [{**c, "type": "FLOAT64"} if c["name"] == "attr_value" else c for c in columns]})
+    return world
+
+
+def test_the_files_that_a_rollback_restores_are_not_deleted_while_it_runs(world: FeedOnStandIn) -> None:
+    """By the last task of the publish before, which still runs."""
+    with_float(world)
+    for number in (7, 8, 9):
+        world.publish(land_declared(world, number, [row(number, 1, number)]))
+    run = runs.rollback(world, 1).until("resolve")
+    operations.delete_obsolete(world)
+    run.finish()
+    world.publish(land_declared(world, 10, [row(10, 2, 10)]))
+    assert world.rows() == expected(row(7, 1, 7), row(10, 2, 10))
+
+
+ACCEPTS: dict[str, Any] = {"replay": True, "accepted_checks": ("new_share",), "reason": "right", "run_id": "by-hand"}
+
+
+@pytest.mark.parametrize(("last", "number"), [("a prune", 5), ("the end of the attempt", 16)])
+def test_the_files_of_a_stopped_attempt_are_not_deleted_while_a_replay_publishes_them(
+    world: FeedOnStandIn, last: str, number: int
+) -> None:
+    """`number`: of a read after that of CURRENT, and before that of the deliveries that are held."""
+    world.configure(checks={"max_new_share": 0.2})
+    world.publish(world.land(7, FIRST))
+    garbage = [row(8, product) for product in range(10)]
+    name = world.land(8, garbage)
+    run = runs.publish(world, name).until("load")
+    with pytest.raises(CheckFailed):
+        run.step("check")
+    if last == "a prune":
+        run.end()
+    delete: Any = partial(operations.delete_obsolete, world) if last == "a prune" else run.end
+    with asleep_before_read(number, partial(world.publish, name, **ACCEPTS)) as woken:
+        delete()
+    assert woken
+    assert [record.outcome for record in woken] == ["published"]
+    assert world.state.generations("data") == [1, 2]
+    world.publish(world.land(9, [row(9, 1)]), engine="spark")
+    assert world.rows() == expected(row(9, 1), *(one for one in garbage if one["product_id"] != 1))
