@@ -173,7 +173,8 @@ def before_swap(services: Services, request: RebuildRequest, attempt: Attempt) -
     # changed the table's version.
     if not (existing.is_target and is_clustered):
         require_unchanged(services, existing)
-    set_clustering_of_target(services, table)
+    if target is not None:
+        set_clustering_of_target(services, attempt.id, target, table)
 
 
 def after_commit(services: Services, request: RebuildRequest, attempt: Attempt) -> int:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 from datetime import timedelta
+from typing import Any
 
 from dedup_clone.contract.engine import Engine
 from dedup_clone.contract.errors import ConfigurationError
@@ -18,6 +19,7 @@ from dedup_clone.contract.schema_change import (
     with_wider_types,
 )
 from dedup_clone.contract.table import Column, TableContract
+from dedup_clone.publish.attempt_jobs import find_step_job, query_configuration, run_step_job
 from dedup_clone.publish.services import Services
 from dedup_clone.settings.table_settings import TableSettings
 from dedup_clone.state.current import Intent, Staging, lease_held_error
@@ -30,6 +32,9 @@ from dedup_clone.warehouse.table_options import (
     description_entry,
     label_entry,
 )
+
+DROP_SQL_FILE = "ddl/drop_staging.sql"
+ENDED_LABEL = "dedup_clone_ended"  # of target: the last rebuild that ended without a swap
 
 
 def refuse_impossible_changes(services: Services, engine: Engine, parent: Manifest | None) -> None:
@@ -209,15 +214,19 @@ def set_layout_of_staging(services: Services, attempt: str, manifest: Manifest) 
     staging = services.warehouse.table(services.feed.staging)
     if staging is not None and not _has_layout(staging, services.feed.table.to_contract()):
         services.current.record_staging(Staging(attempt))
-        services.warehouse.alterations.drop(services.feed.staging)
+        run_step_job(services, attempt, "drop", _drop_configuration(services))
     prepare_staging(services)
 
 
-def set_clustering_of_target(services: Services, table: TableContract) -> None:
-    """Give target the clustering of `table`: BigQuery replaces a table only by one of equal clustering. Rows stay."""
-    target = services.warehouse.table(services.feed.target)
-    if target is not None and target.cluster_by != table.cluster_by:
-        services.warehouse.alterations.set_clustering(services.feed.target, table.cluster_by)
+def set_clustering_of_target(services: Services, attempt: str, target: TableMetadata, table: TableContract) -> None:
+    """Give target the clustering of `table`: BigQuery replaces a table only by one of equal clustering. Rows stay.
+
+    Raises LeaseLost if the attempt is being ended. `restore_tables` changes target's version, so this raises LostRace,
+    or BigQuery refuses the change, if the attempt is ended right now.
+    """
+    services.current.record_jobs(attempt, ())  # after `target` was read
+    if target.cluster_by != table.cluster_by:
+        services.warehouse.alterations.set_clustering(target.name, table.cluster_by, version=target.version)
 
 
 def restore_tables(services: Services, intent: Intent) -> None:
@@ -230,11 +239,23 @@ def restore_tables(services: Services, intent: Intent) -> None:
     if intent.parent is None or state is None or state.attempt != intent.attempt:
         return
     table = services.manifests.read(intent.parent).table
-    set_clustering_of_target(services, table)
+    if services.warehouse.table(services.feed.target) is not None:
+        services.warehouse.alterations.set_clustering(
+            services.feed.target, table.cluster_by, labels={ENDED_LABEL: intent.attempt}
+        )
     if staging is None or not _has_layout(staging, table):
         services.current.forget_staging()
-        services.warehouse.alterations.drop(services.feed.staging)
+        # Two runs may end the attempt. Both find this job, so the second drops no staging that was loaded since.
+        job = find_step_job(services, intent.attempt, "restore")
+        if job.metadata is None:
+            services.warehouse.jobs.start(job.job_id, _drop_configuration(services))
+        services.warehouse.jobs.wait(job.job_id, poll_s=services.job_poll_s)
         services.warehouse.create_staging(services.names, table, services.feed.table.options)
+
+
+def _drop_configuration(services: Services) -> dict[str, Any]:
+    """A job that drops staging. Its id is used once, so no task that only seemed dead drops it later."""
+    return query_configuration(services, "drop", services.warehouse.render(DROP_SQL_FILE, names=services.names), {})
 
 
 def _has_layout(staging: TableMetadata, table: TableContract) -> bool:

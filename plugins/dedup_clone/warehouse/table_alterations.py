@@ -8,8 +8,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from dedup_clone.contract.errors import LostRace
 from dedup_clone.contract.table import Column
-from dedup_clone.warehouse.metadata import MILLISECONDS_PER_DAY, schema_field
+from dedup_clone.warehouse.metadata import MILLISECONDS_PER_DAY, schema_field, table_metadata
 from dedup_clone.warehouse.table_options import staleness_text, with_values
 
 if TYPE_CHECKING:
@@ -36,9 +37,17 @@ class TableAlterations:
         partitioning.expiration_ms = days * MILLISECONDS_PER_DAY
         self._update(table, time_partitioning=partitioning)
 
-    def set_clustering(self, table_name: str, columns: Sequence[str]) -> None:
-        """Set the clustering columns for rows that are written from now on. Present rows are not clustered again."""
-        self._update(self._table(table_name), clustering_fields=list(columns) or None)
+    def set_clustering(
+        self, table_name: str, columns: Sequence[str], *, version: str = "", labels: Mapping[str, str] | None = None
+    ) -> None:
+        """Set the clustering columns for rows that are written from now on. Present rows are not clustered again.
+
+        `labels`: are added. Raises LostRace if the table has another version by now.
+        """
+        table = self._table(table_name)
+        if version not in ("", table_metadata(table).version):
+            raise LostRace(f"Table [{table_name}] was changed meanwhile: this task tries again by itself.")
+        self._update(table, clustering_fields=list(columns) or None, labels={**table.labels, **(labels or {})})
 
     def describe(self, table_name: str, descriptions: Mapping[str, str], primary_key: Sequence[str]) -> None:
         """Set the descriptions of columns, by column path, and the table's primary key.

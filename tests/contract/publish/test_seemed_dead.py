@@ -5,18 +5,73 @@ What it may not leave is what only a person could correct: tables of another lay
 
 from __future__ import annotations
 
+import contextlib
 from functools import partial
 from typing import Any
 
 import pytest
+from google.cloud.bigquery import Client as BigQuery
+from google.cloud.storage import Client as Storage
 
 from dedup_clone.contract.errors import CheckFailed
 from testkit import operations, runs
 from testkit.feed_on_stand_in import FeedOnStandIn, expected, row
-from testkit.killed_writes import asleep_before_read
-from tests.contract.publish.existing_tables import land_declared
+from testkit.killed_writes import asleep_before_read, asleep_before_write
+from tests.contract.new_feeds import new_feed
+from tests.contract.publish.existing_tables import as_text, land_declared, with_table
+from tests.thoroughness import times
 
+Clients = tuple[Storage, BigQuery]
 FIRST = [row(7, 1), row(7, 2, 30)]
+RENAMED = {"attr_value": "value"}
+
+
+def published(clients: Clients) -> FeedOnStandIn:
+    world = FeedOnStandIn(new_feed("asleep_"), *clients)
+    world.publish(world.land(7, FIRST))
+    return world
+
+
+def changed(world: FeedOnStandIn) -> FeedOnStandIn:
+    """The same feed with another feed file, which only a rebuild can publish."""
+    feed = with_table(as_text(world.feed), cluster_by=("store_id",))
+    return FeedOnStandIn(feed, world.storage, world.bigquery)
+
+
+def layouts(world: FeedOnStandIn) -> list[tuple[list[str], list[str]]]:
+    """The columns and the clustering of target and staging."""
+    tables = [world.bigquery.get_table(f"warehouse.{name}") for name in (world.feed.target, world.feed.staging)]
+    return [([field.name for field in table.schema], table.clustering_fields) for table in tables]
+
+
+REBUILT = (["date", "product_id", "store_id", "attribute_id", "value", "update_id", "note"], ["store_id"])
+
+
+# From the writes before staging is made anew to those before the swap's job.
+@pytest.mark.parametrize("number", range(11, 24, times(2, 1)))
+@pytest.mark.parametrize("publishes", [False, True])
+def test_a_rebuild_that_another_run_ended_leaves_both_tables_as_the_live_generation_has_them(
+    clients: Clients, number: int, publishes: bool
+) -> None:
+    """Then its feed file may be given up, and another rebuild can begin."""
+    former = published(clients)
+    world, before = changed(former), layouts(former)
+
+    def end() -> None:
+        operations.recover_lease(former)
+        if publishes:
+            former.publish(former.land(8, [row(8, 1, 21)]), run_id="other")
+
+    with asleep_before_write(number, end) as woken, contextlib.suppress(Exception):
+        runs.rebuild(world, run_id="asleep", renamed=RENAMED).finish()
+    assert woken
+    assert layouts(former) == before
+    rows = [row(8, 1, 21), FIRST[1]] if publishes else FIRST
+    assert former.rows() == expected(*rows)
+    former.publish(former.land(9, [row(9, 3, 31)]), run_id="next")
+    assert former.rows() == expected(*rows, row(9, 3, 31))
+    runs.rebuild(world, run_id="again", renamed=RENAMED).finish()
+    assert layouts(former) == [REBUILT] * 2
 
 
 # -- Deleting, by a task that read the state before another run changed it
