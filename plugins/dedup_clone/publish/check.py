@@ -36,6 +36,7 @@ from dedup_clone.publish.existing_table import check_existing_table, read_bootst
 from dedup_clone.publish.load import read_candidate
 from dedup_clone.publish.services import Services
 from dedup_clone.publish.sql_checks import run_sql_checks
+from dedup_clone.state.current import Staging
 from dedup_clone.state.ledger import PUBLISHES_COMPARED, LedgerRecord, Stage, count_loads
 from dedup_clone.warehouse.metadata import Observation, TableMetadata
 
@@ -76,7 +77,7 @@ def check_before_swap(services: Services, attempt: Attempt) -> SwapSpec:
     results = CheckResults("before", accept(items, attempt.accepted_checks, attempt.reason))
     save_check_results(services, attempt, results)
     if any(result.level is Level.FAIL and result.check in _ROWS_OF_STAGING for result in items):
-        services.current.forget_staging()
+        services.current.record_staging(Staging(attempt.id))  # LeaseLost if these are the rows of another run
     require_no_failure(results, "Target keeps its old content.")
     if find_step_job(services, attempt.id, SWAP_STEP).metadata is not None:
         begun = find_swap(services, attempt.id)

@@ -13,7 +13,7 @@ import pytest
 from google.cloud.bigquery import Client as BigQuery
 from google.cloud.storage import Client as Storage
 
-from dedup_clone.contract.errors import CheckFailed
+from dedup_clone.contract.errors import CheckFailed, LostRace
 from testkit import operations, runs
 from testkit.feed_on_stand_in import FeedOnStandIn, expected, row
 from testkit.killed_writes import asleep_before_read, asleep_before_write
@@ -72,6 +72,19 @@ def test_a_rebuild_that_another_run_ended_leaves_both_tables_as_the_live_generat
     assert former.rows() == expected(*rows, row(9, 3, 31))
     runs.rebuild(world, run_id="again", renamed=RENAMED).finish()
     assert layouts(former) == [REBUILT] * 2
+
+
+def test_the_checks_of_a_run_that_was_ended_do_not_say_what_another_run_has_loaded(world: FeedOnStandIn) -> None:
+    """A rollback sleeps in its checks, and then counts the rows of the other one."""
+    world.configure(publish={"swap": "copy"})  # else the rollback would load nothing
+    world.publish(world.land(7, FIRST))
+    world.publish(world.land(8, [row(8, 1, 21)]))
+    asleep = runs.rollback(world, 1).until("load")
+    other = runs.publish(world, world.land(9, [row(9, 2, 31), row(9, 3)]), run_id="other")
+    with asleep_before_read(2, lambda: other.until("load")), pytest.raises(LostRace):
+        asleep.step("check")
+    other.finish()
+    assert world.rows() == expected(row(8, 1, 21), row(9, 2, 31), row(9, 3))
 
 
 # -- Deleting, by a task that read the state before another run changed it
