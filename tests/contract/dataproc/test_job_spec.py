@@ -57,9 +57,10 @@ LAST_CHANGED = {"update_id_mode": UpdateIdMode.LAST_CHANGED}
         ({"date_folders": False}, Plan.WINDOW),
         (LAST_CHANGED, Plan.REWRITE),
         ({"exact": True}, Plan.REWRITE),
+        ({"date_folders": False, "erases": "gs://state/keys.csv"}, Plan.ADOPT),
     ],
 )
-def test_a_request_that_cannot_be_adopted_is_sized_for_another_plan(
+def test_an_attempt_is_sized_for_the_plan_of_its_dates(
     world: FeedOnStandIn, change: dict[str, Any], plan: Plan
 ) -> None:
     attempt = world.resolve(world.land(7, [row(7, 1)]))

@@ -81,12 +81,13 @@ def _arrival(services: Services, uri: str) -> Arrival:
 
 
 def _plan(attempt: Attempt) -> Plan:
+    if attempt.erases:
+        return Plan.ADOPT  # the job reads the keys of the parent, as adopt does
     if attempt.plan is Plan.WINDOW or not attempt.date_folders:
         return Plan.WINDOW
-    keeps_ids = attempt.update_id_mode is UpdateIdMode.LAST_CHANGED
-    if attempt.erases or not (attempt.plan is Plan.REWRITE or attempt.exact or keeps_ids):
-        return Plan.ADOPT
-    return Plan.REWRITE if len(attempt.deliveries) == 1 else Plan.WINDOW
+    if attempt.plan is Plan.REWRITE or attempt.exact or attempt.update_id_mode is UpdateIdMode.LAST_CHANGED:
+        return Plan.REWRITE if len(attempt.deliveries) == 1 else Plan.WINDOW
+    return Plan.ADOPT
 
 
 # A vCPU, which is what Spark calls a core here, is one of the two threads of a physical core. It is taken for half of a
