@@ -117,7 +117,7 @@ def _evaluate(
         watch_dag=dag_activity(setup.dag_id("watch")),
         publish_dag=dag_activity(setup.dag_id("publish"), with_runs=False),
         find_failed_run=lambda waiting: find_failed_publish(services, setup.dag_id("publish"), waiting),
-        check_interval=check_interval(setup.folders.profiles),
+        check_interval=timedelta(minutes=setup.deployment.alerts.check_interval_minutes),
         reads_bigquery=reads_bigquery,
     )
     verdict = evaluate(now, state, reported=reported, runbook=setup.deployment.alerts.runbook)
