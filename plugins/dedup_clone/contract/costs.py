@@ -30,43 +30,24 @@ class JobRun:
 
 @dataclass(frozen=True)
 class SparkUsage:
-    """The resources that the attempt's last Spark run used, and their prices when the run ended.
+    """What the attempt's Spark runs cost in USD, by the profile's prices when they ended.
 
-    `run`: the run's name in the service. `dcu_hours`: DCU (Data Compute Unit) hours, as reported by the service; None
-    if the service reports none (`usd` then prices vCPU time). `vcpus`: those of driver and executors together.
-    `usd_per_dcu_hour`, `usd_per_vcpu_hour`: from the profile; `usd_per_vcpu_hour` is None if the profile has no such
-    price. `machine_seconds`: how long the service had the run's machines, as far as it says; None if it does not.
-    `earlier_usd`: the price of the attempt's earlier runs, as far as the service reported them.
+    `run`: the name of the last one in the service. `usd`: its price; None if it is not known. `earlier_usd`: the price
+    of the attempt's earlier runs, as far as it was known.
     """
 
     run: str
-    dcu_hours: float | None
-    vcpus: int
-    usd_per_dcu_hour: float
-    usd_per_vcpu_hour: float | None
-    machine_seconds: float | None = None
+    usd: float | None = None
     earlier_usd: float = 0.0
 
-    def usd(self, job_seconds: float | None) -> float | None:
-        """The price of all runs in USD, given the seconds that the last one's job took; None if it is not known.
-
-        `job_seconds`: used if the service does not tell the time; None for a run that failed.
-        """
-        own = self._run_usd(job_seconds)
-        return None if own is None else self.earlier_usd + own
+    @property
+    def total_usd(self) -> float | None:
+        """The price of all runs; None if that of the last one is not known."""
+        return None if self.usd is None else self.earlier_usd + self.usd
 
     def after(self, earlier: SparkUsage | None) -> SparkUsage:
-        """This usage, with what earlier runs used. `earlier`: the record stored before, perhaps of the same run."""
+        """This usage, with what earlier runs cost. `earlier`: the record stored before, perhaps of the same run."""
         if earlier is None:
             return self
-        if earlier.run == self.run:
-            return replace(self, earlier_usd=earlier.earlier_usd)
-        return replace(self, earlier_usd=earlier.earlier_usd + (earlier._run_usd(None) or 0.0))
-
-    def _run_usd(self, job_seconds: float | None) -> float | None:
-        if self.dcu_hours is not None:
-            return self.dcu_hours * self.usd_per_dcu_hour
-        seconds = job_seconds if self.machine_seconds is None else self.machine_seconds
-        if self.usd_per_vcpu_hour is None or seconds is None:
-            return None
-        return self.vcpus * seconds / 3600 * self.usd_per_vcpu_hour
+        own = 0.0 if earlier.run == self.run else earlier.usd or 0.0
+        return replace(self, earlier_usd=earlier.earlier_usd + own)

@@ -180,7 +180,7 @@ def _cost(
 ) -> Cost:
     """The cost of the attempt's jobs and Spark runs. `checks_billed`: bytes billed for the queries of the checks."""
     usage = services.store.read_record(SparkUsage, services.layout.spark_usage(intent.attempt))
-    spark_usd = usage.usd(sum(candidate.seconds.values()) if candidate else None) if usage else None
+    spark_usd = usage.total_usd if usage else None
     if candidate is not None and candidate.reused_from:
         spark_usd = 0.0  # the Spark runs are in the ledger record of the attempt that made the candidate
     streamed = _streamed(services, intent)

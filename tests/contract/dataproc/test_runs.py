@@ -233,9 +233,9 @@ NO_FILE = ("failed", "no such file")
         ("serverless", [], 5 * 0.07),
         ("serverless", [NO_FILE] * 2, 15 * 0.07),
         ("serverless", [NO_FILE] * 9, 20 * 0.07),
-        ("cluster", [], 12 * 0.05 / 60),  # the service tells how long a job took: a minute
+        ("cluster", [], 12 * 0.05 / 60),  # twelve vCPUs for the minute that the service tells
         ("cluster", [NO_FILE] * 2, 3 * 12 * 0.05 / 60),
-        ("procedure", [], 12 * 0.05),  # nobody tells: the hour that the job itself reports
+        ("procedure", [], 12 * 0.05 / 60),
     ],
 )
 def test_what_all_runs_of_an_attempt_used_is_stored_and_priced(
@@ -246,12 +246,11 @@ def test_what_all_runs_of_an_attempt_used_is_stored_and_priced(
     done = simulate(runner, settings=settings).run()
     assert done.state == ("failed" if len(endings) > 3 else "success")
     usage = stored_usage()
-    assert usage.vcpus == 12
-    assert usage.usd(job_seconds=3600) == pytest.approx(usd)
+    assert usage.total_usd == pytest.approx(usd)
     assert usage.after(usage) == usage  # a task that finds the same run again adds nothing
 
 
 def test_without_a_price_of_machines_their_cost_is_unknown(fakes, simulate: Simulate) -> None:
     fakes("cluster")
     simulate("cluster").run()
-    assert stored_usage().usd(job_seconds=3600) is None
+    assert stored_usage().total_usd is None

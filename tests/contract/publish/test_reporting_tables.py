@@ -27,7 +27,7 @@ from tests.thoroughness import times
 
 # More than the five changes of a table in ten seconds that BigQuery allows.
 FEEDS_AT_ONCE = times(7, 24)
-USED = {"run": "dc-1", "dcu_hours": 5.0, "vcpus": 12, "usd_per_dcu_hour": 0.06, "usd_per_vcpu_hour": None}
+USED = {"run": "dc-2", "usd": 0.2, "earlier_usd": 0.1}
 
 
 @pytest.fixture(autouse=True)

@@ -193,17 +193,22 @@ def _spark_code(file: Path) -> tuple[str, str]:
 
 
 def _save_usage(run: FeedRun, ended: SparkRun) -> None:
-    """Stores what the run used, and adds what the attempt's earlier runs did; its ledger record prices it."""
-    services, attempt, feed = run.services, run.attempt_id, run.setup.feed
-    prices, name = run.setup.deployment.spark, services.layout.spark_usage(attempt)
+    """Stores what the run cost, and adds what the attempt's earlier runs did, for the ledger record."""
+    services, name = run.services, run.services.layout.spark_usage(run.attempt_id)
     with best_effort(services, f"the cost of Spark run [{ended.name}] is missing in the ledger"):
-        size = size_run(read_workload(services, attempt), feed.spark)
-        vcpus = size.cores + feed.spark.driver_cores
-        usage = SparkUsage(
-            ended.name, ended.dcu_hours, vcpus, prices.usd_per_dcu_hour, prices.usd_per_vcpu_hour, ended.lasted_s
-        )
         earlier = services.store.read_record(SparkUsage, name)
-        services.store.put(name, to_json(usage.after(earlier)))
+        services.store.put(name, to_json(SparkUsage(ended.name, _usd(run, ended)).after(earlier)))
+
+
+def _usd(run: FeedRun, ended: SparkRun) -> float | None:
+    """The price of the run; None if the service does not tell what it used, or the profile has no price of that."""
+    prices, spark = run.setup.deployment.spark, run.setup.feed.spark
+    if ended.dcu_hours is not None:
+        return ended.dcu_hours * prices.usd_per_dcu_hour
+    if ended.lasted_s is None or prices.usd_per_vcpu_hour is None:
+        return None
+    vcpus = size_run(read_workload(run.services, run.attempt_id), spark).cores + spark.driver_cores
+    return vcpus * ended.lasted_s / 3600 * prices.usd_per_vcpu_hour
 
 
 def _show(run: FeedRun, found: SparkRun) -> None:

@@ -23,6 +23,7 @@ _HTTP = {
     "INVALID_ARGUMENT": (400, "invalid"),
 }
 _ENDED = {"failed": "invalidQuery", "cancelled": "stopped"}
+_STATISTICS = {"startTime": "1795000000000", "endTime": "1795000060000"}  # of each run that has ended: a minute
 _CALLED = re.compile(r"CALL `([^`]+)`\(@request\)")
 
 
@@ -103,6 +104,7 @@ class FakeProcedures:
             status["errorResult"] = {"reason": _ENDED[run.outcome], "message": run.message}
         return {
             "jobReference": {"projectId": "my-project", "jobId": run.name, "location": "EU"},
+            "configuration": {"query": {"query": "CALL"}},
             "status": status,
-            "statistics": {},
+            "statistics": {} if run.outcome is None or self.state.is_newer else {**_STATISTICS},
         }
