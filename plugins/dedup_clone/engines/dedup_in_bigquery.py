@@ -12,11 +12,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from dedup_clone.contract.attempt import Attempt
-from dedup_clone.contract.errors import ContractViolation, JobFailed
-from dedup_clone.contract.landed_objects import refusal_reason
+from dedup_clone.contract.errors import ContractViolation, DeliveryRefused
 from dedup_clone.contract.manifest import Candidate, DeliveryMetrics, RefusedDelivery
 from dedup_clone.contract.table import nullable
-from dedup_clone.engines.delivery_examination import ExaminedDelivery, examine, require_unchanged
+from dedup_clone.engines.delivery_examination import ExaminedDelivery, examine, refused_if_unreadable, require_unchanged
 from dedup_clone.engines.sql_manifest import CountedDates, build_manifest, count_dates
 from dedup_clone.publish.attempt_jobs import load_configuration, query_configuration, run_step_job
 from dedup_clone.publish.services import Services
@@ -51,17 +50,16 @@ def _require_no_row_policies(services: Services, attempt: Attempt) -> None:
 
 def _make_candidate(services: Services, attempt: Attempt) -> Candidate:
     seconds: dict[str, float] = {}  # the duration of each phase
-    with _timed(seconds, "examine"):
-        examination = examine(services, attempt)
     with _timed(seconds, "append"):
-        applied, undecodable = _load_incoming(services, attempt, examination.valid)
-    refused = examination.refused + undecodable
-    for item in refused:
-        services.log(f"refused: {item.reason}", snapshot_id=item.delivery.snapshot_id)
+        applied, refused = _load_deliveries(services, attempt)
     if not applied:
         return Candidate(refused=refused, seconds=seconds)
     with _timed(seconds, "evidence"):
-        counted = _count(services, attempt, applied)
+        first_days = [item.first_day for item in applied if item.first_day]
+        last_days = [item.last_day for item in applied if item.last_day]
+        # Without a day every row of every delivery is older than the retention.
+        days = (min(first_days), max(last_days)) if first_days and last_days else None
+        counted = count_dates(services, attempt, *days) if days else CountedDates(())
     with _timed(seconds, "verify"):
         require_unchanged(services, attempt, applied)
     surplus = counted.surplus_rows()
@@ -91,49 +89,48 @@ def _timed(seconds: dict[str, float], phase: str) -> Iterator[None]:
     seconds[phase] = round(time.monotonic() - start, 3)
 
 
-def _count(services: Services, attempt: Attempt, applied: tuple[ExaminedDelivery, ...]) -> CountedDates:
-    first_days = [item.first_day for item in applied if item.first_day]
-    last_days = [item.last_day for item in applied if item.last_day]
-    if not first_days:
-        return CountedDates(())  # every row of every delivery is older than the retention
-    return count_dates(services, attempt, min(first_days), max(last_days))
-
-
-def _load_incoming(
-    services: Services, attempt: Attempt, examined: tuple[ExaminedDelivery, ...]
-) -> tuple[tuple[ExaminedDelivery, ...], tuple[RefusedDelivery, ...]]:
-    """Create the incoming table anew and append each delivery, by a free load job of its own.
+def _load_deliveries(
+    services: Services, attempt: Attempt
+) -> tuple[list[ExaminedDelivery], tuple[RefusedDelivery, ...]]:
+    """Append each valid delivery to the incoming table, by a free load job of its own.
 
     Returns the loaded and the refused deliveries. All rows of one snapshot id come from one delivery, because
-    superseded deliveries are not applied. So the snapshot id of a row identifies the row's delivery.
-
-    A delivery whose files BigQuery cannot decode is refused, and none of its rows are loaded. Safe to repeat. Raises
-    what `run_step_job` raises, JobFailed only when BigQuery fails for another reason than the files.
+    superseded deliveries are not applied. So the snapshot id of a row identifies the row's delivery. Safe to repeat.
+    Raises what `examine` raises, apart from DeliveryRefused.
     """
-    if not examined:
-        return (), ()
+    loaded: list[ExaminedDelivery] = []
+    refused: list[RefusedDelivery] = []
+    for number, delivery in enumerate(attempt.deliveries, start=1):
+        try:
+            examined = examine(services, attempt, number, services.arrivals.read(delivery))
+            if not loaded:
+                _create_incoming(services, attempt)
+            _append(services, attempt, number, examined)
+            loaded.append(examined)
+        except DeliveryRefused as error:
+            refused.append(RefusedDelivery(delivery, str(error)))
+            services.log(f"refused: {error}", snapshot_id=delivery.snapshot_id)
+    return loaded, tuple(refused)
+
+
+def _create_incoming(services: Services, attempt: Attempt) -> None:
     options = services.feed.table.options
     sql = services.warehouse.render(
         "ddl/create_incoming.sql", names=services.names, table=attempt.table, options=options
     )
     run_step_job(services, attempt.id, "incoming", query_configuration(services, "incoming", sql, {}))
-    loaded, refused = [], []
-    numbers = {delivery: number for number, delivery in enumerate(attempt.deliveries, start=1)}
-    for item in examined:
-        configuration = load_configuration(
-            services,
-            "append",
-            list(item.uris),
-            services.names.incoming_table,
-            map(nullable, attempt.table.columns),
-            writeDisposition="WRITE_APPEND",
-        )
-        try:
-            run_step_job(services, attempt.id, f"append_{numbers[item.delivery]}", configuration)
-            loaded.append(item)
-        except JobFailed as error:
-            if not error.is_invalid_input:
-                raise
-            reason = refusal_reason(attempt.feed, item.delivery, [f"BigQuery cannot load its files: {error.message}"])
-            refused.append(RefusedDelivery(item.delivery, reason))
-    return tuple(loaded), tuple(refused)
+
+
+def _append(services: Services, attempt: Attempt, number: int, examined: ExaminedDelivery) -> None:
+    """Append the delivery's rows. Raises DeliveryRefused, without any of them, if BigQuery cannot decode a file."""
+    columns = map(nullable, attempt.table.columns)
+    configuration = load_configuration(
+        services,
+        "append",
+        list(examined.uris),
+        services.names.incoming_table,
+        columns,
+        writeDisposition="WRITE_APPEND",
+    )
+    with refused_if_unreadable(attempt, examined.arrival, "load"):
+        run_step_job(services, attempt.id, f"append_{number}", configuration)

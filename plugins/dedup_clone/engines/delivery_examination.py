@@ -1,4 +1,4 @@
-"""Decides which deliveries of an attempt an SQL engine applies, and which it refuses, by examining landed files.
+"""Decides whether an SQL engine applies a delivery of its attempt or refuses it, by examining landed files.
 
 Parquet footers show which files have the same physical schema. For each such schema, a dry run reads the columns of one
 file. One query per delivery counts the rows that break the data contract. No table is written.
@@ -7,15 +7,15 @@ file. One query per delivery counts the rows that break the data contract. No ta
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import date
 from typing import Any
 
 from dedup_clone.contract.attempt import Attempt
-from dedup_clone.contract.delivery import Arrival, Delivery, LandedObject
+from dedup_clone.contract.delivery import Arrival, Delivery
 from dedup_clone.contract.errors import DeliveryRefused, JobFailed
 from dedup_clone.contract.landed_objects import data_objects, describe_no_rows, empty_files, refusal_reason
-from dedup_clone.contract.manifest import RefusedDelivery
 from dedup_clone.contract.parquet import describe_undeclared
 from dedup_clone.contract.table import Column, ColumnMode
 from dedup_clone.publish.attempt_jobs import external_table, limited_query_configuration, run_step_job
@@ -46,125 +46,103 @@ class ExaminedDelivery:
         return self.arrival.delivery
 
 
-@dataclass(frozen=True)
-class Examination:
-    """The valid deliveries, in ascending precedence, and the refused ones."""
-
-    valid: tuple[ExaminedDelivery, ...]
-    refused: tuple[RefusedDelivery, ...]
-
-
-def examine(services: Services, attempt: Attempt) -> Examination:
-    """Validate each requested delivery.
+def examine(services: Services, attempt: Attempt, number: int, arrival: Arrival) -> ExaminedDelivery:
+    """Validate the attempt's `number`-th delivery. Raises DeliveryRefused if it breaks the data contract.
 
     Raises what `run_step_job` raises, JobFailed only when BigQuery fails for another reason than the files. Raises
-    CheckFailed when a query would read more than the feed's `max_bytes_billed`.
+    CheckFailed when the query would read more than the feed's `max_bytes_billed`.
     """
-    valid, refused = [], []
-    for number, delivery in enumerate(attempt.deliveries, start=1):
-        examined, problems = _Examiner(services, attempt, services.arrivals.read(delivery), number).examine()
-        if examined is None:
-            refused.append(RefusedDelivery(delivery, refusal_reason(attempt.feed, delivery, problems)))
-        else:
-            valid.append(examined)
-    return Examination(tuple(valid), tuple(refused))
+    uri = object_uri(arrival)
+    objects, problems = data_objects(attempt, arrival, uri)
+    problems += empty_files(objects, uri)
+    problems += changes_since_arrival(services, arrival)
+    files = [item.landed.name for item in objects]
+    _require_none(attempt, arrival, problems or _schema_problems(services, attempt, arrival, files))
+    # Each job's configuration lists all files. An object with a list of URIs would have to be in the bucket of the
+    # files, and this project only reads the landing bucket.
+    uris = tuple(f"gs://{arrival.bucket}/{file}" for file in files)
+    with refused_if_unreadable(attempt, arrival, "read"):
+        counts = _count_rows(services, attempt, number, arrival, uris)
+    problems = [problem for count in counts for problem in _row_problems(attempt, arrival, count)]
+    # The query has a row for each file that has rows.
+    _require_none(attempt, arrival, problems if counts else [describe_no_rows(uri(""), len(files))])
+    retained = [count for count in counts if count["first_day"] is not None]
+    return ExaminedDelivery(
+        arrival=arrival,
+        uris=uris,
+        rows=sum(count["row_count"] for count in counts),
+        dropped_rows=sum(count["dropped_rows"] for count in counts),
+        first_day=min((count["first_day"] for count in retained), default=None),
+        last_day=max((count["last_day"] for count in retained), default=None),
+    )
 
 
-def require_unchanged(services: Services, attempt: Attempt, applied: tuple[ExaminedDelivery, ...]) -> None:
+def require_unchanged(services: Services, attempt: Attempt, applied: Iterable[ExaminedDelivery]) -> None:
     """Raise DeliveryRefused when landed files changed while BigQuery read them."""
     for examined in applied:
-        changes = changes_since_arrival(services, examined.arrival)
-        if changes:
-            raise DeliveryRefused(refusal_reason(attempt.feed, examined.delivery, changes))
+        _require_none(attempt, examined.arrival, changes_since_arrival(services, examined.arrival))
 
 
-class _Examiner:
-    """Validates one delivery, the `number`-th of its attempt."""
+def _require_none(attempt: Attempt, arrival: Arrival, problems: list[str]) -> None:
+    if problems:
+        raise DeliveryRefused(refusal_reason(attempt.feed, arrival.delivery, problems))
 
-    def __init__(self, services: Services, attempt: Attempt, arrival: Arrival, number: int) -> None:
-        self._services = services
-        self._attempt = attempt
-        self._arrival = arrival
-        self._number = number
 
-    def examine(self) -> tuple[ExaminedDelivery | None, list[str]]:
-        """The examined delivery and no problems; or None and the problems for which the delivery is refused."""
-        uri = object_uri(self._arrival)
-        objects, problems = data_objects(self._attempt, self._arrival, uri)
-        files = [item.landed for item in objects]
-        problems += empty_files(objects, uri)
-        problems += changes_since_arrival(self._services, self._arrival)
-        problems = problems or self._schema_problems(files)
-        if problems:
-            return None, problems
-        # Each job's configuration lists all files. An object with a list of URIs would have to be in the bucket
-        # of the files, and this project only reads the landing bucket.
-        uris = tuple(f"gs://{self._arrival.bucket}/{file.name}" for file in files)
-        try:
-            counts = self._count_rows(uris)
-        except JobFailed as error:
-            if not error.is_invalid_input:
-                raise
-            return None, [f"BigQuery cannot read its files: {error.message}"]
-        problems = [problem for count in counts for problem in _row_problems(self._attempt, self._arrival, count)]
-        if not counts:  # the query has a row for each file that has rows
-            problems = [describe_no_rows(uri(""), len(files))]
-        if problems:
-            return None, problems
-        return self._valid_delivery(uris, counts), []
+@contextmanager
+def refused_if_unreadable(attempt: Attempt, arrival: Arrival, verb: str) -> Iterator[None]:
+    """Raise DeliveryRefused if a job in the `with` block failed because of the files that it was to read."""
+    try:
+        yield
+    except JobFailed as error:
+        if not error.is_invalid_input:
+            raise
+        _require_none(attempt, arrival, [f"BigQuery cannot {verb} its files: {error.message}"])
 
-    def _schema_problems(self, files: list[LandedObject]) -> list[str]:
-        """Problems of files whose columns are not the declared ones.
 
-        A free dry run reads the columns of one file of each physical schema.
-        """
-        problems, examined_schemas = [], set()
-        for footer in read_footers(self._services.landing.store, [file.name for file in files]):
-            uri = f"gs://{self._arrival.bucket}/{footer.name}"
-            if footer.problem:
-                problems.append(f"file [{uri}] cannot be read as Parquet: {footer.problem}")
-            elif footer.leaves not in examined_schemas:
-                examined_schemas.add(footer.leaves)
-                problems += [f"file [{uri}] {problem}" for problem in self._column_problems(uri, footer)]
-        return problems
+def _schema_problems(services: Services, attempt: Attempt, arrival: Arrival, files: list[str]) -> list[str]:
+    """Problems of files whose columns are not the declared ones.
 
-    def _column_problems(self, uri: str, footer: ParquetFooter) -> list[str]:
-        files = external_table(_LANDED_TABLE, [uri])
-        query = {"query": f"SELECT * FROM {_LANDED_TABLE}", "useLegacySql": False, "tableDefinitions": files}
-        try:
-            found = self._services.warehouse.jobs.dry_run_schema({"query": query})
-        except JobFailed as error:
-            if not error.is_invalid_input:
-                raise
-            return [f"cannot be read by BigQuery: {error.message}"]
-        return column_problems(self._attempt.table.columns, _with_datetime(found, iter(footer.leaves)))
+    A free dry run reads the columns of one file of each physical schema.
+    """
+    problems, examined_schemas = [], set()
+    for footer in read_footers(services.landing.store, files):
+        uri = f"gs://{arrival.bucket}/{footer.name}"
+        if footer.problem:
+            problems.append(f"file [{uri}] cannot be read as Parquet: {footer.problem}")
+        elif footer.leaves not in examined_schemas:
+            examined_schemas.add(footer.leaves)
+            problems += [f"file [{uri}] {problem}" for problem in _problems_of_columns(services, attempt, uri, footer)]
+    return problems
 
-    def _count_rows(self, uris: tuple[str, ...]) -> list[Mapping[str, Any]]:
-        """The result of examine_delivery.sql: one row for each file that has rows. Raises JobFailed."""
-        services, attempt = self._services, self._attempt
-        parameters = {
-            "snapshot_id": ("INT64", str(self._arrival.delivery.snapshot_id)),
-            "retention_day": ("DATE", attempt.retention_day.isoformat()),
-            "latest_day": ("DATE", attempt.latest_day.isoformat()),
-            "date_folders": ("BOOL", str(attempt.date_folders).lower()),
-        }
-        sql = services.warehouse.render("engines/examine_delivery.sql", names=services.names, table=attempt.table)
-        configuration = limited_query_configuration(
-            services, "examine", sql, parameters, tableDefinitions=external_table(_LANDED_TABLE, uris)
-        )
-        job = run_step_job(services, attempt.id, f"examine_{self._number}", configuration)
-        return list(services.warehouse.jobs.rows(job.job_id))
 
-    def _valid_delivery(self, uris: tuple[str, ...], counts: list[Mapping[str, Any]]) -> ExaminedDelivery:
-        retained = [count for count in counts if count["first_day"] is not None]
-        return ExaminedDelivery(
-            arrival=self._arrival,
-            uris=uris,
-            rows=sum(count["row_count"] for count in counts),
-            dropped_rows=sum(count["dropped_rows"] for count in counts),
-            first_day=min((count["first_day"] for count in retained), default=None),
-            last_day=max((count["last_day"] for count in retained), default=None),
-        )
+def _problems_of_columns(services: Services, attempt: Attempt, uri: str, footer: ParquetFooter) -> list[str]:
+    files = external_table(_LANDED_TABLE, [uri])
+    query = {"query": f"SELECT * FROM {_LANDED_TABLE}", "useLegacySql": False, "tableDefinitions": files}
+    try:
+        found = services.warehouse.jobs.dry_run_schema({"query": query})
+    except JobFailed as error:
+        if not error.is_invalid_input:
+            raise
+        return [f"cannot be read by BigQuery: {error.message}"]
+    return column_problems(attempt.table.columns, _with_datetime(found, iter(footer.leaves)))
+
+
+def _count_rows(
+    services: Services, attempt: Attempt, number: int, arrival: Arrival, uris: tuple[str, ...]
+) -> list[Mapping[str, Any]]:
+    """The result of examine_delivery.sql: one row for each file that has rows. Raises JobFailed."""
+    parameters = {
+        "snapshot_id": ("INT64", str(arrival.delivery.snapshot_id)),
+        "retention_day": ("DATE", attempt.retention_day.isoformat()),
+        "latest_day": ("DATE", attempt.latest_day.isoformat()),
+        "date_folders": ("BOOL", str(attempt.date_folders).lower()),
+    }
+    sql = services.warehouse.render("engines/examine_delivery.sql", names=services.names, table=attempt.table)
+    configuration = limited_query_configuration(
+        services, "examine", sql, parameters, tableDefinitions=external_table(_LANDED_TABLE, uris)
+    )
+    job = run_step_job(services, attempt.id, f"examine_{number}", configuration)
+    return list(services.warehouse.jobs.rows(job.job_id))
 
 
 def column_problems(declared: Iterable[Column], found: Iterable[Column], prefix: str = "") -> list[str]:
