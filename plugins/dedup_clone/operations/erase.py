@@ -22,7 +22,7 @@ from dedup_clone.contract.manifest import Manifest
 from dedup_clone.contract.table import NUMERIC_CONTEXT, NUMERIC_PRECISION, NUMERIC_SCALE
 from dedup_clone.publish import changes_table
 from dedup_clone.publish.attempt_jobs import count_by_date, find_step_job, query_configuration
-from dedup_clone.publish.attempts import Form, begin_attempt
+from dedup_clone.publish.attempts import Form, begin_attempt, write_attempt
 from dedup_clone.publish.changes_table import forget_change_rows
 from dedup_clone.publish.commit import prune
 from dedup_clone.publish.date_ranges import format_dates
@@ -110,12 +110,7 @@ def prepare(services: Services, request: ErasureRequest, keys_shown: int) -> Att
         erasures=erasure_uris(services, live.generation),
         erases=services.store.uri(approved),
     )
-    services.manifests.write_attempt(attempt)
-    services.log(
-        f"acquired the lease for attempt [{attempt.id}]: erases the keys of [{attempt.erases}]",
-        snapshot_id=live.snapshot_id,
-        generation=attempt.generation,
-    )
+    write_attempt(services, attempt, f"erases the keys of [{attempt.erases}]")
     return attempt
 
 

@@ -12,7 +12,7 @@ from dedup_clone.contract.attempt import Kind
 from dedup_clone.contract.errors import ConfigurationError
 from dedup_clone.contract.manifest import Manifest
 from dedup_clone.operations.erase import drop_pending_changes
-from dedup_clone.publish.attempts import Form
+from dedup_clone.publish.attempts import Form, acquire_lease
 from dedup_clone.publish.early_checks import drop_previous
 from dedup_clone.publish.recovery import recover
 from dedup_clone.publish.reporting import retired_row
@@ -69,14 +69,7 @@ def prepare(services: Services, request: RetirementRequest, shown: None) -> Reti
         return retired
     recover(services, request)
     live = _require_retirable(services, request)
-    intent = services.current.acquire_lease(
-        services.environment,
-        live.generation if live else None,
-        Kind.RETIRE,
-        dag_id=request.dag_id,
-        run_id=request.run_id,
-        now=services.now(),
-    )
+    intent = acquire_lease(services, request, Kind.RETIRE, live.generation if live else None)
     record = Retirement(
         retired_at=services.now(),
         run_id=request.run_id,
@@ -108,9 +101,9 @@ def _require_retirable(services: Services, request: RetirementRequest) -> Manife
 
     Raises ConfigurationError if target is to be dropped, and may be somebody else's table.
     """
-    generation, target = services.current.read().generation, services.feed.target
-    if generation is not None:
-        return services.manifests.read(generation)
+    live, target = services.find_live(), services.feed.target
+    if live is not None:
+        return live
     if request.target is TargetAction.DROP and services.warehouse.table(target) is not None:
         raise ConfigurationError(
             f"Target [{target}] cannot be dropped: feed [{services.feed.feed}] has no live generation, so the table is "

@@ -19,7 +19,7 @@ from dedup_clone.contract.errors import ConfigurationError
 from dedup_clone.contract.manifest import Candidate, DateEntry, DateOutcome, Manifest
 from dedup_clone.contract.schema_change import added_columns, refused_table_changes, widened_columns
 from dedup_clone.contract.table import PartitionBy
-from dedup_clone.publish.attempts import Form, begin_attempt, find_swap
+from dedup_clone.publish.attempts import Form, begin_attempt, find_swap, write_attempt
 from dedup_clone.publish.date_ranges import format_dates
 from dedup_clone.publish.declared_form import require_staging
 from dedup_clone.publish.early_checks import check_before_dedup
@@ -96,15 +96,10 @@ def prepare(services: Services, request: RollbackRequest, live_shown: int) -> At
     )
     attempt = replace(attempt, restores=restorable.manifest.generation, restored_at=restorable.restored_at)
     require_staging(services, live.table)
-    services.manifests.write_attempt(attempt)
     manifest = _restored_manifest(services, restorable.manifest, attempt, live)
+    what = f"restores generation {restorable.manifest.generation} by {restorable.how}"
+    write_attempt(services, attempt, f"{what}, excludes {[delivery.name for delivery in manifest.excluded]}")
     services.manifests.write_candidate(attempt.id, _candidate(services, restorable.manifest, manifest))
-    services.log(
-        f"acquired the lease for attempt [{attempt.id}]: restores generation {restorable.manifest.generation} by "
-        f"{restorable.how}, excludes {[d.name for d in manifest.excluded]}",
-        snapshot_id=restorable.manifest.snapshot_id,
-        generation=attempt.generation,
-    )
     return attempt
 
 

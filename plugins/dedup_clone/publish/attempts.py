@@ -17,10 +17,11 @@ from dedup_clone.checks.check_result import CheckResult, CheckResults, Level, fa
 from dedup_clone.contract.attempt import Attempt, Kind, Swap
 from dedup_clone.contract.engine import Engine
 from dedup_clone.contract.manifest import RefusedDelivery
-from dedup_clone.contract.records import to_json, to_plain
+from dedup_clone.contract.records import to_json
 from dedup_clone.publish.attempt_jobs import SWAP_STEP, query_configuration
 from dedup_clone.publish.services import Services
 from dedup_clone.state.arrivals import Refusal
+from dedup_clone.state.current import Intent
 
 T = TypeVar("T")
 
@@ -50,6 +51,13 @@ class Form:
     reason: str
 
 
+def acquire_lease(services: Services, form: Form, kind: Kind, parent: int | None) -> Intent:
+    """Acquire the lease for the run of `form`. Raises what `CurrentFile.acquire_lease` raises."""
+    return services.current.acquire_lease(
+        services.environment, parent, kind, dag_id=form.dag_id, run_id=form.run_id, now=services.now()
+    )
+
+
 def begin_attempt(
     services: Services,
     form: Form,
@@ -64,21 +72,24 @@ def begin_attempt(
 
     `reason`: None for the form's. The caller adds what only this kind of attempt has, and writes the record.
     """
-    feed, layout, store = services.feed, services.layout, services.store
-    intent = services.current.acquire_lease(
-        services.environment, parent, kind, dag_id=form.dag_id, run_id=form.run_id, now=services.now()
-    )
+    intent = acquire_lease(services, form, kind, parent)
+    return new_attempt(services, intent, form.reason if reason is None else reason, engine, snapshot_id)
+
+
+def new_attempt(services: Services, intent: Intent, reason: str, engine: Engine, snapshot_id: int) -> Attempt:
+    """What the attempt of `intent` does, as far as the feed file says it."""
+    feed, layout, store, parent = services.feed, services.layout, services.store, intent.parent
     oldest, latest = services.retention_window()  # fixed for the whole run, which may last past midnight
     finds_changes = engine is Engine.CDC or (feed.changes and engine is Engine.SPARK)
     return Attempt(
         id=intent.attempt,
         feed=feed.feed,
-        kind=kind,
+        kind=intent.kind,
         generation=intent.generation,
         parent=parent,
-        dag_id=form.dag_id,
-        run_id=form.run_id,
-        reason=form.reason if reason is None else reason,
+        dag_id=intent.dag_id,
+        run_id=intent.run_id,
+        reason=reason,
         snapshot_id=snapshot_id,
         taken_at=intent.taken_at,
         code_version=dedup_clone.__version__,
@@ -102,16 +113,11 @@ def begin_attempt(
     )
 
 
-# The parameters of publish/swap_target.sql that are fields of SwapSpec, with their BigQuery types.
-_SWAP_PARAMETERS = {
-    "parent": "STRING",
-    "generation": "STRING",
-    "checked_at": "TIMESTAMP",
-    "snapshot": "STRING",
-    "manifest": "STRING",
-    "description": "STRING",
-    "expiration_days": "FLOAT64",
-}
+def write_attempt(services: Services, attempt: Attempt, what: str) -> None:
+    """Write the record of the attempt, and log `what` it does."""
+    services.manifests.write_attempt(attempt)
+    text = f"acquired the lease for attempt [{attempt.id}] on parent [{attempt.parent}]: {what}"
+    services.log(text, snapshot_id=attempt.snapshot_id, generation=attempt.generation)
 
 
 @dataclass(frozen=True)
@@ -178,9 +184,14 @@ def swap_configuration(services: Services, swap: SwapSpec, step: str = SWAP_STEP
     sql = services.warehouse.render(
         "publish/swap_target.sql", names=services.names, options=options, previous_days=swap.previous_days
     )
-    values = to_plain(swap)
-    parameters = {name: (kind, str(values[name])) for name, kind in _SWAP_PARAMETERS.items()}
-    return query_configuration(services, step, sql, {"target": ("STRING", services.names.target_table), **parameters})
+    names = ("parent", "generation", "snapshot", "manifest", "description")
+    parameters = {
+        "target": ("STRING", services.names.target_table),
+        **{name: ("STRING", getattr(swap, name)) for name in names},
+        "checked_at": ("TIMESTAMP", swap.checked_at.isoformat()),
+        "expiration_days": ("FLOAT64", str(swap.expiration_days)),
+    }
+    return query_configuration(services, step, sql, parameters)
 
 
 def find_swap(services: Services, attempt: str) -> SwapSpec | None:

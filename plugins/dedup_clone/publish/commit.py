@@ -158,9 +158,8 @@ def prune(services: Services) -> list[str]:
 def data_of_ended_attempts(services: Services, current: Current) -> list[str]:
     """The data folders of the failed attempts since the live generation; none while a run holds the lease.
 
-    The folders of `kept_folders` are left out, because a replay may use them. Folders of exports are left out: the
-    export of a retirement may be all that is left of target. While no generation is live, as after a recovery without
-    records, no folder is returned.
+    The folders of `kept_folders` are left out, because a replay may use them. While no generation is live, as after a
+    recovery without records, no folder is returned.
     """
     if current.intent is not None or current.generation is None:
         return []
@@ -168,7 +167,7 @@ def data_of_ended_attempts(services: Services, current: Current) -> list[str]:
     live = names_up_to(folders, current.generation)
     ended = names_up_to(folders, current.last_generation)
     kept = {*live, *kept_folders(services, services.manifests.read(current.generation))}
-    return [folder for folder in ended if folder not in kept and not folder.endswith("-export/")]
+    return [folder for folder in ended if folder not in kept]
 
 
 def _obsolete_changes(services: Services, generation: int, erasure_generation: int) -> list[str]:

@@ -5,7 +5,7 @@ Staging and target may change meanwhile.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Collection, Sequence
 
 from dedup_clone.checks import table_checks
 from dedup_clone.checks.check_result import CheckResult, CheckResults, accept, require_no_failure
@@ -20,6 +20,8 @@ from dedup_clone.publish.sql_checks import dry_run_sql_checks
 from dedup_clone.warehouse.metadata import TableMetadata
 from dedup_clone.warehouse.table_options import column_entry, row_policy_entry, without_removed_columns
 
+NOT_DEDUPLICATED = "Nothing was deduplicated, target keeps its old content."
+
 
 def check_before_dedup(
     services: Services,
@@ -28,19 +30,15 @@ def check_before_dedup(
     accepted: Collection[str] = (),
     reason: str = "",
     with_sql: bool = True,
-    note: Callable[[CheckResults], None] | None = None,
 ) -> CheckResults:
     """Run the checks that do not depend on the new generation, and return their results.
 
     Raises CheckFailed if one fails. `parent`: the live generation. `accepted`: the checks whose failure the operator
-    accepts; `reason`: why. `with_sql`: dry-run the feed's own queries, too. `note` is called with the results, whether
-    or not one failed.
+    accepts; `reason`: why. `with_sql`: dry-run the feed's own queries, too.
     """
     items = results_before_dedup(services, parent, with_sql=with_sql)
     results = CheckResults("before", accept(items, accepted, reason))
-    if note is not None:
-        note(results)
-    require_no_failure(results, "Nothing was deduplicated, target keeps its old content.")
+    require_no_failure(results, NOT_DEDUPLICATED)
     return results
 
 

@@ -6,12 +6,13 @@ The Spark job validates every file of the deliveries that are left. Engines in S
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 
 from dedup_clone.contract.attempt import Attempt
-from dedup_clone.contract.delivery import Arrival, LandedObject
+from dedup_clone.contract.delivery import Arrival
 from dedup_clone.contract.landed_objects import (
+    DataObject,
     ObjectVersion,
     changed_objects,
     data_objects,
@@ -57,45 +58,46 @@ def _find_refused(services: Services, attempt: Attempt) -> tuple[RefusedDelivery
     for delivery in reversed(attempt.deliveries):
         problems = []
         if delivery not in attempt.folded:
-            problems = _problems(services, attempt, services.arrivals.read(delivery))
+            problems = examine_landing(services, attempt, services.arrivals.read(delivery)).problems
         if not problems:
             break
         refused.append(RefusedDelivery(delivery, refusal_reason(attempt.feed, delivery, problems)))
     return tuple(reversed(refused))
 
 
-def _problems(services: Services, attempt: Attempt, arrival: Arrival) -> list[str]:
-    """What is wrong with the names and sizes of a delivery's files, or else with the footers of some of them."""
-    uri = object_uri(arrival)
-    objects, problems = data_objects(attempt, arrival, uri)
-    problems += empty_files(objects, uri)
-    if problems:
-        return problems
-    return read_sample(services, arrival, [found.landed for found in objects], attempt.since)[1]
+@dataclass(frozen=True)
+class LandedFiles:
+    """The data files of a delivery, the footers of some of them, and why the delivery is to be refused."""
+
+    files: list[DataObject]
+    footers: list[ParquetFooter]
+    problems: list[str]
 
 
-def read_sample(
-    services: Services, arrival: Arrival, files: Sequence[LandedObject], since: Mapping[str, int]
-) -> tuple[list[ParquetFooter], list[str]]:
-    """The footers of FOOTERS_READ of the files, evenly spaced, and what is wrong with them.
+def examine_landing(services: Services, attempt: Attempt, arrival: Arrival) -> LandedFiles:
+    """Examine the names and sizes of a delivery's files and, if these are right, FOOTERS_READ footers, evenly spaced.
 
     Files that are gone or were replaced are left out: the job compares all files with the inventory.
     """
+    uri = object_uri(arrival)
+    files, problems = data_objects(attempt, arrival, uri)
+    problems += empty_files(files, uri)
+    if problems:
+        return LandedFiles(files, [], problems)
     count = min(len(files), FOOTERS_READ)
-    sample = {landed.name: landed.generation for landed in (files[n * len(files) // count] for n in range(count))}
+    sampled = [files[number * len(files) // count].landed for number in range(count)]
+    sample = {landed.name: landed.generation for landed in sampled}
     stored = services.landing.store.stat(list(sample))
     names = [info.name for info in stored if info.object_generation == sample[info.name]]
-    optional = {path for path, first_id in since.items() if arrival.delivery.snapshot_id < first_id}
+    optional = {path for path, first_id in attempt.since.items() if arrival.delivery.snapshot_id < first_id}
+    optional |= {attempt.table.snapshot_id_column, *([attempt.table.partition_column] if attempt.date_folders else [])}
     footers = read_footers(services.landing.store, names)
-    table, landing = services.feed.table, services.feed.landing
-    optional |= {table.snapshot_id_column, *([table.partition_column] if landing.date_folders else [])}
-    columns = table.to_contract().columns
     problems = [
         f"file [gs://{arrival.bucket}/{footer.name}] {problem}"
         for footer in footers
-        for problem in _footer_problems(footer, columns, optional)
+        for problem in _footer_problems(footer, attempt.table.columns, optional)
     ]
-    return footers, problems
+    return LandedFiles(files, footers, problems)
 
 
 def _footer_problems(footer: ParquetFooter, columns: tuple[Column, ...], optional: set[str]) -> list[str]:

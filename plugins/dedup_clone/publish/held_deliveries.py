@@ -149,9 +149,7 @@ def discard_held(services: Services, delivery: Delivery, *, run_id: str, reason:
 
     Raises ConfigurationError if the delivery is not held.
     """
-    generation = services.current.read().generation
-    live = None if generation is None else services.manifests.read(generation)
-    if delivery not in services.arrivals.backlog(live).held:
+    if delivery not in services.arrivals.backlog(services.find_live()).held:
         raise ConfigurationError(f"Delivery [{delivery.name}] is not held: there is nothing to discard.")
     text = f"discarded by a person: {reason}"
     services.arrivals.refuse(Refusal(delivery, text, run_id, services.now(), is_discarded=True))

@@ -17,7 +17,7 @@ from dedup_clone.contract.costs import SparkUsage
 from dedup_clone.contract.delivery import newly_live
 from dedup_clone.contract.manifest import Candidate, Manifest
 from dedup_clone.publish.attempt_jobs import LOAD_STEP, REPLACE_STEP, SWAP_STEP
-from dedup_clone.publish.attempts import SwapSpec, arrived_at, failed_checks, find_swap, try_read
+from dedup_clone.publish.attempts import SwapSpec, arrived_at, best_effort, failed_checks, find_swap
 from dedup_clone.publish.publish_costs import cost_of, merge_and_qualify_usd
 from dedup_clone.publish.services import Services
 from dedup_clone.state.current import Intent
@@ -64,50 +64,41 @@ def published_record(
     )
 
     jobs = cache(lambda: _jobs(services, intent))
-
-    def with_arrival() -> LedgerRecord:
-        return replace(record, arrived_at=_arrival_of_newest(services, manifest) or attempt.taken_at)
-
-    def with_cost() -> LedgerRecord:
+    lacks = f"the ledger record of attempt [{attempt.id}] lacks"
+    with best_effort(services, f"{lacks} its arrival"):
+        record = replace(record, arrived_at=_arrival_of_newest(services, manifest) or attempt.taken_at)
+    with best_effort(services, f"{lacks} its cost"):
         cost = _cost(services, intent, candidate, jobs(), swap.bytes_billed + target.bytes_billed)
-        return replace(record, cost=cost)
-
-    def with_parent() -> LedgerRecord:
+        record = replace(record, cost=cost)
+    with best_effort(services, f"{lacks} its lag and shares"):
         parent = None if manifest.parent is None else services.manifests.read(manifest.parent)
         merge_usd, qualify_usd = merge_and_qualify_usd(manifest, parent, swap.staging_bytes)
-        return replace(
+        record = replace(
             record,
             lag_s=_lag_s(services, attempt, manifest, parent, target.table.created_at),
             shares=shares(manifest, parent),
             cost=record.cost and replace(record.cost, merge_usd=merge_usd, qualify_usd=qualify_usd),
         )
-
-    def with_phases() -> LedgerRecord:
-        return replace(record, phases=_phases(services, intent, candidate, jobs(), record))
-
-    lacks = f"the ledger record of attempt [{attempt.id}] lacks"
-    record = try_read(services, f"{lacks} its arrival", with_arrival) or record
-    record = try_read(services, f"{lacks} its cost", with_cost) or record
-    record = try_read(services, f"{lacks} its lag and shares", with_parent) or record
-    return try_read(services, f"{lacks} its phases", with_phases) or record
+    with best_effort(services, f"{lacks} its phases"):
+        record = replace(record, phases=_phases(services, intent, candidate, jobs(), record))
+    return record
 
 
 def ended_record(services: Services, intent: Intent, attempt: Attempt, candidate: Candidate | None) -> LedgerRecord:
     """The record of an attempt that committed nothing, with its cost as far as that is recorded."""
     stage, reason = _how_it_ended(services, intent, candidate)
-
-    def cost() -> Cost:
-        swap = find_swap(services, attempt.id)  # the checks' queries are recorded if all checks passed
-        return _cost(services, intent, candidate, _jobs(services, intent), swap.bytes_billed if swap else 0)
-
-    return replace(
+    record = replace(
         _record(services, intent, attempt),
         outcome=Outcome.REFUSED if candidate is not None and candidate.manifest is None else Outcome.FAILED,
         stage=stage,
         reason=reason,
         arrived_at=arrived_at(services, attempt),
-        cost=try_read(services, f"the ledger record of attempt [{attempt.id}] lacks the cost", cost),
     )
+    with best_effort(services, f"the ledger record of attempt [{attempt.id}] lacks the cost"):
+        swap = find_swap(services, attempt.id)  # the checks' queries are recorded if all checks passed
+        cost = _cost(services, intent, candidate, _jobs(services, intent), swap.bytes_billed if swap else 0)
+        record = replace(record, cost=cost)
+    return record
 
 
 def _record(services: Services, intent: Intent, attempt: Attempt) -> LedgerRecord:

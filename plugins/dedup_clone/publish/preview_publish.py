@@ -6,27 +6,26 @@ listings and a few Parquet footers. It reads no landed row, so it does not know 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass
-from datetime import date
 from typing import Any
 
 from dedup_clone.checks.check_result import CheckResult, accepted_failures, listed
-from dedup_clone.contract.attempt import Plan
-from dedup_clone.contract.delivery import Arrival, Delivery, LandedObject
-from dedup_clone.contract.engine import Engine
+from dedup_clone.contract.attempt import Attempt, Kind
+from dedup_clone.contract.delivery import Delivery
 from dedup_clone.contract.errors import ConfigurationError
-from dedup_clone.contract.landed_objects import SUFFIX, is_ignored, objects_by_date
+from dedup_clone.contract.landed_objects import DataObject
 from dedup_clone.contract.records import to_plain
 from dedup_clone.contract.table import Absent
 from dedup_clone.publish.date_ranges import format_dates
 from dedup_clone.publish.early_checks import check_before_dedup
-from dedup_clone.publish.early_refusals import changes_since_arrival, read_sample
+from dedup_clone.publish.early_refusals import changes_since_arrival, examine_landing
 from dedup_clone.publish.held_deliveries import find_evidence
 from dedup_clone.publish.parent_generation import require_readable_parent
 from dedup_clone.publish.publish_costs import size_text
-from dedup_clone.publish.resolve import Decision, PublishRequest, decide, engine_of
+from dedup_clone.publish.resolve import Decision, PublishRequest, decide, engine_of, plan_attempt
 from dedup_clone.publish.services import Services
+from dedup_clone.state.current import Intent
 
 PROBLEMS_NAMED = 5
 # What happens to rows that the deliveries lack, by `absent_keys` and `absent_dates`.
@@ -45,7 +44,7 @@ def preview_publish(services: Services, publish_request: PublishRequest) -> tupl
     for it yet, so that nobody could see what it found.
     """
     services.current.read_for(services.environment)
-    decision, engine = decide(services, publish_request), engine_of(services, publish_request)
+    decision = decide(services, publish_request)
     if publish_request.accepted_checks and decision.skip_reason:
         raise ConfigurationError(decision.skip_reason)
     only = "" if publish_request.dates is None else f", only {format_dates(publish_request.dates)}"
@@ -60,12 +59,19 @@ def preview_publish(services: Services, publish_request: PublishRequest) -> tupl
     if not decision.skip_reason:
         accepted, reason = publish_request.accepted_checks, publish_request.reason
         early = check_before_dedup(services, decision.parent_generation, accepted=accepted, reason=reason)
-        require_readable_parent(services, decision.parent, engine)
+        require_readable_parent(services, decision.parent, engine_of(services, publish_request))
         if accepted:
             lines += _evidence(services, publish_request, decision, accepted_failures(early.items))
-        lines += _details(services, publish_request, decision, engine)
+        lines += _details(services, publish_request, decision, _draft(services, publish_request, decision))
     shown = {**to_plain(publish_request.delivery), "live_generation": decision.parent_generation}
     return shown, "\n".join(lines)
+
+
+def _draft(services: Services, request: PublishRequest, decision: Decision) -> Attempt:
+    """The attempt that the publish would begin, without a name, because there is no lease."""
+    parent = decision.parent_generation
+    intent = Intent(Kind.PUBLISH, request.dag_id, request.run_id, "", parent, 0, services.now(), ())
+    return plan_attempt(services, request, decision, intent)
 
 
 def _evidence(
@@ -120,26 +126,25 @@ def _effect(services: Services, publish_request: PublishRequest, decision: Decis
     return f"Target would change: rows of {_names(shown)} replace older ones; {lacked}{only}"
 
 
-def _details(services: Services, request: PublishRequest, decision: Decision, engine: Engine) -> list[str]:
-    plan = Plan(request.plan) if request.plan else services.feed.dedup.plan
-    live, landed = decision.parent, _read_landing(services, decision, request.dates)
-    oldest, _ = services.retention_window()
+def _details(services: Services, request: PublishRequest, decision: Decision, draft: Attempt) -> list[str]:
+    live, landed, has_dates = decision.parent, _read_landing(services, draft), draft.date_folders
+    oldest, days = draft.retention_day, {file.day for file in landed.files if file.day}
     entries = live.dates if live else ()
     retained = {entry.date for entry in entries if entry.date >= oldest}
     expired = [entry for entry in entries if entry.date < oldest]
-    delivered = retained if landed.dates is None else {day for day in landed.dates if day >= oldest}
-    too_old = [day for day in landed.dates or () if day < oldest]
-    shown = "dates unknown until they are read" if landed.dates is None else f"dates {format_dates(delivered)}"
+    delivered = {day for day in days if day >= oldest} if has_dates else retained
+    shown = f"dates {format_dates(delivered)}" if has_dates else "dates unknown until they are read"
+    size = sum(file.landed.size for file in landed.files)
     rows = [
         ("live generation", str(live.generation) if live else "none"),
         ("included", _names(decision.backlog.apply)),
         ("superseded", _names(decision.backlog.superseded)),
-        ("engine, plan", f"{engine}, {plan}" if engine.runs_spark else str(engine)),
-        ("delivered", f"{landed.files} files, {size_text(landed.size)}, {landed.rows_text}; {shown}"),
+        ("engine, plan", f"{draft.engine}, {draft.plan}" if draft.engine.runs_spark else str(draft.engine)),
+        ("delivered", f"{len(landed.files)} files, {size_text(size)}, {landed.rows}; {shown}"),
         (
             "dropped, older than the retention",
-            f"{format_dates(too_old)} of landing; {format_dates(e.date for e in expired)} of the live generation "
-            f"({sum(e.rows for e in expired)} rows)",
+            f"{format_dates(days - delivered)} of landing; {format_dates(e.date for e in expired)} of the live "
+            f"generation ({sum(e.rows for e in expired)} rows)",
         ),
         ("dates that are not delivered", f"{len(retained - delivered)} of {len(retained | delivered)}"),
     ]
@@ -152,56 +157,24 @@ def _details(services: Services, request: PublishRequest, decision: Decision, en
 
 @dataclass(frozen=True)
 class _Landed:
-    """What is delivered. `rows`: an estimate if only some footers were read, 0 if objects changed.
+    """What is delivered. `rows`: their number as text. `problems`: why deliveries would be refused."""
 
-    `dates`: None for a feed without date folders. `problems`: why deliveries would be refused: objects that changed in
-    landing since the deliveries were registered, or else what the footers show.
-    """
-
-    files: int
-    size: int
-    rows: int
-    rows_text: str
-    dates: frozenset[date] | None
-    problems: tuple[str, ...]
+    files: list[DataObject]
+    rows: str
+    problems: list[str]
 
 
-def _read_landing(services: Services, decision: Decision, only_dates: tuple[date, ...] | None) -> _Landed:
-    arrivals = [services.arrivals.read(delivery) for delivery in decision.backlog.apply]
-    by_arrival = [_files_by_date(services, arrival, only_dates) for arrival in arrivals]
-    files = [[landed for found in by_date.values() for landed in found] for by_date in by_arrival]
+def _read_landing(services: Services, draft: Attempt) -> _Landed:
+    arrivals = [services.arrivals.read(delivery) for delivery in draft.deliveries]
+    examined = [examine_landing(services, draft, arrival) for arrival in arrivals]
+    files = [file for found in examined for file in found.files]
     problems = [problem for arrival in arrivals for problem in changes_since_arrival(services, arrival)]
-    rows, text = 0, "rows unknown"
-    if not problems:  # else files may be gone
-        samples = [
-            read_sample(services, arrival, landed, services.feed.table.since())
-            for arrival, landed in zip(arrivals, files, strict=True)
-        ]
-        problems = [problem for _, found in samples for problem in found]
-        for (footers, _), landed in zip(samples, files, strict=True):
-            rows += sum(footer.rows for footer in footers) * len(landed) // max(len(footers), 1)
-        is_estimate = any(len(footers) < len(landed) for (footers, _), landed in zip(samples, files, strict=True))
-        text = f"{'about ' if is_estimate else ''}{rows} rows"
-    dates = frozenset(day for by_date in by_arrival for day in by_date if day is not None)
-    return _Landed(
-        files=sum(map(len, files)),
-        size=sum(landed.size for found in files for landed in found),
-        rows=rows,
-        rows_text=text,
-        dates=dates if services.feed.landing.date_folders else None,
-        problems=tuple(problems),
-    )
-
-
-def _files_by_date(
-    services: Services, arrival: Arrival, only_dates: tuple[date, ...] | None
-) -> Mapping[date | None, list[LandedObject]]:
-    """The delivery's data files by date; all of them by None if the feed lands no date folders."""
-    if services.feed.landing.date_folders:
-        by_date = objects_by_date(arrival, services.feed.table.partition_column)
-        return {day: found for day, found in by_date.items() if only_dates is None or day in only_dates}
-    data_files = [o for o in arrival.objects if o.name.endswith(SUFFIX)]
-    return {None: [o for o in data_files if not is_ignored(o.name.removeprefix(arrival.folder), o.size)]}
+    problems += [problem for found in examined for problem in found.problems]
+    if problems:
+        return _Landed(files, "rows unknown", problems)
+    rows = sum(sum(one.rows for one in e.footers) * len(e.files) // max(len(e.footers), 1) for e in examined)
+    is_estimate = any(len(e.footers) < len(e.files) for e in examined)
+    return _Landed(files, f"{'about ' if is_estimate else ''}{rows} rows", [])
 
 
 def _names(deliveries: Iterable[Delivery]) -> str:

@@ -122,8 +122,7 @@ def discard(services: Services, intent: Intent) -> None:
     services.current.release(intent.attempt)
     if attempt is not None:
         try_report(services, attempt.id)
-    if intent.kind is not Kind.RETIRE:  # its export may be all that is left of target
-        _delete_data(services, intent)
+    _delete_data(services, intent)
 
 
 def _record(services: Services, intent: Intent, attempt: Attempt) -> None:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from datetime import date
 from typing import Any
 
-from dedup_clone.checks.check_result import CheckResults
+from dedup_clone.checks.check_result import CheckResults, accept, require_no_failure
 from dedup_clone.contract.attempt import Attempt, Kind, Plan
 from dedup_clone.contract.delivery import Backlog, Delivery, newly_live, split_backlog
 from dedup_clone.contract.engine import Engine
@@ -15,16 +15,17 @@ from dedup_clone.contract.errors import ConfigurationError, DeliveryRefused, Los
 from dedup_clone.contract.landed_objects import objects_by_date
 from dedup_clone.contract.manifest import Manifest
 from dedup_clone.contract.table import UpdateIdMode
-from dedup_clone.publish.attempts import Form, begin_attempt
+from dedup_clone.publish.attempts import Form, acquire_lease, new_attempt, write_attempt
 from dedup_clone.publish.date_ranges import format_dates
 from dedup_clone.publish.declared_form import add_columns_for_queries, prepare_staging, refuse_impossible_changes
-from dedup_clone.publish.early_checks import check_before_dedup
+from dedup_clone.publish.early_checks import NOT_DEDUPLICATED, results_before_dedup
 from dedup_clone.publish.early_refusals import without_refused_deliveries
 from dedup_clone.publish.erasure_records import erasure_uris, last_erasure_generation
 from dedup_clone.publish.held_deliveries import find_reusable_candidate, note_checks_before_dedup
 from dedup_clone.publish.parent_generation import parent_files, require_live_as_shown, require_readable_parent
 from dedup_clone.publish.recovery import recover
 from dedup_clone.publish.services import Services
+from dedup_clone.state.current import Intent
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -67,9 +68,8 @@ def decide(services: Services, publish_request: PublishRequest) -> Decision:
     earlier; ContractViolation when it is not registered; LostRace when it was registered after the backlog was listed,
     so that a retry finds it.
     """
-    generation = services.current.read().generation
-    _require_fitting_engine(services, publish_request, generation)
-    parent = None if generation is None else services.manifests.read(generation)
+    parent = services.find_live()
+    _require_fitting_engine(services, publish_request, parent)
     backlog = _backlog(services, publish_request, parent)
     refuse_impossible_changes(services, engine_of(services, publish_request), parent)
     skip_reason = _skip_reason(services, publish_request.delivery, backlog, parent)
@@ -86,7 +86,7 @@ def engine_of(services: Services, publish_request: PublishRequest) -> Engine:
     return publish_request.engine or services.feed.engine
 
 
-def _require_fitting_engine(services: Services, publish_request: PublishRequest, live_generation: int | None) -> None:
+def _require_fitting_engine(services: Services, publish_request: PublishRequest, live: Manifest | None) -> None:
     """Raise ConfigurationError if the feed does not support the engine that the replay names.
 
     Raise it also if keys were erased and the publish's engine is not `spark`.
@@ -96,7 +96,7 @@ def _require_fitting_engine(services: Services, publish_request: PublishRequest,
     if problem:
         raise ConfigurationError(f"Feed [{feed.feed}] cannot be replayed with engine [{named_engine}]: {problem}.")
     engine = engine_of(services, publish_request)
-    if engine is not Engine.SPARK and last_erasure_generation(services, live_generation):
+    if engine is not Engine.SPARK and last_erasure_generation(services, live.generation if live else None):
         raise ConfigurationError(
             f"Keys of feed [{feed.feed}] were erased, and engine [{engine}] is not supported after an erasure: publish "
             f"with engine [{Engine.SPARK}], in the feed file or in the form."
@@ -219,15 +219,14 @@ def resolve(
         return decision.skip_reason
     if shown is not None:
         require_live_as_shown(services, decision.parent_generation, shown["live_generation"])
-    accepted, reason = publish_request.accepted_checks, publish_request.reason
-
-    def note(results: CheckResults) -> None:
-        if publish_request.dates is None:  # a replay of some dates includes no waiting delivery
-            note_checks_before_dedup(services, decision.backlog.apply, decision.parent, results, publish_request)
-
-    check_before_dedup(services, decision.parent_generation, accepted=accepted, reason=reason, note=note)
+    items = results_before_dedup(services, decision.parent_generation)
+    results = CheckResults("before", accept(items, publish_request.accepted_checks, publish_request.reason))
+    if publish_request.dates is None:  # a replay of some dates includes no waiting delivery
+        note_checks_before_dedup(services, decision.backlog.apply, decision.parent, results, publish_request)
+    require_no_failure(results, NOT_DEDUPLICATED)
     require_readable_parent(services, decision.parent, engine_of(services, publish_request))
-    attempt, parent = _begin(services, publish_request, decision), decision.parent
+    intent = acquire_lease(services, publish_request, Kind.PUBLISH, decision.parent_generation)
+    attempt, parent = plan_attempt(services, publish_request, decision, intent), decision.parent
     if attempt.engine.runs_spark:
         attempt = without_refused_deliveries(services, attempt)
     prepare_staging(services)
@@ -235,34 +234,23 @@ def resolve(
         add_columns_for_queries(services)
     reusable = find_reusable_candidate(services, attempt, parent) if publish_request.replay else None
     if reusable is not None:
-        attempt, candidate = reusable
-        services.manifests.write_attempt(attempt)
-        services.manifests.write_candidate(attempt.id, candidate)
+        attempt = reusable[0]
     else:
         attempt = replace(attempt, parent_files=parent_files(services, attempt, parent))
-        services.manifests.write_attempt(attempt)
-    services.log(
-        f"acquired the lease for attempt [{attempt.id}] on parent [{attempt.parent}], includes "
-        f"{[delivery.name for delivery in attempt.deliveries]}{_dates_text(publish_request)}, superseded "
-        f"{[d.name for d in decision.backlog.superseded]}",
-        snapshot_id=attempt.snapshot_id,
-        generation=attempt.generation,
-    )
+    names = [delivery.name for delivery in attempt.deliveries]
+    superseded = [delivery.name for delivery in decision.backlog.superseded]
+    write_attempt(services, attempt, f"includes {names}{_dates_text(publish_request)}, superseded {superseded}")
+    if reusable is not None:
+        services.manifests.write_candidate(attempt.id, reusable[1])
     return attempt
 
 
-def _begin(services: Services, publish_request: PublishRequest, decision: Decision) -> Attempt:
-    """Acquire the lease. The attempt still lacks the parent's files, which may need an export."""
+def plan_attempt(services: Services, publish_request: PublishRequest, decision: Decision, intent: Intent) -> Attempt:
+    """What the publish does under the lease of `intent`, without the parent's files, which may need an export."""
     parent, applied, dates = decision.parent, decision.backlog.apply, publish_request.dates
-    attempt = begin_attempt(
-        services,
-        publish_request,
-        Kind.PUBLISH,
-        decision.parent_generation,
-        reason=_ledger_reason(publish_request),
-        engine=engine_of(services, publish_request),
-        snapshot_id=applied[-1].snapshot_id if dates is None or parent is None else parent.snapshot_id,
-    )
+    snapshot_id = applied[-1].snapshot_id if dates is None or parent is None else parent.snapshot_id
+    engine = engine_of(services, publish_request)
+    attempt = new_attempt(services, intent, _ledger_reason(publish_request), engine, snapshot_id)
     before = (*parent.deliveries, *parent.excluded) if parent else ()
     return replace(
         attempt,

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
 
+from dedup_clone.contract.manifest import Manifest
 from dedup_clone.settings.feed import Feed
 from dedup_clone.state.arrivals import Arrivals
 from dedup_clone.state.current import CurrentFile
@@ -51,6 +52,11 @@ class Services:
     @property
     def layout(self) -> FeedLayout:
         return FeedLayout(self.feed.feed)
+
+    def find_live(self) -> Manifest | None:
+        """The live generation's manifest; None without one. Raises ContractViolation if it is gone."""
+        generation = self.current.read().generation
+        return None if generation is None else self.manifests.read(generation)
 
     def retention_window(self) -> tuple[date, date]:
         """The oldest and the newest date (UTC) that a publish which starts now accepts."""

@@ -61,7 +61,7 @@ def _run(services: Services, check: SqlCheck, checked_at: datetime) -> tuple[Che
     except JobFailed as error:
         if not error.is_invalid_input:
             raise
-        return _invalid_query(services, check, error), 0
+        return _misconfigured(services, check, f"the query fails: {error.message}", "a SELECT"), 0
     result = _value_result(services, check, found_rows) if check.has_range else _row_count_result(check, found_rows)
     return result, found_rows.bytes_billed
 
@@ -81,14 +81,8 @@ def _value_result(services: Services, check: SqlCheck, found_rows: QueryResult) 
     """Check that the query's one value lies in the check's range. NULL, such as an average of no rows, does not."""
     values = [value for row in found_rows.first_rows for value in row.values()]
     if found_rows.row_count != 1 or len(values) != 1 or not _is_number_or_null(values[0]):
-        return CheckResult(
-            check.result_name,
-            Level.FAIL,
-            _shape(found_rows),
-            "one row with one number, because the check has min or max",
-            f"correct [{_file(services, check)}], release it, and clear the run from its first task.",
-            is_misconfigured=True,
-        )
+        expected = "one row with one number, because the check has min or max"
+        return _misconfigured(services, check, _shape(found_rows), expected)
     (value,) = values
     bounds = (("at least", check.min), ("at most", check.max))
     return make_result(
@@ -119,7 +113,7 @@ def _dry_run(services: Services, check: SqlCheck, configuration: Mapping[str, An
     except JobFailed as error:
         if not error.is_invalid_input:
             raise
-        return _invalid_query(services, check, error)
+        return _misconfigured(services, check, f"the query fails: {error.message}", "a SELECT")
     return make_result(
         check.result_name,
         size <= check.max_bytes_billed,
@@ -129,10 +123,9 @@ def _dry_run(services: Services, check: SqlCheck, configuration: Mapping[str, An
     )
 
 
-def _invalid_query(services: Services, check: SqlCheck, error: JobFailed) -> CheckResult:
+def _misconfigured(services: Services, check: SqlCheck, found: str, expected: str) -> CheckResult:
     next_step = f"correct [{_file(services, check)}], release it, and clear the run from its first task."
-    found = f"the query fails: {error.message}"
-    return CheckResult(check.result_name, Level.FAIL, found, "a SELECT", next_step, is_misconfigured=True)
+    return CheckResult(check.result_name, Level.FAIL, found, expected, next_step, is_misconfigured=True)
 
 
 def _file(services: Services, check: SqlCheck) -> str:
