@@ -45,7 +45,6 @@ with shared_dag(
             dedup_step(setup, "dedup_existing"),
         ],
         # -- 6 load, 7 check, 8 swap, 9 commit, and reconcile_failure: see load_to_commit
-        before_swap=BOOTSTRAP.step("before_swap"),
         # -- 10 clean ----- in: exported files     runs: worker    out: how many were deleted
         last=Step(task_id="delete_export", setup=setup, run=BOOTSTRAP.step("after_commit")),
     )

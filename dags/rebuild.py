@@ -43,11 +43,8 @@ with shared_dag(
             Step(task_id="export_rebuilt", setup=setup, run=REBUILD.step("export")),
             # -- 5 dedup ------ in: the attempt        runs: Spark     out: data folder, candidate manifest
             dedup_step(setup, "dedup_rebuilt"),
-            # -- 6 prepare ---- in: candidate          runs: BigQuery  out: staging with the declared columns
-            Step(task_id="prepare_staging", setup=setup, run=REBUILD.step("before_load")),
         ],
-        # -- 7 load, 8 check, 9 swap, 10 commit, and reconcile_failure: see load_to_commit
-        before_swap=REBUILD.step("before_swap"),
-        # -- 11 clean ----- in: copy, exported files runs: worker  out: how many were deleted
+        # -- 6 load, 7 check, 8 swap, 9 commit, and reconcile_failure: see load_to_commit
+        # -- 10 clean ----- in: copy, exported files runs: worker  out: how many were deleted
         last=Step(task_id="delete_copies", setup=setup, run=REBUILD.step("after_commit")),
     )

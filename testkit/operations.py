@@ -19,8 +19,8 @@ from dedup_clone.freshness.evaluation import evaluate, find_incidents
 from dedup_clone.freshness.feed_state import FeedState, PendingJob
 from dedup_clone.freshness.read_feed_state import read_feed_state
 from dedup_clone.freshness.verdict import write_verdict
-from dedup_clone.operations import rebuild as rebuilds
 from dedup_clone.operations import retire as retirements
+from dedup_clone.operations import takeover
 from dedup_clone.operations.erase import key_text
 from dedup_clone.operations.feed_plan import FeedPlan
 from dedup_clone.operations.lost_records import RecoveryPlan, carry_out, plan_recovery
@@ -125,8 +125,7 @@ def delete_rebuilt_copies(world: FeedOnStandIn) -> None:
     """Run the last task of the rebuild that made the live generation."""
     manifest = live_manifest(world)
     assert manifest
-    form: Any = None
-    rebuilds.after_commit(world.services, form, world.services.manifests.attempt(manifest.attempt))
+    takeover.after_commit(world.services, None, world.services.manifests.attempt(manifest.attempt))
 
 
 def retirement_preview(world: FeedOnStandIn, target: str) -> str:

@@ -16,8 +16,9 @@ from dedup_clone.operations import bootstrap as bootstraps
 from dedup_clone.operations import erase as erasures
 from dedup_clone.operations import rebuild as rebuilds
 from dedup_clone.operations import rollback as rollbacks
+from dedup_clone.operations import takeover
 from dedup_clone.publish.attempts import SwapSpec, save_swap
-from dedup_clone.publish.load import begin_load, finish_load, read_candidate, table_load_configuration
+from dedup_clone.publish.load import begin_load, finish_load, prepare_load, read_candidate, table_load_configuration
 from dedup_clone.publish.preview_publish import preview_publish
 from dedup_clone.publish.recovery import commit_or_discard, require_no_other_run
 from dedup_clone.state.ledger import LedgerRecord
@@ -87,7 +88,7 @@ class Run:
     def prepare_load(self) -> LoadJob:
         """The load job: its id is recorded in the lease, and it is not made yet."""
         services = self.world.services
-        candidate, manifest = read_candidate(services, self.plan.id)
+        candidate, manifest = prepare_load(services, self.plan)
         begin_load(services, self.plan, [job_id(self.plan, "load", 1)])
         job: LoadJob = self.world.record_job(self.plan, "load", table_load_configuration(services, candidate, manifest))
         return job
@@ -186,14 +187,8 @@ def _operation(world: FeedOnStandIn, operation: Any, request: Any, **others: Any
     def step(function: Any) -> Any:
         return lambda: function(world.services, request, run._plan)
 
-    def swap() -> None:
-        operation.before_swap(world.services, request, run.plan)
-        world.swap(run.plan, run.checked)
-
     run.steps["preview"] = preview
     run.add_steps(resolve, **{name: step(f) if callable(f) else f for name, f in others.items()})
-    if hasattr(operation, "before_swap"):
-        run.steps["swap"] = swap
     return run
 
 
@@ -210,15 +205,13 @@ def bootstrap(world: FeedOnStandIn, *, count_limit: int = NO_LIMIT, **form: Any)
     `form`: run_id, source_table, duplicates, compared_dates, reason.
     """
     request = bootstrap_request(count_limit_bytes=count_limit, **form)
-    return _operation(
-        world, bootstraps, request, resolve_export=bootstraps.export, commit_clean=bootstraps.after_commit
-    )
+    return _operation(world, bootstraps, request, resolve_export=takeover.export, commit_clean=takeover.after_commit)
 
 
 def rebuild(world: FeedOnStandIn, **form: Any) -> Run:
     """Write the table in the form of a changed feed file.
 
-    Steps: preview, resolve, export, dedup, prepare, load, check, swap, commit, clean. `form`: run_id, reason, renamed,
+    Steps: preview, resolve, export, dedup, load, check, swap, commit, clean. `form`: run_id, reason, renamed,
     duplicates, compared_dates.
     """
     values = {"dag_id": REBUILD_DAG, "run_id": "rebuild", "reason": "another form", **form}
@@ -228,8 +221,7 @@ def rebuild(world: FeedOnStandIn, **form: Any) -> Run:
         rebuilds,
         request,
         resolve_export=rebuilds.export,
-        dedup_prepare=rebuilds.before_load,
-        commit_clean=rebuilds.after_commit,
+        commit_clean=takeover.after_commit,
     )
 
 

@@ -6,9 +6,9 @@ preview         what must not change until `prepare`, such as the live generatio
 prepare         after the approval: recovers a dead run, acquires the lease and writes the attempt; refuses if what was
                 shown has changed
 
-and, if it has them, with further steps of its DAG, which may all be repeated: `export` and `before_load`, `before_swap`
-and `after_commit`. Load, check, swap and commit are those of a publish (`publish/`), which has the same interface:
-`publish/preview_publish.py` and `publish/resolve.py`.
+and, if it has them, with two further steps of its DAG, which may be repeated: `export` and `after_commit`. Load, check,
+swap and commit are those of a publish (`publish/`), which has the same interface: `publish/preview_publish.py` and
+`publish/resolve.py`.
 
 rollback        the content of an earlier generation as a new generation
 bootstrap       the rows of an existing table as the first generation

@@ -17,9 +17,7 @@ from dedup_clone.contract.attempt import Attempt, Duplicates, Kind
 from dedup_clone.contract.errors import BootstrapRefused, ConfigurationError
 from dedup_clone.operations.takeover import (
     comparison_text,
-    drop_export,
     duplicates_text,
-    export_existing,
     not_taken_over,
     observe_table,
     refuse_problems,
@@ -27,17 +25,10 @@ from dedup_clone.operations.takeover import (
     take_over_export,
 )
 from dedup_clone.publish.attempt_jobs import count_by_date
-from dedup_clone.publish.attempts import Form, begin_attempt
+from dedup_clone.publish.attempts import Form, begin_attempt, write_attempt
 from dedup_clone.publish.date_ranges import DATES_NAMED, format_dates
 from dedup_clone.publish.declared_form import prepare_staging
-from dedup_clone.publish.existing_table import (
-    BootstrapRecord,
-    ExistingTable,
-    existing_table_names,
-    read_bootstrap_record,
-    require_unchanged,
-    save_bootstrap_record,
-)
+from dedup_clone.publish.existing_table import ExistingTable, existing_table_names, save_existing_table
 from dedup_clone.publish.publish_costs import price_text, size_text
 from dedup_clone.publish.recovery import recover
 from dedup_clone.publish.resolve import waiting_names
@@ -68,7 +59,7 @@ def preview(services: Services, request: BootstrapRequest) -> tuple[str, str]:
     Raises BootstrapRefused if the table does not fit the feed, or has duplicates that the form does not resolve.
     """
     services.current.read_for(services.environment)
-    existing = _read_existing_table(services, request.source_table)
+    existing = _read_existing_table(services, request)
     counted, surplus_rows = _count_duplicates(services, existing, request.count_limit_bytes)
     if surplus_rows and request.duplicates is Duplicates.REFUSE:
         raise BootstrapRefused(
@@ -103,7 +94,7 @@ def prepare(services: Services, request: BootstrapRequest, version_shown: str) -
     Raises BootstrapRefused when the table cannot be bootstrapped, or has another version than the preview showed.
     """
     recover(services, request)
-    existing = _read_existing_table(services, request.source_table)
+    existing = _read_existing_table(services, request)
     if existing.version != version_shown:
         raise BootstrapRefused(
             f"Table [{existing.name}] was changed since it was shown, and not by the bootstrap. Stop whatever writes "
@@ -117,41 +108,21 @@ def prepare(services: Services, request: BootstrapRequest, version_shown: str) -
         retention_day=existing.oldest,
         latest_day=existing.latest,
     )
-    services.manifests.write_attempt(attempt)
+    write_attempt(services, attempt, f"{reason}, {existing.rows} rows in {len(existing.partitions)} dates")
     prepare_staging(services)
-    save_bootstrap_record(services, attempt.id, BootstrapRecord(existing, request.compared_dates))
-    services.log(
-        f"acquired the lease for attempt [{attempt.id}]: takes over [{existing.name}], {existing.rows} rows in "
-        f"{len(existing.partitions)} dates",
-        generation=attempt.generation,
-    )
+    save_existing_table(services, attempt.id, existing)
     return attempt
 
 
-def export(services: Services, request: BootstrapRequest, attempt: Attempt) -> None:
-    """Export the existing table's rows. Safe to repeat. Raises what `export_existing` raises."""
-    export_existing(services, attempt.id)
-
-
-def before_swap(services: Services, request: BootstrapRequest, attempt: Attempt) -> None:
-    """Raise BootstrapRefused if the existing table was changed after its rows were exported."""
-    require_unchanged(services, read_bootstrap_record(services, attempt.id).existing)
-
-
-def after_commit(services: Services, request: BootstrapRequest, attempt: Attempt) -> int:
-    """Delete the exported files, which the generation does not use; return how many. Safe to repeat."""
-    return drop_export(services, attempt.id)
-
-
-def _read_existing_table(services: Services, source_table: str) -> ExistingTable:
+def _read_existing_table(services: Services, request: BootstrapRequest) -> ExistingTable:
     """Read the metadata of the form's `source_table`. One metadata query.
 
     The error, if it cannot be bootstrapped, names all problems of feed and metadata; else those of the partitions.
     """
-    match = _NAME.fullmatch(source_table or services.feed.target)
+    match = _NAME.fullmatch(request.source_table or services.feed.target)
     if match is None:
         raise ConfigurationError(
-            f"Source table [{source_table}] is no table's name, expected [TABLE] or [DATASET.TABLE] of project "
+            f"Source table [{request.source_table}] is no table's name, expected [TABLE] or [DATASET.TABLE] of project "
             f"[{services.names.project}]; copy a table of another project first (bq cp, free of charge)."
         )
     dataset, name = match["dataset"] or services.names.dataset, match["table"]
@@ -163,7 +134,7 @@ def _read_existing_table(services: Services, source_table: str) -> ExistingTable
         )
     problems = [*_feed_problems(services, full_name, is_target), *table_problems(services, table, is_target)]
     refuse_problems(full_name, problems)
-    return observe_table(services, dataset, name, is_target=is_target)
+    return observe_table(services, dataset, name, is_target=is_target, compared_dates=request.compared_dates)
 
 
 def _feed_problems(services: Services, full_name: str, is_target: bool) -> Iterator[str]:

@@ -25,33 +25,15 @@ from dedup_clone.contract.schema_change import (
     refused_table_changes,
 )
 from dedup_clone.contract.table import TableContract
-from dedup_clone.operations.takeover import (
-    comparison_text,
-    drop_export,
-    duplicates_text,
-    export_existing,
-    observe_table,
-    take_over_export,
-)
+from dedup_clone.operations import takeover
+from dedup_clone.operations.takeover import comparison_text, duplicates_text, observe_table, take_over_export
 from dedup_clone.publish.attempt_jobs import find_step_job, query_configuration, run_step_job
-from dedup_clone.publish.attempts import Form, begin_attempt
+from dedup_clone.publish.attempts import Form, begin_attempt, write_attempt
 from dedup_clone.publish.changes_table import change_rows_to_lose
-from dedup_clone.publish.declared_form import (
-    set_clustering_of_target,
-    set_layout_of_staging,
-    shortens_retention,
-    staging_options,
-    swap_options,
-)
+from dedup_clone.publish.declared_form import shortens_retention, staging_options, swap_options
 from dedup_clone.publish.early_checks import results_before_dedup
 from dedup_clone.publish.erasure_records import erasures_up_to
-from dedup_clone.publish.existing_table import (
-    BootstrapRecord,
-    read_bootstrap_record,
-    require_unchanged,
-    save_bootstrap_record,
-)
-from dedup_clone.publish.load import read_candidate
+from dedup_clone.publish.existing_table import save_existing_table
 from dedup_clone.publish.parent_generation import changed_target, live_manifest
 from dedup_clone.publish.publish_costs import price_text
 from dedup_clone.publish.recovery import recover
@@ -121,8 +103,7 @@ def prepare(services: Services, request: RebuildRequest, live_shown: int) -> Att
         snapshot_id=live.snapshot_id,
     )
     attempt = take_over_export(attempt, request.duplicates, live)
-    services.manifests.write_attempt(attempt)
-    services.log(f"acquired the lease for attempt [{attempt.id}]: rebuild", generation=attempt.generation)
+    write_attempt(services, attempt, "rebuild")
     return attempt
 
 
@@ -150,37 +131,11 @@ def export(services: Services, request: RebuildRequest, attempt: Attempt) -> Non
                 f"changed. Declare a type that holds them, or let a snapshot correct them before the rebuild."
             ) from error
     table = names.target_table if configuration is None else names.incoming_table
-    existing = observe_table(services, names.dataset, table, is_target=configuration is None)
-    save_bootstrap_record(services, attempt.id, BootstrapRecord(existing, request.compared_dates))
-    export_existing(services, attempt.id)
-
-
-def before_load(services: Services, request: RebuildRequest, attempt: Attempt) -> None:
-    """After the dedup job has accepted the rows, give staging the declared columns. Safe to repeat."""
-    _, manifest = read_candidate(services, attempt.id)
-    set_layout_of_staging(services, attempt.id, manifest)
-
-
-def before_swap(services: Services, request: RebuildRequest, attempt: Attempt) -> None:
-    """Right before the swap, check that nobody changed the exported table, and give target the declared clustering.
-
-    Raises BootstrapRefused. Safe to repeat.
-    """
-    existing, table = read_bootstrap_record(services, attempt.id).existing, services.feed.table.to_contract()
-    target, live = services.warehouse.table(services.feed.target), services.manifests.read(attempt.parent or 0)
-    is_clustered = target is not None and target.cluster_by == table.cluster_by != live.table.cluster_by
-    # If target has the declared clustering and not the live generation's, an earlier try of this task set it. That
-    # changed the table's version.
-    if not (existing.is_target and is_clustered):
-        require_unchanged(services, existing)
-    if target is not None:
-        set_clustering_of_target(services, attempt.id, target, table)
-
-
-def after_commit(services: Services, request: RebuildRequest, attempt: Attempt) -> int:
-    """Delete the copied rows and the exported files, which nothing reads after the commit; return how many files."""
-    services.warehouse.alterations.drop(services.names.incoming_table)
-    return drop_export(services, attempt.id)
+    existing = observe_table(
+        services, names.dataset, table, is_target=configuration is None, compared_dates=request.compared_dates
+    )
+    save_existing_table(services, attempt.id, existing)
+    takeover.export(services, request, attempt)
 
 
 def copy_bytes(services: Services, live: Manifest, renamed: Mapping[str, str]) -> int:

@@ -22,13 +22,11 @@ from dedup_clone.contract.records import to_json
 from dedup_clone.contract.table import Column, ColumnMode, PartitionBy, float64_columns
 from dedup_clone.publish.date_ranges import format_dates
 from dedup_clone.publish.declared_form import staging_options, swap_options
-from dedup_clone.publish.existing_table import ExistingTable, evenly_spaced, read_bootstrap_record, require_unchanged
+from dedup_clone.publish.existing_table import ExistingTable, evenly_spaced, read_existing_table, require_unchanged
 from dedup_clone.publish.parent_generation import export_folder, export_partitions, wrong_row_counts
 from dedup_clone.publish.partition_comparison import comparison_bytes
 from dedup_clone.publish.publish_costs import price_text
 from dedup_clone.publish.services import Services
-from dedup_clone.state.current import Intent
-from dedup_clone.state.store import ObjectInfo
 from dedup_clone.warehouse.metadata import Observation, TableMetadata
 from dedup_clone.warehouse.sql_files import TableNames
 from dedup_clone.warehouse.table_options import POLICY_TAG, policy_tags
@@ -38,7 +36,9 @@ from dedup_clone.warehouse.table_options import POLICY_TAG, policy_tags
 EXPORT_DELIVERY = Delivery(snapshot_id=2**63 - 2, marker_generation=1)
 
 
-def observe_table(services: Services, dataset: str, name: str, *, is_target: bool) -> ExistingTable:
+def observe_table(
+    services: Services, dataset: str, name: str, *, is_target: bool, compared_dates: int
+) -> ExistingTable:
     """Read the partitions of a table whose columns fit the feed. One metadata query.
 
     Raises BootstrapRefused if a row has no date, a date for which BigQuery has no partition, or a date after tomorrow,
@@ -59,6 +59,7 @@ def observe_table(services: Services, dataset: str, name: str, *, is_target: boo
         latest=latest,
         partitions={day: count for day, count in rows.items() if day >= oldest},
         expired={day: count for day, count in rows.items() if day < oldest},
+        compared_dates=compared_dates,
     )
     if not existing.partitions:
         raise BootstrapRefused(
@@ -241,22 +242,23 @@ def take_over_export(attempt: Attempt, duplicates: Duplicates, rebuilt: Manifest
     )
 
 
-def export_existing(services: Services, attempt: str) -> None:
-    """Export the table whose rows `attempt` takes over, and write the inventory. Safe to repeat.
+def export(services: Services, request: object, attempt: Attempt) -> None:
+    """Export the table whose rows the attempt takes over, and write the inventory. Safe to repeat.
 
     Raises BootstrapRefused when the table was changed or exported with other row counts, LostRace without the lease,
-    and what `read_bootstrap_record` and `export_partitions` raise.
+    and what `read_existing_table` and `export_partitions` raise.
     """
-    intent, existing = services.current.require_intent(attempt), read_bootstrap_record(services, attempt).existing
-    folder = export_folder(services, attempt)
+    existing = read_existing_table(services, attempt.id)
+    services.current.require_intent(attempt.id)
+    folder = export_folder(services, attempt.id)
     require_unchanged(services, existing)
     services.log(
         f"exports {len(existing.partitions)} dates of [{existing.name}] to [{services.store.uri(folder)}]",
-        generation=intent.generation,
+        generation=attempt.generation,
     )
     table = {"projectId": services.names.project, "datasetId": existing.dataset, "tableId": existing.table}
-    rows = existing.partitions
-    files = export_partitions(services, attempt, table, rows, partition_column=services.feed.table.partition_column)
+    rows, column = existing.partitions, services.feed.table.partition_column
+    files = export_partitions(services, attempt.id, table, rows, partition_column=column)
     require_unchanged(services, existing)
     wrong = wrong_row_counts(files, rows)
     if wrong:
@@ -265,29 +267,23 @@ def export_existing(services: Services, attempt: str) -> None:
             f"Target was not changed. If row access policies hide rows from the account that exports, grant that "
             f"account all rows. Then clear the run from its first task, which exports the table anew."
         )
-    services.current.require_intent(attempt)
-    _write_arrival(services, intent, folder, [file.info for file in files])
-
-
-def _write_arrival(services: Services, intent: Intent, folder: str, objects: list[ObjectInfo]) -> None:
-    """Write an arrival record of the exported files.
-
-    The record lies outside `arrivals/`, so that no publish takes the files for a landed delivery.
-    """
+    services.current.require_intent(attempt.id)
     arrival = Arrival(
         feed=services.feed.feed,
         delivery=EXPORT_DELIVERY,
         bucket=services.store.bucket,
         folder=folder,
         marker=f"{folder}_SUCCESS",
-        arrived_at=intent.taken_at,
-        objects=tuple(LandedObject(o.name, o.object_generation, o.crc32c, o.size) for o in objects),
+        arrived_at=attempt.taken_at,
+        objects=tuple(LandedObject(o.name, o.object_generation, o.crc32c, o.size) for o in (f.info for f in files)),
         late_objects=(),
     )
-    folder_of_attempt = services.layout.attempt_folder(intent.attempt)
-    services.store.put(f"{folder_of_attempt}{EXPORT_DELIVERY.name}.json", to_json(arrival))
+    # Outside `arrivals/`, so that no publish takes the files for a landed delivery.
+    name = f"{services.layout.attempt_folder(attempt.id)}{EXPORT_DELIVERY.name}.json"
+    services.store.put(name, to_json(arrival))
 
 
-def drop_export(services: Services, attempt: str) -> int:
-    """Delete the exported files, which nothing reads after the commit. Returns the number of files."""
-    return services.store.delete_prefix(export_folder(services, attempt))
+def after_commit(services: Services, request: object, attempt: Attempt) -> int:
+    """Delete copied rows and exported files, which nothing reads any more; return how many files. Safe to repeat."""
+    services.warehouse.alterations.drop(services.names.incoming_table)
+    return services.store.delete_prefix(export_folder(services, attempt.id))

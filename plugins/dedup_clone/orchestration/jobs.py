@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from datetime import timedelta
+from functools import partial
 from typing import Any
 
 from airflow.providers.google.cloud.links.bigquery import BigQueryJobDetailLink
@@ -18,7 +19,7 @@ from dedup_clone.engines.stream_changes import changes_to_stream, finish_if_appl
 from dedup_clone.orchestration.step import FeedRun, NotYet
 from dedup_clone.publish.attempt_jobs import LOAD_STEP, SWAP_STEP, find_step_job
 from dedup_clone.publish.attempts import find_swap
-from dedup_clone.publish.load import begin_load, dates_to_load, load_dates, read_candidate
+from dedup_clone.publish.load import begin_load, dates_to_load, load_dates, prepare_load
 from dedup_clone.publish.swap import begin_swap, finish_swap
 from dedup_clone.warehouse.jobs import BRIEF_POLL_S
 from dedup_clone.warehouse.metadata import JobMetadata
@@ -39,7 +40,7 @@ def load_staging(run: FeedRun) -> str:
         services.log(f"nothing to load: the swap clones staging as of {attempt.restored_at}")
         return ""
     services.current.require_intent(attempt.id)
-    candidate, manifest = read_candidate(services, attempt.id)
+    candidate, manifest = prepare_load(services, attempt)
     changes = changes_to_stream(services, attempt, candidate, manifest)
     if changes is not None:
         stream_changes(services, attempt, manifest, changes)
@@ -61,22 +62,14 @@ def load_staging(run: FeedRun) -> str:
     return job_id
 
 
-def swap_target(run: FeedRun, before: Callable[[FeedRun], None]) -> str:
-    """Replaces target's rows with those that were checked. Returns the job's id.
-
-    `before`: called before a job is started. Raises if the job must not be started.
-    """
+def swap_target(run: FeedRun) -> str:
+    """Replaces target's rows with those that were checked. Returns the job's id."""
     services, attempt = run.services, run.attempt
     services.current.require_intent(attempt.id)
     checked = find_swap(services, attempt.id)
     if checked is None:
         raise ContractViolation(f"Attempt [{attempt.id}] was not checked: clear the run from its first task.")
-
-    def begin(job_id: str) -> dict[str, Any]:
-        before(run)
-        return begin_swap(services, checked, job_id)
-
-    job_id = _run_job(run, SWAP_STEP, begin)
+    job_id = _run_job(run, SWAP_STEP, partial(begin_swap, services, checked))
     finish_swap(services, checked)
     return job_id
 

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import timedelta
-from functools import partial
 from typing import Any
 
 from airflow.providers.google.cloud.links.bigquery import BigQueryJobDetailLink
@@ -40,16 +39,8 @@ class PublishSteps:
     on_failure: Step
 
 
-def load_to_commit(
-    setup: FeedSetup | FeedOfForm,
-    *,
-    before_swap: Callable[[FeedRun], None] = lambda run: None,
-    inlets: Sequence[Asset] = (),
-) -> PublishSteps:
-    """Makes the tasks from load to commit.
-
-    `before_swap`: raises if target must not be swapped. `inlets`: what the rows come from, for lineage.
-    """
+def load_to_commit(setup: FeedSetup | FeedOfForm, *, inlets: Sequence[Asset] = ()) -> PublishSteps:
+    """Makes the tasks from load to commit. `inlets`: what the rows come from, for lineage."""
     # -- load -------- in: manifest's files     runs: BigQuery  out: staging rows; deferred; safe to retry
     load = Step(task_id="load_staging", setup=setup, run=load_staging, links=[BigQueryJobDetailLink])
 
@@ -57,12 +48,7 @@ def load_to_commit(
     check = Step(task_id="check_staging", setup=setup, run=check_staging)
 
     # -- swap -------- in: staging as checked   runs: BigQuery  out: target, at one moment; deferred; safe to retry
-    swap = Step(
-        task_id="swap_target",
-        setup=setup,
-        run=partial(swap_target, before=before_swap),
-        links=[BigQueryJobDetailLink],
-    )
+    swap = Step(task_id="swap_target", setup=setup, run=swap_target, links=[BigQueryJobDetailLink])
 
     # -- commit ------ in: target               runs: worker    out: ledger record, CURRENT, Asset event
     commit = Step(

@@ -161,15 +161,14 @@ def operation_tasks(
     question: str,
     resolve: str,
     before_load: Sequence[BaseOperator] = (),
-    before_swap: Callable[[FeedRun], None] = lambda run: None,
     last: BaseOperator,
 ) -> None:
     """Makes all tasks of an operation, in the order of the parameters, each of which names a task or is one.
 
-    Load, check, swap and commit come after `before_load`. `before_swap` raises if target must not be swapped.
+    Load, check, swap and commit come after `before_load`.
     """
     begin = Step(task_id=resolve, setup=setup, run=partial(operation.resolve, show_task=show))
-    steps = load_to_commit(setup, before_swap=before_swap)
+    steps = load_to_commit(setup)
     approval = ask_first(setup, operation, show=show, approve=approve, question=question)
     chain(approval, begin, *before_load, steps.load)
     steps.commit >> last

@@ -10,7 +10,7 @@ from airflow.sdk import Param
 from dedup_clone.contract.attempt import Duplicates
 from dedup_clone.contract.costs import GIB
 from dedup_clone.contract.records import from_plain, to_plain
-from dedup_clone.operations import bootstrap, erase, rebuild, retire, rollback
+from dedup_clone.operations import bootstrap, erase, rebuild, retire, rollback, takeover
 from dedup_clone.orchestration.operation import LEASE_RETRY_INTERVAL, Operation, given_reason, required_reason
 from dedup_clone.orchestration.step import FeedRun, NotYet
 from dedup_clone.orchestration.watchdog.feed_check import forget_if_retired
@@ -30,9 +30,9 @@ def _read(kind: type[F], run: FeedRun) -> F:
     return from_plain(kind, given, where=f"the form of {run.dag_id}")
 
 
-def _operation(name: str, module: Any, kind: type[Form]) -> Operation:
-    """The operation of this module. `kind`: what its form asks for."""
-    return Operation(name, partial(_read, kind), module.preview, module.prepare, vars(module))
+def _operation(name: str, module: Any, kind: type[Form], **shared: Any) -> Operation:
+    """The operation of this module. `kind`: what its form asks for. `shared`: further functions, of other modules."""
+    return Operation(name, partial(_read, kind), module.preview, module.prepare, {**vars(module), **shared})
 
 
 def _takeover_fields() -> dict[str, Param]:
@@ -80,7 +80,13 @@ def bootstrap_fields() -> dict[str, Param]:
     }
 
 
-BOOTSTRAP = _operation("a bootstrap", bootstrap, bootstrap.BootstrapRequest)
+BOOTSTRAP = _operation(
+    "a bootstrap",
+    bootstrap,
+    bootstrap.BootstrapRequest,
+    export=takeover.export,
+    after_commit=takeover.after_commit,
+)
 
 
 def rebuild_fields() -> dict[str, Param]:
@@ -98,7 +104,7 @@ def rebuild_fields() -> dict[str, Param]:
     }
 
 
-REBUILD = _operation("a rebuild", rebuild, rebuild.RebuildRequest)
+REBUILD = _operation("a rebuild", rebuild, rebuild.RebuildRequest, after_commit=takeover.after_commit)
 
 
 def rollback_fields() -> dict[str, Param]:

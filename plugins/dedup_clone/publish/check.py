@@ -32,7 +32,7 @@ from dedup_clone.publish.attempts import (
 )
 from dedup_clone.publish.declared_form import swap_options
 from dedup_clone.publish.early_checks import check_tables
-from dedup_clone.publish.existing_table import check_existing_table, read_bootstrap_record
+from dedup_clone.publish.existing_table import check_existing_table, read_existing_table
 from dedup_clone.publish.load import read_candidate
 from dedup_clone.publish.services import Services
 from dedup_clone.publish.sql_checks import run_sql_checks
@@ -147,7 +147,7 @@ def check_target(facts: Facts) -> list[CheckResult]:
 
 def check_target_taken_over(facts: Facts) -> list[CheckResult]:
     """As `check_target`, but target may be the table whose rows were exported."""
-    attempt, existing = facts.attempt, read_bootstrap_record(facts.services, facts.attempt.id).existing
+    attempt, existing = facts.attempt, read_existing_table(facts.services, facts.attempt.id)
     version = existing.version if existing.is_target else None
     return [table_checks.check_target_is_parent(facts.target, attempt.parent, attempt.generation, version)]
 
@@ -228,8 +228,7 @@ def _loads_of_last_day(services: Services, attempts: list[LedgerRecord]) -> int:
 
 def check_takeover(facts: Facts) -> list[CheckResult]:
     """Whether staging has the rows of the table that is taken over."""
-    record = read_bootstrap_record(facts.services, facts.attempt.id)
-    return check_existing_table(facts.services, facts.attempt.id, record, facts.manifest)
+    return check_existing_table(facts.services, facts.attempt.id, facts.manifest)
 
 
 def check_own_sql(facts: Facts) -> list[CheckResult]:

@@ -206,10 +206,10 @@ def approve_retention(services: Services) -> None:
     _set_retention(services, feed.staging)
 
 
-def set_layout_of_staging(services: Services, attempt: str, manifest: Manifest) -> None:
+def set_layout_of_staging(services: Services, attempt: str) -> None:
     """Before a rebuild loads staging, give it the columns and clustering that the feed file declares now.
 
-    If they differ from those that staging has, staging is dropped and created. `manifest`: of the new generation.
+    If they differ from those that staging has, staging is dropped and created.
     """
     staging = services.warehouse.table(services.feed.staging)
     if staging is not None and not _has_layout(staging, services.feed.table.to_contract()):

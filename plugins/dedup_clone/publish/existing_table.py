@@ -6,10 +6,12 @@ from dataclasses import dataclass
 from datetime import date
 
 from dedup_clone.checks.check_result import CheckResult, make_result
+from dedup_clone.contract.attempt import Attempt
 from dedup_clone.contract.errors import BootstrapRefused, ContractViolation
 from dedup_clone.contract.manifest import Manifest
 from dedup_clone.contract.records import to_json
 from dedup_clone.publish.attempt_jobs import run_step_job
+from dedup_clone.publish.declared_form import set_clustering_of_target
 from dedup_clone.publish.partition_comparison import compare_with_table, read_comparison
 from dedup_clone.publish.services import Services
 from dedup_clone.warehouse.sql_files import TableNames
@@ -17,11 +19,12 @@ from dedup_clone.warehouse.sql_files import TableNames
 
 @dataclass(frozen=True)
 class ExistingTable:
-    """The table's metadata at one moment. `version` differs after every change; `size` is logical bytes.
+    """The table's metadata at one moment; saved in the attempt's folder. `version` differs after every change.
 
-    `is_target`: whether it is the feed's target. `partitions`: the rows of each date that will be published; the dates
-    in `expired` are before `oldest`, the first date within the retention, and will be left out. `latest` is the last
-    date that a row may have.
+    `is_target`: whether it is the feed's target. `size`: logical bytes. `partitions`: the rows of each date that will
+    be published; the dates in `expired` are before `oldest`, the first date within the retention, and will be left out.
+    `latest` is the last date that a row may have. `compared_dates`: on how many dates staging is compared with it in
+    all columns, before the swap.
     """
 
     dataset: str
@@ -33,6 +36,7 @@ class ExistingTable:
     latest: date
     partitions: dict[date, int]
     expired: dict[date, int]
+    compared_dates: int
 
     @property
     def name(self) -> str:
@@ -43,28 +47,17 @@ class ExistingTable:
         return sum(self.partitions.values())
 
 
-@dataclass(frozen=True)
-class BootstrapRecord:
-    """Which table's rows a bootstrap or rebuild takes over; saved in the attempt's folder.
-
-    `compared_dates`: on how many dates staging is compared with the existing table in all columns, before the swap.
-    """
-
-    existing: ExistingTable
-    compared_dates: int
+def save_existing_table(services: Services, attempt: str, existing: ExistingTable) -> None:
+    services.store.put(services.layout.existing_table(attempt), to_json(existing))
 
 
-def save_bootstrap_record(services: Services, attempt: str, record: BootstrapRecord) -> None:
-    services.store.put(services.layout.existing_table(attempt), to_json(record))
-
-
-def read_bootstrap_record(services: Services, attempt: str) -> BootstrapRecord:
-    """Return the attempt's record. Raises ContractViolation when it is gone."""
+def read_existing_table(services: Services, attempt: str) -> ExistingTable:
+    """The table whose rows the attempt takes over. Raises ContractViolation when the record is gone."""
     name = services.layout.existing_table(attempt)
-    record = services.store.read_record(BootstrapRecord, name)
-    if record is None:
+    existing = services.store.read_record(ExistingTable, name)
+    if existing is None:
         raise ContractViolation(f"[{services.store.uri(name)}] is gone: clear the run from its first task.")
-    return record
+    return existing
 
 
 def existing_table_names(services: Services, existing: ExistingTable) -> TableNames:
@@ -83,14 +76,30 @@ def require_unchanged(services: Services, existing: ExistingTable) -> None:
         )
 
 
-def check_existing_table(
-    services: Services, attempt: str, record: BootstrapRecord, manifest: Manifest
-) -> list[CheckResult]:
+def prepare_swap_of_takeover(services: Services, attempt: Attempt) -> None:
+    """Right before the swap, check that nobody changed the exported table, and give target the declared clustering.
+
+    Raises BootstrapRefused. Safe to repeat.
+    """
+    existing, table = read_existing_table(services, attempt.id), services.feed.table.to_contract()
+    target = services.warehouse.table(services.feed.target)
+    live = None if attempt.parent is None else services.manifests.read(attempt.parent)
+    is_clustered = live and target and target.cluster_by == table.cluster_by != live.table.cluster_by
+    # If target has the declared clustering and not the live generation's, an earlier try of this task set it. That
+    # changed the table's version.
+    if not (existing.is_target and is_clustered):
+        require_unchanged(services, existing)
+    if target is not None:
+        set_clustering_of_target(services, attempt.id, target, table)
+
+
+def check_existing_table(services: Services, attempt: str, manifest: Manifest) -> list[CheckResult]:
     """Compare the rows of all partitions with the manifest, and all columns of some partitions with staging.
 
     Raises what `run_step_job` raises.
     """
-    return [_rows_equal(record.existing, manifest), _contents_equal(services, attempt, record, manifest)]
+    existing = read_existing_table(services, attempt)
+    return [_rows_equal(existing, manifest), _contents_equal(services, attempt, existing, manifest)]
 
 
 def evenly_spaced(days: list[date], count: int) -> list[date]:
@@ -118,12 +127,12 @@ def _rows_equal(existing: ExistingTable, manifest: Manifest) -> CheckResult:
     )
 
 
-def _contents_equal(services: Services, attempt: str, record: BootstrapRecord, manifest: Manifest) -> CheckResult:
+def _contents_equal(services: Services, attempt: str, existing: ExistingTable, manifest: Manifest) -> CheckResult:
     without_duplicates = [entry.date for entry in manifest.dates if not entry.ties]
-    days = evenly_spaced(without_duplicates, record.compared_dates)
+    days = evenly_spaced(without_duplicates, existing.compared_dates)
     # The query reads the target table of the names that it is given, so these names have staging as target.
     names = TableNames(services.names.project, services.names.dataset, services.feed.staging, services.feed.staging)
-    expected, wrong = existing_table_names(services, record.existing).target, []
+    expected, wrong = existing_table_names(services, existing).target, []
     for day in days:
         query = compare_with_table(services, names, day, expected)
         job = run_step_job(services, attempt, f"compare_{day:%Y%m%d}", query)
@@ -134,7 +143,7 @@ def _contents_equal(services: Services, attempt: str, record: BootstrapRecord, m
         "existing_contents",
         not wrong,
         found="; ".join(wrong[:3]) or f"equal on {len(days)} dates: {', '.join(map(str, days[:5])) or 'none compared'}",
-        expected=f"staging has the rows of {record.existing.name}",
+        expected=f"staging has the rows of {existing.name}",
         next_step=(
             "clear the run from its first task. If the check fails again although nobody changed the table, report it "
             "as a bug of this project."

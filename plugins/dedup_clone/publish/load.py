@@ -14,13 +14,13 @@ from collections.abc import Callable, Iterable
 from datetime import date
 from typing import Any
 
-from dedup_clone.contract.attempt import MAX_TABLE_FILES, URIS_PER_JOB, Attempt
+from dedup_clone.contract.attempt import MAX_TABLE_FILES, URIS_PER_JOB, Attempt, Kind
 from dedup_clone.contract.errors import CheckFailed, ContractViolation
 from dedup_clone.contract.manifest import Candidate, Manifest
 from dedup_clone.contract.schema_change import added_columns
 from dedup_clone.contract.table import PartitionBy, UpdateIdMode
 from dedup_clone.publish.attempt_jobs import LOAD_STEP, SWAP_STEP, URI_LIST, attempt_job_id, load_configuration
-from dedup_clone.publish.declared_form import prepare_staging
+from dedup_clone.publish.declared_form import prepare_staging, set_layout_of_staging
 from dedup_clone.publish.early_checks import require_policies_of_staging
 from dedup_clone.publish.services import Services
 from dedup_clone.state.current import Staging
@@ -40,6 +40,14 @@ def read_candidate(services: Services, attempt: str) -> tuple[Candidate, Manifes
     if candidate is None or candidate.manifest is None:
         raise ContractViolation(f"Attempt [{attempt}] has no manifest to publish: clear the run from its first task.")
     return candidate, candidate.manifest
+
+
+def prepare_load(services: Services, attempt: Attempt) -> tuple[Candidate, Manifest]:
+    """As `read_candidate`. A rebuild, whose rows the dedup job has accepted, gives staging the declared columns now."""
+    found = read_candidate(services, attempt.id)
+    if attempt.kind is Kind.REBUILD:
+        set_layout_of_staging(services, attempt.id)
+    return found
 
 
 def table_load_configuration(

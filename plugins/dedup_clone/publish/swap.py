@@ -17,6 +17,7 @@ from dedup_clone.contract.errors import LostRace, OutcomeUnknown
 from dedup_clone.publish.attempt_jobs import SWAP_STEP, find_job
 from dedup_clone.publish.attempts import SwapSpec, find_swap, swap_configuration
 from dedup_clone.publish.declared_form import alter_table
+from dedup_clone.publish.existing_table import prepare_swap_of_takeover
 from dedup_clone.publish.load import read_candidate, table_load_configuration
 from dedup_clone.publish.services import Services
 from dedup_clone.state.current import Intent
@@ -27,8 +28,12 @@ JOBS_KEPT = timedelta(days=180)  # how long BigQuery keeps the history of jobs
 def begin_swap(services: Services, swap: SwapSpec, job_id: str) -> dict[str, Any]:
     """Record the swap's job in CURRENT, and return its configuration. Before a load, give target the declared form.
 
-    Raises LeaseLost, and for swap `copy` OutcomeUnknown if target does not hold the parent.
+    Raises LeaseLost, for swap `copy` OutcomeUnknown if target does not hold the parent, and BootstrapRefused if
+    somebody changed the table whose rows are taken over.
     """
+    attempt = services.manifests.attempt(swap.attempt)
+    if attempt.takes_over is not None:
+        prepare_swap_of_takeover(services, attempt)
     services.current.record_jobs(swap.attempt, [job_id])
     if swap.way is Swap.CLONE:
         return swap_configuration(services, swap)

@@ -177,7 +177,7 @@ def test_the_former_feed_file_goes_on_after_a_run_that_died(world: FeedOnStandIn
     world.publish(world.land(7, FIRST))
     before, former = tables(world), world.feed
     world.feed = as_text(world.feed)
-    runs.rebuild(world, renamed=RENAMED).until("prepare")
+    runs.rebuild(world, renamed=RENAMED).until("dedup").prepare_load()
     operations.recover_lease(world)
     assert (world.rows(), tables(world)) == (expected(*FIRST), before)
     assert [outcome for _, outcome in world.state.outcomes()][1:] == ["failed"]
