@@ -21,10 +21,9 @@ from bigquery_standin.jobs.job_store import DONE, JobRecord
 from bigquery_standin.jobs.scanned_bytes import ScannedBytes, bytes_with_changes
 from bigquery_standin.jobs.statement_run import Outcome
 from bigquery_standin.storage.catalog import Catalog
-from bigquery_standin.storage.change_log import max_staleness_us, stale_since_us
 from bigquery_standin.storage.model import CommitInfo, TableId, TableVersion
 from bigquery_standin.storage.quotas import APPLIED
-from bigquery_standin.storage.table_change import Change
+from bigquery_standin.storage.table_history import Change
 
 BACKGROUND_USER = "bigquery-adminbot@system.gserviceaccount.com"
 JOB_ID_PREFIX = "cdc_background_"
@@ -51,30 +50,25 @@ class ApplyJob:
     def _apply(self, context: JobContext, session: DuckDbSession, table: TableId) -> Mapping[str, Any]:
         catalog, started, read_us = self._catalog, time.perf_counter(), self._catalog.clock.now_us()
         with catalog.pinned(table) as version, catalog.segments.batch() as batch:
-            pending = version.pending_changes
-            merged = merge_changes(catalog, session, table, version, batch, read_us) if pending else None
-            scanned = ScannedBytes({table: bytes_with_changes(version) if pending else 0}, 0)
+            read = version.change_log
+            writes, applied = merge_changes(catalog, session, table, version, batch, read_us)
+            scanned = ScannedBytes({table: bytes_with_changes(version) if version.pending_changes else 0}, 0)
             slot_ms = max(1, int((time.perf_counter() - started) * 1000))
-            outcome = Outcome("MERGE", scanned.processed, scanned.billed, slot_ms, (table,))
             context.check_cancelled()
 
             def build(latest: TableVersion | None, commit_us: int) -> Change:
-                if latest is None or latest.change_log is None or version.change_log is None:
+                log = latest.change_log if latest else None
+                if log is None or read is None or log.pending[: len(read.pending)] != read.pending:
                     raise ConcurrentUpdate(table)
-                log = latest.change_log
-                if log.pending[: len(pending)] != version.change_log.pending:
-                    raise ConcurrentUpdate(table)
-                later = log.pending[len(pending) :]
-                watermark_us = min([read_us, *(changes.acknowledged_us - 1 for changes in later)])
-                log = replace(log, pending=later, watermark_us=max(watermark_us, log.watermark_us or 0))
-                if merged is None:
-                    return Change(APPLIED, latest.settings, latest.partitions, latest.clone, change_log=log)
-                change = dml_change(APPLIED, catalog, table, version, latest, merged.writes, commit_us)
-                return replace(change, change_log=replace(log, applied=merged.applied))
+                later = log.pending[len(read.pending) :]
+                until_us = min([read_us, *(rows.received_us - 1 for rows in later)])
+                log = replace(log, pending=later, applied=applied, watermark_us=max(until_us, log.watermark_us or 0))
+                change = dml_change(APPLIED, catalog, table, version, latest, writes, commit_us)
+                return replace(change, change_log=log)
 
-            statistics = outcome.statistics()
-            catalog.commit(table, build, CommitInfo(context.record.key, statistics))
-        return statistics
+            outcome = Outcome("MERGE", scanned.processed, scanned.billed, slot_ms)
+            catalog.commit(table, build, CommitInfo(context.record.key, outcome.statistics()))
+        return outcome.statistics()
 
 
 class ApplySchedule:
@@ -128,13 +122,11 @@ class ApplySchedule:
 def _is_due(version: TableVersion, now_us: int) -> bool:
     """Whether rows may have lacked changes for half of max_staleness, and an apply job has something to do.
 
-    A table without max_staleness gets no apply jobs.
-
-    BigQuery runs apply jobs at regular intervals. Here one more job follows the one that applied the last change, so
-    that clients see the watermark, the time up to which all changes are applied, pass that change. Then no job follows
-    until the next change.
+    A table without max_staleness gets no apply jobs. BigQuery runs them at regular intervals. Here one more job follows
+    the one that applied the last change, so that clients see the watermark, the time up to which all changes are
+    applied, pass that change. Then no job follows until the next change.
     """
-    log, interval_us = version.change_log, max_staleness_us(version) // 2
-    if log is None or not interval_us or now_us - stale_since_us(log) < interval_us:
+    log, interval_us = version.change_log, (version.settings.max_staleness_s or 0) * MICROSECONDS // 2
+    if log is None or not interval_us or now_us - log.stale_since_us < interval_us:
         return False
     return bool(log.pending) or (log.watermark_us or 0) < log.acknowledged_us + interval_us

@@ -1,27 +1,30 @@
-"""Executes DDL: creates, clones and drops tables, and restores deleted datasets."""
+"""Executes DDL: creates, clones, alters and drops tables, and restores deleted datasets."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
-import pyarrow as pa
-
 from bigquery_standin.bigquery_errors import Duplicate, Invalid, InvalidQuery, NotFound, NotImplementedConstruct
-from bigquery_standin.clock import HOUR_US
+from bigquery_standin.clock import DAY_MS, HOUR_US, from_datetime
 from bigquery_standin.jobs.destination_table import NewSegments, write_change
 from bigquery_standin.jobs.query_statements import conform_query_rows
 from bigquery_standin.jobs.scanned_bytes import NOTHING_SCANNED
 from bigquery_standin.jobs.statement_run import Outcome, StatementRun
-from bigquery_standin.jobs.table_alterations import with_options
 from bigquery_standin.sql.ddl_options import evaluate_options
 from bigquery_standin.sql.field_types import TableField
-from bigquery_standin.sql.statements import CreateClone, CreateTable, DropTable, UndropSchema
+from bigquery_standin.sql.statements import (
+    AlterColumn,
+    AlterTableSetOptions,
+    CreateClone,
+    CreateTable,
+    DropTable,
+    UndropSchema,
+)
 from bigquery_standin.storage.access import check_all_rows, check_columns
-from bigquery_standin.storage.arrow_schema import arrow_schema
 from bigquery_standin.storage.catalog import Catalog
-from bigquery_standin.storage.change_log import check_fresh_enough_to_clone, stale_source_error
 from bigquery_standin.storage.model import (
     CloneDefinition,
     DatasetId,
@@ -30,35 +33,40 @@ from bigquery_standin.storage.model import (
     TableSettings,
     TableVersion,
 )
-from bigquery_standin.storage.table_change import Change
-from bigquery_standin.storage.table_rules import check_clone, check_replacement, check_settings
+from bigquery_standin.storage.segment_store import arrow_schema
+from bigquery_standin.storage.streamed_rows import needs_runtime_merge
+from bigquery_standin.storage.table_history import Change
+from bigquery_standin.storage.table_rules import check_clone, check_replacement, check_settings, may_become
 
 
 def create_table(statement: CreateTable, run: StatementRun) -> Outcome:
     """Creates a table, which may get the rows of a query, or a view."""
     table, kind = run.target(statement.name), _creation_kind(statement)
-    operation = _operation(statement, table, run)
-    if operation == "SKIP":
-        return run.outcome(kind, ddl_operation=operation, ddl_table=table)
+    exists = run.catalog.find(table) is not None
+    if exists and statement.if_not_exists:
+        return run.outcome(kind)
+    _refuse_existing(table, exists, statement.replace)
     columns, rows, scanned = statement.columns or (), None, NOTHING_SCANNED
     if statement.view is not None and statement.query is not None:
         columns = run.columns(run.evaluator.without_views(statement.query))
     elif statement.query is not None:
         scanned = run.scan(statement.query)
-        columns, rows = _query_result(statement, run)
+        columns, rows = run.evaluator.query(statement.query)
     settings = _settings(statement, table, columns, run)
 
     def build(segments: NewSegments, latest: TableVersion | None, commit_us: int) -> Change:
-        _refuse_existing(statement, table, latest)
+        _refuse_existing(table, latest is not None, statement.replace)
         change = write_change("create", settings, None, segments, "WRITE_EMPTY", None, commit_us)
         return _create_change(table, latest, settings, dict(change.partitions))
 
-    shown = () if rows is None else columns
-    outcome = run.outcome(kind, scanned, ddl_operation=operation, ddl_table=table, columns=shown)
+    outcome = run.outcome(kind, scanned, destination=None if rows is None else table)
     new_rows = arrow_schema(()).empty_table() if rows is None else conform_query_rows(rows, settings.schema)
-    return _unless_made_meanwhile(
-        statement, outcome, lambda: run.commit_rows(table, new_rows, settings, build, outcome)
-    )
+    try:
+        return run.commit_rows(table, new_rows, settings, build, outcome)
+    except Duplicate:  # another job has made the table meanwhile
+        if not statement.if_not_exists:
+            raise
+        return outcome
 
 
 def _creation_kind(statement: CreateTable) -> str:
@@ -66,20 +74,6 @@ def _creation_kind(statement: CreateTable) -> str:
     if statement.view is not None:
         return "CREATE_VIEW"
     return "CREATE_TABLE" if statement.query is None else "CREATE_TABLE_AS_SELECT"
-
-
-def _query_result(statement: CreateTable, run: StatementRun) -> tuple[tuple[TableField, ...], pa.Table]:
-    """The new table's columns, and the rows of the statement's query; no rows in a dry run."""
-    assert statement.query is not None  # the caller has seen it
-    columns = statement.columns
-    if run.is_dry:
-        if columns is not None:
-            run.evaluator.assignable_sql(statement.query, columns)
-        columns = columns or run.columns(statement.query)
-        return columns, arrow_schema(columns).empty_table()
-    if columns is not None:
-        return columns, run.evaluator.query_as(statement.query, columns)
-    return run.evaluator.query(statement.query)
 
 
 def _settings(
@@ -115,21 +109,19 @@ def _create_change(
 
 def clone_table(statement: CreateClone, run: StatementRun) -> Outcome:
     table = run.target(statement.name)
-    operation = _operation(statement, table, run)
+    _refuse_existing(table, run.catalog.find(table) is not None, statement.replace)
     source, source_version = _clone_source(statement, run)
-    outcome = run.outcome("CREATE_TABLE", ddl_operation=operation, ddl_table=table)
-    if operation == "SKIP":
-        return outcome
+    outcome = run.outcome("CREATE_TABLE")
     options = evaluate_options(statement.options, "table", run.evaluator.python_value)
     moment_us = None if statement.system_time is None else run.evaluator.reader.moment_us(statement.system_time)
 
     def build(current: TableVersion | None, commit_us: int) -> Change:
-        _refuse_existing(statement, table, current)
+        _refuse_existing(table, current is not None, statement.replace)
         clone_us = commit_us if moment_us is None else moment_us
         return _clone_change(run.catalog, table, current, source, source_version, options, clone_us, commit_us)
 
     run.check_cancelled()
-    return _unless_made_meanwhile(statement, outcome, lambda: run.commit(table, build, outcome))
+    return run.commit(table, build, outcome)
 
 
 def _clone_source(statement: CreateClone, run: StatementRun) -> tuple[TableId, TableVersion]:
@@ -140,9 +132,13 @@ def _clone_source(statement: CreateClone, run: StatementRun) -> tuple[TableId, T
     """
     catalog, caller = run.catalog, run.state.caller
     source, version = run.evaluator.reader.version(statement.source, statement.system_time)
-    if run.evaluator.reader.merges_changes(source, version):  # the version lacks changes that a query would add
-        raise stale_source_error(source)
-    check_fresh_enough_to_clone(source, catalog.get(source), catalog.clock.now_us())
+    is_stale = needs_runtime_merge(catalog.get(source), catalog.clock.now_us())
+    if is_stale or run.evaluator.reader.merges_changes(source):  # it lacks changes that a query would add
+        raise Invalid(
+            f"Table {source} cannot be cloned: it is active with change data capture, and its rows are more stale than "
+            "its max_staleness allows. Wait until upsert_stream_apply_watermark has passed the last change, or set a "
+            "higher max_staleness."
+        )
     check_all_rows(caller, catalog, source, version, "CLONE")
     check_columns(caller, source, version)
     return source, version
@@ -184,51 +180,17 @@ def _clone_change(
     return Change("clone", settings, partitions, clone, recreates=True, modified_partitions=len(partitions))
 
 
-def create_operation(exists: bool, or_replace: bool, if_not_exists: bool, object_name: str) -> str:
-    """What a CREATE statement does: CREATE, REPLACE or SKIP.
-
-    Raises Duplicate if the object exists and the statement may neither replace nor skip it. `object_name`: the object
-    in that error, with its kind.
-    """
-    if not exists:
-        return "CREATE"
-    if or_replace:
-        return "REPLACE"
-    if if_not_exists:
-        return "SKIP"
-    raise Duplicate(f"Already Exists: {object_name}")
-
-
-def _operation(statement: CreateTable | CreateClone, table: TableId, run: StatementRun) -> str:
-    exists = run.catalog.find(table) is not None
-    return create_operation(exists, statement.replace, statement.if_not_exists, f"Table {table}")
-
-
-def _refuse_existing(statement: CreateTable | CreateClone, table: TableId, current: TableVersion | None) -> None:
-    """Raises Duplicate if another job has created the table meanwhile, unless the statement may replace it."""
-    if current is not None and not statement.replace:
+def _refuse_existing(table: TableId, exists: bool, or_replace: bool) -> None:
+    if exists and not or_replace:
         raise Duplicate(f"Already Exists: Table {table}")
-
-
-def _unless_made_meanwhile(
-    statement: CreateTable | CreateClone, outcome: Outcome, commit: Callable[[], Outcome]
-) -> Outcome:
-    """Commits a new or replaced table. With IF NOT EXISTS it does nothing if another job has created it meanwhile."""
-    try:
-        return commit()
-    except Duplicate:
-        if not statement.if_not_exists:
-            raise
-        return replace(outcome, ddl_operation="SKIP")
 
 
 def drop_table(statement: DropTable, run: StatementRun) -> Outcome:
     table = run.target(statement.name)
     if statement.if_exists and run.catalog.find(table) is None:
-        return run.outcome("DROP_TABLE", ddl_operation="SKIP", ddl_table=table)
-    outcome = run.outcome("DROP_TABLE", ddl_operation="DROP", ddl_table=table)
-    if run.commit_info_of is not None:
-        run.catalog.drop(table, run.commit_info_of(outcome))
+        return run.outcome("DROP_TABLE")
+    outcome = run.outcome("DROP_TABLE")
+    run.catalog.drop(table, run.commit_info(outcome))
     return outcome
 
 
@@ -238,11 +200,11 @@ def undrop_schema(statement: UndropSchema, run: StatementRun) -> Outcome:
     if run.catalog.datasets.find(dataset) is not None:
         raise Duplicate(f"Already Exists: Dataset {dataset}")
     location = evaluate_options(statement.options, "schema", run.evaluator.python_value).get("location")
-    _restore_dataset(run.catalog, dataset, location or run.state.defaults.location, is_dry=run.is_dry)
-    return run.outcome("UNDROP_SCHEMA", ddl_operation="CREATE")
+    _restore_dataset(run.catalog, dataset, location or run.state.defaults.location)
+    return run.outcome("UNDROP_SCHEMA")
 
 
-def _restore_dataset(catalog: Catalog, dataset_id: DatasetId, location: str, *, is_dry: bool) -> None:
+def _restore_dataset(catalog: Catalog, dataset_id: DatasetId, location: str) -> None:
     """Restores the dataset with the tables that it had when it was deleted.
 
     Raises NotFound if no such dataset was deleted in this location within its time travel window, and
@@ -253,13 +215,68 @@ def _restore_dataset(catalog: Catalog, dataset_id: DatasetId, location: str, *, 
         raise NotFound(f"Not found: no deleted dataset {dataset_id} in location {location}")
     if catalog.clock.now_us() - deleted.deleted_us > deleted.max_time_travel_hours * HOUR_US:
         raise NotFound(f"Not found: dataset {dataset_id} was deleted before its time travel window")
-    if deleted.deleted_with_routines:
+    if deleted.procedures:
         raise NotImplementedConstruct("UNDROP SCHEMA of a dataset that had procedures")
-    if is_dry:
-        return
     # The tables are restored first: nobody sees them before their dataset exists. If this process is killed in between,
     # the next start of the stand-in drops the tables again.
     for table_id, _ in catalog.histories():
         if table_id.dataset_id == dataset_id:
             catalog.undrop(table_id, deleted.deleted_us)
     catalog.datasets.restore(deleted)
+
+
+def alter_table(statement: AlterColumn | AlterTableSetOptions, run: StatementRun) -> Outcome:
+    table = run.target(statement.name)
+    change_settings: Callable[[TableSettings], TableSettings]
+    if isinstance(statement, AlterColumn):
+        change_settings = partial(_with_column, table, statement)
+    else:
+        options = evaluate_options(statement.options, "table", run.evaluator.python_value)
+        change_settings = partial(with_options, options=options)
+
+    def build(current: TableVersion, commit_us: int) -> Change:
+        settings = change_settings(current.settings)
+        check_settings(table, settings)
+        return Change("options", settings, current.partitions, current.clone)
+
+    return run.change(table, build, run.outcome("ALTER_TABLE"))
+
+
+def with_options(settings: TableSettings, options: Mapping[str, Any]) -> TableSettings:
+    """The settings after OPTIONS(…). An option that is not written stays as it is; NULL removes an option."""
+    changes: dict[str, Any] = {}
+    for name, value in options.items():
+        if name == "labels":
+            changes["labels"] = dict(value or ())
+        elif name == "partition_expiration_days":
+            changes["partition_expiration_ms"] = None if value is None else round(value * DAY_MS)
+        elif name == "expiration_timestamp":
+            changes["expires_us"] = None if value is None else from_datetime(value)
+        elif name == "require_partition_filter":
+            changes[name] = bool(value)
+        elif name == "max_staleness":
+            changes["max_staleness_s"] = value
+        else:  # description, friendly_name and kms_key_name
+            changes[name] = value
+    return replace(settings, **changes)
+
+
+def _with_column(table: TableId, statement: AlterColumn, settings: TableSettings) -> TableSettings:
+    """The settings with another type of one column, as BigQuery's page "Data definition language" allows it."""
+    column = settings.column(statement.column)
+    if column is None:
+        raise InvalidQuery(f"Column not found: {statement.column} in table {table}")
+    if not may_become(column, replace(statement.new_type, name=column.name), widens=True):
+        raise InvalidQuery(
+            f"ALTER TABLE ALTER COLUMN SET DATA TYPE requires that the existing column type ({column.sql_type()}) is "
+            f"assignable to the new type ({statement.new_type.sql_type()})"
+        )
+    changed = _with_type(column, statement.new_type)
+    schema = tuple(changed if field is column else field for field in settings.schema)
+    altered = settings.has_altered_types or changed.sql_type() != column.sql_type()
+    return replace(settings, schema=schema, has_altered_types=altered)
+
+
+def _with_type(column: TableField, new_type: TableField) -> TableField:
+    fields = tuple(map(_with_type, column.fields, new_type.fields))
+    return replace(column, type=new_type.type, parameters=new_type.parameters, fields=fields)

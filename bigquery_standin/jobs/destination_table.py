@@ -13,7 +13,7 @@ from bigquery_standin.jobs.job_configuration import TableLayout
 from bigquery_standin.sql.field_types import TableField
 from bigquery_standin.storage.model import Partition, Segment, TableId, TableSettings, TableVersion
 from bigquery_standin.storage.segment_store import SegmentBatch, SegmentStore
-from bigquery_standin.storage.table_change import Change
+from bigquery_standin.storage.table_history import Change
 from bigquery_standin.storage.table_rules import (
     check_settings,
     describe_clustering,

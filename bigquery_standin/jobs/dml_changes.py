@@ -8,7 +8,7 @@ the result. That is so in WHERE, and in the ON of a MERGE that has no clause for
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -18,8 +18,8 @@ from bigquery_standin.bigquery_errors import InvalidQuery, NotImplementedConstru
 from bigquery_standin.jobs.dml_commit import RowChanges
 from bigquery_standin.jobs.duckdb_session import DuckDbSession
 from bigquery_standin.jobs.query_statements import conform_query_rows
+from bigquery_standin.jobs.scanned_bytes import conjuncts
 from bigquery_standin.jobs.sql_evaluator import SqlEvaluator, check_assignable
-from bigquery_standin.jobs.table_scans import conjuncts
 from bigquery_standin.sql.field_types import TableField, quote_identifier, to_duckdb_type
 from bigquery_standin.sql.statements import (
     NOT_MATCHED_BY_SOURCE,
@@ -28,9 +28,8 @@ from bigquery_standin.sql.statements import (
     TableName,
     clause_kind,
 )
-from bigquery_standin.sql.value_generator import FILE_NAME
-from bigquery_standin.storage.arrow_schema import arrow_schema
 from bigquery_standin.storage.model import TableId, TableVersion
+from bigquery_standin.storage.segment_store import arrow_schema
 from bigquery_standin.storage.version_relation import ROW_ID, relation_sql
 
 _ACTION = "merge_action"  # the column in which DuckDB says what a MERGE has done to a row: INSERT, UPDATE or DELETE
@@ -87,27 +86,28 @@ class _Target:
         self._alias = quote_identifier(statement.alias)
         relation = relation_sql(table, version, evaluator.reader.catalog.segments, with_row_id=True)
         self._from = f"FROM {relation} AS {self._alias}"
-        # The names that the statement's expressions may refer to.
-        self._names = {column.name for column in self.schema} | {statement.alias}
+
+    def _sql(self, node: exp.Expr) -> str:
+        return self._evaluator.duckdb_sql(node, has_columns=True)
 
     def delete_sql(self) -> str:
         """SQL of the ids of the rows that the statement deletes."""
-        return f"SELECT {ROW_ID} {self._from} WHERE {self._evaluator.duckdb_sql(self._statement.where, self._names)}"
+        return f"SELECT {ROW_ID} {self._from} WHERE {self._sql(self._statement.where)}"
 
     def update_sql(self) -> str:
         """SQL of the rows that the statement updates, with their ids and new values."""
-        assigned = self._assigned(self._statement.tree.expressions, self._names, self._from)
+        assigned = self._assigned(self._statement.tree.expressions, self._from)
         values = [
             f"{assigned.get(column.name, f'{self._alias}.{quote_identifier(column.name)}')} "
             f"AS {quote_identifier(column.name)}"
             for column in self.schema
         ]
-        where = self._evaluator.duckdb_sql(self._statement.where, self._names)
+        where = self._sql(self._statement.where)
         return f"SELECT {', '.join(values)}, {self._alias}.{ROW_ID} {self._from} WHERE {where}"
 
     def copy_sql(self) -> str:
         """SQL of the target's rows, with their ids, that the MERGE may change."""
-        filters = [f"({self._evaluator.duckdb_sql(part, self._names)})" for part in target_filters(self._statement)]
+        filters = [f"({self._sql(part)})" for part in target_filters(self._statement)]
         return f"SELECT * {self._from}" + (f" WHERE {' AND '.join(filters)}" if filters else "")
 
     def merge_sql(self, copy: str) -> str:
@@ -115,28 +115,25 @@ class _Target:
         if any(column.name.lower() == _ACTION for column in self.schema):
             raise NotImplementedConstruct(f"MERGE into a table with a column [{_ACTION}]")
         statement, alias = self._statement, source_alias(self._statement)
-        from_clause = self._evaluator.duckdb_sql(exp.From(this=statement.tree.args["using"].copy())).lstrip()
-        columns = [field.name for field in self._session.schema(f"SELECT * {from_clause}")]
+        from_clause = self._sql(exp.From(this=statement.tree.args["using"].copy())).lstrip()
         source = f"(SELECT * {from_clause}) AS {quote_identifier(alias)}"
-        names = {*self._names, *columns, alias}
         clauses = []
         for clause in statement.clauses:
             for expression in expressions_of(clause):
                 _refuse_correlation(expression, {statement.alias.lower(), alias.lower()})
             condition, then = clause.args.get("condition"), clause.args["then"]
-            more = "" if condition is None else f" AND {self._evaluator.duckdb_sql(condition, names)}"
+            more = "" if condition is None else f" AND {self._sql(condition)}"
             if isinstance(then, exp.Update):
                 matching = f"FROM {copy} AS {self._alias}, {source}"
-                assigned = self._assigned(then.expressions, names, matching)
+                assigned = self._assigned(then.expressions, matching)
                 pairs = (f"{quote_identifier(name)} = {value}" for name, value in assigned.items())
                 action = f"UPDATE SET {', '.join(pairs)}"
             elif isinstance(then, exp.Insert):
-                listed = [name for name in columns if name.upper() != FILE_NAME]
-                action = self._insert(then, names, alias, listed, f"FROM {source}")
+                action = self._insert(then, f"FROM {source}")
             else:
                 action = "DELETE"
             clauses.append(f"WHEN {clause_kind(clause)}{more} THEN {action}")
-        on = self._evaluator.duckdb_sql(statement.tree.args["on"], names)
+        on = self._sql(statement.tree.args["on"])
         return f"MERGE INTO {copy} AS {self._alias} USING {source} ON {on} {' '.join(clauses)} RETURNING {_ACTION}, *"
 
     def new_rows(self, from_clause: str) -> pa.Table:
@@ -145,17 +142,12 @@ class _Target:
         _, rows = self._session.run(f"SELECT {columns} {from_clause}")
         return conform_query_rows(rows, self.schema)
 
-    def _insert(
-        self, insert: exp.Insert, names: set[str], alias: str, source_columns: Sequence[str], from_clause: str
-    ) -> str:
+    def _insert(self, insert: exp.Insert, from_clause: str) -> str:
         columns = [column.name for column in insert.this.expressions]
         fields = [self._column(name) for name in columns] or list(self.schema)
         if len({field.name for field in fields}) != len(fields):
             raise InvalidQuery(f"INSERT names a column twice: [{', '.join(columns)}]")
-        if insert.expression is None:  # INSERT ROW
-            values = [f"{quote_identifier(alias)}.{quote_identifier(name)}" for name in source_columns]
-        else:
-            values = [self._evaluator.duckdb_sql(value, names) for value in insert.expression.expressions]
+        values = [self._sql(value) for value in insert.expression.expressions]
         if len(values) != len(fields):
             raise InvalidQuery(
                 f"Inserted row has wrong column count; Has [{len(values)}], expected [{len(fields)}]: "
@@ -164,10 +156,10 @@ class _Target:
         listed = ", ".join(quote_identifier(field.name) for field in fields)
         return f"INSERT ({listed}) VALUES ({', '.join(self._casts(values, fields, from_clause))})"
 
-    def _assigned(self, assignments: Sequence[exp.EQ], names: set[str], from_clause: str) -> dict[str, str]:
-        """SQL of the assigned values by column. `names`, `from_clause`: what the values may refer to."""
+    def _assigned(self, assignments: Sequence[exp.EQ], from_clause: str) -> dict[str, str]:
+        """SQL of the assigned values by column. `from_clause`: where the columns in the values come from."""
         fields = [self._column(item.this.name) for item in assignments]
-        values = [self._evaluator.duckdb_sql(item.expression, names) for item in assignments]
+        values = [self._sql(item.expression) for item in assignments]
         return dict(zip((field.name for field in fields), self._casts(values, fields, from_clause), strict=True))
 
     def _casts(self, values: Sequence[str], fields: Sequence[TableField], from_clause: str) -> list[str]:
@@ -222,17 +214,16 @@ def read_query_of(statement: Mutation) -> exp.Select:
     return exp.Select(expressions=values or [exp.Literal.number(1)]).from_(target).where(statement.where.copy())
 
 
-def deletes_whole_partitions(statement: Mutation, column: str | None, variables: Collection[str]) -> bool:
-    """Whether this is a DELETE whose WHERE refers to nothing but the partition column, literals and script variables.
+def deletes_whole_partitions(statement: Mutation, column: str | None) -> bool:
+    """Whether this is a DELETE whose WHERE refers to nothing but the partition column and literals.
 
-    `column`: the table's partition column; None for an unpartitioned table. `variables`: the names of the script
-    variables, in lower case.
+    `column`: the table's partition column; None for an unpartitioned table.
     """
     if statement.kind != "DELETE" or column is None or statement.where.find(exp.Select) is not None:
         return False
     allowed_paths = ([column.lower()], [statement.alias.lower(), column.lower()])
     paths = ([part.name.lower() for part in reference.parts] for reference in statement.where.find_all(exp.Column))
-    return all(path in allowed_paths or (len(path) == 1 and path[0] in variables) for path in paths)
+    return all(path in allowed_paths for path in paths)
 
 
 def source_alias(statement: Mutation) -> str:
@@ -247,7 +238,7 @@ def expressions_of(clause: exp.When) -> Iterator[exp.Expr]:
         yield clause.args["condition"]
     if isinstance(then, exp.Update):
         yield from (item.expression for item in then.expressions)
-    if isinstance(then, exp.Insert) and then.expression is not None:
+    if isinstance(then, exp.Insert):
         yield from then.expression.expressions
 
 
@@ -272,9 +263,6 @@ def _merge_read_query(statement: Mutation, target: exp.Table) -> exp.Select:
     if not source.alias:
         source.set("alias", exp.TableAlias(this=exp.to_identifier(alias, quoted=True)))
     values: list[exp.Expr] = [value.copy() for clause in statement.clauses for value in expressions_of(clause)]
-    actions = [clause.args["then"] for clause in statement.clauses]
-    if any(isinstance(then, exp.Insert) and then.expression is None for then in actions):
-        values.append(exp.Column(this=exp.Star(), table=exp.to_identifier(alias, quoted=True)))
     filters = [part.copy() for part in (*target_filters(statement), *_source_filters(statement))]
     values += [part.copy() for part in conjuncts(statement.tree.args["on"]) if part not in filters]
     select = exp.Select(expressions=values or [exp.Literal.number(1)]).from_(target)

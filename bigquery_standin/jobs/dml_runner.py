@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bigquery_standin.bigquery_errors import InvalidQuery
 from bigquery_standin.jobs.dml_changes import (
     check_names_and_types,
     deletes_whole_partitions,
@@ -12,9 +13,8 @@ from bigquery_standin.jobs.dml_commit import affected_partitions, dml_change, tr
 from bigquery_standin.jobs.scanned_bytes import ScannedBytes, check_bytes_billed
 from bigquery_standin.jobs.statement_run import Outcome, StatementRun
 from bigquery_standin.sql.statements import NOT_MATCHED_BY_TARGET, Mutation, TableName, TruncateTable, clause_kind
-from bigquery_standin.storage.change_log import check_no_pending_changes
 from bigquery_standin.storage.model import TableId, TableVersion
-from bigquery_standin.storage.table_change import Change
+from bigquery_standin.storage.table_history import Change
 
 
 def truncate_table(statement: TruncateTable, run: StatementRun) -> Outcome:
@@ -38,7 +38,7 @@ def change_rows(statement: Mutation, run: StatementRun) -> Outcome:
         # It is known only after execution which partitions are rewritten: those that are read, at most.
         if not (reads_nothing or _only_inserts(statement)):
             scanned = scanned.plus(table, scanned.partition_sizes.get(table, 0))
-        return run.outcome(statement.kind, scanned, accuracy="UPPER_BOUND")
+        return run.outcome(statement.kind, scanned)
     changes = row_changes(statement, evaluator, table, version)
     affected = affected_partitions(table, version, changes, session)
     if not reads_nothing:
@@ -64,7 +64,11 @@ def _mutable_version(name: TableName, run: StatementRun) -> tuple[TableId, Table
     Raises InvalidQuery also if the table has pending row changes.
     """
     table, version = run.dml_target(name)
-    check_no_pending_changes(table, version)
+    if version.pending_changes:
+        raise InvalidQuery(
+            f"UPDATE, DELETE, MERGE and TRUNCATE TABLE statements are not supported over table {table}, which is "
+            "active with change data capture: wait until the streamed changes are applied"
+        )
     return table, version
 
 
@@ -82,4 +86,4 @@ def _deletes_without_reading(statement: Mutation, version: TableVersion, run: St
     """
     settings = version.settings
     by_day = set(settings.clustering) <= {settings.partition_column} and not settings.by_month
-    return by_day and deletes_whole_partitions(statement, settings.partition_column, run.state.variables)
+    return by_day and deletes_whole_partitions(statement, settings.partition_column)

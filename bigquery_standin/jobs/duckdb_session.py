@@ -15,7 +15,7 @@ from bigquery_standin.sql import farm_fingerprint
 from bigquery_standin.sql.field_types import TableField, field_from_duckdb
 from bigquery_standin.sql.function_generator import MACROS
 from bigquery_standin.sql.literals import translate_duckdb_error
-from bigquery_standin.storage.arrow_schema import conform
+from bigquery_standin.storage.segment_store import conform
 
 # BigQuery's first and last DATE, in days since 1970.
 _FIRST_DAY, _LAST_DAY = (day.toordinal() - date(1970, 1, 1).toordinal() for day in (date.min, date.max))

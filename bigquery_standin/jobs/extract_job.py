@@ -31,9 +31,9 @@ from bigquery_standin.jobs.thrift_compact import (
 )
 from bigquery_standin.sql.field_types import TableField
 from bigquery_standin.storage.access import Caller, Grants, check_read
-from bigquery_standin.storage.arrow_schema import arrow_type
 from bigquery_standin.storage.catalog import Catalog
 from bigquery_standin.storage.model import Segment, TableVersion
+from bigquery_standin.storage.segment_store import arrow_type
 from bigquery_standin.storage.table_rules import check_is_partitioned
 
 # Source: "Export table data", limitations: at most one GB of table data in a file.

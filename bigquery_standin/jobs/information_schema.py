@@ -12,10 +12,9 @@ from bigquery_standin.bigquery_errors import NotFound
 from bigquery_standin.clock import DAY_MS, DAY_US, Clock, floor_to_millisecond, to_datetime
 from bigquery_standin.jobs.job_store import JobRecord, JobStore
 from bigquery_standin.jobs.script_state import dml_statement
+from bigquery_standin.sql.ddl_options import staleness_text
 from bigquery_standin.sql.field_types import TableField
-from bigquery_standin.sql.table_names import REGION_PREFIX
-from bigquery_standin.sql.type_parser import field_of_type
-from bigquery_standin.storage.arrow_schema import arrow_schema
+from bigquery_standin.sql.type_parser import REGION_PREFIX, field_of_type
 from bigquery_standin.storage.catalog import Catalog
 from bigquery_standin.storage.model import (
     NULL_PARTITION,
@@ -25,17 +24,13 @@ from bigquery_standin.storage.model import (
     TableSettings,
     TableVersion,
 )
+from bigquery_standin.storage.segment_store import arrow_schema
 
 Row = dict[str, Any]
 _TABLE_COLUMNS = "table_catalog STRING, table_schema STRING, table_name STRING"
 
 _COLUMNS = {
-    "TABLES": _TABLE_COLUMNS + ", table_type STRING, managed_table_type STRING, is_insertable_into STRING, "
-    "is_typed STRING, creation_time TIMESTAMP, base_table_catalog STRING, base_table_schema STRING, "
-    "base_table_name STRING, snapshot_time_ms TIMESTAMP, upsert_stream_apply_watermark TIMESTAMP",
-    "COLUMNS": _TABLE_COLUMNS + ", column_name STRING, ordinal_position INT64, is_nullable STRING, data_type STRING, "
-    "is_generated STRING, is_hidden STRING, is_system_defined STRING, is_partitioning_column STRING, "
-    "clustering_ordinal_position INT64",
+    "TABLES": _TABLE_COLUMNS + ", table_type STRING, creation_time TIMESTAMP, upsert_stream_apply_watermark TIMESTAMP",
     "PARTITIONS": _TABLE_COLUMNS + ", partition_id STRING, total_rows INT64, total_logical_bytes INT64, "
     "last_modified_time TIMESTAMP, storage_tier STRING",
     "TABLE_OPTIONS": _TABLE_COLUMNS + ", option_name STRING, option_type STRING, option_value STRING",
@@ -62,41 +57,13 @@ def view_rows(catalog: Catalog, dataset: DatasetId, view: str) -> pa.Table:
     return pa.Table.from_pylist(rows, schema=arrow_schema(columns))
 
 
-def _yes_no(value: bool) -> str:
-    return "YES" if value else "NO"
-
-
 def _table_rows(table: TableId, version: TableVersion) -> Iterator[Row]:
-    clone, watermark_us = version.clone, version.change_log.watermark_us if version.change_log else None
+    watermark_us = version.change_log.watermark_us if version.change_log else None
     yield {
-        "table_type": "CLONE" if clone else "VIEW" if version.settings.view else "BASE TABLE",
-        "managed_table_type": "NATIVE",
-        "is_insertable_into": "YES",
-        "is_typed": "NO",
+        "table_type": "CLONE" if version.clone else "VIEW" if version.settings.view else "BASE TABLE",
         "creation_time": to_datetime(version.table_created_us),
-        "base_table_catalog": clone.base.project if clone else None,
-        "base_table_schema": clone.base.dataset if clone else None,
-        "base_table_name": clone.base.table if clone else None,
-        "snapshot_time_ms": to_datetime(floor_to_millisecond(clone.clone_us)) if clone else None,
         "upsert_stream_apply_watermark": to_datetime(floor_to_millisecond(watermark_us)) if watermark_us else None,
     }
-
-
-def _column_rows(table: TableId, version: TableVersion) -> Iterator[Row]:
-    settings = version.settings
-    for position, column in enumerate(settings.schema, start=1):
-        clustering_place = settings.clustering.index(column.name) + 1 if column.name in settings.clustering else None
-        yield {
-            "column_name": column.name,
-            "ordinal_position": position,
-            "is_nullable": _yes_no(column.mode != "REQUIRED"),
-            "data_type": column.sql_type(parameterized=True),
-            "is_generated": "NEVER",
-            "is_hidden": "NO",
-            "is_system_defined": "NO",
-            "is_partitioning_column": _yes_no(column.name == settings.partition_column),
-            "clustering_ordinal_position": clustering_place,
-        }
 
 
 def _partition_rows(table: TableId, version: TableVersion) -> Iterator[Row]:
@@ -153,7 +120,7 @@ def printed_options(settings: TableSettings) -> list[tuple[str, str, str]]:
         ("friendly_name", "STRING"): _sql_string(settings.friendly_name),
         ("kms_key_name", "STRING"): _sql_string(settings.kms_key_name),
         ("labels", "ARRAY<STRUCT<STRING, STRING>>"): f"[{', '.join(labels)}]" if labels else None,
-        ("max_staleness", "INTERVAL"): settings.max_staleness,
+        ("max_staleness", "INTERVAL"): staleness_text(settings.max_staleness_s),
         ("partition_expiration_days", "FLOAT64"): None if expiration_ms is None else str(expiration_ms / DAY_MS),
         ("require_partition_filter", "BOOL"): "true" if settings.require_partition_filter else None,
     }
@@ -171,7 +138,6 @@ def _option_rows(table: TableId, version: TableVersion) -> Iterator[Row]:
 
 _ROWS: dict[str, Callable[[TableId, TableVersion], Iterator[Row]]] = {
     "TABLES": _table_rows,
-    "COLUMNS": _column_rows,
     "PARTITIONS": _partition_rows,
     "TABLE_OPTIONS": _option_rows,
 }

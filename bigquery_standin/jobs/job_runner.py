@@ -18,8 +18,6 @@ from bigquery_standin.jobs.duckdb_session import DuckDbSession
 from bigquery_standin.jobs.job_store import DONE, RUNNING, JobRecord, JobStore, error_proto
 
 PARALLEL_JOBS = 6
-# How long a job may be RUNNING. Source: "Quotas and limits", query jobs and load jobs; no limit for extract jobs.
-MAXIMUM_HOURS = {"query": 6, "load": 6}
 TIMED_OUT = "Job timed out"
 LOG = logging.getLogger(__name__)
 
@@ -129,11 +127,7 @@ class JobRunner:
             self._faults.wait_in_queue(fault, context.stop)
         try:
             with self._admission(context), self._slots:
-                started_us = self.clock.now_us()
-                context.record = self.store.save(replace(record, state=RUNNING, started_us=started_us))
-                if record.kind in MAXIMUM_HOURS:
-                    limit_us = MAXIMUM_HOURS[record.kind] * 3600 * MICROSECONDS
-                    context.deadline_us = min(context.deadline_us, started_us + limit_us)
+                context.record = self.store.save(replace(record, state=RUNNING, started_us=self.clock.now_us()))
                 ended = self._call_function(context, fault)
         except Exception as error:  # raised by the admission, for example while the job waited
             ended = replace(record, error=self._error(context, error), started_us=self.clock.now_us())

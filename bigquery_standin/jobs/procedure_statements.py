@@ -1,4 +1,4 @@
-"""Executes CREATE PROCEDURE and DROP PROCEDURE, and binds the arguments of CALL.
+"""Executes CREATE PROCEDURE, and binds the arguments of CALL.
 
 Source: "Work with stored procedures for Apache Spark"; "Data definition language", CREATE PROCEDURE.
 """
@@ -10,18 +10,15 @@ import re
 from sqlglot import exp
 
 from bigquery_standin.bigquery_errors import AccessDenied, InvalidQuery, NotImplementedConstruct
-from bigquery_standin.jobs.ddl_statements import create_operation
 from bigquery_standin.jobs.object_store import split_uri
 from bigquery_standin.jobs.script_state import ScriptState
-from bigquery_standin.jobs.spark_submit import FILE_FLAGS
 from bigquery_standin.jobs.sql_evaluator import SqlEvaluator, check_assignable
 from bigquery_standin.jobs.statement_run import Outcome, StatementRun
 from bigquery_standin.sql.ddl_options import evaluate_options
-from bigquery_standin.sql.statements import Call, CreateProcedure, DropProcedure, TableName
+from bigquery_standin.sql.statements import Call, CreateProcedure, TableName
 from bigquery_standin.sql.type_parser import field_of_type
 from bigquery_standin.storage.access import DELEGATE_CONNECTION, USE_CONNECTION, Caller
-from bigquery_standin.storage.model import TableId
-from bigquery_standin.storage.routine_store import Procedure
+from bigquery_standin.storage.model import Procedure, TableId
 
 _RUNTIME_VERSION = re.compile(r"[0-9]+\.[0-9]+")
 # BigQuery's page names only spark.yarn., as an example. Properties with the other prefixes would change where Spark
@@ -34,28 +31,17 @@ def create_procedure(statement: CreateProcedure, run: StatementRun) -> Outcome:
 
     Raises InvalidQuery for options that do not fit together, Invalid or NotImplementedConstruct for a wrong file URI,
     NotFound if there is no such dataset, AccessDenied without the permission to delegate the connection, and Duplicate
-    if the procedure exists and the statement has neither OR REPLACE nor IF NOT EXISTS.
+    if the procedure exists and the statement has no OR REPLACE.
     """
-    procedure, routines = _procedure(statement, run.evaluator), run.catalog.routines
+    procedure = _procedure(statement, run.evaluator)
     _check_connection(run.state.caller, procedure.connection, DELEGATE_CONNECTION)
-    exists = routines.find(procedure.id) is not None
-    operation = create_operation(exists, statement.replace, statement.if_not_exists, f"Routine {procedure.id}")
-    if operation != "SKIP" and not run.is_dry:
-        routines.save(procedure, replaces=statement.replace)
-    return run.outcome("CREATE_PROCEDURE", ddl_operation=operation, ddl_routine=procedure.id)
-
-
-def drop_procedure(statement: DropProcedure, run: StatementRun) -> Outcome:
-    routine, routines = _routine_id(statement.name, run.state), run.catalog.routines
-    operation = "SKIP" if statement.if_exists and routines.find(routine) is None else "DROP"
-    if operation == "DROP" and not run.is_dry:
-        routines.drop(routine)
-    return run.outcome("DROP_PROCEDURE", ddl_operation=operation, ddl_routine=routine)
+    run.catalog.datasets.save_procedure(procedure, replaces=statement.replace)
+    return run.outcome("CREATE_PROCEDURE")
 
 
 def bind_call(statement: Call, evaluator: SqlEvaluator) -> tuple[Procedure, dict[str, str]]:
     """The procedure, and its arguments by name as JSON. Raises NotFound, InvalidQuery or AccessDenied."""
-    procedure = evaluator.state.catalog.routines.get(_routine_id(statement.name, evaluator.state))
+    procedure = evaluator.state.catalog.datasets.procedure(_routine_id(statement.name, evaluator.state))
     _check_connection(evaluator.state.caller, procedure.connection, USE_CONNECTION)
     if len(statement.arguments) != len(procedure.parameters):
         raise InvalidQuery(
@@ -96,8 +82,8 @@ def _procedure(statement: CreateProcedure, evaluator: SqlEvaluator) -> Procedure
         raise InvalidQuery(
             f"Invalid value: Invalid properties: Attempted to set unsupported properties: [{named}]", 1, 1
         )
-    uris = {option: options[option] for option in FILE_FLAGS if option in options}
-    for uri in (*([main_uri] if main_uri else ()), *(uri for group in uris.values() for uri in group)):
+    python_files = options.get("py_file_uris", ())
+    for uri in (*([main_uri] if main_uri else ()), *python_files):
         split_uri(uri)
         if "*" in uri:
             raise NotImplementedConstruct(f"wildcard in the file {uri} of a procedure")
@@ -106,11 +92,9 @@ def _procedure(statement: CreateProcedure, evaluator: SqlEvaluator) -> Procedure
         tuple((parameter.name, parameter.type_name) for parameter in statement.parameters),
         ".".join(statement.connection),
         properties,
-        uris,
-        version,
+        python_files,
         main_uri,
         statement.code,
-        options.get("description"),
     )
 
 

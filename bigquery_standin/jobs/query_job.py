@@ -14,9 +14,8 @@ from typing import Any
 
 from bigquery_standin.bigquery_errors import InvalidQuery
 from bigquery_standin.clock import HOUR_US
-from bigquery_standin.jobs.dml_queue import DmlQueue
+from bigquery_standin.jobs.dml_commit import DmlQueue
 from bigquery_standin.jobs.duckdb_session import DuckDbSession
-from bigquery_standin.jobs.external_tables import open_external_tables, parse_table_definitions
 from bigquery_standin.jobs.job_configuration import (
     CREATE_DISPOSITIONS,
     WRITE_DISPOSITIONS,
@@ -26,12 +25,11 @@ from bigquery_standin.jobs.job_configuration import (
 from bigquery_standin.jobs.job_runner import JobContext
 from bigquery_standin.jobs.job_store import JobRecord, JobStore
 from bigquery_standin.jobs.object_store import ObjectStore
-from bigquery_standin.jobs.query_parameters import parse_parameters
-from bigquery_standin.jobs.script_runner import ScriptRunner
-from bigquery_standin.jobs.script_state import ScriptState, defaults_of, dml_statement
+from bigquery_standin.jobs.parquet_rows import open_external_tables, parse_table_definitions
+from bigquery_standin.jobs.script_runner import ScriptRunner, StatementRunner
+from bigquery_standin.jobs.script_state import ScriptState, defaults_of, dml_statement, parse_parameters
 from bigquery_standin.jobs.spark_submit import SparkSubmit
 from bigquery_standin.jobs.statement_run import Outcome, ResultTable, script_statistics
-from bigquery_standin.jobs.statement_runner import StatementRunner
 from bigquery_standin.sql.script_parser import parse_script
 from bigquery_standin.sql.statements import Call, Declare, If, Insert, Query, Script
 from bigquery_standin.storage.access import Caller, Grants
@@ -104,16 +102,15 @@ class QueryJob:
         context.statistics = script_statistics([])
         script_runner = ScriptRunner(context, state, runner, self._anonymous_table, self._dml_queue, self._spark)
         script_runner.run_block(script.statements, ends_script=True)
-        with_rows = [outcome for outcome in script_runner.outcomes if outcome.destination is not None]
-        if with_rows:
-            self._record_destination(context, with_rows[-1])
+        selects = [outcome for outcome in script_runner.outcomes if outcome.statement_type == "SELECT"]
+        if selects:
+            self._record_destination(context, selects[-1])
         return script_statistics(script_runner.outcomes)
 
     @staticmethod
     def _record_destination(context: JobContext, outcome: Outcome) -> None:
         """Adds the table with the result to the job's configuration, unless the client has named one there."""
-        table = outcome.ddl_table if outcome.statement_type == "CREATE_TABLE_AS_SELECT" else outcome.destination
-        context.record = context.record.with_destination(table)
+        context.record = context.record.with_destination(outcome.destination)
 
     @contextmanager
     def _state(self, record: JobRecord, session: DuckDbSession) -> Iterator[ScriptState]:

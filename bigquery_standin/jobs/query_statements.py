@@ -14,9 +14,9 @@ from bigquery_standin.jobs.sql_evaluator import check_result_names
 from bigquery_standin.jobs.statement_run import Outcome, ResultTable, StatementRun
 from bigquery_standin.sql.field_types import TableField
 from bigquery_standin.sql.statements import Assert, Insert, Query
-from bigquery_standin.storage.arrow_schema import conform
 from bigquery_standin.storage.model import TableId, TableSettings, TableVersion
-from bigquery_standin.storage.table_change import Change
+from bigquery_standin.storage.segment_store import conform
+from bigquery_standin.storage.table_history import Change
 
 
 def select_rows(statement: Query, run: StatementRun) -> Outcome:
@@ -59,9 +59,6 @@ def insert_rows(statement: Insert, run: StatementRun) -> Outcome:
     table, version, targets = _insert_target(statement, run)
     schema = version.settings.schema
     scanned = run.scan(statement.source)
-    if run.is_dry:
-        run.evaluator.assignable_sql(statement.source, targets)
-        return run.outcome("INSERT", scanned)
     rows = run.evaluator.query_as(statement.source, targets)
 
     def build(segments: NewSegments, latest: TableVersion | None, commit_us: int) -> Change:
@@ -94,8 +91,6 @@ def _insert_target(statement: Insert, run: StatementRun) -> tuple[TableId, Table
 def assert_condition(statement: Assert, run: StatementRun) -> Outcome:
     condition = exp.select(statement.condition)
     scanned = run.scan(condition)
-    if run.is_dry:
-        return run.outcome("ASSERT", scanned, columns=run.columns(condition))
     result = run.evaluator.value(statement.condition)
     if result.field.type != "BOOL":
         raise InvalidQuery(f"ASSERT expression must be of type BOOL, but is of type {result.field.sql_type()}")

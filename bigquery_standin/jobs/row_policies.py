@@ -8,49 +8,42 @@ rowAccessPolicies.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from sqlglot import exp
 
-from bigquery_standin.bigquery_errors import Duplicate, Invalid, InvalidQuery, NotFound, NotImplementedConstruct
+from bigquery_standin.bigquery_errors import Duplicate, Invalid, InvalidQuery, NotImplementedConstruct
 from bigquery_standin.jobs.duckdb_session import DuckDbSession
 from bigquery_standin.jobs.statement_run import Outcome, StatementRun
 from bigquery_standin.sql.field_types import quote_identifier, to_duckdb_type
 from bigquery_standin.sql.statements import CreateRowPolicy, DropRowPolicies, TableName
 from bigquery_standin.sql.transpile import to_duckdb
-from bigquery_standin.storage.model import RowPolicy, TableId, TableSettings, TableVersion
-from bigquery_standin.storage.table_change import BuildChange, Change
+from bigquery_standin.storage.model import RowPolicy, TableSettings, TableVersion
+from bigquery_standin.storage.table_history import Change
 
 _NAME = re.compile(r"\w{1,256}", re.ASCII)
 _GRANTEE = re.compile(r"(?:user|serviceAccount|group|domain|principal|principalSet):\S+|allUsers|allAuthenticatedUsers")
 
 
 def create_policy(statement: CreateRowPolicy, run: StatementRun) -> Outcome:
-    table = run.target(statement.table)
-    settings = run.catalog.get(table).settings
-    check_predicate(statement.predicate, table, settings, run.state.session)
-    build = add_policy_change(table, settings, statement.name, statement.text, statement.grantees)
-    reference = {**table.to_api(), "policyId": statement.name}
-    outcome = run.outcome("CREATE_ROW_ACCESS_POLICY", ddl_operation="CREATE", ddl_table=table, ddl_row_policy=reference)
-    return run.commit(table, build, outcome)
+    build = add_policy(statement.name, statement.predicate, statement.text, statement.grantees, run.state.session)
+    return run.change(run.target(statement.table), build, run.outcome("CREATE_ROW_ACCESS_POLICY"))
 
 
 def drop_policies(statement: DropRowPolicies, run: StatementRun) -> Outcome:
-    table = run.target(statement.table)
-    count = len(run.catalog.get(table).settings.row_policies)
-    outcome = run.outcome("DROP_ROW_ACCESS_POLICY", ddl_operation="DROP", ddl_table=table, dropped_row_policies=count)
-    return run.commit(table, lambda current, _: _change(table, current, ()), outcome)
+    outcome = run.outcome("DROP_ROW_ACCESS_POLICY")
+    return run.change(run.target(statement.table), lambda current, _: _change(current, ()), outcome)
 
 
-def check_predicate(predicate: exp.Expression, table: TableId, settings: TableSettings, session: DuckDbSession) -> None:
+def _check_predicate(predicate: exp.Expression, settings: TableSettings, session: DuckDbSession) -> None:
     """Raises StandInError unless the filter is a BOOL expression of the table's own columns."""
     if predicate.find(exp.Query) is not None:
         raise NotImplementedConstruct("subquery in the filter of a row access policy")
     if predicate.find(exp.Parameter) is not None:
         raise InvalidQuery("Query parameters cannot be used in the filter of a row access policy")
     if not settings.schema:
-        raise Invalid(f"Table {table} does not have a schema: a row access policy filters by its columns.")
+        raise Invalid("The table does not have a schema: a row access policy filters by its columns.")
     columns = ", ".join(f"CAST(NULL AS {to_duckdb_type(c)}) AS {quote_identifier(c.name)}" for c in settings.schema)
     (predicate_field,) = session.schema(f"SELECT {to_duckdb(predicate, _no_table)} FROM (SELECT {columns})")
     if predicate_field.sql_type() != "BOOL":
@@ -61,13 +54,10 @@ def _no_table(name: TableName, _: exp.Expression | None) -> str:
     raise InvalidQuery(f"Table [{name.table}] cannot be read in the filter of a row access policy")
 
 
-def add_policy_change(
-    table: TableId, checked_settings: TableSettings, name: str, predicate: str, grantees: Sequence[str]
-) -> BuildChange:
-    """The change that adds a policy. Raises Invalid for a wrong name or grantee.
-
-    `checked_settings`: the table's settings when the policy's filter was checked.
-    """
+def add_policy(
+    name: str, predicate: exp.Expression, text: str, grantees: Sequence[str], session: DuckDbSession
+) -> Callable[[TableVersion, int], Change]:
+    """The change that adds a policy. Raises Invalid for a wrong name or grantee. `text`: the predicate as written."""
     if not _NAME.fullmatch(name):
         raise Invalid(
             f"Row access policy id [{name}] is not valid, expected [1 to 256 letters, digits and underscores]."
@@ -79,19 +69,15 @@ def add_policy_change(
                 "serviceAccount:EMAIL, group:EMAIL, domain:NAME, allAuthenticatedUsers or allUsers]."
             )
 
-    def build(current: TableVersion | None, commit_us: int) -> Change:
-        settings = current.settings if current else checked_settings
-        if settings.schema != checked_settings.schema:
-            raise Invalid(f"Table {table} changed its schema while row access policy {name} was made: try again.")
-        if settings.row_policy(name) is not None:
-            raise Duplicate(f"Already Exists: Row access policy {name} on table {table}")
-        added = RowPolicy(name, predicate, tuple(grantees), commit_us)
-        return _change(table, current, (*settings.row_policies, added))
+    def build(current: TableVersion, commit_us: int) -> Change:
+        _check_predicate(predicate, current.settings, session)
+        if current.settings.row_policy(name) is not None:
+            raise Duplicate(f"Already Exists: Row access policy {name}")
+        added = RowPolicy(name, text, tuple(grantees), commit_us)
+        return _change(current, (*current.settings.row_policies, added))
 
     return build
 
 
-def _change(table: TableId, current: TableVersion | None, policies: tuple[RowPolicy, ...]) -> Change:
-    if current is None:
-        raise NotFound(f"Not found: Table {table}")
+def _change(current: TableVersion, policies: tuple[RowPolicy, ...]) -> Change:
     return Change("row policies", replace(current.settings, row_policies=policies), current.partitions, current.clone)

@@ -1,26 +1,33 @@
-"""Runs a script. Variables and branches are evaluated here; every other statement runs as a child job."""
+"""Runs statements, by the one table of executors, and scripts.
+
+Variables and branches of a script are evaluated here; every other statement of it runs as a child job.
+"""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 from sqlglot import exp
 
-from bigquery_standin.bigquery_errors import InvalidQuery, StandInError
-from bigquery_standin.jobs.dml_queue import DmlQueue
+from bigquery_standin.bigquery_errors import InvalidQuery, NotImplementedConstruct, StandInError
+from bigquery_standin.jobs import ddl_statements, procedure_statements, row_policies
+from bigquery_standin.jobs.dml_commit import DmlQueue, retried
+from bigquery_standin.jobs.dml_runner import change_rows, truncate_table
 from bigquery_standin.jobs.job_runner import JobContext, failed_inside
 from bigquery_standin.jobs.job_store import DONE, PENDING, RUNNING, JobRecord, error_proto
 from bigquery_standin.jobs.procedure_statements import bind_call
+from bigquery_standin.jobs.query_statements import assert_condition, insert_rows, select_rows
 from bigquery_standin.jobs.script_state import DmlStatement, ScriptState
 from bigquery_standin.jobs.spark_submit import SparkSubmit
 from bigquery_standin.jobs.sql_evaluator import open_evaluator
-from bigquery_standin.jobs.statement_run import CommitInfoOf, Outcome, ResultTable, script_statistics
-from bigquery_standin.jobs.statement_runner import StatementRunner
+from bigquery_standin.jobs.statement_run import CommitInfoOf, Outcome, ResultTable, StatementRun, script_statistics
+from bigquery_standin.sql import statements
 from bigquery_standin.sql.field_types import QueryValue, TableField
-from bigquery_standin.sql.statements import Call, Declare, If, Mutation, Query, Statement
+from bigquery_standin.sql.statements import Call, Declare, If, Mutation, Query, Script, Statement
 from bigquery_standin.storage.model import CommitInfo
 
 AnonymousTable = Callable[[JobRecord], ResultTable]
@@ -72,13 +79,10 @@ class ScriptRunner:
         return QueryValue(column, self._value(cast).value)
 
     def _branch(self, statement: If) -> Sequence[Statement]:
-        for condition, statements in statement.branches:
-            result = self._value(condition)
-            if result.field.type != "BOOL":
-                raise InvalidQuery(f"IF condition must be of type BOOL, but is of type {result.field.sql_type()}")
-            if result.value is True:
-                return statements
-        return statement.otherwise
+        result = self._value(statement.condition)
+        if result.field.type != "BOOL":
+            raise InvalidQuery(f"IF condition must be of type BOOL, but is of type {result.field.sql_type()}")
+        return statement.then if result.value is True else statement.otherwise
 
     def _value(self, expression: exp.Expression) -> QueryValue:
         with open_evaluator(self.state) as evaluator:
@@ -127,9 +131,7 @@ class ScriptRunner:
         with open_evaluator(self.state) as evaluator:
             procedure, arguments = bind_call(statement, evaluator)
         self.spark.run(procedure, arguments, child.job_id, self.context)
-        slot_ms = max(1, int((time.perf_counter() - started) * 1000))
-        spark_job = {"sparkJobId": child.job_id, "sparkJobLocation": child.location}
-        return Outcome("CALL", slot_ms=slot_ms, spark_job=spark_job)
+        return Outcome("CALL", slot_ms=max(1, int((time.perf_counter() - started) * 1000)))
 
     def _admission(self, statement: Statement) -> AbstractContextManager[None]:
         if isinstance(statement, Mutation):
@@ -150,4 +152,62 @@ class ScriptRunner:
 def _child_query(parent: JobRecord) -> dict[str, object]:
     """A child's query is the whole script, because the parser does not keep the text of single statements."""
     query = parent.configuration["query"]
-    return {key: query[key] for key in ("query", "useLegacySql", "defaultDataset") if key in query}
+    return {key: query[key] for key in ("query", "useLegacySql") if key in query}
+
+
+# Each executor returns the outcome. If it raises StandInError, nothing has changed. In a dry run it checks as much as
+# it can, and changes nothing. ScriptRunner executes DECLARE, IF and CALL.
+EXECUTORS: Mapping[type, Callable[[Any, StatementRun], Outcome]] = {
+    statements.Query: select_rows,
+    statements.Insert: insert_rows,
+    statements.CreateTable: ddl_statements.create_table,
+    statements.Assert: assert_condition,
+    statements.Mutation: change_rows,
+    statements.TruncateTable: truncate_table,
+    statements.CreateClone: ddl_statements.clone_table,
+    statements.DropTable: ddl_statements.drop_table,
+    statements.UndropSchema: ddl_statements.undrop_schema,
+    statements.AlterColumn: ddl_statements.alter_table,
+    statements.AlterTableSetOptions: ddl_statements.alter_table,
+    statements.CreateRowPolicy: row_policies.create_policy,
+    statements.DropRowPolicies: row_policies.drop_policies,
+    statements.CreateProcedure: procedure_statements.create_procedure,
+}
+
+
+@dataclass
+class StatementRunner:
+    """Executes the statements of one script. `maximum_bytes_billed`: None for no limit."""
+
+    state: ScriptState
+    check_cancelled: Callable[[], None]
+    maximum_bytes_billed: int | None = None
+
+    def run(self, statement: Statement, commit_info_of: CommitInfoOf | None, result: ResultTable | None) -> Outcome:
+        """Execute a statement. `commit_info_of`: None for a dry run.
+
+        A statement that finds its rows changed meanwhile runs again on the newer ones. Raises ConcurrentUpdate if other
+        statements keep changing them.
+        """
+        self.check_cancelled()
+        return retried(lambda: self._run_once(statement, commit_info_of, result), self.check_cancelled)
+
+    def _run_once(
+        self, statement: Statement, commit_info_of: CommitInfoOf | None, result: ResultTable | None
+    ) -> Outcome:
+        with open_evaluator(self.state) as evaluator:
+            run = StatementRun(
+                self.state, evaluator, self.check_cancelled, commit_info_of, self.maximum_bytes_billed, result
+            )
+            return EXECUTORS[type(statement)](statement, run)
+
+    def dry_run(self, script: Script) -> dict[str, Any]:
+        """The job statistics of a dry run. A script's bytes are known only after it has run."""
+        if not script.is_script:
+            statement = script.statements[0]
+            if not isinstance(statement, Query | Mutation):
+                raise NotImplementedConstruct("dry run of other statements than SELECT, UPDATE, DELETE and MERGE")
+            return self.run(statement, None, None).statistics()
+        statistics = script_statistics([])
+        del statistics["numChildJobs"]
+        return statistics

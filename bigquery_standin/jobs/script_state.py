@@ -1,18 +1,19 @@
-"""Holds what the statements of one script share, and finds what a job's record says of them."""
+"""Holds what the statements of one script share, such as variables and the query parameters of a request."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from sqlglot import exp
 
-from bigquery_standin.bigquery_errors import InvalidQuery, NotFound, StandInError
+from bigquery_standin.bigquery_errors import Invalid, InvalidQuery, NotFound, NotImplementedConstruct, StandInError
 from bigquery_standin.jobs.duckdb_session import DuckDbSession
-from bigquery_standin.jobs.external_tables import ExternalTables
 from bigquery_standin.jobs.job_store import JobRecord, JobStore
-from bigquery_standin.jobs.query_parameters import Parameters
-from bigquery_standin.sql.field_types import QueryValue
+from bigquery_standin.jobs.parquet_rows import ExternalTables
+from bigquery_standin.sql.field_types import QueryValue, TableField
+from bigquery_standin.sql.scalar_types import SCALARS, canonical_type
 from bigquery_standin.sql.script_parser import parse_shared_script
 from bigquery_standin.sql.statements import Insert, Mutation, TableName
 from bigquery_standin.sql.transpile import to_duckdb
@@ -23,31 +24,20 @@ from bigquery_standin.storage.model import DatasetId, TableId
 
 @dataclass(frozen=True)
 class NameDefaults:
-    """Completes table names without project or dataset. A job can use only datasets in its `location`.
-
-    `project`: the job's. `dataset`, `dataset_project`: the job's default dataset and its project, None if not given.
-    """
+    """Completes table names without a project. A job can use only datasets in its `location`."""
 
     project: str
-    dataset: str | None
-    dataset_project: str | None
     location: str
 
     def table(self, name: TableName) -> TableId:
-        return TableId(*self._dataset(name.dataset, name.project, name.table), name.table)
+        dataset = self.dataset_id(name)
+        return TableId(dataset.project, dataset.dataset, name.table)
 
     def dataset_id(self, name: TableName) -> DatasetId:
-        return DatasetId(*self._dataset(name.dataset, name.project, name.table))
-
-    def _dataset(self, dataset: str | None, project: str | None, table: str) -> tuple[str, str]:
-        """Project and dataset. Raises InvalidQuery if neither the name nor the job has a dataset."""
-        if dataset is not None:
-            return project or self.project, dataset
-        if self.dataset is None:
-            raise InvalidQuery(
-                f'Table "{table}" must be qualified with a dataset (e.g. dataset.table): the job has no default dataset'
-            )
-        return self.dataset_project or self.project, self.dataset
+        """Raises InvalidQuery for a name without a dataset."""
+        if name.dataset is None:
+            raise InvalidQuery(f'Table "{name.table}" must be qualified with a dataset (e.g. dataset.table)')
+        return DatasetId(name.project or self.project, name.dataset)
 
 
 @dataclass
@@ -87,8 +77,7 @@ DmlStatement = Mutation | Insert
 
 
 def defaults_of(record: JobRecord) -> NameDefaults:
-    default = record.configuration["query"].get("defaultDataset") or {}
-    return NameDefaults(record.project, default.get("datasetId"), default.get("projectId"), record.location)
+    return NameDefaults(record.project, record.location)
 
 
 def dml_statement(record: JobRecord) -> tuple[DmlStatement, TableId] | None:
@@ -102,3 +91,46 @@ def dml_statement(record: JobRecord) -> tuple[DmlStatement, TableId] | None:
     except StandInError:
         return None  # the job will fail with this error when it runs
     return None
+
+
+Parameters = dict[str, QueryValue]
+
+
+def parse_parameters(items: Sequence[Mapping[str, Any]], mode: str | None) -> Parameters:
+    """The values by lower-case name. `mode`: the request's `parameterMode`.
+
+    Raises Invalid for wrong parameters and for parameters without a mode, NotImplementedConstruct for a type or value
+    that is not supported. BigQuery's page "Run parameterized queries" says to set `parameterMode`. It does not say what
+    happens without it.
+    """
+    if mode == "POSITIONAL":
+        raise NotImplementedConstruct("positional query parameters")
+    if mode != "NAMED" and (items or mode):
+        raise Invalid(f"Value of parameterMode is [{mode}], expected [NAMED] or [POSITIONAL].")
+    parameters: Parameters = {}
+    for position, item in enumerate(items, start=1):
+        name = str(item.get("name") or "").lower()
+        if not name or name in parameters:
+            raise Invalid(f"Query parameter [{position}] has name [{name}]: name each one once.")
+        parameters[name] = _value(name, item.get("parameterType") or {}, item.get("parameterValue") or {})
+    return parameters
+
+
+def _value(name: str, kind: Mapping[str, Any], value: Mapping[str, Any]) -> QueryValue:
+    is_array = kind.get("type") == "ARRAY"
+    type_name = str((kind.get("arrayType") or {} if is_array else kind).get("type", ""))
+    if not type_name:
+        raise Invalid(f"Query parameter [{name}] lacks parameterType.type, or the type of its elements.")
+    if type_name in ("ARRAY", "STRUCT", "RECORD", "RANGE"):
+        raise NotImplementedConstruct(f"query parameter of type {'ARRAY of ' if is_array else ''}{type_name}")
+    column = TableField("", canonical_type(type_name), "REPEATED" if is_array else "NULLABLE")
+    values = [_scalar(name, column.type, one) for one in (value.get("arrayValues") or () if is_array else [value])]
+    return QueryValue(column, values if is_array else values[0])
+
+
+def _scalar(name: str, type_name: str, value: Mapping[str, Any]) -> Any:
+    text = value.get("value")
+    try:
+        return None if text is None else SCALARS[type_name].parse(str(text))
+    except (ValueError, ArithmeticError) as error:
+        raise Invalid(f"Invalid value for query parameter [{name}]: [{text}] is no {type_name}.") from error

@@ -19,16 +19,10 @@ from pathlib import Path
 from bigquery_standin.bigquery_errors import BackendError, InvalidQuery
 from bigquery_standin.jobs.job_runner import JobContext
 from bigquery_standin.jobs.object_store import HOST_VARIABLE, ObjectStore
-from bigquery_standin.storage.routine_store import Procedure
+from bigquery_standin.storage.model import Procedure
 
 PARAMETER_PREFIX = "BIGQUERY_PROC_PARAM."
 _GUARD = Path(__file__).with_name("guarded_command.py")
-FILE_FLAGS = {  # of spark-submit, by option of a procedure
-    "py_file_uris": "--py-files",
-    "jar_uris": "--jars",
-    "file_uris": "--files",
-    "archive_uris": "--archives",
-}
 _ERROR = re.compile(r" ERROR |^[\w.]*(Error|Exception)\b")  # a line of a logger, or the end of a traceback
 
 
@@ -78,8 +72,9 @@ class SparkSubmit:
         command = [str(_spark_home() / "bin" / "spark-submit"), "--master", "local[*]", "--name", str(procedure.id)]
         for name, value in conf.items():
             command += ["--conf", f"{name}={value}"]
-        for option, uris in procedure.uris.items():
-            command += [FILE_FLAGS[option], ",".join(str(self._download(uri, work)) for uri in uris)]
+        if procedure.py_file_uris:
+            files = (str(self._download(uri, work)) for uri in procedure.py_file_uris)
+            command += ["--py-files", ",".join(files)]
         if procedure.code is None:
             assert procedure.main_file_uri
             return [*command, str(self._download(procedure.main_file_uri, work))]

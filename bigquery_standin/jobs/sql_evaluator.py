@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import datetime
@@ -14,15 +14,13 @@ from sqlglot import exp
 from bigquery_standin.bigquery_errors import InvalidQuery
 from bigquery_standin.jobs.scanned_bytes import NAME_COLUMN, ScannedBytes, count_scanned_bytes
 from bigquery_standin.jobs.script_state import ScriptState
-from bigquery_standin.jobs.table_reader import TableReader, is_information_schema_view
+from bigquery_standin.jobs.table_reader import TableReader
 from bigquery_standin.sql.field_types import QueryValue, TableField, quote_identifier, to_duckdb_type
-from bigquery_standin.sql.query_generator import system_time
 from bigquery_standin.sql.script_parser import parse_script
-from bigquery_standin.sql.statements import Query, TableName
-from bigquery_standin.sql.syntax import names_a_cte
-from bigquery_standin.sql.table_names import table_name_of
+from bigquery_standin.sql.statements import Query
 from bigquery_standin.sql.transpile import to_duckdb
-from bigquery_standin.storage.arrow_schema import arrow_type
+from bigquery_standin.sql.type_parser import table_name_of
+from bigquery_standin.storage.segment_store import arrow_type
 from bigquery_standin.storage.table_rules import RESERVED_PREFIXES, reserved_name_message
 
 
@@ -66,32 +64,17 @@ class SqlEvaluator:
         version = None if name.dataset is None else self.state.catalog.find(self.state.defaults.table(name))
         return None if version is None else version.settings.view
 
-    def duckdb_sql(self, tree: exp.Expr, columns: Collection[str] = ()) -> str:
-        """DuckDB SQL of a query, an expression or a part of a query.
-
-        A name in `columns`, or of a column of the tables that the tree reads, refers to the column even if a variable
-        has the same name.
-        """
+    def duckdb_sql(self, tree: exp.Expr, *, has_columns: bool = False) -> str:
+        """DuckDB SQL of a query, an expression or a part of a query. `has_columns`: see `to_duckdb`."""
         return to_duckdb(
             tree,
             self.reader.resolve,
             self.state.parameters,
             self.state.variables,
             now=self.now,
-            shadowing_columns={*columns, *self.columns_read(tree)} if self.state.variables else (),
+            has_columns=has_columns,
             has_file_names=self.state.externals.has_file_names,
         )
-
-    def columns_read(self, tree: exp.Expr) -> set[str]:
-        """The columns of the tables that the tree reads, which take precedence over variables."""
-        columns: set[str] = set()
-        for name, time in referenced_tables(tree):
-            if is_information_schema_view(name):
-                columns |= set(self.reader.view(name).column_names)
-            else:
-                _, version = self.reader.version(name, time)
-                columns |= {column.name for column in version.settings.schema}
-        return columns
 
     def query(self, tree: exp.Expression) -> tuple[tuple[TableField, ...], pa.Table]:
         """The columns and rows of a query. Raises InvalidQuery if a column's name is reserved or occurs twice."""
@@ -136,14 +119,14 @@ class SqlEvaluator:
         return self.value(expression).value
 
     def scanned_bytes(self, tree: exp.Expression) -> ScannedBytes:
-        return count_scanned_bytes(tree, self.reader, self._prune, self.state.variables)
+        return count_scanned_bytes(tree, self.reader, self._prune)
 
     def _prune(self, rows: pa.Table, conditions: Sequence[exp.Expr]) -> set[str]:
         """The NAME_COLUMN values of the rows that fulfil all conditions. Each row describes a partition."""
         registered = self.state.session.register(rows)
         unqualified = [condition.copy().transform(_unqualified) for condition in conditions]
         tree = exp.select(NAME_COLUMN).from_("pruned").where(*unqualified)
-        sql = to_duckdb(tree, lambda *_: registered, self.state.parameters, self.state.variables, now=self.now)
+        sql = to_duckdb(tree, lambda *_: registered, self.state.parameters, now=self.now)
         _, names = self.state.session.run(sql)
         return set(names.column(0).to_pylist())
 
@@ -165,7 +148,7 @@ def check_result_names(columns: tuple[TableField, ...]) -> None:
 _COERCIONS = {
     "INT64": {"NUMERIC", "FLOAT64"},
     "NUMERIC": {"FLOAT64"},
-    "STRING": {"DATE", "DATETIME", "TIME", "TIMESTAMP", "BYTES"},
+    "STRING": {"DATE", "DATETIME", "TIMESTAMP", "BYTES"},
 }
 
 
@@ -178,11 +161,3 @@ def check_assignable(source: TableField, target: TableField) -> None:
             f"Query column of type [{source.sql_type()}] cannot be inserted into column [{target.name}], which has "
             f"type [{target.sql_type()}]: add a CAST"
         )
-
-
-def referenced_tables(tree: exp.Expr) -> list[tuple[TableName, exp.Expression | None]]:
-    """Each reference to a table with its FOR SYSTEM_TIME expression (None without one), in the order of the text."""
-    tables = [table for table in tree.find_all(exp.Table, bfs=False) if not names_a_cte(table)]
-    versions = [table.args.get("version") for table in tables]
-    times = [None if version is None else system_time(version) for version in versions]
-    return [(table_name_of(table), time) for table, time in zip(tables, times, strict=True)]

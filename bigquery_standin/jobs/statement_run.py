@@ -23,8 +23,7 @@ from bigquery_standin.storage.access import check_all_rows
 from bigquery_standin.storage.catalog import Catalog
 from bigquery_standin.storage.model import CommitInfo, TableId, TableSettings, TableVersion
 from bigquery_standin.storage.partitions import check_destination_partition, split_rows
-from bigquery_standin.storage.routine_store import routine_reference
-from bigquery_standin.storage.table_change import BuildChange, Change
+from bigquery_standin.storage.table_history import BuildChange, Change
 
 
 @dataclass(frozen=True)
@@ -35,17 +34,9 @@ class Outcome:
     bytes_processed: int = 0
     bytes_billed: int = 0
     slot_ms: int = 0  # here the elapsed time, because the stand-in has no slots
-    tables: tuple[TableId, ...] = ()  # that the statement refers to: those read, and the target of DML
-    ddl_operation: str | None = None
-    ddl_table: TableId | None = None
-    ddl_row_policy: Mapping[str, str] | None = None  # as RowAccessPolicyReference of the API
-    dropped_row_policies: int | None = None  # of DROP ALL ROW ACCESS POLICIES
     changed_rows: Mapping[str, int] | None = None  # of DML: how many were `inserted`, `updated`, `deleted`
-    destination: TableId | None = None  # of a SELECT: the table with its rows
-    ddl_routine: TableId | None = None  # of CREATE PROCEDURE and DROP PROCEDURE
-    spark_job: Mapping[str, str] | None = None  # of a CALL, as in SparkStatistics of the API
+    destination: TableId | None = None  # of a SELECT, and of CREATE TABLE AS SELECT: the table with its rows
     columns: tuple[TableField, ...] = ()  # of a query's result, in a dry run
-    accuracy: str | None = None  # of the bytes in a dry run: PRECISE or UPPER_BOUND
 
     def statistics(self) -> dict[str, Any]:
         query: dict[str, Any] = {
@@ -57,16 +48,8 @@ class Outcome:
             "billingTier": 1,
         }
         optional = {
-            "referencedTables": [table.to_api() for table in self.tables] or None,
-            "ddlOperationPerformed": self.ddl_operation,
-            "ddlTargetTable": self.ddl_table and self.ddl_table.to_api(),
-            "ddlTargetRowAccessPolicy": self.ddl_row_policy,
-            "ddlAffectedRowAccessPolicyCount": _text(self.dropped_row_policies),
-            "ddlTargetRoutine": self.ddl_routine and routine_reference(self.ddl_routine),
-            "sparkStatistics": self.spark_job,
-            "numDmlAffectedRows": _text(None if self.changed_rows is None else sum(self.changed_rows.values())),
+            "numDmlAffectedRows": None if self.changed_rows is None else str(sum(self.changed_rows.values())),
             "dmlStats": self.changed_rows and _row_counts(self.changed_rows),
-            "totalBytesProcessedAccuracy": self.accuracy,
             "schema": {"fields": [column.to_api() for column in self.columns]} if self.columns else None,
         }
         query |= {name: value for name, value in optional.items() if value is not None}
@@ -94,10 +77,6 @@ def script_statistics(children: Iterable[Outcome]) -> dict[str, Any]:
 
 def _job_statistics(processed: int, slot_ms: int, query: dict[str, Any]) -> dict[str, Any]:
     return {"totalBytesProcessed": str(processed), "totalSlotMs": str(slot_ms), "query": query}
-
-
-def _text(number: int | None) -> str | None:
-    return None if number is None else str(number)
 
 
 def _row_counts(changed_rows: Mapping[str, int]) -> dict[str, str]:
@@ -185,18 +164,22 @@ class StatementRun:
 
     def outcome(self, kind: str, scanned: ScannedBytes = NOTHING_SCANNED, **more: Any) -> Outcome:
         """The outcome of a statement of this kind that has read `scanned`. `more`: further fields of the outcome."""
-        if self.is_dry:
-            more = {"accuracy": "PRECISE", **more}
-        else:
-            more["slot_ms"] = max(1, int((time.perf_counter() - self.started) * 1000))
-        tables = tuple(self.evaluator.reader.tables)
-        return Outcome(kind, scanned.processed, scanned.billed, tables=tables, **more)
+        slot_ms = 0 if self.is_dry else max(1, int((time.perf_counter() - self.started) * 1000))
+        return Outcome(kind, scanned.processed, scanned.billed, slot_ms, **more)
 
     def commit(self, table: TableId, build: BuildChange, outcome: Outcome) -> Outcome:
-        """Commit a change of the table, except in a dry run, and return the outcome."""
-        if self.commit_info_of is not None:
-            self.catalog.commit(table, build, self.commit_info_of(outcome))
+        """Commit a change of the table, and return the outcome."""
+        self.catalog.commit(table, build, self.commit_info(outcome))
         return outcome
+
+    def change(self, table: TableId, build: Callable[[TableVersion, int], Change], outcome: Outcome) -> Outcome:
+        """As `commit`, for a table that must exist."""
+        self.catalog.change(table, build, self.commit_info(outcome))
+        return outcome
+
+    def commit_info(self, outcome: Outcome) -> CommitInfo:
+        assert self.commit_info_of is not None  # a dry run commits nothing
+        return self.commit_info_of(outcome)
 
     def commit_rows(
         self,

@@ -11,15 +11,15 @@ from sqlglot import exp
 from bigquery_standin.bigquery_errors import InvalidQuery, NotFound, NotImplementedConstruct
 from bigquery_standin.clock import from_datetime
 from bigquery_standin.jobs.change_merge import merged_version
-from bigquery_standin.jobs.external_tables import ExternalTable
 from bigquery_standin.jobs.information_schema import jobs_rows, view_rows
+from bigquery_standin.jobs.parquet_rows import ExternalTable
 from bigquery_standin.jobs.script_state import ScriptState
 from bigquery_standin.sql.statements import TableName
-from bigquery_standin.sql.table_names import REGIONAL_VIEWS
+from bigquery_standin.sql.type_parser import REGIONAL_VIEWS
 from bigquery_standin.sql.value_generator import FILE_NAME
 from bigquery_standin.storage.access import check_read, check_time_travel
-from bigquery_standin.storage.change_log import needs_runtime_merge
 from bigquery_standin.storage.model import DatasetId, TableId, TableVersion
+from bigquery_standin.storage.streamed_rows import needs_runtime_merge
 from bigquery_standin.storage.version_relation import ROW_ID, relation_sql, segment_number
 
 VIEW_PREFIX = "INFORMATION_SCHEMA."
@@ -39,21 +39,15 @@ class TableReader:
         self._versions_read: dict[tuple[TableId, int | None], TableVersion] = {}
         self._times: dict[TableId, exp.Expression | None] = {}
         self._now_us = state.catalog.clock.now_us()
-        # The versions whose pending row changes must be merged, by table and number, with the time as of which each is
-        # read.
-        self._merging: dict[tuple[TableId, int], int] = {}
-        self._merged_versions: dict[tuple[TableId, int], TableVersion] = {}
+        # The tables whose pending row changes must be merged, with the time as of which each is read.
+        self._merging: dict[TableId, int] = {}
+        self._merged_versions: dict[TableId, TableVersion] = {}
 
     def __enter__(self) -> TableReader:
         return self
 
     def __exit__(self, *_: object) -> None:
         self._pins.close()
-
-    @property
-    def tables(self) -> list[TableId]:
-        """The tables that are read, without external ones, which have no dataset."""
-        return sorted({table for table, _ in self._versions_read if table.dataset})
 
     @property
     def view_count(self) -> int:
@@ -68,22 +62,21 @@ class TableReader:
             return self._external_relation(external, system_time)
         table, version = self.version(name, system_time)
         check_read(self.caller, self.catalog, table, version, columns=())  # `scanned_bytes` checks the columns
-        if self.merges_changes(table, version):
+        if self.merges_changes(table):
             version = self._merged(table, version)
         return relation_sql(table, version, self.catalog.segments)
 
-    def merges_changes(self, table: TableId, version: TableVersion) -> bool:
-        """Whether the statement merges pending row changes into the version that it reads."""
-        return (table, version.number) in self._merging
+    def merges_changes(self, table: TableId) -> bool:
+        """Whether the statement merges pending row changes into the table's rows."""
+        return table in self._merging
 
     def _merged(self, table: TableId, version: TableVersion) -> TableVersion:
-        key = (table, version.number)
-        if key not in self._merged_versions:
+        if table not in self._merged_versions:
             batch = self._pins.enter_context(self.catalog.segments.temporary_batch())
-            self._merged_versions[key] = merged_version(
-                self.catalog, self._session, table, version, batch, self._merging[key]
+            self._merged_versions[table] = merged_version(
+                self.catalog, self._session, table, version, batch, self._merging[table]
             )
-        return self._merged_versions[key]
+        return self._merged_versions[table]
 
     def external(self, name: TableName) -> ExternalTable | None:
         """The external table of this name; None if the job defines none, or if the name has a dataset."""
@@ -139,7 +132,7 @@ class TableReader:
                 raise NotFound(f"Not found: Table {table} was not found in location {location}") from error
             read_us = self._now_us if moment_us is None else moment_us
             if needs_runtime_merge(self._versions_read[key], read_us):
-                self._merging[table, self._versions_read[key].number] = read_us
+                self._merging[table] = read_us
             if self._versions_read[key].settings.view is not None:
                 raise NotImplementedConstruct(f"view {table} in anything but a SELECT statement")
             if moment_us is not None:

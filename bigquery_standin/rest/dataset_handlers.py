@@ -10,8 +10,7 @@ from bigquery_standin.bigquery_errors import Invalid, NotImplementedConstruct
 from bigquery_standin.rest.request_response import ApiRequest, ApiResponse, paginate
 from bigquery_standin.rest.table_resource import check_etag, dataset_resource, etag_of
 from bigquery_standin.stand_in import StandIn
-from bigquery_standin.storage.model import DEFAULT_TIME_TRAVEL_HOURS, Dataset, DatasetId
-from bigquery_standin.storage.routine_store import Procedure, routine_reference
+from bigquery_standin.storage.model import DEFAULT_TIME_TRAVEL_HOURS, Dataset, DatasetId, Procedure
 
 DEFAULT_LOCATION = "US"
 TIME_TRAVEL_HOURS = range(48, 169, 24)
@@ -129,15 +128,16 @@ def merged_labels(before: Mapping[str, str], requested: Mapping[str, str | None]
 
 
 def list_routines(stand_in: StandIn, request: ApiRequest) -> ApiResponse:
-    dataset = _dataset_id(request)
-    stand_in.catalog.datasets.get(dataset)
-    items, next_page = paginate(stand_in.catalog.routines.list(dataset), request)
+    procedures = stand_in.catalog.datasets.get(_dataset_id(request)).procedures
+    items, next_page = paginate([procedures[name] for name in sorted(procedures)], request)
     return ApiResponse({"routines": [_list_entry(procedure) for procedure in items]} | next_page)
 
 
 def _list_entry(procedure: Procedure) -> dict[str, Any]:
+    routine = procedure.id
+    reference = {"projectId": routine.project, "datasetId": routine.dataset, "routineId": routine.table}
     entry = {
-        "routineReference": routine_reference(procedure.id),
+        "routineReference": reference,
         "routineType": "PROCEDURE",
         "language": "PYTHON",
         "creationTime": str(procedure.created_us // 1000),

@@ -8,9 +8,9 @@ from dataclasses import replace
 from typing import Any
 
 from bigquery_standin.bigquery_errors import Invalid, NotImplementedConstruct
-from bigquery_standin.jobs.external_tables import parse_table_definitions
 from bigquery_standin.jobs.job_configuration import parse_extract_configuration, parse_load_configuration
 from bigquery_standin.jobs.job_store import DONE, KINDS, JobRecord
+from bigquery_standin.jobs.parquet_rows import parse_table_definitions
 from bigquery_standin.rest.dataset_handlers import normalize_location
 from bigquery_standin.rest.request_response import ApiRequest, ApiResponse, paginate
 from bigquery_standin.rest.table_resource import etag_of
@@ -81,7 +81,7 @@ def _default_location(stand_in: StandIn, project: str, configuration: Mapping[st
     Table names in a query's SQL are not considered.
     """
     settings = next(configuration[kind] for kind in KINDS if configuration.get(kind))
-    for name in ("destinationTable", "sourceTable", "defaultDataset"):
+    for name in ("destinationTable", "sourceTable"):
         reference = settings.get(name) or {}
         dataset = stand_in.catalog.datasets.find(
             DatasetId(reference.get("projectId", project), reference.get("datasetId", ""))
@@ -120,14 +120,10 @@ def list_jobs(stand_in: StandIn, request: ApiRequest) -> ApiResponse:
     """Lists jobs, newest first. Child jobs are listed only if the request names their parent."""
     parent = request.query.get("parentJobId") or None
     states = {state.upper() for state in request.query.get("stateFilter", "").split(",") if state}
-    earliest_ms, latest_ms = request.integer("minCreationTime", 0), request.integer("maxCreationTime")
     records = [
         record
         for record in stand_in.jobs.store.all(request.project())
-        if record.parent_job_id == parent
-        and (not states or record.state in states)
-        and record.created_us // 1000 >= (earliest_ms or 0)
-        and (latest_ms is None or record.created_us // 1000 <= latest_ms)
+        if record.parent_job_id == parent and (not states or record.state in states)
     ]
     items, next_page = paginate(records, request, default_size=50)
     full = request.query.get("projection") == "full"

@@ -11,7 +11,7 @@ from typing import Any
 
 from bigquery_standin.bigquery_errors import Invalid, NotFound, NotImplementedConstruct
 from bigquery_standin.jobs.duckdb_session import DuckDbSession
-from bigquery_standin.jobs.row_policies import add_policy_change, check_predicate
+from bigquery_standin.jobs.row_policies import add_policy
 from bigquery_standin.rest.request_response import ApiRequest, ApiResponse, paginate
 from bigquery_standin.rest.table_handlers import requested_table
 from bigquery_standin.rest.table_resource import etag_of, rfc3339
@@ -25,7 +25,7 @@ _GRANTEES_ROLE = "roles/bigquery.filteredDataViewer"
 
 
 def insert_policy(stand_in: StandIn, request: ApiRequest) -> ApiResponse:
-    table = _table(request)
+    table = requested_table(request)
     reference, text = request.body.get("rowAccessPolicyReference") or {}, request.body.get("filterPredicate")
     name = reference.get("policyId")
     if not name or not text:
@@ -33,16 +33,14 @@ def insert_policy(stand_in: StandIn, request: ApiRequest) -> ApiResponse:
     policy_table = {**table.to_api(), **{key: value for key, value in reference.items() if key != "policyId"}}
     if policy_table != table.to_api():
         raise Invalid(f"rowAccessPolicyReference [{policy_table}] differs from the URL's table [{table}].")
-    settings = stand_in.catalog.get(table).settings
     with closing(DuckDbSession(threading.Event())) as session:
-        check_predicate(parse_predicate(text), table, settings, session)
-    grantees = tuple(request.body.get("grantees") or ())
-    version = stand_in.catalog.commit(table, add_policy_change(table, settings, name, text, grantees))
+        build = add_policy(name, parse_predicate(text), text, request.body.get("grantees") or (), session)
+        version = stand_in.catalog.change(table, build)
     return ApiResponse(_resource(table, version.settings.row_policies[-1]))
 
 
 def list_policies(stand_in: StandIn, request: ApiRequest) -> ApiResponse:
-    table = _table(request)
+    table = requested_table(request)
     policies = stand_in.catalog.get(table).settings.row_policies
     items, next_page = paginate(list(policies), request, size_parameter="pageSize")
     body: dict[str, Any] = {"rowAccessPolicies": [_resource(table, policy) for policy in items]} if items else {}
@@ -50,7 +48,7 @@ def list_policies(stand_in: StandIn, request: ApiRequest) -> ApiResponse:
 
 
 def get_iam_policy(stand_in: StandIn, request: ApiRequest) -> ApiResponse:
-    table, name = _table(request), request.path["policy"]
+    table, name = requested_table(request), request.path["policy"]
     policy = stand_in.catalog.get(table).settings.row_policy(name)
     if policy is None:
         raise NotFound(f"Not found: Row access policy {name} on table {table}")
@@ -63,13 +61,13 @@ def get_iam_policy(stand_in: StandIn, request: ApiRequest) -> ApiResponse:
 def test_table_permissions(stand_in: StandIn, request: ApiRequest) -> ApiResponse:
     """Which of the permissions in the request the caller has. On a table that does not exist, nobody has any."""
     caller = stand_in.caller(request.user())
-    exists = stand_in.catalog.find(_table(request)) is not None
+    exists = stand_in.catalog.find(requested_table(request)) is not None
     tested = _permissions(request, (OVERRIDE_TIME_TRAVEL,))
     return ApiResponse(_permitted([name for name in tested if exists and caller.has(name)]))
 
 
 def test_policy_permissions(stand_in: StandIn, request: ApiRequest) -> ApiResponse:
-    version = stand_in.catalog.find(_table(request))
+    version = stand_in.catalog.find(requested_table(request))
     policy = None if version is None else version.settings.row_policy(request.path["policy"])
     tested = _permissions(request, (_READ_ROWS,))
     is_grantee = policy is not None and stand_in.caller(request.user()).is_grantee(policy)
@@ -87,13 +85,6 @@ def _permissions(request: ApiRequest, supported: tuple[str, ...]) -> list[str]:
 
 def _permitted(permissions: list[str]) -> dict[str, Any]:
     return {"permissions": permissions} if permissions else {}
-
-
-def _table(request: ApiRequest) -> TableId:
-    table, partition = requested_table(request)
-    if partition is not None:
-        raise Invalid(f"Row access policies are of a whole table: leave [${partition}] out.")
-    return table
 
 
 def _resource(table: TableId, policy: RowPolicy) -> dict[str, Any]:

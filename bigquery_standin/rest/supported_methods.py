@@ -10,7 +10,6 @@ from bigquery_standin.rest import (
     job_handlers,
     query_handlers,
     row_policy_handlers,
-    table_data_handlers,
     table_handlers,
 )
 from bigquery_standin.rest.google_api import Method
@@ -30,10 +29,7 @@ _TABLE_FIELDS = (
     "timePartitioning.requirePartitionFilter tableConstraints.primaryKey.columns encryptionConfiguration.kmsKeyName "
     "maxStaleness"
 )
-_COMMON_QUERY_FIELDS = (
-    "query useLegacySql useQueryCache parameterMode queryParameters.* defaultDataset.projectId "
-    "defaultDataset.datasetId maximumBytesBilled "
-)
+_COMMON_QUERY_FIELDS = "query useLegacySql useQueryCache parameterMode queryParameters.* maximumBytesBilled "
 _JOB_FIELDS = {
     "query": _COMMON_QUERY_FIELDS
     + _TABLE_REFERENCE.format("destinationTable")
@@ -67,7 +63,7 @@ METHODS = (
     Method("tables.patch", table_handlers.patch_table, fields=_TABLE_FIELDS),
     Method("tables.delete", table_handlers.delete_table),
     Method("tables.testIamPermissions", row_policy_handlers.test_table_permissions, fields="permissions"),
-    Method("tabledata.list", table_data_handlers.list_rows, _PAGE + _FORMAT + "selectedFields startIndex"),
+    Method("tabledata.list", query_handlers.list_rows, _PAGE + _FORMAT),
     Method(
         "rowAccessPolicies.insert",
         row_policy_handlers.insert_policy,
@@ -84,7 +80,7 @@ METHODS = (
     Method(
         "jobs.list",
         job_handlers.list_jobs,
-        _PAGE + "allUsers maxCreationTime minCreationTime parentJobId projection stateFilter",
+        _PAGE + "allUsers parentJobId projection stateFilter",
     ),
     Method("jobs.get", job_handlers.get_job, "location projection"),  # the Python client sends projection
     Method("jobs.cancel", job_handlers.cancel_job, "location projection"),
@@ -93,7 +89,7 @@ METHODS = (
         query_handlers.run_query,
         fields=_COMMON_QUERY_FIELDS
         + _FORMAT
-        + "dryRun labels.* location maxResults timeoutMs requestId kind jobCreationMode jobTimeoutMs",
+        + "labels.* location maxResults timeoutMs requestId kind jobCreationMode jobTimeoutMs",
     ),
-    Method("jobs.getQueryResults", query_handlers.get_query_results, _PAGE + _FORMAT + "location startIndex timeoutMs"),
+    Method("jobs.getQueryResults", query_handlers.get_query_results, _PAGE + _FORMAT + "location timeoutMs"),
 )

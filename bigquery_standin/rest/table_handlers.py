@@ -1,4 +1,4 @@
-"""Handles tables.insert, list, get, patch, update and delete."""
+"""Handles tables.insert, list, get, patch and delete."""
 
 from __future__ import annotations
 
@@ -6,24 +6,19 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from bigquery_standin.bigquery_errors import Duplicate, Invalid, NotFound, NotImplementedConstruct
+from bigquery_standin.bigquery_errors import Duplicate, Invalid, NotImplementedConstruct
 from bigquery_standin.jobs.destination_table import with_new_columns
 from bigquery_standin.jobs.job_configuration import layout_from_api
 from bigquery_standin.rest.dataset_handlers import ValuesByField, changed_values, merged_labels, value_or_none
 from bigquery_standin.rest.request_response import ApiRequest, ApiResponse, paginate
 from bigquery_standin.rest.table_resource import check_etag, table_resource
+from bigquery_standin.sql.ddl_options import staleness_seconds
 from bigquery_standin.sql.field_types import TableField
-from bigquery_standin.sql.interval_values import canonical_interval
 from bigquery_standin.stand_in import StandIn
 from bigquery_standin.storage.model import DatasetId, TableId, TableSettings, TableVersion
 from bigquery_standin.storage.partitions import split_decorator
-from bigquery_standin.storage.table_change import Change
-from bigquery_standin.storage.table_rules import (
-    check_is_partitioned,
-    check_settings,
-    describe_partitioning,
-    may_become,
-)
+from bigquery_standin.storage.table_history import Change
+from bigquery_standin.storage.table_rules import check_settings, describe_partitioning, may_become
 
 # The fields of a table in a list. Source: REST reference of tables.list.
 _LISTED = (
@@ -61,49 +56,33 @@ def list_tables(stand_in: StandIn, request: ApiRequest) -> ApiResponse:
 
 
 def get_table(stand_in: StandIn, request: ApiRequest) -> ApiResponse:
-    table, partition = requested_table(request)
-    version = stand_in.catalog.get(table)
-    check_is_partitioned(table, version.settings, partition)
-    return _resource(stand_in, request, table, version, partition)
+    table = requested_table(request)
+    return _resource(stand_in, request, table, stand_in.catalog.get(table))
 
 
 def delete_table(stand_in: StandIn, request: ApiRequest) -> ApiResponse:
-    table, partition = requested_table(request)
-    if partition is None:
-        stand_in.catalog.drop(table)
-        return ApiResponse(None, 204)
-
-    def build(current: TableVersion | None, commit_us: int) -> Change:
-        if current is None or partition not in current.partitions:
-            raise NotFound(f"Not found: Table {table}${partition}")
-        remaining = {key: other for key, other in current.partitions.items() if key != partition}
-        return Change("drop partition", current.settings, remaining, current.clone, modified_partitions=1)
-
-    stand_in.catalog.commit(table, build)
+    stand_in.catalog.drop(requested_table(request))
     return ApiResponse(None, 204)
 
 
-def requested_table(request: ApiRequest) -> tuple[TableId, str | None]:
-    """The table in the URL, and the partition that its name has as a decorator (`table$partition`), or None."""
-    return split_decorator(TableId(request.project(), request.path["dataset"], request.path["table"]))
+def requested_table(request: ApiRequest) -> TableId:
+    """The table in the URL. Raises NotImplementedConstruct for a partition of it."""
+    table, partition = split_decorator(TableId(request.project(), request.path["dataset"], request.path["table"]))
+    if partition is not None:
+        raise NotImplementedConstruct(f"the partition {table.table}${partition} in a URL")
+    return table
 
 
-def _resource(
-    stand_in: StandIn, request: ApiRequest, table: TableId, version: TableVersion, partition: str | None = None
-) -> ApiResponse:
+def _resource(stand_in: StandIn, request: ApiRequest, table: TableId, version: TableVersion) -> ApiResponse:
     location = stand_in.catalog.datasets.get(table.dataset_id).location
-    return ApiResponse(table_resource(table, version, location, request.base_url, partition))
+    return ApiResponse(table_resource(table, version, location, request.base_url))
 
 
 def patch_table(stand_in: StandIn, request: ApiRequest) -> ApiResponse:
-    table, partition = requested_table(request)
-    if partition is not None:
-        raise NotImplementedConstruct("change of a single partition's metadata")
+    table = requested_table(request)
     location = stand_in.catalog.datasets.get(table.dataset_id).location
 
-    def build(current: TableVersion | None, commit_us: int) -> Change:
-        if current is None:
-            raise NotFound(f"Not found: Table {table}")
+    def build(current: TableVersion, commit_us: int) -> Change:
         check_etag(request.headers, table_resource(table, current, location, request.base_url))
         before = current.settings
         settings = _settings_after(table, before, request.body, new=False)
@@ -114,7 +93,7 @@ def patch_table(stand_in: StandIn, request: ApiRequest) -> ApiResponse:
         return Change("options", settings, current.partitions, current.clone)
 
     with stand_in.catalog.segments.batch() as new_segments:  # `build` writes into it
-        return _resource(stand_in, request, table, stand_in.catalog.commit(table, build))
+        return _resource(stand_in, request, table, stand_in.catalog.change(table, build))
 
 
 _SETTINGS: ValuesByField = {
@@ -122,7 +101,7 @@ _SETTINGS: ValuesByField = {
     "friendlyName": ("friendly_name", value_or_none),
     "encryptionConfiguration": ("kms_key_name", lambda value: (value or {}).get("kmsKeyName")),
     "expirationTime": ("expires_us", lambda value: int(value) * 1000 if value else None),
-    "maxStaleness": ("max_staleness", lambda value: canonical_interval(value) if value else None),
+    "maxStaleness": ("max_staleness_s", lambda value: staleness_seconds(value) if value else None),
     "tableConstraints": (
         "primary_key",
         lambda value: tuple(((value or {}).get("primaryKey") or {}).get("columns") or ()),

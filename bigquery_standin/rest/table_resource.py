@@ -9,6 +9,7 @@ from typing import Any
 
 from bigquery_standin.bigquery_errors import StandInError
 from bigquery_standin.clock import MICROSECONDS, floor_to_millisecond, to_datetime
+from bigquery_standin.sql.ddl_options import staleness_text
 from bigquery_standin.storage.model import Dataset, TableId, TableSettings, TableVersion
 
 
@@ -61,31 +62,19 @@ def _time_partitioning(settings: TableSettings) -> dict[str, Any] | None:
     return partitioning
 
 
-def table_resource(
-    table: TableId, version: TableVersion, location: str, base_url: str, partition: str | None = None
-) -> dict[str, Any]:
-    """The table as a resource. With `partition`, its sizes and modification time are those of the partition."""
+def table_resource(table: TableId, version: TableVersion, location: str, base_url: str) -> dict[str, Any]:
     settings = version.settings
-    name = table.table if partition is None else f"{table.table}${partition}"
-    stored_partition = version.partitions.get(partition) if partition is not None else None
-    segments = version.segments(partition)
-    size = sum(segment.bytes for segment in segments)
-    modified_us = stored_partition.modified_us if stored_partition else version.modified_us
     resource: dict[str, Any] = {
         "kind": "bigquery#table",
-        "id": f"{table.project}:{table.dataset}.{name}",
-        "selfLink": f"{base_url}bigquery/v2/projects/{table.project}/datasets/{table.dataset}/tables/{name}",
-        "tableReference": {**table.to_api(), "tableId": name},
+        "id": str(table),
+        "selfLink": f"{base_url}bigquery/v2/projects/{table.project}/datasets/{table.dataset}/tables/{table.table}",
+        "tableReference": table.to_api(),
         "type": "VIEW" if settings.view else "TABLE",
         "location": location,
         "creationTime": str(version.table_created_us // 1000),
-        "lastModifiedTime": str(modified_us // 1000),
-        "numRows": str(sum(segment.rows for segment in segments)),
-        "numBytes": str(size),
-        "numLongTermBytes": "0",
-        "numTotalLogicalBytes": str(size),
-        "numActiveLogicalBytes": str(size),
-        "numLongTermLogicalBytes": "0",
+        "lastModifiedTime": str(version.modified_us // 1000),
+        "numRows": str(version.rows),
+        "numBytes": str(version.bytes),
     }
     if settings.schema:
         resource["schema"] = {"fields": [column.to_api() for column in settings.schema]}
@@ -103,7 +92,7 @@ def table_resource(
         friendlyName=settings.friendly_name,
         expirationTime=None if settings.expires_us is None else str(settings.expires_us // 1000),
         tableConstraints={"primaryKey": {"columns": list(settings.primary_key)}} if settings.primary_key else None,
-        maxStaleness=settings.max_staleness,
+        maxStaleness=staleness_text(settings.max_staleness_s),
         cloneDefinition=_clone_definition(version),
         encryptionConfiguration={"kmsKeyName": settings.kms_key_name} if settings.kms_key_name else None,
         streamingBuffer=_streaming_buffer(version),

@@ -1,9 +1,8 @@
-"""Receives files that are sent with a load job, in a multipart request or in a resumable session of requests."""
+"""Receives files that are sent with a load job, in a multipart request or in a request of their own."""
 
 from __future__ import annotations
 
 import json
-import re
 import uuid
 from email.parser import BytesParser
 from email.policy import HTTP
@@ -15,8 +14,6 @@ from bigquery_standin.rest.job_handlers import job_resource, new_job_record
 from bigquery_standin.rest.request_response import ApiRequest, ApiResponse, parse_json
 from bigquery_standin.rest.supported_methods import METHODS
 from bigquery_standin.stand_in import StandIn
-
-_CONTENT_RANGE = re.compile(r"bytes (?:(\d+)-\d+|\*)/(\d+|\*)")
 
 
 def open_upload(stand_in: StandIn, request: ApiRequest) -> ApiResponse:
@@ -30,46 +27,24 @@ def open_upload(stand_in: StandIn, request: ApiRequest) -> ApiResponse:
     if kind != "resumable":
         raise NotImplementedConstruct(f"uploadType {kind}")
     session = {"user": request.user(), "job": _checked(request.body)}
-    path.touch()
     path.with_suffix(".json").write_text(json.dumps(session))
     address = request.url.include_query_params(upload_id=path.name)
     return ApiResponse({}, 200, {"Location": str(address)})
 
 
 def continue_upload(stand_in: StandIn, request: ApiRequest) -> ApiResponse:
-    """Further content of a resumable upload.
-
-    Responds with 308 and the range that has arrived, or starts the job after the last byte. Raises NotFound for an
-    unknown upload, Invalid for a wrong Content-Range, and what `_start` raises.
-    """
+    """The content of a resumable upload, in one request. Raises NotFound for an unknown upload, and as `_start`."""
     path = stand_in.uploads / Path(request.query.get("upload_id", "")).name
     session_path = path.with_suffix(".json")
     if not session_path.is_file():
         raise NotFound(f"Not found: upload session [{path.name}]: start the upload again.")
-    total = _write(path, request)
-    arrived = path.stat().st_size
-    if total is None or arrived < total:
-        return ApiResponse(None, 308, {"Range": f"bytes=0-{arrived - 1}"} if arrived else {})
+    size, content_range = len(request.content), request.headers.get("content-range")
+    if content_range not in (None, f"bytes 0-{size - 1}/{size}", "bytes */0"):
+        raise NotImplementedConstruct(f"an upload in several requests (Content-Range {content_range})")
+    path.write_bytes(request.content)
     session = json.loads(session_path.read_text())
     session_path.unlink()
     return _start(stand_in, request, session["user"], session["job"], path)
-
-
-def _write(path: Path, request: ApiRequest) -> int | None:
-    """Writes the content to the session's file. Returns the total size, None if the client does not know it yet."""
-    arrived, content_range = path.stat().st_size, request.headers.get("content-range")
-    parsed = _CONTENT_RANGE.fullmatch(content_range) if content_range else None
-    if not content_range:  # the whole content
-        path.write_bytes(request.content)
-        return len(request.content)
-    if parsed is None or int(parsed[1] or 0) > arrived:
-        raise Invalid(
-            f"Invalid Content-Range [{content_range}]: expected [bytes FIRST-LAST/TOTAL] after [{arrived}] bytes."
-        )
-    if parsed[1] is not None:
-        with path.open("ab") as stream:
-            stream.write(request.content[arrived - int(parsed[1]) :])
-    return None if parsed[2] == "*" else int(parsed[2])
 
 
 def _multipart(request: ApiRequest) -> tuple[bytes, bytes]:

@@ -10,13 +10,14 @@ from typing import Any
 from sqlglot import exp
 
 from bigquery_standin.bigquery_errors import Invalid, InvalidQuery, NotImplementedConstruct
-from bigquery_standin.sql.interval_values import interval_text
 from bigquery_standin.sql.statements import Options
 from bigquery_standin.sql.transpile import check
 
 MAX_LABELS = 64
 _LABEL_KEY = re.compile(r"[a-z\u00df-\uffff][\w\-]{0,62}\Z")
 _LABEL_VALUE = re.compile(r"[\w\-]{0,63}\Z")
+_SECONDS = {"SECOND": 1, "MINUTE": 60, "HOUR": 3600}
+_PRINTED_STALENESS = re.compile(r"0-0 0 (\d+):(\d+):(\d+)")
 
 Evaluate = Callable[[exp.Expression], Any]
 
@@ -85,13 +86,32 @@ def _timestamp(name: str, value: Any) -> datetime:
     return value
 
 
-def _interval(name: str, value: Any) -> str:
+def _max_staleness(name: str, value: Any) -> int:
+    """In seconds."""
     if not isinstance(value, exp.Interval):
         raise _wrong_type(name, "INTERVAL", value)
-    try:
-        return interval_text(value)
-    except Invalid as error:
-        raise InvalidQuery(error.message) from error
+    unit, amount = value.args.get("unit"), value.this
+    if not isinstance(amount, exp.Literal) or not isinstance(unit, exp.Var) or unit.name.upper() not in _SECONDS:
+        raise NotImplementedConstruct(f"{name} = {value.sql('bigquery')}: write it in seconds, minutes or hours")
+    if not amount.name.isdigit():
+        raise InvalidQuery(f"Option {name} is [{amount.name} {unit.name}], expected [whole numbers of 0 or more]")
+    return int(amount.name) * _SECONDS[unit.name.upper()]
+
+
+def staleness_seconds(text: str) -> int:
+    """The seconds of `max_staleness` as requests state it, in hours, minutes and seconds. Raises Invalid for others."""
+    found = _PRINTED_STALENESS.fullmatch(text)
+    if found is None:
+        raise Invalid(f"maxStaleness is [{text}], expected an interval of at most hours, such as [0-0 0 0:10:0].")
+    hours, minutes, seconds = map(int, found.groups())
+    return hours * 3600 + minutes * 60 + seconds
+
+
+def staleness_text(seconds: int | None) -> str | None:
+    """The interval as BigQuery prints it; None for None."""
+    if seconds is None:
+        return None
+    return f"0-0 0 {seconds // 3600}:{seconds // 60 % 60}:{seconds % 60}"
 
 
 def _strings(name: str, value: Any) -> tuple[str, ...]:
@@ -138,7 +158,7 @@ TABLE_OPTIONS: Mapping[str, Callable[[str, Any], Any]] = {
     "friendly_name": _string,
     "description": _string,
     "labels": _labels,
-    "max_staleness": _interval,
+    "max_staleness": _max_staleness,
 }
 SCHEMA_OPTIONS: Mapping[str, Callable[[str, Any], Any]] = {"location": _string}
 PROCEDURE_OPTIONS: Mapping[str, Callable[[str, Any], Any]] = {
@@ -146,10 +166,6 @@ PROCEDURE_OPTIONS: Mapping[str, Callable[[str, Any], Any]] = {
     "runtime_version": _string,
     "main_file_uri": _string,
     "py_file_uris": _strings,
-    "jar_uris": _strings,
-    "file_uris": _strings,
-    "archive_uris": _strings,
     "properties": _pairs,
-    "description": _string,
 }
 _OPTIONS = {"table": TABLE_OPTIONS, "schema": SCHEMA_OPTIONS, "procedure": PROCEDURE_OPTIONS}

@@ -128,7 +128,7 @@ class TableField:
 class QueryValue:
     """The value of an expression, a parameter or a variable: its type, as an unnamed field, and its Python value.
 
-    Variables are scalars, parameters also lists of scalars: int, float, bool, str, bytes, date, time, datetime (aware
+    Variables are scalars, parameters also lists of scalars: int, float, bool, str, bytes, date, datetime (aware
     for TIMESTAMP, naive for DATETIME), Decimal, or None for NULL.
     """
 

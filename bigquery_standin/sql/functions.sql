@@ -1,6 +1,6 @@
--- Functions of GoogleSQL as macros of DuckDB: a call F(x) is written as bq_f(x). A scalar function that has no macro
--- here, or none with so many arguments, is refused, unless SQLGlot's generator has a method for it. The macros own_… are
--- helpers.
+-- Functions of GoogleSQL as macros of DuckDB: a call F(x) is written as bq_f(x), SAFE.F(x) as bq_safe_f(x). A scalar
+-- function that has no macro here, or none with so many arguments, is refused, unless function_generator.py writes it.
+-- The macros own_… are helpers.
 
 -- Evaluated, these fail with BigQuery's error or as not supported. They can stand for a value of any type. The reason
 -- for list_resize: a COALESCE leaves out an argument that DuckDB knows to be always NULL. DuckDB's own error() is not
@@ -11,7 +11,7 @@ CREATE MACRO own_refuse(construct) AS (list_resize([NULL], CAST(concat('stand-in
 -- The types of values are known only at run time. Each type converts to text, so that each branch of a CASE binds.
 CREATE MACRO own_is_numeric(x) AS typeof(x) LIKE 'DECIMAL%';
 CREATE MACRO own_is_nan(x) AS typeof(x) IN ('DOUBLE', 'FLOAT') AND CAST(x AS VARCHAR) = 'nan';
-CREATE MACRO own_bytes(x) AS
+CREATE MACRO own_to_bytes(x) AS
     CASE WHEN typeof(x) = 'BLOB' THEN CAST(CAST(x AS VARCHAR) AS BLOB) ELSE encode(CAST(x AS VARCHAR)) END;
 
 -- Numbers. In DuckDB a product of NUMERIC has the decimal digits of both factors; BigQuery rounds it to nine, halves
@@ -40,7 +40,7 @@ CREATE MACRO bq_trunc
     (x) AS own_float('TRUNC', x, trunc(CAST(x AS DOUBLE))),
     (x, digits) AS own_refuse('TRUNC with digits');
 
--- Conversions: own_to_… as CAST, own_safe_to_… as SAFE_CAST. BigQuery prints whole FLOAT64 numbers without a point, and
+-- Conversions: own_to_… as CAST. BigQuery prints whole FLOAT64 numbers without a point, and
 -- others with fifteen digits if these identify the number, else with seventeen; zero has no sign.
 CREATE MACRO own_float_text(x) AS
     CASE WHEN x = 0 THEN '0' WHEN CAST(printf('%.15g', x) AS DOUBLE) = x THEN printf('%.15g', x)
@@ -50,13 +50,12 @@ CREATE MACRO own_filled(digits) AS rpad(digits, CASE WHEN length(digits) <= 3 TH
 CREATE MACRO own_text(x, text, decoded) AS
     CASE WHEN typeof(x) IN ('DOUBLE', 'FLOAT') THEN own_float_text(TRY_CAST(text AS DOUBLE))
     WHEN own_is_numeric(x) THEN regexp_replace(regexp_replace(text, '(\.\d*?)0+$', '\1'), '\.$', '')
-    WHEN typeof(x) IN ('TIMESTAMP WITH TIME ZONE', 'TIMESTAMP', 'TIME')
+    WHEN typeof(x) IN ('TIMESTAMP WITH TIME ZONE', 'TIMESTAMP')
     THEN regexp_replace(text, '\.\d+', '.' || own_filled(regexp_extract(text, '\.(\d+)', 1)))
     WHEN typeof(x) = 'BLOB' THEN decoded
     WHEN typeof(x) LIKE 'STRUCT%' OR typeof(x) LIKE '%[]' THEN own_refuse('CAST of ARRAY or STRUCT AS STRING')
     ELSE text END;
 CREATE MACRO own_to_string(x) AS own_text(x, CAST(x AS VARCHAR), decode(CAST(CAST(x AS VARCHAR) AS BLOB)));
-CREATE MACRO own_safe_to_string(x) AS own_text(x, CAST(x AS VARCHAR), TRY(decode(CAST(CAST(x AS VARCHAR) AS BLOB))));
 -- Text must be a whole number, decimal or hexadecimal, also with a sign. Halves are rounded away from zero.
 CREATE MACRO own_is_integer(text) AS regexp_full_match(text, '\s*[+-]?([0-9]+|0[xX][0-9a-fA-F]+)\s*');
 CREATE MACRO own_unsigned_hex(text) AS regexp_replace(trim(text), '[+-](0[xX])', '\1');
@@ -68,28 +67,20 @@ CREATE MACRO own_to_int64(x) AS
     WHEN typeof(x) IN ('DOUBLE', 'FLOAT') THEN CAST(round(TRY_CAST(CAST(x AS VARCHAR) AS DOUBLE)) AS BIGINT)
     WHEN own_is_numeric(x) THEN CAST(round(TRY_CAST(CAST(x AS VARCHAR) AS DECIMAL(38, 9))) AS BIGINT)
     ELSE CAST(x AS BIGINT) END;
-CREATE MACRO own_safe_to_int64(x) AS
-    CASE WHEN typeof(x) = 'VARCHAR' THEN
-        CASE WHEN NOT own_is_integer(CAST(x AS VARCHAR)) THEN NULL
-        ELSE TRY_CAST(own_unsigned_hex(CAST(x AS VARCHAR)) AS BIGINT) * own_sign_of_hex(CAST(x AS VARCHAR)) END
-    WHEN typeof(x) IN ('DOUBLE', 'FLOAT') THEN TRY_CAST(round(TRY_CAST(CAST(x AS VARCHAR) AS DOUBLE)) AS BIGINT)
-    WHEN own_is_numeric(x) THEN TRY_CAST(round(TRY_CAST(CAST(x AS VARCHAR) AS DECIMAL(38, 9))) AS BIGINT)
-    ELSE TRY_CAST(x AS BIGINT) END;
 CREATE MACRO own_is_no_bool(x) AS typeof(x) = 'VARCHAR' AND lower(CAST(x AS VARCHAR)) NOT IN ('true', 'false');
 CREATE MACRO own_to_bool(x) AS
     CASE WHEN own_is_no_bool(x) THEN own_fail('Bad bool value: ' || CAST(x AS VARCHAR)) ELSE CAST(x AS BOOLEAN) END;
-CREATE MACRO own_safe_to_bool(x) AS CASE WHEN own_is_no_bool(x) THEN NULL ELSE TRY_CAST(x AS BOOLEAN) END;
 CREATE MACRO bq_string
     (x) AS own_to_string(x),
     (x, zone) AS own_refuse('STRING with a time zone');
 
 -- Text and bytes.
-CREATE MACRO bq_byte_length(x) AS octet_length(own_bytes(x));
+CREATE MACRO bq_byte_length(x) AS octet_length(own_to_bytes(x));
 CREATE MACRO bq_char_length(x) AS length(x);
 CREATE MACRO bq_length(x) AS
-    CASE WHEN typeof(x) = 'BLOB' THEN octet_length(own_bytes(x)) ELSE length(CAST(x AS VARCHAR)) END;
+    CASE WHEN typeof(x) = 'BLOB' THEN octet_length(own_to_bytes(x)) ELSE length(CAST(x AS VARCHAR)) END;
 CREATE MACRO bq_ends_with(x, y) AS ends_with(x, y);
-CREATE MACRO bq_farm_fingerprint(x) AS _bigquery_farm_fingerprint(own_bytes(x));
+CREATE MACRO bq_farm_fingerprint(x) AS _bigquery_farm_fingerprint(own_to_bytes(x));
 CREATE MACRO bq_from_base64(x) AS from_base64(x);
 CREATE MACRO bq_from_hex(x) AS unhex(x);
 CREATE MACRO bq_lower(x) AS lower(x);
@@ -110,13 +101,13 @@ CREATE MACRO bq_rtrim
 CREATE MACRO bq_trim
     (x) AS regexp_replace(x, '^[\s\pZ]+|[\s\pZ]+$', '', 'g'),
     (x, characters) AS trim(x, characters);
-CREATE MACRO bq_md5(x) AS unhex(md5(own_bytes(x)));
+CREATE MACRO bq_md5(x) AS unhex(md5(own_to_bytes(x)));
 CREATE MACRO bq_regexp_contains(x, pattern) AS regexp_matches(x, pattern);
 CREATE MACRO bq_regexp_replace(x, pattern, y) AS regexp_replace(x, pattern, y, 'g');
 CREATE MACRO bq_repeat(x, n) AS own_not_negative('REPEAT', n, repeat(x, n));
 CREATE MACRO bq_replace(x, old, new) AS CASE WHEN old = '' THEN x ELSE replace(x, old, new) END;
 CREATE MACRO bq_reverse(x) AS reverse(x);
-CREATE MACRO bq_sha256(x) AS unhex(sha256(own_bytes(x)));
+CREATE MACRO bq_sha256(x) AS unhex(sha256(own_to_bytes(x)));
 CREATE MACRO bq_split
     (x) AS string_split(x, ','),
     (x, delimiter) AS string_split(x, delimiter);
@@ -142,19 +133,13 @@ CREATE MACRO bq_substr
         WHEN n < 0 THEN own_fail('Third argument in SUBSTR() cannot be negative')
         ELSE array_slice(x, own_first(x, position), own_first(x, position) - 1 + least(n, own_size(x))) END;
 
--- FORMAT: %s, %d, %t and %e with a precision. BigQuery writes NaN and negative zero without a sign.
-CREATE MACRO own_format_s(x) AS
-    CASE WHEN typeof(x) = 'VARCHAR' THEN CAST(x AS VARCHAR)
-    ELSE own_fail('Invalid type for argument of FORMAT %s: ' || typeof(x)) END;
-CREATE MACRO own_format_d(x) AS
-    CASE WHEN typeof(x) IN ('BIGINT', 'INTEGER', 'HUGEINT') THEN CAST(x AS VARCHAR)
-    ELSE own_fail('Invalid type for argument of FORMAT %d: ' || typeof(x)) END;
-CREATE MACRO own_format_t(x) AS coalesce(own_to_string(x), 'NULL');
+-- FORMAT: only %e with a precision. BigQuery writes NaN and negative zero without a sign.
 CREATE MACRO own_scientific(element, x) AS
     CASE WHEN isnan(x) THEN 'nan' WHEN x = 0 THEN printf(element, 0.0::DOUBLE) ELSE printf(element, x) END;
-CREATE MACRO own_format_e(element, x) AS
-    CASE WHEN typeof(x) <> 'DOUBLE' THEN own_refuse('FORMAT ' || element || ' of other types than FLOAT64')
-    ELSE own_scientific(element, TRY_CAST(CAST(x AS VARCHAR) AS DOUBLE)) END;
+CREATE MACRO bq_format(template, x) AS
+    CASE WHEN NOT regexp_full_match(template, '%\.\d{1,2}e') OR typeof(x) <> 'DOUBLE'
+    THEN own_refuse('FORMAT with ' || template || ' of ' || typeof(x))
+    ELSE own_scientific(template, TRY_CAST(CAST(x AS VARCHAR) AS DOUBLE)) END;
 
 -- DuckDB's JSON is BigQuery's, except that of these types and of long integers, which BigQuery quotes.
 CREATE MACRO own_json(x, json) AS
@@ -167,6 +152,11 @@ CREATE MACRO bq_to_json_string
     (x, pretty) AS own_refuse('TO_JSON_STRING with pretty printing');
 
 -- Arrays, and values of any type.
+CREATE MACRO own_safe_element(x, place) AS CASE WHEN place < 1 OR place > len(x) THEN NULL ELSE x[place] END;
+CREATE MACRO own_element(x, place) AS
+    CASE WHEN place < 1 OR place > len(x) THEN own_fail('Array index ' || CAST(place AS VARCHAR) || ' is out of bounds')
+    ELSE x[place] END;
+CREATE MACRO bq_array_concat(x, y) AS x || y;
 CREATE MACRO bq_array_length(x) AS len(x);
 CREATE MACRO bq_array_to_string
     (x, delimiter) AS array_to_string(x, delimiter),
@@ -204,3 +194,36 @@ CREATE MACRO bq_unix_micros(x) AS
     CASE WHEN typeof(x) IN ('TIMESTAMP', 'DATE')
     THEN own_fail('No matching signature for function UNIX_MICROS: argument is no TIMESTAMP')
     ELSE epoch_us(CAST(x AS TIMESTAMPTZ)) END;
+
+CREATE MACRO own_interval(n, unit) AS
+    CASE unit WHEN 'microsecond' THEN to_microseconds(CAST(n AS BIGINT))
+    WHEN 'millisecond' THEN to_milliseconds(CAST(n AS BIGINT))
+    WHEN 'second' THEN to_seconds(CAST(n AS BIGINT))
+    WHEN 'minute' THEN to_minutes(CAST(n AS BIGINT))
+    WHEN 'hour' THEN to_hours(CAST(n AS BIGINT))
+    WHEN 'day' THEN to_days(CAST(n AS INTEGER))
+    WHEN 'month' THEN to_months(CAST(n AS INTEGER))
+    WHEN 'quarter' THEN to_months(CAST(n * 3 AS INTEGER))
+    ELSE to_months(CAST(n * 12 AS INTEGER)) END;
+CREATE MACRO bq_date_add(x, n, unit) AS CAST(own_date(x) + own_interval(n, unit) AS DATE);
+CREATE MACRO bq_date_sub(x, n, unit) AS CAST(own_date(x) - own_interval(n, unit) AS DATE);
+CREATE MACRO bq_date_diff(later, earlier, part) AS date_diff(part, own_date(earlier), own_date(later));
+CREATE MACRO bq_date_trunc(x, part) AS CAST(date_trunc(part, own_date(x)) AS DATE);
+CREATE MACRO bq_timestamp_add(x, n, unit) AS CAST(own_timestamp(x) + own_interval(n, unit) AS TIMESTAMPTZ);
+CREATE MACRO bq_timestamp_sub(x, n, unit) AS CAST(own_timestamp(x) - own_interval(n, unit) AS TIMESTAMPTZ);
+-- A difference of DATEs counts boundaries of units, that of TIMESTAMPs whole units.
+CREATE MACRO bq_timestamp_diff(later, earlier, part) AS date_sub(part, own_timestamp(earlier), own_timestamp(later));
+CREATE MACRO bq_timestamp_trunc(x, part) AS CAST(date_trunc(part, own_timestamp(x)) AS TIMESTAMPTZ);
+-- DuckDB reads formats before it evaluates a CASE around them, so they must be valid in any case.
+CREATE MACRO own_parse_format(format) AS CASE format WHEN '%Y%m%d' THEN format ELSE '%Y-%m-%d' END;
+CREATE MACRO own_if_parsed(format, result) AS
+    CASE WHEN format NOT IN ('%F', '%Y-%m-%d', '%Y%m%d') THEN own_refuse('PARSE_DATE with the format ' || format)
+    ELSE CAST(result AS DATE) END;
+CREATE MACRO bq_parse_date(format, x) AS own_if_parsed(format, strptime(x, own_parse_format(format)));
+CREATE MACRO bq_safe_parse_date(format, x) AS own_if_parsed(format, TRY(strptime(x, own_parse_format(format))));
+CREATE MACRO own_is_format(format) AS regexp_full_match(format, '([^%]|%[YmdF])*');
+CREATE MACRO own_format(format) AS
+    CASE WHEN own_is_format(format) THEN replace(format, '%F', '%Y-%m-%d') ELSE '%Y' END;
+CREATE MACRO bq_format_date(format, x) AS
+    CASE WHEN NOT own_is_format(format) THEN own_refuse('FORMAT_DATE with the format ' || format)
+    ELSE strftime(own_date(x), own_format(format)) END;

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from datetime import UTC, date, datetime, time
+from datetime import UTC, date, datetime
 from decimal import Decimal
 from typing import Any
 
@@ -71,7 +71,7 @@ def _untyped(value: Any) -> str:
         case datetime():
             in_utc = value.astimezone(UTC) if value.tzinfo else value
             return string_literal(in_utc.isoformat(" "))
-        case date() | time():
+        case date():
             return string_literal(value.isoformat())
         case Decimal():
             return string_literal(str(value))

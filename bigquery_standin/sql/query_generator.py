@@ -7,26 +7,17 @@ NaN, then numbers.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 from sqlglot import exp
 
 from bigquery_standin.bigquery_errors import InvalidQuery, NotImplementedConstruct
-from bigquery_standin.sql.aliases import (
-    alias_number,
-    alias_of,
-    has_alias,
-    numbered_projection,
-    projections_of,
-    resolve_aliases,
-)
-from bigquery_standin.sql.constructor_generator import struct_items
 from bigquery_standin.sql.field_types import quote_identifier
 from bigquery_standin.sql.function_generator import FunctionGenerator
 from bigquery_standin.sql.literals import unsupported_when
-from bigquery_standin.sql.syntax import integer_literal, names_a_cte
-from bigquery_standin.sql.table_names import table_name_of
-from bigquery_standin.sql.type_parser import field_of
+from bigquery_standin.sql.syntax import first_select, integer_literal, names_a_cte, struct_field_name
+from bigquery_standin.sql.type_parser import table_name_of
+from bigquery_standin.sql.value_generator import struct_items
 
 _JOINS = ("", "INNER", "CROSS", "LEFT", "LEFT OUTER", "RIGHT", "RIGHT OUTER", "FULL", "FULL OUTER")
 _CLAUSES_THAT_NEED_FROM = {
@@ -68,16 +59,11 @@ class QueryGenerator(FunctionGenerator):
         return f" QUALIFY {self.sql(resolve_aliases(expression.this, projections_of(expression)))}"
 
     def ordered_sql(self, expression: exp.Ordered) -> str:
-        """The sort keys of one ORDER BY item: whether it is NULL, whether it is NaN, and its value.
-
-        A column number that stands for no known projection is the only key.
-        """
+        """The sort keys of one ORDER BY item: whether it is NULL, whether it is NaN, and its value."""
         projections = projections_of(expression.parent)
         descending, nulls_first = bool(expression.args.get("desc")), bool(expression.args.get("nulls_first"))
         direction = "DESC" if descending else "ASC"
         node = numbered_projection(expression.this, projections)
-        if isinstance(node, int):
-            return f"{node} {direction} NULLS {'FIRST' if nulls_first else 'LAST'}"
         alias, written = alias_of(node, projections), self.sql(resolve_aliases(node, projections))
         # DuckDB takes a name that stands alone for an alias, and one in an expression for a column of the tables.
         sorted_by = written if alias is None else quote_identifier(alias)
@@ -85,28 +71,13 @@ class QueryGenerator(FunctionGenerator):
         return f"{null_key}, own_is_nan({written}) {'ASC' if descending else 'DESC'}, {sorted_by} {direction}"
 
     def limit_sql(self, expression: exp.Limit, top: bool = False) -> str:
-        return f" LIMIT {self._row_count(expression.expression)}"
+        return f" LIMIT {_row_count(expression.expression)}"
 
     def offset_sql(self, expression: exp.Offset) -> str:
-        return f" OFFSET {self._row_count(expression.expression)}"
-
-    def _row_count(self, node: exp.Expr) -> int:
-        count = integer_literal(node)
-        if isinstance(node, exp.Parameter):
-            value = self.known_value(node)
-            count = 0 if self.context.parameters is None else value.value if value is not None else None
-        if not isinstance(count, int) or count < 0:
-            found = node.sql(dialect="bigquery")
-            raise InvalidQuery(f"LIMIT or OFFSET expects an integer literal or parameter of 0 or more, found [{found}]")
-        return count
+        return f" OFFSET {_row_count(expression.expression)}"
 
     def union_sql(self, expression: exp.SetOperation) -> str:
-        if not isinstance(expression, exp.Union) and not expression.args.get("distinct"):
-            raise InvalidQuery(f"{expression.key.upper()} ALL is not supported: use {expression.key.upper()} DISTINCT")
         return self.set_operations(expression)
-
-    intersect_sql = union_sql
-    except_sql = union_sql
 
     def values_sql(self, expression: exp.Values, values_as_table: bool = True) -> str:
         """The rows of an INSERT."""
@@ -118,9 +89,9 @@ class QueryGenerator(FunctionGenerator):
         kind = " ".join(part for part in (expression.side.upper(), expression.kind.upper()) if part)
         if kind not in _JOINS:
             raise NotImplementedConstruct(f"{kind} JOIN")
-        if kind != "CROSS" and expression.args.get("on") is None and not expression.args.get("using"):
+        if kind != "CROSS" and expression.args.get("on") is None:
             if not isinstance(expression.this, exp.Unnest):
-                raise InvalidQuery(f"Syntax error: Expected keyword ON or keyword USING after {kind} JOIN")
+                raise InvalidQuery(f"Syntax error: Expected keyword ON after {kind} JOIN")
             expression.set("on", exp.true())
         return super().join_sql(expression)
 
@@ -143,12 +114,12 @@ class QueryGenerator(FunctionGenerator):
         array = expression.expressions[0]
         alias, offset = expression.args.get("alias"), expression.args.get("offset")
         name = alias.columns[0].name if alias is not None and alias.columns else alias.name if alias else ""
-        if not name and "offset" not in expression.args:  # `FROM t, t.items`, which SQLGlot reads as UNNEST(t.items)
-            name = array.name
+        if "offset" not in expression.args:  # `FROM t, t.items`, which SQLGlot reads as UNNEST(t.items)
+            raise NotImplementedConstruct(f"implicit UNNEST of {array.sql(dialect='bigquery')}: write UNNEST(…)")
         written = self.sql(array)
         self._unnest_count += 1
         relation = f"_unnest_{self._unnest_count}"
-        if not name or self._has_struct_elements(array):  # without an alias, only the STRUCTs' fields can be named
+        if not name or _has_structs(array):  # without an alias, only the STRUCTs' fields can be named
             value, relation = f"UNNEST({written}, max_depth := 2)", name or relation
         else:
             value = f"UNNEST({_refusing_structs(expression, written)}) AS {quote_identifier(name)}"
@@ -161,15 +132,18 @@ class QueryGenerator(FunctionGenerator):
         lateral = "LATERAL " if expression.find(exp.Column) is not None else ""
         return f"{lateral}(SELECT {value}{position}) AS {quote_identifier(relation)}"
 
-    def _has_struct_elements(self, array: exp.Expr) -> bool:
-        """Whether the elements are known to be STRUCTs, whose fields are then the columns of UNNEST."""
-        if isinstance(array, exp.Cast):
-            return field_of(array.to).type == "STRUCT"
-        if isinstance(array, exp.Array) and array.expressions:
-            first = array.expressions[0]
-            is_typed_struct = isinstance(first, exp.Cast) and first.to.this is exp.DType.STRUCT
-            return is_typed_struct or struct_items(first) is not None
-        return False
+
+def _row_count(node: exp.Expr) -> int:
+    count = integer_literal(node)
+    if count is None or count < 0:
+        found = node.sql(dialect="bigquery")
+        raise InvalidQuery(f"LIMIT or OFFSET expects an integer literal of 0 or more, found [{found}]")
+    return count
+
+
+def _has_structs(array: exp.Expr) -> bool:
+    """Whether an array is written with STRUCTs, whose fields are then the columns of UNNEST."""
+    return isinstance(array, exp.Array) and bool(array.expressions) and struct_items(array.expressions[0]) is not None
 
 
 def system_time(version: exp.Version) -> exp.Expression:
@@ -214,3 +188,86 @@ def _refusing_structs(node: exp.Unnest, array_sql: str) -> str:
     return unsupported_when(
         f"typeof({array_sql}) LIKE 'STRUCT%[]'", "SELECT * over UNNEST of an array of STRUCTs", array_sql
     )
+
+
+def projections_of(clause: exp.Expr | None) -> Sequence[exp.Expr]:
+    """The SELECT list of the clause's query; empty for ORDER BY in a window or an aggregate."""
+    query = clause.parent if clause is not None else None
+    if isinstance(query, exp.Select):
+        return query.expressions
+    first = first_select(query) if isinstance(query, exp.SetOperation) else None
+    return [] if first is None else [_column_reference(item) for item in first.expressions]
+
+
+def _column_reference(item: exp.Expr) -> exp.Expr:
+    """A reference by name to a result column of a set operation, for ORDER BY; `*` for a column without a name."""
+    name = struct_field_name(item)
+    return exp.column(name, quoted=True) if name and not item.is_star else exp.Star()
+
+
+def resolve_aliases(node: exp.Expr, projections: Sequence[exp.Expr]) -> exp.Expr:
+    """The expression with each alias replaced by what it stands for; the same node if there are none.
+
+    Names in subqueries are left as they are.
+    """
+    named: dict[str, exp.Expr] = {item.alias.lower(): item.this for item in projections if isinstance(item, exp.Alias)}
+    if isinstance(node, exp.Column) and len(node.parts) == 1:
+        return named.get(node.name.lower(), node)
+    if not any(_is_alias(column, named) for column in node.find_all(exp.Column)):
+        return node
+    resolved = node.copy()
+    for column in list(resolved.find_all(exp.Column)):
+        if _is_alias(column, named) and column.find_ancestor(exp.Query) is None:
+            column.replace(exp.Paren(this=named[column.name.lower()].copy()))
+    resolved.parent = node.parent  # so that the writer still finds the query around it
+    return resolved
+
+
+def alias_of(node: exp.Expr, projections: Sequence[exp.Expr]) -> str | None:
+    """The alias that `node` refers to, spelled as in the SELECT list; None if it refers to none."""
+    aliases = [item.alias for item in projections if isinstance(item, exp.Alias)]
+    return next((alias for alias in aliases if _is_alias(node, {alias.lower()})), None)
+
+
+def has_alias(condition: exp.Expr, projections: Sequence[exp.Expr]) -> bool:
+    """Whether a name in the condition is an alias of the SELECT list.
+
+    An alias that only repeats its column's name (`a AS a`) does not count.
+    """
+    aliases = {
+        item.alias.lower()
+        for item in projections
+        if isinstance(item, exp.Alias) and not (isinstance(item.this, exp.Column) and item.this.sql() == item.alias)
+    }
+    return any(_is_alias(column, aliases) for column in condition.find_all(exp.Column))
+
+
+def numbered_projection(node: exp.Expr, projections: Sequence[exp.Expr]) -> exp.Expr:
+    """The projection that a column number stands for, by its alias if it has one; any other expression unchanged.
+
+    Without projections, numbers are unchanged, too. Raises InvalidQuery for a number that no projection has, and
+    NotImplementedConstruct if the columns up to it are not known.
+    """
+    ordinal = integer_literal(node)
+    if ordinal is None or not projections:
+        return node
+    if any(isinstance(item, exp.Star) or item.is_star for item in projections[:ordinal]):
+        raise NotImplementedConstruct(f"ORDER BY {ordinal}, a column without a name or after *")
+    if not 1 <= ordinal <= len(projections):
+        raise InvalidQuery(f"ORDER BY column number item is out of range. Max value is {len(projections)}")
+    item = projections[ordinal - 1]
+    return exp.column(item.alias, quoted=True) if isinstance(item, exp.Alias) else item
+
+
+def alias_number(node: exp.Expr, projections: Sequence[exp.Expr]) -> int | None:
+    """The number of the column whose alias this is, from 1; None for another expression, and after a `*`."""
+    for number, item in enumerate(projections, start=1):
+        if item.is_star:
+            return None
+        if isinstance(item, exp.Alias) and _is_alias(node, {item.alias.lower()}):
+            return number
+    return None
+
+
+def _is_alias(node: exp.Expr, names: Collection[str]) -> bool:
+    return isinstance(node, exp.Column) and len(node.parts) == 1 and node.name.lower() in names

@@ -13,7 +13,6 @@ import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, date, datetime
-from datetime import time as day_time
 from decimal import ROUND_HALF_UP, Context, Decimal
 from typing import Any
 
@@ -23,7 +22,7 @@ from bigquery_standin.bigquery_errors import Invalid, NotImplementedConstruct
 from bigquery_standin.clock import MICROSECONDS, from_datetime, to_datetime
 
 NUMERIC_PRECISION, NUMERIC_SCALE = 38, 9
-_REFUSED_TYPES = ("BIGNUMERIC", "JSON", "GEOGRAPHY", "INTERVAL", "RANGE")
+_REFUSED_TYPES = ("BIGNUMERIC", "GEOGRAPHY", "INTERVAL", "JSON", "RANGE", "TIME")
 
 
 def _integer(value: Any) -> int:
@@ -110,7 +109,6 @@ SCALARS = {
     ),
     "DATE": ScalarType("DATE", pa.date32(), date.fromisoformat, _iso_text),
     "DATETIME": ScalarType("TIMESTAMP", pa.timestamp("us"), _datetime, _iso_text),
-    "TIME": ScalarType("TIME", pa.time64("us"), day_time.fromisoformat, _iso_text),
     "TIMESTAMP": ScalarType(
         "TIMESTAMPTZ", pa.timestamp("us", tz="UTC"), _timestamp, lambda value: str(from_datetime(value))
     ),
@@ -137,7 +135,6 @@ _FROM_DUCKDB_IDS = {
     "varchar": "STRING",
     "blob": "BYTES",
     "date": "DATE",
-    "time": "TIME",
     "timestamp": "DATETIME",
     "timestamp with time zone": "TIMESTAMP",
     "decimal": "NUMERIC",
@@ -181,7 +178,6 @@ def scalar_from_arrow(name: str, kind: pa.DataType) -> str:
         ("STRING", (types.is_string, types.is_large_string)),
         ("BYTES", (types.is_binary, types.is_large_binary, types.is_fixed_size_binary)),
         ("DATE", (types.is_date,)),
-        ("TIME", (types.is_time,)),
     )
     for type_name, tests in rules:
         if any(matches(kind) for matches in tests):

@@ -9,9 +9,8 @@ from __future__ import annotations
 
 import copy
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import lru_cache
-from itertools import pairwise
 from typing import TypeVar
 
 from sqlglot import exp
@@ -19,10 +18,10 @@ from sqlglot.errors import ErrorLevel, ParseError, SqlglotError
 from sqlglot.tokenizer_core import Token, TokenType
 
 from bigquery_standin.bigquery_errors import InvalidQuery, NotImplementedConstruct
-from bigquery_standin.sql.dialect import STAND_IN
-from bigquery_standin.sql.dml_parser import refuse_words
+from bigquery_standin.sql.parsed_statements import refuse_words
 from bigquery_standin.sql.statement_parser import STATEMENTS, StatementParser
 from bigquery_standin.sql.statements import Script
+from bigquery_standin.sql.syntax import STAND_IN
 
 MAXIMUM_CACHED_SCRIPTS = 256
 Parsed = TypeVar("Parsed")
@@ -65,9 +64,7 @@ def _parsed(parse: Callable[[StatementParser], Parsed]) -> Parsed:
 
 # SQLGlot's tokenizer also accepts these tokens of other dialects.
 _FOREIGN_TOKENS = (TokenType.DCOLON, TokenType.ARROW, TokenType.DARROW, TokenType.LR_ARROW, TokenType.HINT)
-_NO_WORDS = {TokenType.STRING, TokenType.RAW_STRING, TokenType.BYTE_STRING, TokenType.NUMBER, TokenType.IDENTIFIER}
 _SUPPORTED_ESCAPE = re.compile(r"\\[\\'\"`nrtabfv?]")
-_SET_OPERATORS = {"UNION", "INTERSECT", "EXCEPT"}
 
 
 def tokenize(text: str) -> list[Token]:
@@ -88,38 +85,8 @@ def tokenize(text: str) -> list[Token]:
         if token.token_type is TokenType.PLACEHOLDER:
             raise NotImplementedConstruct("positional query parameter ?")
         if token.token_type in _FOREIGN_TOKENS or text[token.start : token.start + 2] == "==":
-            raise _syntax_error(text, token, f'Unexpected "{token.text}"')
+            raise InvalidQuery(f'Syntax error: Unexpected "{token.text}"', token.line, token.col)
         if token.token_type is TokenType.STRING and "\\" in (rest := _SUPPORTED_ESCAPE.sub("", written)):
             position = rest.index("\\")
             raise NotImplementedConstruct(f"string escape {rest[position : position + 2]}")
-    _refuse_mixed_set_operators(text, tokens)
     return tokens
-
-
-def _refuse_mixed_set_operators(text: str, tokens: Sequence[Token]) -> None:
-    """Refuses different set operators between the same parentheses: SQLGlot would choose the order of evaluation."""
-    operators = [""]  # for each open parenthesis, the set operator in it
-    for token, following in pairwise(tokens):
-        if token.token_type is TokenType.SEMICOLON:
-            operators = [""]
-        elif token.token_type is TokenType.L_PAREN:
-            operators.append("")
-        elif token.token_type is TokenType.R_PAREN:
-            operators = operators[:-1] or [""]
-        elif _word(token) in _SET_OPERATORS and _word(following) in {"ALL", "DISTINCT"}:  # not SELECT * EXCEPT (…)
-            operator = f"{_word(token)} {_word(following)}"
-            if operators[-1] not in ("", operator):
-                raise _syntax_error(
-                    text, token, f"{operators[-1]} and {operator} in one query need parentheses for their grouping"
-                )
-            operators[-1] = operator
-
-
-def _syntax_error(text: str, token: Token, problem: str) -> InvalidQuery:
-    before = text[: token.start]
-    return InvalidQuery(f"Syntax error: {problem}", before.count("\n") + 1, len(before) - before.rfind("\n"))
-
-
-def _word(token: Token) -> str:
-    """The token in upper case; "" for a literal or a quoted name."""
-    return "" if token.token_type in _NO_WORDS else token.text.upper()

@@ -9,9 +9,7 @@ from sqlglot.tokenizer_core import Token, TokenType
 
 from bigquery_standin.bigquery_errors import InvalidQuery, NotImplementedConstruct
 from bigquery_standin.sql.ddl_options import options_of
-from bigquery_standin.sql.ddl_parser import alter_table, create_table, drop
-from bigquery_standin.sql.dialect import ExpressionParser, StandInBigQuery
-from bigquery_standin.sql.dml_parser import DmlNode, dml_statement_of
+from bigquery_standin.sql.parsed_statements import DmlNode, alter_table, create_table, dml_statement_of, drop_table
 from bigquery_standin.sql.query_generator import system_time
 from bigquery_standin.sql.statements import (
     Assert,
@@ -30,15 +28,15 @@ from bigquery_standin.sql.statements import (
     TableName,
     UndropSchema,
 )
-from bigquery_standin.sql.table_names import dataset_name, table_name_of
+from bigquery_standin.sql.syntax import ExpressionParser, StandInBigQuery
 from bigquery_standin.sql.transpile import check
-from bigquery_standin.sql.type_parser import type_without_parameters
+from bigquery_standin.sql.type_parser import dataset_name, table_name_of, type_without_parameters
 
 # The first words of GoogleSQL's other statements.
 _UNSUPPORTED = frozenset(
     """
-    BEGIN BREAK CASE COMMIT CONTINUE DESCRIBE EXECUTE EXPLAIN EXPORT FOR FROM GRANT ITERATE LEAVE LOAD LOOP RAISE REPEAT
-    RETURN REVOKE ROLLBACK SET WHILE
+    BEGIN BREAK CASE COMMIT CONTINUE DESCRIBE ELSEIF EXECUTE EXPLAIN EXPORT FOR FROM GRANT ITERATE LEAVE LOAD LOOP RAISE
+    REPEAT RETURN REVOKE ROLLBACK SET WHILE
     """.split()  # noqa: SIM905  (a list of twenty lines reads worse)
 )
 
@@ -89,17 +87,12 @@ class StatementParser(ExpressionParser):
         return tuple(statements)
 
     def _if(self) -> If:
-        branches = [self._branch()]
-        while self._match_text_seq("ELSEIF"):
-            branches.append(self._branch())
-        otherwise = self._statements(("END",)) if self._match_text_seq("ELSE") else ()
-        self._expect("END", "IF")
-        return If(tuple(branches), otherwise)
-
-    def _branch(self) -> tuple[exp.Expression, tuple[Statement, ...]]:
         condition = self._value()
         self._expect("THEN")
-        return condition, self._statements(("ELSEIF", "ELSE", "END"))
+        then = self._statements(("ELSE", "END"))
+        otherwise = self._statements(("END",)) if self._match_text_seq("ELSE") else ()
+        self._expect("END", "IF")
+        return If(condition, then, otherwise)
 
     def _statement(self) -> Statement:
         first_word = self._curr.text.upper().partition(" ")[0]  # BEGIN TRANSACTION is one token
@@ -122,7 +115,7 @@ class StatementParser(ExpressionParser):
             case exp.Alter():
                 return alter_table(tree)
             case exp.Drop():
-                return drop(tree)
+                return drop_table(tree)
             case _ if isinstance(tree, DmlNode):
                 return dml_statement_of(tree)
         raise InvalidQuery("Syntax error: Expected a statement")
@@ -141,11 +134,13 @@ class StatementParser(ExpressionParser):
         name = self._table_name()
         if not self._match_text_seq("CLONE"):
             return None
+        if if_not_exists:
+            raise NotImplementedConstruct("CREATE TABLE IF NOT EXISTS … CLONE")
         source, version = self._table_name(), self._parse_version()
         time = None if version is None else system_time(version)
         if time is not None:
             check(time)
-        return CreateClone(name, source, replace, if_not_exists, time, self._options("table"))
+        return CreateClone(name, source, replace, time, self._options("table"))
 
     def _table_function(self, *_: bool) -> Statement | None:
         raise NotImplementedConstruct("TABLE FUNCTION")
@@ -180,6 +175,8 @@ class StatementParser(ExpressionParser):
         return CreateRowPolicy(name, table, tuple(grantees), predicate, text)
 
     def _procedure(self, replace: bool, if_not_exists: bool) -> CreateProcedure:
+        if if_not_exists:
+            raise NotImplementedConstruct("CREATE PROCEDURE IF NOT EXISTS")
         name = self._table_name()
         parameters = tuple(self._parse_wrapped_csv(self._parameter))
         names = [parameter.name.lower() for parameter in parameters]
@@ -200,9 +197,7 @@ class StatementParser(ExpressionParser):
             raise NotImplementedConstruct(f"CREATE PROCEDURE LANGUAGE {language}")
         code = self._text() if self._match_text_seq("AS") else None
         project, location, name_of_connection = connection
-        return CreateProcedure(
-            name, parameters, (project, location, name_of_connection), options, code, replace, if_not_exists
-        )
+        return CreateProcedure(name, parameters, (project, location, name_of_connection), options, code, replace)
 
     def _parameter(self) -> ProcedureParameter | None:
         if self._match(TokenType.R_PAREN, advance=False):

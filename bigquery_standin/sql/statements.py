@@ -15,7 +15,7 @@ from bigquery_standin.sql.field_types import TableField
 
 @dataclass(frozen=True)
 class TableName:
-    """A table name as written. A missing project or dataset comes from the job's defaults."""
+    """A table name as written. A missing project is the job's."""
 
     table: str
     dataset: str | None = None
@@ -34,7 +34,8 @@ class Declare:
 
 @dataclass(frozen=True)
 class If:
-    branches: tuple[tuple[exp.Expression, tuple[Statement, ...]], ...]
+    condition: exp.Expression
+    then: tuple[Statement, ...]
     otherwise: tuple[Statement, ...] = ()
 
 
@@ -46,7 +47,7 @@ class Assert:
 
 @dataclass(frozen=True)
 class CreateTable:
-    """CREATE [OR REPLACE] TABLE [IF NOT EXISTS] with columns, AS a query, or both; or a VIEW, which has only a query.
+    """CREATE [OR REPLACE] TABLE [IF NOT EXISTS] with columns or AS a query; or a VIEW, which has only a query.
 
     `view`: the text of a view's query; None for a table.
     """
@@ -66,12 +67,11 @@ class CreateTable:
 
 @dataclass(frozen=True)
 class CreateClone:
-    """CREATE [OR REPLACE] TABLE [IF NOT EXISTS] name CLONE source [FOR SYSTEM_TIME AS OF t] [OPTIONS(…)]."""
+    """CREATE [OR REPLACE] TABLE name CLONE source [FOR SYSTEM_TIME AS OF t] [OPTIONS(…)]."""
 
     name: TableName
     source: TableName
     replace: bool = False
-    if_not_exists: bool = False
     system_time: exp.Expression | None = None
     options: Options = ()
 
@@ -80,7 +80,6 @@ class CreateClone:
 class AlterTableSetOptions:
     name: TableName
     options: Options
-    if_exists: bool = False
 
 
 @dataclass(frozen=True)
@@ -90,8 +89,6 @@ class AlterColumn:
     name: TableName
     column: str
     new_type: TableField
-    if_exists: bool = False
-    if_column_exists: bool = False
 
 
 @dataclass(frozen=True)
@@ -140,8 +137,8 @@ class Insert:
 class Mutation:
     """UPDATE, DELETE or MERGE, which BigQuery queues per table.
 
-    `tree`: SQLGlot's node, whose INSERTs in a MERGE `dml_parser.py` has simplified. `alias`: the table's name if no
-    alias is written.
+    `tree`: SQLGlot's node, whose INSERTs in a MERGE `parsed_statements.py` has simplified. `alias`: the table's name if
+    no alias is written.
     """
 
     tree: exp.Update | exp.Delete | exp.Merge
@@ -196,7 +193,7 @@ class ProcedureParameter:
 
 @dataclass(frozen=True)
 class CreateProcedure:
-    """CREATE [OR REPLACE] PROCEDURE [IF NOT EXISTS] name(…) WITH CONNECTION … OPTIONS(…) LANGUAGE PYTHON [AS code]."""
+    """CREATE [OR REPLACE] PROCEDURE name(…) WITH CONNECTION … OPTIONS(…) LANGUAGE PYTHON [AS code]."""
 
     name: TableName
     parameters: tuple[ProcedureParameter, ...]
@@ -204,13 +201,6 @@ class CreateProcedure:
     options: Options
     code: str | None = None
     replace: bool = False
-    if_not_exists: bool = False
-
-
-@dataclass(frozen=True)
-class DropProcedure:
-    name: TableName
-    if_exists: bool = False
 
 
 @dataclass(frozen=True)
@@ -237,7 +227,6 @@ Statement = (
     | Mutation
     | TruncateTable
     | CreateProcedure
-    | DropProcedure
     | Call
     | Query
 )

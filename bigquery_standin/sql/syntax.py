@@ -1,35 +1,42 @@
-"""Lists the SQLGlot nodes and their arguments that the stand-in carries out. Anything else is refused by name.
+"""Defines which syntax the stand-in carries out: SQLGlot's BigQuery dialect, changed, and a list of its nodes.
 
-SQLGlot reads more than BigQuery and DuckDB have in common. What is surely the same in both, or is written so that it
-is, stands here; a construct that is missing, such as SAMPLE, PIVOT or a hint, is never silently ignored.
+SQLGlot parses known calls into nodes of its own, and changes their meaning for other dialects. Here a call without a
+syntax of its own stays a name with arguments (`exp.Anonymous`), so that `function_generator.py` decides which functions
+are supported, and how. SQLGlot reads more than BigQuery and DuckDB have in common. What is surely the same in both, or
+is written so that it is, is listed here with its arguments; a construct that is missing, such as SAMPLE, PIVOT or a
+hint, is refused by name.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import ClassVar
 
 from sqlglot import exp
+from sqlglot.dialects.bigquery import BigQuery
+from sqlglot.parsers.bigquery import BigQueryParser
+from sqlglot.tokenizer_core import Token, TokenType
 
 from bigquery_standin.bigquery_errors import NotImplementedConstruct
 
 _BINARY = (
     *(exp.And, exp.Or, exp.EQ, exp.NEQ, exp.GT, exp.GTE, exp.LT, exp.LTE, exp.NullSafeEQ, exp.NullSafeNEQ),
-    *(exp.Is, exp.Add, exp.Sub, exp.Mul, exp.Div, exp.DPipe, exp.BitwiseAnd, exp.BitwiseOr, exp.BitwiseXor, exp.Dot),
+    *(exp.Is, exp.Add, exp.Sub, exp.Mul, exp.Div, exp.DPipe, exp.BitwiseAnd, exp.Dot),
 )
 _UNARY = (
-    *(exp.Not, exp.Neg, exp.BitwiseNot, exp.Paren, exp.Exists, exp.Identifier, exp.Var, exp.RawString, exp.Boolean),
+    *(exp.Not, exp.Neg, exp.Paren, exp.Exists, exp.Identifier, exp.Var, exp.RawString, exp.Boolean),
     *(exp.Parameter, exp.From, exp.Where, exp.Having, exp.Qualify, exp.SafeFunc, exp.IgnoreNulls),
     exp.RespectNulls,
 )
-_LISTS = (exp.With, exp.Group, exp.Distinct, exp.Tuple, exp.Struct, exp.Array, exp.Values)
+_LISTS = (exp.With, exp.Group, exp.Distinct, exp.Tuple, exp.Array, exp.Values)
 
 # By class of node: its supported arguments, as SQLGlot names them.
 _SUPPORTED: Mapping[type[exp.Expr], str] = {
     exp.Select: "with_ expressions distinct from_ joins where group having qualify order limit offset",
-    **dict.fromkeys((exp.Union, exp.Intersect, exp.Except), "with_ this expression distinct order limit offset"),
+    exp.Union: "with_ this expression order limit offset",
     exp.CTE: "this alias",
     exp.Subquery: "this alias with_",
-    exp.Join: "this side kind on using",
+    exp.Join: "this side kind on",
     exp.Table: "this db catalog alias version",
     exp.TableAlias: "this columns",
     exp.Version: "this kind expression",
@@ -43,10 +50,9 @@ _SUPPORTED: Mapping[type[exp.Expr], str] = {
     exp.Alias: "this alias",
     exp.Literal: "this is_string",
     exp.ByteString: "this is_bytes",
-    exp.HexString: "this is_integer",
     exp.Null: "",
     exp.Bracket: "this expressions offset safe",
-    **dict.fromkeys((exp.Cast, exp.TryCast), "this to safe"),
+    exp.Cast: "this to safe",
     exp.DataType: "this expressions nested",
     exp.ColumnDef: "this kind",
     **dict.fromkeys(_BINARY, "this expression safe typed"),
@@ -58,11 +64,9 @@ _SUPPORTED: Mapping[type[exp.Expr], str] = {
     exp.Case: "this ifs default",
     exp.If: "this true false",
     exp.Interval: "this unit",
-    exp.Extract: "this expression",
     **dict.fromkeys((exp.CurrentDate, exp.CurrentTimestamp), ""),
     exp.Anonymous: "this expressions",
-    exp.Window: "this partition_by order spec",
-    exp.WindowSpec: "kind start start_side end end_side",
+    exp.Window: "this partition_by order",
 }
 # Arguments that only record how the text is written.
 _NOTATION = {"quoted", "value_constructor", "struct_name_inheritance", "comments", "over", "overlaps"}
@@ -74,6 +78,8 @@ _NODE_NAMES: Mapping[type[exp.Expr], str] = {
     exp.IntervalSpan: "INTERVAL with several parts",
     exp.Kwarg: "named argument =>",
     exp.Lambda: "lambda",
+    exp.TryCast: "SAFE_CAST",
+    exp.WindowSpec: "window frame",
 }
 _ARGUMENT_NAMES = {
     "sample": "TABLESAMPLE",
@@ -151,3 +157,36 @@ def names_a_cte(table: exp.Table) -> bool:
             return True
         child = parent
     return False
+
+
+_SPECIAL_SYNTAX = ("ARRAY", "CAST", "SAFE_CAST", "EXTRACT")
+_PROPERTIES = ("OPTIONS", "PARTITION BY", "CLUSTER BY")
+
+
+class _Tokenizer(BigQuery.Tokenizer):
+    # With SQLGlot's own set, everything after ELSEIF, CALL, EXPLAIN, … would be one opaque string.
+    COMMANDS: ClassVar = set()
+
+
+class ExpressionParser(BigQueryParser):
+    FUNCTIONS: ClassVar = {}
+    FUNCTION_PARSERS: ClassVar = {name: BigQueryParser.FUNCTION_PARSERS[name] for name in _SPECIAL_SYNTAX}
+    PROPERTY_PARSERS: ClassVar = {name: BigQueryParser.PROPERTY_PARSERS[name] for name in _PROPERTIES}
+    PLACEHOLDER_PARSERS: ClassVar = {TokenType.PARAMETER: BigQueryParser.PLACEHOLDER_PARSERS[TokenType.PARAMETER]}
+
+    def _parse_as_command(self, start: Token) -> exp.Command:
+        raise NotImplementedConstruct(f"this form of {start.text.upper()}")
+
+    def _parse_constraint(self) -> exp.Expr | None:
+        """A constraint of a table, without a name: in BigQuery's DDL, CONSTRAINT can be the name of a column."""
+        return self._parse_unnamed_constraint(constraints=self.SCHEMA_UNNAMED_CONSTRAINTS)
+
+
+class StandInBigQuery(BigQuery):
+    """The SQLGlot dialect in which the stand-in parses queries and expressions."""
+
+    Tokenizer = _Tokenizer
+    Parser = ExpressionParser
+
+
+STAND_IN = StandInBigQuery()

@@ -9,7 +9,7 @@ the cast as `STRUCT(…)` or `(a, b)`; and some type errors are not found.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
 from itertools import count
 
@@ -31,21 +31,20 @@ def to_duckdb(
     variables: Mapping[str, QueryValue] = _NO_VALUES,
     *,
     now: datetime | None = None,
-    shadowing_columns: Collection[str] = (),
+    has_columns: bool = False,
     has_file_names: bool = False,
 ) -> str:
     """DuckDB SQL of a query or an expression. A query's columns without a name are named f0_, f1_, … as in BigQuery.
 
     Raises InvalidQuery for what BigQuery does not accept, NotImplementedConstruct for unsupported constructs.
-    `resolve_table` returns the SQL of the relation for a table and its FOR SYSTEM_TIME expression. `parameters` have
-    lower-case names. Names of `variables` are case-insensitive; a name in
-    `shadowing_columns` (columns of the tables that are read) refers to the column instead. `now` is the time of
-    CURRENT_TIMESTAMP, None for this machine's. `has_file_names`: whether external tables have their pseudo column.
+    `resolve_table` returns the SQL of the relation for a table and its FOR SYSTEM_TIME expression. `parameters` and
+    `variables` have lower-case names. `now` is the time of CURRENT_TIMESTAMP, None for this machine's. `has_columns`:
+    whether names in an expression may be columns, as in DML. `has_file_names`: whether external tables have their
+    pseudo column.
     """
-    lowered = {name.lower(): value for name, value in variables.items()}
-    shadowing = {name.lower() for name in shadowing_columns}
-    context = Context(resolve_table, parameters, lowered, now or datetime.now(UTC), shadowing, has_file_names)
-    return _written(tree, context)
+    has_columns = has_columns or tree.find(exp.From) is not None
+    now = now or datetime.now(UTC)
+    return _written(tree, Context(resolve_table, parameters, variables, now, has_columns, has_file_names))
 
 
 def check(tree: exp.Expr) -> None:

@@ -1,8 +1,12 @@
-"""Writes literals, names and operators as DuckDB SQL."""
+"""Writes literals, names, operators, casts, STRUCTs and arrays as DuckDB SQL.
+
+SQLGlot parses typed constructors (`STRUCT<…>(…)`, `ARRAY<…>[…]`) as casts; they are refused. Where DuckDB converts
+differently from BigQuery, a macro in `functions.sql` chooses the conversion by the type found at run time.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import ClassVar
@@ -11,19 +15,19 @@ from sqlglot import exp
 from sqlglot.generators.duckdb import DuckDBGenerator
 
 from bigquery_standin.bigquery_errors import InvalidQuery, NotImplementedConstruct
-from bigquery_standin.sql.field_types import QueryValue, quote_identifier
+from bigquery_standin.sql.field_types import QueryValue, quote_identifier, to_duckdb_type
 from bigquery_standin.sql.literals import bytes_literal, int64_literal, string_literal, unsupported_when, value_literal
 from bigquery_standin.sql.statements import TableName
-from bigquery_standin.sql.syntax import integer_literal
+from bigquery_standin.sql.syntax import integer_literal, struct_field_name
+from bigquery_standin.sql.type_parser import type_without_parameters
 
 ResolveTable = Callable[[TableName, exp.Expression | None], str]
 
 FILE_NAME = "_FILE_NAME"  # the pseudo column of external tables
 _PSEUDO_COLUMNS = ("_PARTITIONTIME", "_PARTITIONDATE", "_TABLE_SUFFIX")
 _COMPARISONS = (exp.EQ, exp.NEQ, exp.GT, exp.GTE, exp.LT, exp.LTE, exp.NullSafeEQ, exp.NullSafeNEQ)
-_OPERATORS = (exp.Binary, exp.Not, exp.Neg, exp.BitwiseNot, exp.Between, exp.In)
+_OPERATORS = (exp.Binary, exp.Not, exp.Neg, exp.Between, exp.In)
 _PATHS = (exp.Column, exp.Dot, exp.Bracket)  # columns, their fields and elements
-_INT32_MAX = 2**31 - 1
 
 
 @dataclass(frozen=True)
@@ -31,13 +35,14 @@ class Context:
     """What the names in a text refer to; `transpile.to_duckdb` describes it.
 
     `parameters`: None if a text is only checked, before the values of parameters and variables are known.
+    `has_columns`: whether a name may be a column; names of variables are then refused, because both may have it.
     """
 
     resolve_table: ResolveTable
     parameters: Mapping[str, QueryValue] | None
     variables: Mapping[str, QueryValue]  # by lower-case name
     now: datetime
-    shadowing_columns: Collection[str] = ()
+    has_columns: bool = False
     has_file_names: bool = False
 
 
@@ -73,23 +78,15 @@ class ValueGenerator(DuckDBGenerator):
             raise NotImplementedConstruct("bytes literal with escapes: use FROM_HEX")
         return bytes_literal(expression.name.encode("ascii"))
 
-    def hexstring_sql(self, expression: exp.HexString, binary_function_repr: str | None = None) -> str:
-        return int64_literal(int(expression.name, 16))
-
     def parameter_sql(self, expression: exp.Parameter) -> str:
         if isinstance(expression.this, exp.Parameter):
             raise NotImplementedConstruct("system variable @@")
         value = self.known_value(expression)
         return "NULL" if value is None else value_literal(value)
 
-    def known_value(self, node: exp.Expr) -> QueryValue | None:
-        """The value of a query parameter or script variable; None in a check, and for any other expression.
-
-        Raises InvalidQuery if the job has no such parameter.
-        """
-        if isinstance(node, exp.Column) and self._is_variable(node):
-            return self.context.variables[node.name.lower()]
-        if not isinstance(node, exp.Parameter) or self.context.parameters is None:
+    def known_value(self, node: exp.Parameter) -> QueryValue | None:
+        """The value of a query parameter; None in a check. Raises InvalidQuery if the job has no such parameter."""
+        if self.context.parameters is None:
             return None
         if node.name.lower() not in self.context.parameters:
             given = sorted(self.context.parameters)
@@ -105,24 +102,13 @@ class ValueGenerator(DuckDBGenerator):
         name = expression.parts[-1].name
         if name.upper() in _PSEUDO_COLUMNS:
             raise NotImplementedConstruct(f"pseudo column {name}")
-        if self._is_variable(expression):
-            return self._variable(expression)
+        if len(expression.parts) == 1 and name.lower() in self.context.variables:
+            if self.context.has_columns:
+                raise NotImplementedConstruct(f"name {name} of a variable in a statement that has columns")
+            return value_literal(self.context.variables[name.lower()])
         if self.context.has_file_names and len(expression.parts) == 1 and _names_a_table(expression):
             raise NotImplementedConstruct(f"row of {name} as a value, in a query with {FILE_NAME}: name its columns")
         return ".".join(self.sql(part) for part in expression.parts)
-
-    def _is_variable(self, column: exp.Column) -> bool:
-        """Whether the name is that of a variable, and neither of a column nor of a table of the statement."""
-        name = column.name.lower()
-        is_free = name in self.context.variables and name not in self.context.shadowing_columns
-        return is_free and len(column.parts) == 1
-
-    def _variable(self, column: exp.Column) -> str:
-        name = column.name.lower()
-        for alias in column.root().find_all(exp.Alias):
-            if alias.alias.lower() == name and all(found is not column for found in alias.find_all(exp.Column)):
-                raise NotImplementedConstruct(f"name {name} for both a variable and a column alias of one statement")
-        return value_literal(self.context.variables[name])
 
     def dot_sql(self, expression: exp.Dot) -> str:
         if isinstance(expression.expression, exp.Star):
@@ -135,9 +121,6 @@ class ValueGenerator(DuckDBGenerator):
         parent = expression.parent
         if not isinstance(parent, exp.Select | exp.Column):
             raise InvalidQuery('Syntax error: Unexpected "*"')
-        joins = parent.args.get("joins") or [] if isinstance(parent, exp.Select) else []
-        if any(join.args.get("using") for join in joins):  # BigQuery begins with these columns
-            raise NotImplementedConstruct("SELECT * with JOIN … USING")
         if self.context.has_file_names:  # it would be one of the columns
             raise NotImplementedConstruct(f"* in a query with {FILE_NAME}: name the columns")
         excluded = expression.args.get("except_") or []
@@ -188,36 +171,9 @@ class ValueGenerator(DuckDBGenerator):
     def div_sql(self, expression: exp.Div) -> str:
         return f"own_divide({self.sql(expression.this)}, {self.sql(expression.expression)})"
 
-    def add_sql(self, expression: exp.Add | exp.Sub) -> str:
-        symbol = "+" if isinstance(expression, exp.Add) else "-"
-        terms = (expression.this, expression.expression)
-        small = [self._small_integer(term) for term in terms]
-        # Only 32-bit integers can be added to a DATE in DuckDB, so a small number beside another expression, which may
-        # be a DATE, has no cast to BIGINT.
-        if None in small:
-            written = [self.sql(term) if n is None else str(n) for term, n in zip(terms, small, strict=True)]
-        else:
-            written = [int64_literal(number) for number in small if number is not None]
-        return f" {symbol} ".join(written)
-
-    sub_sql = add_sql
-
-    def _small_integer(self, node: exp.Expr) -> int | None:
-        """The number, if it is known, not negative and fits 32 bits; None for other expressions."""
-        number, value = integer_literal(node), self.known_value(node)
-        if value is not None and value.field.type == "INT64" and isinstance(value.value, int):
-            number = value.value
-        return number if number is not None and 0 <= number <= _INT32_MAX else None
-
     def neg_sql(self, expression: exp.Neg) -> str:
         literal = integer_literal(expression)
         return int64_literal(literal) if literal is not None else f"- {self.sql(expression.this)}"
-
-    def bitwisexor_sql(self, expression: exp.BitwiseXor) -> str:
-        return f"xor({self.sql(expression.this)}, {self.sql(expression.expression)})"
-
-    def bitwisenot_sql(self, expression: exp.BitwiseNot) -> str:
-        return f"~{self.sql(expression.this)}"
 
     def if_sql(self, expression: exp.If) -> str:
         false = expression.args.get("false")
@@ -225,6 +181,67 @@ class ValueGenerator(DuckDBGenerator):
             raise NotImplementedConstruct("IF with two arguments")
         condition, true = self.sql(expression.this), self.sql(expression, "true")
         return f"CASE WHEN {condition} THEN {true} ELSE {self.sql(false)} END"
+
+    # Casts, STRUCTs and arrays.
+
+    def cast_sql(self, expression: exp.Cast, safe_prefix: str | None = None) -> str:
+        target, written = type_without_parameters(expression.to, "a cast"), self.sql(expression.this)
+        if target.mode == "REPEATED" or target.type == "STRUCT":
+            if not isinstance(expression.this, exp.Null):  # DuckDB would match the fields of a STRUCT by name
+                raise NotImplementedConstruct(f"cast or constructor of type {target.sql_type()}")
+        elif target.type in ("STRING", "INT64", "BOOL", "BYTES"):
+            return f"own_to_{target.type.lower()}({written})"
+        return f"CAST({written} AS {to_duckdb_type(target)})"
+
+    def struct(self, items: Sequence[exp.Expr], names: Sequence[str] | None = None) -> str:
+        """SQL of a DuckDB struct. `names`: the field names; None to infer them from the items as BigQuery does."""
+        if not items:
+            raise NotImplementedConstruct("STRUCT without fields")
+        names = _inferred_names(items) if names is None else names
+        if len(names) != len(items):
+            raise InvalidQuery(f"STRUCT has [{len(items)}] fields, expected [{len(names)}]: {', '.join(names)}")
+        if len({name.lower() for name in names}) != len(names):
+            raise NotImplementedConstruct(f"STRUCT with a field name twice: {', '.join(names)}")
+        values = [self.sql(item.this if isinstance(item, exp.Alias) else item) for item in items]
+        pairs = (f"{quote_identifier(name)} := {value}" for name, value in zip(names, values, strict=True))
+        return f"struct_pack({', '.join(pairs)})"
+
+    def tuple_sql(self, expression: exp.Tuple) -> str:
+        return self.struct(
+            struct_items(expression) or [], [f"_field_{i + 1}" for i in range(len(expression.expressions))]
+        )
+
+    def array_sql(self, expression: exp.Array) -> str:
+        items = expression.expressions
+        if has_rows_of_query(expression):
+            return f"ARRAY({self.sql(items[0])})"
+        first = struct_items(items[0]) if items else None
+        if first is None:
+            return f"[{', '.join(map(self.sql, items))}]"
+        names = _inferred_names(first)
+        return f"[{', '.join(self._element_struct(item, names) for item in items)}]"
+
+    def _element_struct(self, node: exp.Expr, names: list[str]) -> str:
+        """A STRUCT as an array's element, with the field names of the first element.
+
+        BigQuery matches the fields of elements by position. DuckDB would make one field of each different name.
+        """
+        fields = struct_items(node)
+        if fields is None:
+            if isinstance(node, exp.Null):
+                return "NULL"
+            raise NotImplementedConstruct("array of STRUCT literals and other expressions")
+        for field, name in zip(fields, names, strict=False):
+            if (struct_field_name(field) or name).lower() != name.lower():
+                raise NotImplementedConstruct("array of STRUCTs with different field names")
+        return self.struct(fields, names)
+
+    def bracket_sql(self, expression: exp.Bracket) -> str:
+        if len(expression.expressions) != 1:
+            raise NotImplementedConstruct("array subscript of this form")
+        position = self.sql(expression.expressions[0])
+        index = position if expression.args.get("offset") == 1 else f"({position} + 1)"
+        return f"own_{'safe_' if expression.args.get('safe') else ''}element({self.sql(expression.this)}, {index})"
 
 
 def _names_a_table(column: exp.Column) -> bool:
@@ -243,3 +260,22 @@ def _refuse_struct_comparison(operands: list[exp.Expr]) -> None:
     structs = [isinstance(operand, exp.Anonymous) and operand.name.upper() == "STRUCT" for operand in operands]
     if any(structs) or (any(tuples) and not all(tuples)):
         raise NotImplementedConstruct("comparison of STRUCT values other than (a, b) with (c, d)")
+
+
+def _inferred_names(items: Sequence[exp.Expr]) -> list[str]:
+    return [struct_field_name(item) or f"_field_{number}" for number, item in enumerate(items, start=1)]
+
+
+def struct_items(node: exp.Expr) -> list[exp.Expr] | None:
+    """The fields of `STRUCT(…)` or `(a, b)`; None for other expressions. Raises InvalidQuery for `(a AS b, …)`."""
+    if isinstance(node, exp.Tuple) and any(isinstance(item, exp.Alias) for item in node.expressions):
+        raise InvalidQuery("Syntax error: Unexpected keyword AS: only STRUCT(…) has field names")
+    if isinstance(node, exp.Tuple) or (isinstance(node, exp.Anonymous) and node.name.upper() == "STRUCT"):
+        return list(node.expressions)
+    return None
+
+
+def has_rows_of_query(node: exp.Array) -> bool:
+    """Whether the array has all rows of a query: ARRAY(SELECT …). In brackets, [(SELECT …)] has one element."""
+    items = node.expressions
+    return len(items) == 1 and isinstance(items[0], exp.Query) and not node.args.get("value_constructor")

@@ -26,10 +26,8 @@ from bigquery_standin.storage.model import (
 )
 from bigquery_standin.storage.partitions import with_dataset_defaults, without_expired
 from bigquery_standin.storage.quotas import QuotaLimits
-from bigquery_standin.storage.routine_store import RoutineStore
 from bigquery_standin.storage.segment_store import SegmentStore
-from bigquery_standin.storage.table_change import BuildChange
-from bigquery_standin.storage.table_history import TableHistory
+from bigquery_standin.storage.table_history import BuildChange, Change, TableHistory
 
 TABLE_NAME = re.compile(r"[\w-]{1,200}")
 
@@ -41,7 +39,6 @@ class Catalog:
         self.clock = clock
         self.limits = limits or QuotaLimits()
         self.datasets = DatasetStore(folder / "datasets", clock)
-        self.routines = RoutineStore(folder / "routines", clock)
         self.segments = SegmentStore(folder / "segments")
         self._folder = folder / "tables"
         self._histories_lock = threading.Lock()
@@ -177,6 +174,18 @@ class Catalog:
             history.append(version)
             return version
 
+    def change(
+        self, table_id: TableId, build: Callable[[TableVersion, int], Change], job: CommitInfo | None = None
+    ) -> TableVersion:
+        """As `commit`, for a table that must exist. Raises NotFound if it does not."""
+
+        def build_existing(current: TableVersion | None, commit_us: int) -> Change:
+            if current is None:
+                raise NotFound(f"Not found: Table {table_id}")
+            return build(current, commit_us)
+
+        return self.commit(table_id, build_existing, job)
+
     def drop(self, table_id: TableId, job: CommitInfo | None = None) -> None:
         """Raises NotFound if the table does not exist."""
         with self._lock(table_id):
@@ -189,16 +198,13 @@ class Catalog:
         has tables or routines, unless `delete_contents`.
         """
         self.datasets.check_deletable(dataset_id)
-        tables, routines = self.list_tables(dataset_id), self.routines.list(dataset_id)
-        if (tables or routines) and not delete_contents:
+        if not delete_contents and (self.list_tables(dataset_id) or self.datasets.get(dataset_id).procedures):
             raise StandInError(
                 f"Dataset {dataset_id} is still in use: delete its tables and routines first, or its contents too.",
                 "resourceInUse",
             )
-        for procedure in routines:
-            self.routines.drop(procedure.id)
         # The dataset is removed first, so that no commit can add a table after the tables are dropped.
-        self.datasets.remove(dataset_id, has_routines=bool(routines))
+        self.datasets.remove(dataset_id)
         self._drop_tables_without_dataset()
 
     def undrop(self, table_id: TableId, dropped_since_us: int) -> None:

@@ -1,4 +1,4 @@
-"""Stores each dataset as one JSON file, and the last deleted one of each name as another."""
+"""Stores each dataset with its procedures as one JSON file, and the last deleted one of each name as another."""
 
 from __future__ import annotations
 
@@ -11,10 +11,11 @@ from pathlib import Path
 from bigquery_standin.atomic_files import JsonFiles
 from bigquery_standin.bigquery_errors import Duplicate, Invalid, NotFound
 from bigquery_standin.clock import DAY_US, HOUR_US, Clock
-from bigquery_standin.storage.model import Dataset, DatasetId
+from bigquery_standin.storage.model import Dataset, DatasetId, Procedure, TableId
 
 PROJECT_NAME = re.compile(r"[a-z0-9][a-z0-9.:-]{0,98}")
 DATASET_NAME = re.compile(r"[A-Za-z0-9_]{1,200}")
+ROUTINE_NAME = re.compile(r"[A-Za-z0-9_]{1,256}")
 MINIMUM_TABLE_EXPIRATION_MS = HOUR_US // 1000
 NOT_DELETED_AFTER_RESTORATION_US = 7 * DAY_US  # how long a restored dataset cannot be deleted
 
@@ -80,14 +81,30 @@ class DatasetStore:
         if restored_us is not None and self._clock.now_us() - restored_us < NOT_DELETED_AFTER_RESTORATION_US:
             raise Invalid(f"Dataset {dataset_id} was undeleted and cannot be deleted within the next seven days.")
 
-    def remove(self, dataset_id: DatasetId, *, has_routines: bool) -> None:
-        """Moves the dataset to the deleted ones, from which `restore` can bring it back.
+    def procedure(self, routine: TableId) -> Procedure:
+        """Raises NotFound if the procedure or its dataset does not exist."""
+        procedure = self.get(routine.dataset_id).procedures.get(routine.table)
+        if procedure is None:
+            raise NotFound(f"Not found: Routine {routine}")
+        return procedure
 
-        `has_routines`: whether it had procedures when its deletion began.
-        """
+    def save_procedure(self, procedure: Procedure, *, replaces: bool) -> None:
+        """Raises Invalid for an invalid name, and Duplicate if the procedure exists and `replaces` is false."""
+        routine = procedure.id
+        if not ROUTINE_NAME.fullmatch(routine.table):
+            raise Invalid(f'Invalid routine ID "{routine.table}": expected letters, digits and underscores.')
         with self._lock:
-            now_us = self._clock.now_us()
-            deleted = replace(self.get(dataset_id), deleted_us=now_us, deleted_with_routines=has_routines)
+            dataset, now_us = self.get(routine.dataset_id), self._clock.now_us()
+            current = dataset.procedures.get(routine.table)
+            if current is not None and not replaces:
+                raise Duplicate(f"Already Exists: Routine {routine}")
+            saved = replace(procedure, created_us=current.created_us if current else now_us, modified_us=now_us)
+            self._write(replace(dataset, procedures={**dataset.procedures, routine.table: saved}))
+
+    def remove(self, dataset_id: DatasetId) -> None:
+        """Moves the dataset to the deleted ones, from which `restore` can bring it back."""
+        with self._lock:
+            deleted = replace(self.get(dataset_id), deleted_us=self._clock.now_us())
             self._deleted_files.write(_name(dataset_id), deleted)
             self._files.remove(_name(dataset_id))
             del self._datasets[dataset_id]

@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from bigquery_standin.clock import HOUR_US
 from bigquery_standin.storage.catalog import Catalog
 from bigquery_standin.storage.model import DEFAULT_TIME_TRAVEL_HOURS
-from bigquery_standin.storage.streaming_buffer import flush_buffers
+from bigquery_standin.storage.streamed_rows import flush_buffers
 
 SWEEP_INTERVAL_S = 1.0
 LOG = logging.getLogger(__name__)

@@ -73,36 +73,33 @@ class Partition:
 
 
 @dataclass(frozen=True)
-class BufferedRows:
-    """Rows of one streaming request, in the table's streaming buffer, where queries see them and copies do not."""
+class StreamedRows:
+    """Rows or row changes of one streaming request, which are not in partitions yet."""
 
     segment: Segment
     received_us: int
 
 
 @dataclass(frozen=True)
-class PendingChanges:
-    """The row changes of one request, which no apply job (`jobs/change_apply.py`) has applied yet."""
-
-    segment: Segment
-    acknowledged_us: int
-
-
-@dataclass(frozen=True)
 class ChangeLog:
     """The change data capture of a table.
 
-    `pending`: in the order of acknowledgement. `acknowledged_us`: the time of the last change. `applied`: the last
-    applied change of every key, with which later changes are compared; None if there is none. `watermark_us`: changes
-    acknowledged up to then are applied; None before the first apply job. `has_sequences`: whether the changes have
-    sequence numbers.
+    `pending`: the row changes that no apply job has applied yet, in the order of acknowledgement. `acknowledged_us`:
+    the time of the last change. `applied`: the last applied change of every key, with which later changes are compared;
+    None if there is none. `watermark_us`: changes acknowledged up to then are applied; None before the first apply job.
+    `has_sequences`: whether the changes have sequence numbers.
     """
 
-    pending: tuple[PendingChanges, ...]
+    pending: tuple[StreamedRows, ...]
     acknowledged_us: int
     has_sequences: bool
     applied: Segment | None = None
     watermark_us: int | None = None
+
+    @property
+    def stale_since_us(self) -> int:
+        """Since when the table's rows may lack changes: the oldest pending change, else the watermark, else 0."""
+        return max(self.watermark_us or 0, self.pending[0].received_us if self.pending else 0)
 
     def segments(self) -> Sequence[Segment]:
         return [*(changes.segment for changes in self.pending), *((self.applied,) if self.applied else ())]
@@ -147,7 +144,7 @@ class TableSettings:
     expires_us: int | None = None
     row_policies: tuple[RowPolicy, ...] = ()
     primary_key: tuple[str, ...] = ()  # never enforced
-    max_staleness: str | None = None  # an INTERVAL as BigQuery prints it, such as `0-0 0 0:10:0`
+    max_staleness_s: int | None = None
     kms_key_name: str | None = None
     has_altered_types: bool = False  # segments may have narrower types than the schema
     view: str | None = None  # the query of a view, which has no rows of its own; None for a table
@@ -210,7 +207,7 @@ class TableVersion:
     dropped: bool = False
     modified_us: int = 0
     had_row_policies: bool = False  # now or at any time before, also before the table was replaced
-    buffer: tuple[BufferedRows, ...] = ()  # in the order of their requests; in no partition yet
+    buffer: tuple[StreamedRows, ...] = ()  # the streaming buffer, in the order of requests: copies do not have it
     change_log: ChangeLog | None = None  # None for a table without change data capture
 
     @property
@@ -247,11 +244,30 @@ class TableVersion:
 
 
 @dataclass(frozen=True)
+class Procedure:
+    """A stored procedure for Apache Spark in Python. Its id has the form of a table's.
+
+    `parameters`: names and SQL types, in order. `connection`: `project.location.id`. `properties`: those of Spark. The
+    program is `code`, or else the file at `main_file_uri`.
+    """
+
+    id: TableId
+    parameters: tuple[tuple[str, str], ...]
+    connection: str
+    properties: Mapping[str, str]
+    py_file_uris: tuple[str, ...]
+    main_file_uri: str | None = None
+    code: str | None = None
+    created_us: int = 0
+    modified_us: int = 0
+
+
+@dataclass(frozen=True)
 class Dataset:
     """A dataset's metadata.
 
-    `hidden`: whether it holds anonymous query results and is not listed. `deleted_us`, `deleted_with_routines`: of a
-    deleted dataset, when it was deleted, and whether it had procedures. `undeleted_us`: when it was last restored.
+    `hidden`: whether it holds anonymous query results and is not listed. `deleted_us`: when a
+    deleted dataset was deleted. `undeleted_us`: when it was last restored.
     """
 
     id: DatasetId
@@ -266,6 +282,6 @@ class Dataset:
     default_table_expiration_ms: int | None = None
     default_partition_expiration_ms: int | None = None
     hidden: bool = False
+    procedures: Mapping[str, Procedure] = field(default_factory=dict)
     deleted_us: int | None = None
-    deleted_with_routines: bool = False
     undeleted_us: int | None = None

@@ -11,8 +11,7 @@ from dataclasses import dataclass
 from bigquery_standin.bigquery_errors import StandInError
 from bigquery_standin.clock import DAY_US
 from bigquery_standin.storage.model import TableId
-from bigquery_standin.storage.table_change import Change
-from bigquery_standin.storage.table_history import TableHistory
+from bigquery_standin.storage.table_history import Change, TableHistory
 
 RATE_WINDOW_US = 10_000_000
 # Kinds of changes that count against the daily quota of an unpartitioned table. BigQuery counts a clone as a copy job,

@@ -11,7 +11,6 @@ from bigquery_standin.storage.catalog import Catalog
 from bigquery_standin.storage.model import CloneDefinition, TableId, TableSettings
 
 MAXIMUM_CLONE_DEPTH = 3  # a clone of a clone of a clone of a base table
-MAXIMUM_CLONES = 1_000  # of one base table, clones of its clones included
 # Source: BigQuery's page "Specifying a schema", column names.
 RESERVED_PREFIXES = (
     *("_table_", "_file_", "_partition", "_row_timestamp", "__root__", "_colidentifier"),
@@ -187,12 +186,3 @@ def check_clone(catalog: Catalog, target: TableId, source: TableId, source_clone
             f"Cannot clone {source}: the chain of clones would be [{len(bases) + 1}] deep, allowed "
             f"[{MAXIMUM_CLONE_DEPTH}]. Clone from the base table [{bases[-1]}]."
         )
-    base = bases[-1] if bases else source
-    clones = [other for other, history in catalog.histories() if other != target and _is_clone_of(catalog, other, base)]
-    if len(clones) >= MAXIMUM_CLONES:
-        raise Invalid(f"Table {base} has [{len(clones)}] clones, allowed [{MAXIMUM_CLONES}]: drop some first.")
-
-
-def _is_clone_of(catalog: Catalog, table: TableId, base: TableId) -> bool:
-    version = catalog.find(table)
-    return version is not None and base in lineage(catalog, table, version.clone)

@@ -1,41 +1,56 @@
-"""Serves the Storage Write API, google.cloud.bigquery.storage.v1.BigQueryWrite, by gRPC."""
+"""Serves the Storage Write API, google.cloud.bigquery.storage.v1.BigQueryWrite, by gRPC: AppendRows to default streams.
+
+Sources: "Overview of the Storage Write API"; RPC reference, AppendRowsRequest and AppendRowsResponse.
+"""
 
 from __future__ import annotations
 
 import logging
-import time
-from collections.abc import Callable, Iterator
+import re
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from functools import partial
-from typing import Any, TypeVar
+from typing import Any
 
 import grpc
-from google.cloud.bigquery_storage_v1 import types
+import pyarrow as pa
+from google.cloud.bigquery_storage_v1.types import AppendRowsRequest, AppendRowsResponse, RowError
+from google.protobuf.message import Message
+from google.rpc.status_pb2 import Status
 from grpc_status import rpc_status
 
-from bigquery_standin.bigquery_errors import StandInError
-from bigquery_standin.faults import FaultRegistry
+from bigquery_standin.bigquery_errors import Invalid, NotImplementedConstruct, StandInError
 from bigquery_standin.stand_in import StandIn
-from bigquery_standin.storage.access import user_of
-from bigquery_standin.write_api.append_handler import AppendConnection, status_of
+from bigquery_standin.storage.access import Caller, user_of
+from bigquery_standin.storage.catalog import Catalog
+from bigquery_standin.storage.model import TableId, TableSettings
+from bigquery_standin.storage.segment_store import arrow_schema, conform
+from bigquery_standin.storage.streamed_rows import (
+    InvalidRows,
+    WrittenRow,
+    append_changes,
+    are_row_changes,
+    check_day,
+    stream_rows,
+)
+from bigquery_standin.write_api.writer_schema import RowReader, message_class
 
 THREAD_COUNT = 100  # an open AppendRows connection occupies one
 STOP_S = 1.0  # how long requests may still take after `stop`, before gRPC cancels them
-# gRPC takes messages larger than append_handler.MAXIMUM_REQUEST_BYTES, so that the stand-in itself refuses too large
-# requests: gRPC would end the connection. Without SO_REUSEPORT, two servers cannot bind one port.
+MAXIMUM_REQUEST_BYTES = 20_000_000
+# gRPC takes messages larger than MAXIMUM_REQUEST_BYTES, so that the stand-in itself refuses too large requests: gRPC
+# would end the connection. Without SO_REUSEPORT, two servers cannot bind one port.
 _OPTIONS = (("grpc.max_receive_message_length", 64 << 20), ("grpc.so_reuseport", 0))
 SERVICE = "google.cloud.bigquery.storage.v1.BigQueryWrite"
-Response = TypeVar("Response")
-# gRPC statuses by the HTTP status of a fault. BigQuery ends a connection that was idle for too long with ABORTED, which
-# stands for 409 here.
-_CODES = {
-    400: grpc.StatusCode.INVALID_ARGUMENT,
-    403: grpc.StatusCode.PERMISSION_DENIED,
-    404: grpc.StatusCode.NOT_FOUND,
-    409: grpc.StatusCode.ABORTED,
-    429: grpc.StatusCode.RESOURCE_EXHAUSTED,
-    500: grpc.StatusCode.INTERNAL,
-    503: grpc.StatusCode.UNAVAILABLE,
+_STREAM_NAME = re.compile(r"projects/([^/]+)/datasets/([^/]+)/tables/([^/]+)/(?:streams/)?_default")
+# The gRPC status by the reason of a StandInError. For all other reasons it is INTERNAL.
+_STATUS_CODES = {
+    "accessDenied": grpc.StatusCode.PERMISSION_DENIED,
+    "invalid": grpc.StatusCode.INVALID_ARGUMENT,
+    "invalidQuery": grpc.StatusCode.INVALID_ARGUMENT,
+    "notFound": grpc.StatusCode.NOT_FOUND,
+    "notImplemented": grpc.StatusCode.UNIMPLEMENTED,
+    "quotaExceeded": grpc.StatusCode.RESOURCE_EXHAUSTED,
+    "rateLimitExceeded": grpc.StatusCode.RESOURCE_EXHAUSTED,
 }
 LOG = logging.getLogger(__name__)
 
@@ -45,8 +60,20 @@ class WriteApiServer:
 
     def __init__(self, stand_in: StandIn, host: str, port: int) -> None:
         """Binds the port; 0 for any free one. Raises RuntimeError if another program uses it."""
+
+        def append_rows(requests: Iterator[Any], context: Any) -> Iterator[Any]:
+            headers = dict(context.invocation_metadata())
+            connection = _Connection(stand_in.catalog, stand_in.caller(user_of(headers.get("authorization"))))
+            try:
+                yield from map(connection.respond, requests)
+            except StandInError as error:
+                context.abort_with_status(rpc_status.to_status(_status(error)))
+
+        handler = grpc.stream_stream_rpc_method_handler(
+            append_rows, AppendRowsRequest.deserialize, AppendRowsResponse.serialize
+        )
         self._server = grpc.server(ThreadPoolExecutor(THREAD_COUNT), options=_OPTIONS)
-        self._server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(SERVICE, _handlers(stand_in)),))
+        self._server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(SERVICE, {"AppendRows": handler}),))
         self.address = f"{host}:{self._server.add_insecure_port(f'{host}:{port}')}"
 
     def start(self) -> None:
@@ -57,40 +84,104 @@ class WriteApiServer:
         self._server.stop(STOP_S).wait()
 
 
-def _handlers(stand_in: StandIn) -> dict[str, Any]:
-    def append_rows(requests: Iterator[Any], context: Any) -> Iterator[Any]:
+def _status(error: StandInError) -> Status:
+    code = _STATUS_CODES.get(error.reason, grpc.StatusCode.INTERNAL)
+    return Status(code=code.value[0], message=error.message)
+
+
+class _Connection:
+    """One AppendRows connection, which writes to the default stream of one table. One thread uses it."""
+
+    def __init__(self, catalog: Catalog, caller: Caller) -> None:
+        self._catalog = catalog
+        self._caller = caller
+        self._stream = ""  # its name; empty before the first request
+        # Whether the rows of this connection are row changes (change data capture); None before the first request.
+        self._has_row_changes: bool | None = None
+        self._row_class: type[Message] | None = None
+
+    def respond(self, request: AppendRowsRequest) -> AppendRowsResponse:
+        """The response to a request.
+
+        Raises StandInError, which ends the connection, if its first request names no stream that it can write to, or
+        has no valid writer_schema. A later wrong request gets a response with the error.
+        """
+        message = AppendRowsRequest.pb(request)
+        is_first = not self._stream
+        if is_first:
+            self._catalog.get(_table_of(message.write_stream))
+            self._read_schema(message)
+            self._stream = message.write_stream
         try:
-            headers = dict(context.invocation_metadata())
-            caller = stand_in.caller(user_of(headers.get("authorization")))
-            connection = AppendConnection(stand_in.catalog, caller)
-            for request in requests:
-                yield _with_faults(stand_in.faults, partial(connection.respond, request))
+            if not is_first:
+                self._read_schema(message)
+            self._append(message)
         except StandInError as error:
-            context.abort_with_status(rpc_status.to_status(status_of(error)))
-        except _EndedByFault as ended:
-            context.abort(*ended.args)
+            return self._refusal(error)
+        except Exception as error:
+            LOG.exception("A request failed inside the stand-in.")
+            return self._refusal(StandInError(f"The stand-in failed: {error!r}.", "standInFailed"))
+        return AppendRowsResponse(append_result=AppendRowsResponse.AppendResult(), write_stream=self._stream)
 
-    return {
-        "AppendRows": grpc.stream_stream_rpc_method_handler(
-            append_rows, types.AppendRowsRequest.deserialize, types.AppendRowsResponse.serialize
+    def _read_schema(self, message: Any) -> None:
+        """Takes over the writer's schema, which the first request must have, and further ones may have."""
+        if message.HasField("arrow_rows"):
+            raise NotImplementedConstruct("rows in the Arrow format")
+        if message.proto_rows.HasField("writer_schema"):
+            self._row_class = message_class(message.proto_rows.writer_schema.proto_descriptor)
+        elif self._row_class is None:
+            raise Invalid(f"The first request for [{message.write_stream}] has no writer_schema: send it.")
+
+    def _refusal(self, error: StandInError) -> AppendRowsResponse:
+        wrong = error.rows if isinstance(error, InvalidRows) else {}
+        code = RowError.RowErrorCode.FIELDS_ERROR
+        row_errors = [RowError(index=index, code=code, message=text) for index, text in wrong.items()]
+        return AppendRowsResponse(error=_status(error), write_stream=self._stream, row_errors=row_errors)
+
+    def _append(self, message: Any) -> None:
+        if message.write_stream not in ("", self._stream):
+            raise NotImplementedConstruct(f"another stream [{message.write_stream}] in a connection")
+        _check_request(message)
+        table = _table_of(self._stream)
+        rows = self._read(self._catalog.get(table).settings, message)
+        self._has_row_changes = are_row_changes([row.change_type for row in rows], self._has_row_changes)
+        if self._has_row_changes:
+            append_changes(self._catalog, self._caller, table, rows)
+            return
+
+        def stored(settings: TableSettings) -> pa.Table:
+            """Reads the rows again, because another request may have changed the table's schema."""
+            values = [row.values for row in self._read(settings, message)]
+            return conform(pa.Table.from_pylist(values, schema=arrow_schema(settings.schema)), settings.schema)
+
+        stream_rows(self._catalog, table, stored)
+
+    def _read(self, settings: TableSettings, message: Any) -> Sequence[WrittenRow]:
+        assert self._row_class is not None  # `_read_schema` has set it
+        now_us = self._catalog.clock.now_us()
+        reader = RowReader(self._row_class, settings.schema)
+        return reader.read(message.proto_rows.rows.serialized_rows, lambda row: check_day(settings, row, now_us))
+
+
+def _check_request(message: Any) -> None:
+    if message.ByteSize() >= MAXIMUM_REQUEST_BYTES:
+        raise Invalid(
+            f"The request has [{message.ByteSize()}] bytes, allowed are fewer than [{MAXIMUM_REQUEST_BYTES}]: send "
+            "fewer rows."
         )
-    }
+    if message.missing_value_interpretations or message.default_missing_value_interpretation:
+        raise NotImplementedConstruct("interpretations of missing values")
+    if message.HasField("offset"):
+        raise Invalid("The default stream takes no offset: leave it out.")
+    if not message.proto_rows.rows.serialized_rows:
+        raise Invalid("The request has no rows.")
 
 
-class _EndedByFault(Exception):
-    """A fault ends the connection with a gRPC status and a message."""
-
-
-def _with_faults(faults: FaultRegistry, respond: Callable[[], Response]) -> Response:
-    """The response. Raises _EndedByFault if an active fault demands it; its `path` is that of the gRPC method."""
-    fault = faults.match_request("POST", f"/{SERVICE}/AppendRows")
-    if fault is None:
-        return respond()
-    if fault.effect == "delay":
-        time.sleep(fault.seconds or 0)
-        return respond()
-    if fault.effect == "lost_reply":
-        respond()
-        raise _EndedByFault(grpc.StatusCode.UNAVAILABLE, "The connection was closed before the answer.")
-    status = 429 if fault.effect == "quota" else fault.status
-    raise _EndedByFault(_CODES.get(status, grpc.StatusCode.UNKNOWN), fault.message)
+def _table_of(stream: str) -> TableId:
+    """The table to whose default stream a request writes."""
+    match = _STREAM_NAME.fullmatch(stream)
+    if match is None or "$" in match[3]:
+        raise NotImplementedConstruct(
+            f"the stream [{stream}], expected projects/P/datasets/D/tables/T/streams/_default"
+        )
+    return TableId(*match.groups())

@@ -6,9 +6,9 @@ Source: "Overview of the Storage Write API", protocol buffer handling.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from datetime import date, timedelta
 from decimal import ROUND_HALF_UP, Context, Decimal
+from functools import lru_cache
 from typing import Any
 
 from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
@@ -20,7 +20,7 @@ from bigquery_standin.bigquery_errors import Invalid, NotImplementedConstruct
 from bigquery_standin.clock import to_datetime
 from bigquery_standin.sql.field_types import TableField
 from bigquery_standin.sql.scalar_types import NUMERIC_PRECISION, NUMERIC_SCALE, SCALARS
-from bigquery_standin.storage.change_log import CHANGE_TYPE, SEQUENCE_NUMBER, InvalidRows, WrittenRow
+from bigquery_standin.storage.streamed_rows import CHANGE_TYPE, SEQUENCE_NUMBER, InvalidRows, WrittenRow
 
 Row = dict[str, Any]
 Convert = Callable[[Any], Any]  # raises ValueError or ArithmeticError for a value that the type does not have
@@ -77,44 +77,13 @@ def message_class(schema: DescriptorProto) -> type[Message]:
     return message_factory.GetMessageClass(descriptor)
 
 
-@dataclass(frozen=True)
-class _FieldReader:
-    """Reads one column's value from a message.
-
-    A STRUCT has no `convert`, but `readers`, one for each field of its message.
-    """
-
-    field: FieldDescriptor
-    column: TableField
-    convert: Convert | None
-    readers: tuple[_FieldReader, ...] = ()
-
-    def read(self, message: Message) -> Any:
-        if self.column.mode == "REPEATED":
-            return [self._converted(element) for element in getattr(message, self.field.name)]
-        return self._converted(getattr(message, self.field.name)) if message.HasField(self.field.name) else None
-
-    def _converted(self, value: Any) -> Any:
-        if self.convert is None:
-            return _row(value, self.readers)
-        try:
-            return self.convert(value)
-        except (ValueError, ArithmeticError) as error:
-            raise ValueError(
-                f"Field {self.column.name}: cannot convert [{value!r}] to {self.column.type}: {error}"
-            ) from error
-
-
 class RowReader:
     """Reads the rows of requests for one table."""
 
     def __init__(self, row_class: type[Message], columns: Sequence[TableField]) -> None:
         """Raises Invalid or NotImplementedConstruct if the writer's fields do not fit the columns."""
-        self._class = row_class
-        descriptor: Any = row_class.DESCRIPTOR
-        self._readers = _field_readers(descriptor, columns, "")
-        names = {field.name.upper(): field.name for field in descriptor.fields}
-        self._change_type_field, self._sequence_field = names.get(CHANGE_TYPE), names.get(SEQUENCE_NUMBER)
+        self._class, self._columns = row_class, columns
+        _check_fields(row_class.DESCRIPTOR, columns, "")  # type: ignore[arg-type]  # its stub has no type
 
     def read(self, serialized: Sequence[bytes], check: Callable[[Row], None]) -> list[WrittenRow]:
         """The rows of a request. Raises InvalidRows, with an error for each wrong row.
@@ -136,41 +105,57 @@ class RowReader:
         return rows
 
     def _row(self, message: Message) -> WrittenRow:
-        change_type = _text(message, self._change_type_field)
-        row = {reader.column.name: reader.read(message) for reader in self._readers}
-        if change_type != "DELETE":  # a DELETE needs only the primary key
-            _check_required(row, self._readers)
-        return WrittenRow(row, change_type, _text(message, self._sequence_field))
+        fields = _fields(message.DESCRIPTOR)
+        change_type, sequence_number = (
+            str(getattr(message, fields[name.lower()].name))
+            if name.lower() in fields and message.HasField(fields[name.lower()].name)
+            else None
+            for name in (CHANGE_TYPE, SEQUENCE_NUMBER)
+        )
+        # A DELETE needs only the primary key.
+        row = _record(message, self._columns, has_all=change_type != "DELETE")
+        return WrittenRow(row, change_type, sequence_number)
 
 
-def _text(message: Message, field: str | None) -> str | None:
-    return str(getattr(message, field)) if field is not None and message.HasField(field) else None
+@lru_cache
+def _fields(descriptor: Any) -> dict[str, FieldDescriptor]:
+    """The fields of a message by lower-case name: names of columns are case-insensitive."""
+    return {field.name.lower(): field for field in descriptor.fields}
 
 
-def _row(message: Message, readers: Sequence[_FieldReader]) -> Row:
-    row = {reader.column.name: reader.read(message) for reader in readers}
-    _check_required(row, readers)
+def _record(message: Message, columns: Sequence[TableField], *, has_all: bool = True) -> Row:
+    """The values of a row or a STRUCT. Raises ValueError for a wrong one and, if `has_all`, for a missing one."""
+    fields, row = _fields(message.DESCRIPTOR), Row()
+    for column in columns:
+        field = fields.get(column.name.lower())
+        if field is not None and column.mode == "REPEATED":
+            row[column.name] = [_value(element, column) for element in getattr(message, field.name)]
+        elif field is not None and message.HasField(field.name):
+            row[column.name] = _value(getattr(message, field.name), column)
+        elif has_all and column.mode == "REQUIRED":
+            raise ValueError(f"Field {column.name} is required but has no value")
     return row
 
 
-def _check_required(row: Row, readers: Sequence[_FieldReader]) -> None:
-    for reader in readers:
-        if reader.column.mode == "REQUIRED" and row[reader.column.name] is None:
-            raise ValueError(f"Field {reader.column.name} is required but has no value")
+def _value(value: Any, column: TableField) -> Any:
+    if column.type == "STRUCT":
+        return _record(value, column.fields)
+    try:
+        return _CONVERSIONS[column.type][1](value)
+    except (ValueError, ArithmeticError) as error:
+        raise ValueError(f"Field {column.name}: cannot convert [{value!r}] to {column.type}: {error}") from error
 
 
-def _field_readers(message: Descriptor, columns: Sequence[TableField], prefix: str) -> tuple[_FieldReader, ...]:
-    """A reader for each field of a message that is a column or a field of a STRUCT column.
+def _check_fields(message: Descriptor, columns: Sequence[TableField], prefix: str) -> None:
+    """Raises Invalid for a field that does not fit the columns or fields of a STRUCT, and for a missing REQUIRED one.
 
-    `prefix`: the path of the STRUCT with a dot at its end; "" for columns. Raises Invalid for a field that does not
-    fit the columns, and for a missing REQUIRED one.
+    `prefix`: the path of the STRUCT with a dot at its end; "" for columns.
     """
     unmatched = {column.name.lower(): column for column in columns}
-    readers = []
     for field in message.fields:
         column = unmatched.pop(field.name.lower(), None)
         if column is not None:
-            readers.append(_field_reader(field, column, prefix))
+            _check_field(field, column, prefix + column.name)
         elif prefix or field.name.upper() not in (CHANGE_TYPE, SEQUENCE_NUMBER):
             raise Invalid(
                 f"The source object has fields unknown to BigQuery: {prefix}{field.name}. "
@@ -179,21 +164,16 @@ def _field_readers(message: Descriptor, columns: Sequence[TableField], prefix: s
     for column in unmatched.values():
         if column.mode == "REQUIRED":
             raise Invalid(f"Proto schema lacks the required field {prefix}{column.name}: add it.")
-    return tuple(readers)
 
 
-def _field_reader(field: FieldDescriptor, column: TableField, prefix: str) -> _FieldReader:
-    name = prefix + column.name
+def _check_field(field: FieldDescriptor, column: TableField, name: str) -> None:
     if field.is_repeated != (column.mode == "REPEATED"):
         raise Invalid(
             f"Proto field {name} is [{'repeated' if field.is_repeated else 'singular'}], but the column is "
             f"[{column.mode}]: declare the field as the column is."
         )
     if column.type == "STRUCT" and field.message_type is not None:
-        readers = _field_readers(field.message_type, column.fields, f"{name}.")
-        return _FieldReader(field, column, None, readers)
-    kinds, convert = _CONVERSIONS.get(column.type, ((), _same))
-    if field.type not in kinds:
+        _check_fields(field.message_type, column.fields, f"{name}.")
+    elif field.type not in _CONVERSIONS.get(column.type, ((),))[0]:
         kind = descriptor_pb2.FieldDescriptorProto.Type.Name(field.type)  # type: ignore[arg-type]  # a number of its enum
         raise NotImplementedConstruct(f"proto field {name} of {kind} for {column.type}")
-    return _FieldReader(field, column, convert)

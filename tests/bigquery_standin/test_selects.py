@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from datetime import UTC, date, datetime, time
+from datetime import UTC, date, datetime
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -33,7 +33,7 @@ def utc(*parts: int) -> datetime:
 
 # The names that the rows in selects.sql use.
 VALUES = {
-    "date": date, "time": time, "utc": utc, "civil": lambda *parts: utc(*parts).replace(tzinfo=None),
+    "date": date, "utc": utc, "civil": lambda *parts: utc(*parts).replace(tzinfo=None),
     "Decimal": Decimal, "NAN": math.nan, "INFINITY": math.inf,
 }  # fmt: skip
 
