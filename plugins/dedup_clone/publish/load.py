@@ -151,7 +151,6 @@ def begin_load(services: Services, attempt: Attempt, job_ids: Iterable[str]) -> 
     services.warehouse.wait_for_jobs(intent.jobs, poll_s=services.job_poll_s)
     staging = services.current.read().staging
     if staging is not None and staging.is_streamed and staging.holds is None:
-        services.current.require_intent(attempt.id)  # else it is another run that streams
         _replace_staging(services)
     services.current.record_jobs(attempt.id, job_ids, Staging(attempt.id))
 
