@@ -62,6 +62,16 @@ TABLE: list[tuple[str, str, Change]] = [
         sql(r"description = @description,|partition_expiration_days = @days,", ""),
     ),
     (
+        "a_clone_that_expires_keeps_what_a_swap_replaces",
+        "a clone takes no expiration",
+        sql(r"OPTIONS \(expiration_timestamp = [^;]*", ""),
+    ),
+    (
+        "a_clone_that_expires_keeps_what_a_swap_replaces",
+        "it has the new rows",
+        sql(r"CLONE `(\S+expires)_target`", r"CLONE `\1`"),
+    ),
+    (
         "labels_are_text_in_table_options",
         "labels have another form",
         sql(r"REGEXP_EXTRACT\(option_value", "REGEXP_EXTRACT(REPLACE(option_value, ',', ':')"),
@@ -212,6 +222,16 @@ TABLE: list[tuple[str, str, Change]] = [
     ("a_dry_run_says_what_a_query_reads", "a dry run guesses", query_statistics(totalBytesProcessed="1")),
     ("merge_bills_updated_partitions", "changed rows only count", query_statistics(totalBytesProcessed="24")),
     ("merge_takes_one_source_row_for_a_target_row", "one of them counts", sql(r"UNNEST\(\[1, 2\]\)", "UNNEST([1])")),
+    (
+        "merge_deletes_rows_that_the_source_lacks",
+        "rows stay that ON leaves out",
+        sql("AND t.day NOT IN", "AND t.day BETWEEN @first AND @last AND t.day NOT IN"),
+    ),
+    (
+        "merge_deletes_rows_that_the_source_lacks",
+        "its condition is overlooked",
+        sql(r"AND t.day NOT IN UNNEST\(\S+ \S+\) THEN DELETE", "THEN DELETE"),
+    ),
     (
         "storage_is_billed_by_logical_bytes",
         "it is billed by physical bytes",

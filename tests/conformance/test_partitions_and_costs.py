@@ -147,6 +147,22 @@ def test_merge_takes_one_source_row_for_a_target_row(sandbox: Sandbox) -> None:
     assert sandbox.numbers(table) == [1]
 
 
+@rule("DML syntax", "sql/engines/merge/merge.sql", "Set `engine: spark` or `engine: bigquery`, or keep absent keys.")
+def test_merge_deletes_rows_that_the_source_lacks(sandbox: Sandbox) -> None:
+    """NOT MATCHED BY SOURCE is every row for which ON holds with no source row, and its condition may spare some."""
+    today, spared, outside = (sandbox.days_ago(days) for days in range(3))
+    table = sandbox.new_table("lacking", [(today, 1, 1), (today, 2, 2), (spared, 1, 3), (outside, 1, 4)])
+    source = f"(SELECT DATE '{today}' AS day, id, id + 6 AS number FROM UNNEST([1, 3]) AS id)"
+    sandbox.query(
+        f"MERGE `{table}` t USING {source} s ON t.day = s.day AND t.id = s.id AND t.day BETWEEN @first AND @last "
+        "WHEN MATCHED THEN UPDATE SET number = s.number "
+        "WHEN NOT MATCHED THEN INSERT (day, id, number) VALUES (s.day, s.id, s.number) "
+        f"WHEN NOT MATCHED BY SOURCE AND t.day NOT IN UNNEST([DATE '{spared}']) THEN DELETE",
+        {"first": spared, "last": today},
+    )
+    assert sandbox.numbers(table) == [3, 7, 9]
+
+
 @rule(
     "Time travel; Manage configuration settings",
     "deploy/doctor/dataset.py deploy/terraform/dataset.tf",

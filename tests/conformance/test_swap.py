@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
 
 import pytest
@@ -70,6 +70,25 @@ def test_clone_in_a_script_with_parameters(sandbox: Sandbox) -> None:
     assert made.description == "from a parameter"
     assert made.labels.get("dedup_clone_generation") == "7"
     assert made.time_partitioning.expiration_ms == 365 * MILLISECONDS_PER_DAY
+
+
+@rule("Data definition language; Introduction to table clones", SWAP, "Set no `table.keep_previous`.")
+def test_a_clone_that_expires_keeps_what_a_swap_replaces(sandbox: Sandbox) -> None:
+    """CLONE takes an expression as expiration_timestamp, which is that of the clone, not of its base."""
+    staging, target = swapped(sandbox, "expires")
+    previous = sandbox.table("expires_previous")
+    for number in (2, 3):
+        sandbox.load(staging, [(sandbox.today, 1, number)])
+        sandbox.query(
+            f"""DROP TABLE IF EXISTS `{previous}`;
+            CREATE TABLE `{previous}` CLONE `{target}`
+            OPTIONS (expiration_timestamp = TIMESTAMP_ADD(CURRENT_TIMESTAMP(), INTERVAL 7 DAY));
+            CREATE OR REPLACE TABLE `{target}` CLONE `{staging}`"""
+        )
+        assert (sandbox.numbers(previous), sandbox.numbers(target)) == ([number - 1], [number])
+    kept, *others = (sandbox.client.get_table(name) for name in (previous, target, staging))
+    assert timedelta(days=6, hours=23) < kept.expires - sandbox.now() < timedelta(days=7, minutes=1)
+    assert [table.expires for table in others] == [None, None]
 
 
 @rule("SCHEMATA_OPTIONS view (of datasets)", SWAP, "Correct the regular expression of swap_target.sql.")
