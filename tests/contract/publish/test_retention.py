@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import timedelta
 
 import pytest
+from google.api_core.exceptions import GoogleAPICallError
 
 from dedup_clone.contract.errors import CheckFailed, ConfigurationError, LeaseHeld
 from testkit import operations, runs
@@ -113,6 +114,20 @@ def test_a_swap_that_runs_again_keeps_what_it_replaced(feed: FeedOnStandIn) -> N
     run = runs.publish(feed, feed.land(3, rows(3))).until("swap")
     run.swap(2)
     assert feed.rows(previous(feed)) == after(1, 2)
+
+
+def test_a_swap_that_fails_after_it_kept_the_table_is_undone_and_the_next_keeps_what_it_replaces(
+    feed: FeedOnStandIn,
+) -> None:
+    run = runs.publish(feed, feed.land(3, rows(3))).until("check")
+    feed.bigquery.delete_table(f"warehouse.{feed.feed.staging}")  # the script's last statement clones it
+    with pytest.raises(GoogleAPICallError):
+        run.step("swap")
+    assert feed.rows() == feed.rows(previous(feed)) == after(1, 2)
+    assert feed.bigquery.get_table(f"warehouse.{previous(feed)}").labels == {"dedup_clone_generation": "2"}
+    assert not run.end()
+    feed.publish(feed.land(4, rows(4)))
+    assert (feed.rows(previous(feed)), feed.rows()) == (after(1, 2), after(1, 2, 3, 4))
 
 
 def test_its_label_names_the_generation_to_which_a_rollback_goes(feed: FeedOnStandIn) -> None:
