@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -18,6 +19,7 @@ from dedup_clone.operations.feed_plan import plan_feed
 from dedup_clone.publish.swap import finish_swap
 from dedup_clone.warehouse.bigquery import Warehouse
 from testkit import operations, runs
+from testkit.fake_dedup_job import parquet_bytes
 from testkit.feed_on_stand_in import TODAY, YESTERDAY, FeedOnStandIn, expected, row
 from testkit.killed_writes import kill_before_write
 
@@ -164,13 +166,16 @@ def test_an_engine_without_files_is_refused_in_the_feed_file(world: FeedOnStandI
         world.configure(engine="bigquery")
 
 
+READERS, READS_PER_SECOND = 5, 50
+
+
 @contextmanager
 def reading(world: FeedOnStandIn, wrong: list[Any]) -> Iterator[None]:
-    """Query target all the time. `wrong`: gets each error, and each result of which the rows have several values."""
+    """Query target READS_PER_SECOND times a second. `wrong`: gets each error, and each result with several values."""
     ends = threading.Event()
 
     def read() -> None:
-        while not ends.is_set():
+        while not ends.wait(READERS / READS_PER_SECOND):
             try:
                 ((lowest, highest, rows),) = world.query(
                     f"SELECT MIN(attr_value), MAX(attr_value), COUNT(*) FROM .{world.feed.target}"
@@ -181,24 +186,45 @@ def reading(world: FeedOnStandIn, wrong: list[Any]) -> Iterator[None]:
                 if lowest != highest or rows != 20:
                     wrong.append((lowest, highest, rows))
 
-    reader = threading.Thread(target=read)
-    reader.start()
+    readers = [threading.Thread(target=read) for _ in range(READERS)]
+    for reader in readers:
+        reader.start()
     yield
     ends.set()
-    reader.join()
+    for reader in readers:
+        reader.join()
 
 
-def test_readers_see_one_generation_while_publishes_are_killed(world: FeedOnStandIn) -> None:
-    def snapshot(number: int) -> list[Any]:
-        return [row(number, product, number, day=day) for product in range(10) for day in (TODAY, YESTERDAY)]
+def same_values(number: int) -> list[Any]:
+    """A snapshot of two dates, all of whose rows have the same value."""
+    return [row(number, product, number, day=day) for product in range(10) for day in (TODAY, YESTERDAY)]
 
-    world.publish(world.land(7, snapshot(7)))
+
+@pytest.mark.parametrize("swap", ["copy", "clone"])
+def test_readers_see_one_generation_while_publishes_are_killed(world: FeedOnStandIn, swap: str) -> None:
+    """The clones keep the previous table, too."""
+    world.configure(publish={"swap": swap}, table={"keep_previous": "7d" if swap == "clone" else None})
+    world.publish(world.land(7, same_values(7)))
     wrong: list[Any] = []
     with reading(world, wrong):
         for number in range(8, 14):
-            run = runs.publish(world, world.land(number, snapshot(number)), run_id=f"run-{number}").until("check")
+            run = runs.publish(world, world.land(number, same_values(number)), run_id=f"run-{number}").until("check")
             kill_before_write(number - 7, partial(run.until, "commit"))
             operations.recover_lease(world)
     assert wrong == []
-    world.publish(world.land(14, snapshot(14)))
+    world.publish(world.land(14, same_values(14)))
     assert {value for _, _, value, _ in world.rows()} == {14}
+
+
+def test_readers_of_a_target_that_is_loaded_date_by_date_see_a_mixture(world: FeedOnStandIn) -> None:
+    """The naive way, which proves that the readers of the test above would see one."""
+    world.publish(world.land(7, same_values(7)))
+    wrong: list[Any] = []
+    with reading(world, wrong):
+        for number in range(8, 14):
+            for day in (YESTERDAY, TODAY):
+                config = bigquery.LoadJobConfig(source_format="PARQUET", write_disposition="WRITE_TRUNCATE_DATA")
+                content = parquet_bytes([found for found in same_values(number) if found["date"] == day])
+                name = f"local-dev.warehouse.{world.feed.target}${day:%Y%m%d}"
+                world.bigquery.load_table_from_file(io.BytesIO(content), name, job_config=config).result()
+    assert wrong
