@@ -21,7 +21,7 @@ from __future__ import annotations
 from airflow.sdk import DAG, TriggerRule
 
 from dedup_clone.orchestration import publish as operation
-from dedup_clone.orchestration.assets import landing_asset
+from dedup_clone.orchestration.assets import landing_folder
 from dedup_clone.orchestration.dag_factory import build_dags, feed_dag
 from dedup_clone.orchestration.load_to_commit import load_to_commit, prune_state
 from dedup_clone.orchestration.operation import AskOnceOperator
@@ -57,7 +57,7 @@ def publish(setup: FeedSetup) -> DAG:
         dedup = dedup_step(setup, "dedup_snapshot", trigger_rule=TriggerRule.NONE_FAILED_MIN_ONE_SUCCESS)
 
         # -- 5 load, 6 check, 7 swap, 8 commit, and reconcile_failure: see load_to_commit
-        steps = load_to_commit(setup, inlets=[landing_asset(setup)])
+        steps = load_to_commit(setup, inlets=[landing_folder(setup)])
 
         # -- 9 prune ----- in: data folders        runs: worker    out: the deleted folders; two generations stay
         prune = Step(task_id="prune_state", setup=setup, run=prune_state)

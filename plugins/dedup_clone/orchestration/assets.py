@@ -1,9 +1,10 @@
-"""The Airflow assets of a feed: its folder in landing, and target, for which each commit emits an Asset event."""
+"""The Airflow asset of a feed's target, and the Asset event that each commit emits."""
 
 from __future__ import annotations
 
 from typing import Any
 
+from airflow.providers.common.compat.lineage.entities import File
 from airflow.sdk import Asset, AssetAlias
 
 from dedup_clone.checks.check_result import CheckResults
@@ -27,8 +28,9 @@ def target_outlet(setup: FeedSetup | FeedOfForm) -> Asset | AssetAlias:
     return target_asset(setup) if isinstance(setup, FeedSetup) else ANY_TARGET
 
 
-def landing_asset(setup: FeedSetup) -> Asset:
-    return Asset(f"gs://{setup.deployment.landing_bucket}/{setup.feed.landing.prefix}")
+def landing_folder(setup: FeedSetup) -> File:
+    """What a publish reads, for lineage. No Asset: Airflow lets no task run while another Asset has its URI, too."""
+    return File(f"gs://{setup.deployment.landing_bucket}/{setup.feed.landing.prefix}")
 
 
 def emit_event(run: FeedRun, extra: dict[str, Any]) -> None:

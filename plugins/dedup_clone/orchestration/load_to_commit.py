@@ -7,8 +7,9 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
 
+from airflow.providers.common.compat.lineage.entities import File
 from airflow.providers.google.cloud.links.bigquery import BigQueryJobDetailLink
-from airflow.sdk import Asset, TriggerRule
+from airflow.sdk import TriggerRule
 
 from dedup_clone.checks.check_result import require_no_failure
 from dedup_clone.contract.records import to_plain
@@ -39,7 +40,7 @@ class PublishSteps:
     on_failure: Step
 
 
-def load_to_commit(setup: FeedSetup | FeedOfForm, *, inlets: Sequence[Asset] = ()) -> PublishSteps:
+def load_to_commit(setup: FeedSetup | FeedOfForm, *, inlets: Sequence[File] = ()) -> PublishSteps:
     """Makes the tasks from load to commit. `inlets`: what the rows come from, for lineage."""
     # -- load -------- in: manifest's files     runs: BigQuery  out: staging rows; deferred; safe to retry
     load = Step(task_id="load_staging", setup=setup, run=load_staging, links=[BigQueryJobDetailLink])
