@@ -89,11 +89,11 @@ def params(feed: Feed) -> dict[str, Param]:
 
 
 def _optional_choice(values: Iterable[str], *, title: str, description: str) -> Param:
-    """A list to choose from. Airflow sends null while nothing is chosen; the page Snapshots sends an empty text."""
+    """A list to choose from. Airflow sends null while nothing is chosen."""
     return Param(
         None,
         type=["null", "string"],
-        enum=[None, *(str(value) for value in values), ""],
+        enum=[None, *(str(value) for value in values)],
         values_display={"null": "as the feed says"},
         title=title,
         description=description,
@@ -117,7 +117,7 @@ def read_publish_request(run: FeedRun) -> PublishRequest:
         delivery=delivery,
         replay=replay,
         engine=Engine(params["engine"]) if params["engine"] else None,
-        plan=params["plan"] or None,
+        plan=params["plan"],
         accepted_checks=tuple(params["accepted_checks"] or ()),
         reason=given_reason(run) if replay else "",
         dates=dates,

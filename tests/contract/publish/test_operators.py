@@ -101,12 +101,12 @@ def test_the_form_reaches_the_run(by_hand: DagTasks) -> None:
             dates.resolve([text])
     with pytest.raises(ParamValidationError):
         plan.resolve("window")  # the oracle
-    for empty in ({}, {"engine": None, "plan": None}, {"engine": "", "plan": ""}):
+    for empty in ({}, {"engine": None, "plan": None}):
         form.update({**AGAIN, "dry_run": None, "dates": [f"{TODAY}..{TODAY}"], **empty})
         by_hand.execute(RESOLVE, **form.validate())
         request = world.state.read(f"attempts/{by_hand.plan.id}/attempt.json")
         assert (request["engine"], request["plan"], request["dates"]) == ("spark", "auto", [str(TODAY)])
-    by_hand.execute(RESOLVE, engine="bigquery", plan="", dates=[])
+    by_hand.execute(RESOLVE, engine="bigquery", plan=None, dates=[])
     assert by_hand.plan.engine == "bigquery"
 
 
