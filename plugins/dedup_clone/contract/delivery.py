@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -91,19 +91,28 @@ class Backlog:
     held: tuple[Delivery, ...] = ()
 
 
-def split_backlog(waiting: Iterable[Delivery], included: Iterable[Delivery], excluded: Iterable[Delivery]) -> Backlog:
-    """Split the waiting deliveries into those to apply and those that are superseded.
+def split_backlog(
+    waiting: Iterable[Delivery],
+    included: Iterable[Delivery],
+    excluded: Iterable[Delivery],
+    held: Collection[Delivery] = (),
+) -> Backlog:
+    """Split the waiting deliveries into those to apply, those that are superseded, and those that are `held`.
 
     Deliveries that the live generation includes (`included`), or that a rollback took out (`excluded`), are left out. A
-    delivery is superseded if a later delivery of its snapshot id is included or waits.
+    delivery is superseded if a later delivery of its snapshot id is included, waits or is held.
     """
     included_deliveries = set(included)
     candidates = sorted(set(waiting) - included_deliveries - set(excluded))
     newest: dict[int, int] = {}
     for delivery in [*included_deliveries, *candidates]:
         newest[delivery.snapshot_id] = max(newest.get(delivery.snapshot_id, 0), delivery.marker_generation)
-    apply = tuple(d for d in candidates if d.marker_generation == newest[d.snapshot_id])
-    return Backlog(apply=apply, superseded=tuple(d for d in candidates if d not in apply))
+    latest = [d for d in candidates if d.marker_generation == newest[d.snapshot_id]]
+    return Backlog(
+        apply=tuple(d for d in latest if d not in held),
+        superseded=tuple(d for d in candidates if d.marker_generation != newest[d.snapshot_id]),
+        held=tuple(d for d in latest if d in held),
+    )
 
 
 def newly_live(applied: Iterable[Delivery], published: Iterable[Delivery]) -> list[Delivery]:

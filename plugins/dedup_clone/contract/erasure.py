@@ -19,7 +19,6 @@ from dedup_clone.contract.errors import ConfigurationError
 from dedup_clone.contract.table import NUMERIC_CONTEXT, NUMERIC_DIGITS, NUMERIC_SCALE, Column, TableContract
 
 MAX_KEYS = 10_000  # in one erasure, because the query that counts the keys' rows takes all keys as one parameter
-_BOOLEANS = {"true": True, "false": False}
 
 
 @dataclass(frozen=True)
@@ -158,13 +157,14 @@ def _parse_row(columns: tuple[Column, ...], line_number: int, line: list[str]) -
 
 
 def _parse_value(column: Column, line_number: int, text: str) -> Any:
+    parse, expected = _VALUES[column.type]
     value = None
     with contextlib.suppress(ArithmeticError, KeyError, ValueError):  # their messages would quote the value
-        value = _PARSERS[column.type](text if column.type == "STRING" else text.strip())
+        value = parse(text if column.type == "STRING" else text.strip())
     if value is None:
         raise ConfigurationError(
             f"Line [{line_number}] of the file of keys has no [{column.type}] in column [{column.name}]: write "
-            f"{_EXPECTED_TEXTS[column.type]}."
+            f"{expected}."
         )
     return value
 
@@ -192,21 +192,13 @@ def _integer(text: str) -> int | None:
     return value if "_" not in text and -(2**63) <= value < 2**63 else None
 
 
-_PARSERS: dict[str, Callable[[str], Any]] = {
-    "BOOL": lambda text: _BOOLEANS[text],
-    "BYTES": bytes.fromhex,
-    "DATE": _date,
-    "INT64": _integer,
-    "NUMERIC": _numeric,
-    "STRING": str,
-    "TIMESTAMP": _timestamp,
-}
-_EXPECTED_TEXTS = {
-    "BOOL": "true or false",
-    "BYTES": "hexadecimal digits",
-    "DATE": "YYYY-MM-DD",
-    "INT64": "an integer",
-    "NUMERIC": f"a number with {NUMERIC_DIGITS}",
-    "STRING": "a text",
-    "TIMESTAMP": "a time with its zone, such as 2026-01-31T12:00:00Z",
+# By type: reads a value, and what a message says that a value must be.
+_VALUES: dict[str, tuple[Callable[[str], Any], str]] = {
+    "BOOL": (lambda text: {"true": True, "false": False}[text], "true or false"),
+    "BYTES": (bytes.fromhex, "hexadecimal digits"),
+    "DATE": (_date, "YYYY-MM-DD"),
+    "INT64": (_integer, "an integer"),
+    "NUMERIC": (_numeric, f"a number with {NUMERIC_DIGITS}"),
+    "STRING": (str, "a text"),
+    "TIMESTAMP": (_timestamp, "a time with its zone, such as 2026-01-31T12:00:00Z"),
 }

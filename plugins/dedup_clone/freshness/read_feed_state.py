@@ -7,7 +7,7 @@ number of rows than was published.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from datetime import datetime, timedelta
 
 from dedup_clone.checks.check_result import CheckResult, Level
@@ -28,16 +28,15 @@ from dedup_clone.freshness.feed_state import (
 from dedup_clone.publish.attempts import failed_checks, find_swap
 from dedup_clone.publish.held_deliveries import (
     StoppedPublish,
-    find_held,
     find_stopped,
     find_stopped_before_dedup,
+    read_held,
 )
 from dedup_clone.publish.services import Services
 from dedup_clone.publish.swap import is_loading_target
 from dedup_clone.state.arrivals import Refusal
 from dedup_clone.state.audits import read_audits
 from dedup_clone.state.current import Current, Intent
-from dedup_clone.state.layout import delivery_of
 from dedup_clone.state.ledger import LAST_ATTEMPTS, LedgerRecord, Outcome
 from dedup_clone.warehouse.metadata import TableMetadata
 
@@ -60,19 +59,21 @@ def read_feed_state(
     A commit writes the ledger record before CURRENT, so the live generation's record is found.
     """
     listing = services.landing.list_markers()
-    registered_at = _registration_times(services)
-    marked_at = {marker.delivery: marker.created_at for marker in listing.markers}
-    feed = services.feed.feed
+    lists = services.arrivals.lists()
+    # If a marker was deleted, its delivery's registration, seconds after it unless the watch DAG did not run, counts.
+    arrived_at = lists.registered | {marker.delivery: marker.created_at for marker in listing.markers}
     current = services.current.read()
     table = services.warehouse.table(services.feed.target) if reads_bigquery else None
     live = services.ledger.of_generation(current.generation)
     intent = current.intent
     manifest = None if current.generation is None else services.manifests.read(current.generation)
-    waiting = tuple(_waiting(services, manifest, marked_at, registered_at))
+    backlog = lists.backlog(manifest)
+    registered = backlog.apply
+    unregistered = arrived_at.keys() - lists.registered.keys()
+    waiting = tuple(WaitingDelivery(d, arrived_at[d], d in lists.registered) for d in (*registered, *unregistered))
     attempts = services.ledger.recent(current.last_generation, LAST_ATTEMPTS) if waiting else []
-    registered = tuple(sorted(w.delivery for w in waiting if w.is_registered))
     return FeedState(
-        feed=feed,
+        feed=services.feed.feed,
         settings=services.feed.freshness,
         current=current,
         current_is_lost=_current_is_lost(services, current, table),
@@ -81,10 +82,10 @@ def read_feed_state(
         history=tuple(r for r in attempts if r.outcome is Outcome.PUBLISHED),
         stopped=_stopped(services, registered, attempts),
         failed_after_swap=() if live is None else failed_checks(services, live.attempt, "after"),
-        arrivals=tuple(sorted((registered_at | marked_at).values())),
+        arrivals=tuple(sorted(arrived_at.values())),
         waiting=waiting,
-        refused=tuple(_refused(services, live, manifest)),
-        held=tuple(find_held(services, manifest)),
+        refused=tuple(_refused(services, lists.refused, live, manifest)),
+        held=tuple(read_held(services, backlog)),
         excluded=() if manifest is None else manifest.excluded,
         included=() if manifest is None else manifest.deliveries,
         invalid_markers=tuple(listing.invalid),
@@ -93,7 +94,7 @@ def read_feed_state(
         publish_dag=publish_dag,
         failed_run=find_failed_run(registered),
         check_interval=check_interval,
-        audits=read_audits(services.store, feed),
+        audits=read_audits(services.store, services.feed.feed),
         pending_job=None if intent is None or not reads_bigquery else _pending_job(services, intent),
     )
 
@@ -134,48 +135,18 @@ def _pending_job(services: Services, intent: Intent) -> PendingJob | None:
     return None
 
 
-def _registration_times(services: Services) -> dict[Delivery, datetime]:
-    """When each delivery was registered, which is seconds after it arrived unless the watch DAG did not run.
-
-    The times come from the listing of the arrival records, which can be large and are not read.
-    """
-    prefix = services.layout.arrivals
-    found = {delivery_of(info.name, prefix): info.created_at for info in services.store.objects(prefix)}
-    return {delivery: created_at for delivery, created_at in found.items() if delivery is not None}
-
-
-def _waiting(
-    services: Services,
-    manifest: Manifest | None,
-    marked_at: dict[Delivery, datetime],
-    registered_at: dict[Delivery, datetime],
-) -> Iterable[WaitingDelivery]:
-    """The deliveries that are not live yet. If a marker was deleted, its delivery's registration counts as arrival.
-
-    The arrival records are listed again here, so the watch DAG may have registered further deliveries since the first
-    listing. Those that also landed since then are left to the next check.
-    """
-    arrived_at = registered_at | marked_at
-    registered = [delivery for delivery in services.arrivals.backlog(manifest).apply if delivery in arrived_at]
-    for delivery in registered:
-        yield WaitingDelivery(delivery, arrived_at[delivery], is_registered=True)
-    for delivery in marked_at.keys() - registered_at.keys() - set(registered):
-        yield WaitingDelivery(delivery, marked_at[delivery], is_registered=False)
-
-
-def _refused(services: Services, live: LedgerRecord | None, manifest: Manifest | None) -> Iterable[Refusal]:
-    """The open refusals. `manifest`: of the live generation.
+def _refused(
+    services: Services, recorded: Mapping[Delivery, datetime], live: LedgerRecord | None, manifest: Manifest | None
+) -> Iterable[Refusal]:
+    """The open refusals among the `recorded` ones. `manifest`: of the live generation.
 
     A refusal is open if it was recorded since the last swap, or if its delivery is newer than the live ones: a replay,
     rollback, erasure or rebuild swaps, too, but makes no newer delivery live. (The commit after a swap records the
     refusals of the same publish.) It is not open if a later delivery of its snapshot was refused, too, or became live,
     or if a person discarded the delivery.
     """
-    prefix = services.layout.refused
-    found = [(delivery_of(info.name, prefix), info) for info in services.store.objects(prefix)]
-    refusals = [(delivery, info) for delivery, info in found if delivery is not None]
     included, excluded = ((), ()) if manifest is None else (manifest.deliveries, manifest.excluded)
-    decided = sorted([*(delivery for delivery, _ in refusals), *included, *excluded])
+    decided = sorted([*recorded, *included, *excluded])
     latest = set({delivery.snapshot_id: delivery for delivery in decided}.values())
     newest, swapped_at = newest_live(live, included), None if live is None else live.swapped_at
 
@@ -183,7 +154,7 @@ def _refused(services: Services, live: LedgerRecord | None, manifest: Manifest |
         is_recent = swapped_at is None or recorded_at >= swapped_at
         return delivery in latest and (is_recent or newest is None or delivery > newest)
 
-    names = [info.name for delivery, info in refusals if is_open(delivery, info.created_at)]
+    names = [services.layout.refusal(delivery) for delivery, at in recorded.items() if is_open(delivery, at)]
     for refusal in services.store.read_records(Refusal, names):
         if not refusal.is_discarded:
             yield refusal

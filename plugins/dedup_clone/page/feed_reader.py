@@ -241,7 +241,7 @@ class _CachedFeed:
             return ListedDelivery(arrival.delivery, arrival.arrived_at, len(arrival.objects), size)
 
         by_time = sorted(lists.registered, key=lambda delivery: delivery.marker_generation)
-        newest = {*lists.registered[-DELIVERIES_LISTED:], *by_time[-DELIVERIES_LISTED:]}
+        newest = {*[*lists.registered][-DELIVERIES_LISTED:], *by_time[-DELIVERIES_LISTED:]}
         listed = sorted({*newest, *backlog.apply, *backlog.held})
         found = self._read_once(Arrival, [self._layout.arrival(delivery) for delivery in listed], summarize)
         refused = [self._layout.refusal(delivery) for delivery in listed if state_of(delivery) is DeliveryState.REFUSED]

@@ -18,7 +18,7 @@ from datetime import date, datetime
 
 from dedup_clone.checks.check_result import CheckResult, CheckResults, accepted_failures, failures, without_examples
 from dedup_clone.contract.attempt import Attempt, Kind
-from dedup_clone.contract.delivery import Delivery
+from dedup_clone.contract.delivery import Backlog, Delivery
 from dedup_clone.contract.errors import ConfigurationError, ContractViolation
 from dedup_clone.contract.manifest import Candidate, Manifest
 from dedup_clone.contract.records import to_json
@@ -140,7 +140,11 @@ def hold_stopped(services: Services, attempt: Attempt, candidate: Candidate | No
 
 def find_held(services: Services, live: Manifest | None) -> list[HeldDelivery]:
     """The records of the deliveries that are held while `live` is the live generation, in ascending precedence."""
-    names = [services.layout.held_delivery(delivery) for delivery in services.arrivals.backlog(live).held]
+    return read_held(services, services.arrivals.backlog(live))
+
+
+def read_held(services: Services, backlog: Backlog) -> list[HeldDelivery]:
+    names = [services.layout.held_delivery(delivery) for delivery in backlog.held]
     return services.store.read_records(HeldDelivery, names)
 
 

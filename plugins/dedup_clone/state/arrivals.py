@@ -1,4 +1,4 @@
-"""Stores the records of arrivals, refusals and invalid markers, and polls landing for new deliveries."""
+"""Stores the records of arrivals, refusals and held deliveries, and polls landing for new deliveries."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from dedup_clone.contract.errors import ContractViolation
 from dedup_clone.contract.manifest import Manifest
 from dedup_clone.contract.records import to_json
 from dedup_clone.state.landing import InvalidMarker, Landing, Marker
-from dedup_clone.state.layout import FeedLayout, delivery_of
+from dedup_clone.state.layout import FeedLayout
 from dedup_clone.state.store import ObjectStore, in_parallel
 
 NEWEST_SNAPSHOTS = 3  # every poll requests the markers of this many of the newest snapshots
@@ -34,12 +34,13 @@ class Refusal:
 class DeliveryLists:
     """A feed's deliveries that have records: all `registered` ones, and which of them are `refused` or `held`.
 
-    Each list is in ascending precedence. A check on its data stopped a held delivery, and no publish included it since.
+    Each is in ascending precedence, with the time of its record. A check on its data stopped a held delivery, and no
+    publish included it since.
     """
 
-    registered: list[Delivery]
-    refused: list[Delivery]
-    held: list[Delivery]
+    registered: dict[Delivery, datetime]
+    refused: dict[Delivery, datetime]
+    held: dict[Delivery, datetime]
 
     def backlog(self, parent: Manifest | None) -> Backlog:
         """The deliveries that `parent` neither includes nor excludes, without refused ones.
@@ -47,18 +48,12 @@ class DeliveryLists:
         `parent`: None before the first publish. Superseded and held deliveries are listed apart. A held delivery
         supersedes earlier ones of its snapshot id, as a waiting one does.
         """
-        refused, held = set(self.refused), set(self.held)
         included, excluded = (parent.deliveries, parent.excluded) if parent else ((), ())
-        backlog = split_backlog([d for d in self.registered if d not in refused], included, excluded)
-        return Backlog(
-            apply=tuple(d for d in backlog.apply if d not in held),
-            superseded=backlog.superseded,
-            held=tuple(d for d in backlog.apply if d in held),
-        )
+        return split_backlog(self.registered.keys() - self.refused.keys(), included, excluded, self.held)
 
 
 class Arrivals:
-    """Reads and writes the records of one feed's arrivals, refusals, held deliveries and invalid markers."""
+    """Reads and writes the records of one feed's arrivals, refusals and held deliveries."""
 
     def __init__(self, store: ObjectStore, feed: str) -> None:
         self._store = store
@@ -76,7 +71,8 @@ class Arrivals:
 
     def lists(self) -> DeliveryLists:
         """All deliveries that have records."""
-        return DeliveryLists(*in_parallel(lambda read: read(), (self.deliveries, self.refused, self.held)))
+        folders = (self._layout.arrivals, self._layout.refused, self._layout.held)
+        return DeliveryLists(*in_parallel(self._deliveries_below, folders))
 
     def backlog(self, parent: Manifest | None) -> Backlog:
         """The deliveries that wait or are held while `parent` is the live generation (DeliveryLists.backlog)."""
@@ -84,15 +80,15 @@ class Arrivals:
 
     def deliveries(self) -> list[Delivery]:
         """All registered deliveries, in ascending precedence."""
-        return self._deliveries_below(self._layout.arrivals)
+        return [*self._deliveries_below(self._layout.arrivals)]
 
     def refused(self) -> list[Delivery]:
         """All refused deliveries, in ascending precedence."""
-        return self._deliveries_below(self._layout.refused)
+        return [*self._deliveries_below(self._layout.refused)]
 
     def held(self) -> list[Delivery]:
         """All deliveries that a check on the data stopped and no publish included since, in ascending precedence."""
-        return self._deliveries_below(self._layout.held)
+        return [*self._deliveries_below(self._layout.held)]
 
     def end_hold(self, included: Iterable[Delivery]) -> None:
         """Delete the records that hold deliveries which a generation includes now."""
@@ -118,17 +114,14 @@ class Arrivals:
         """Record that a delivery was refused. If there is a refusal already, it stays as it is."""
         self._store.create(self._layout.refusal(refusal.delivery), to_json(refusal))
 
-    def record_invalid(self, markers: Iterable[InvalidMarker]) -> list[InvalidMarker]:
-        """Record those of `markers` that are not recorded yet, and return these, which the caller must report."""
-        by_record = {self._layout.invalid_marker_record(m.name, m.generation): m for m in markers}
-        if not by_record:
-            return []
-        recorded = {info.name for info in self._store.objects(self._layout.invalid_markers)}
-        return [m for name, m in by_record.items() if name not in recorded and self._store.create(name, to_json(m))]
-
-    def _deliveries_below(self, prefix: str) -> list[Delivery]:
-        found = [delivery_of(info.name, prefix) for info in self._store.objects(prefix)]
-        return sorted(delivery for delivery in found if delivery is not None)
+    def _deliveries_below(self, prefix: str) -> dict[Delivery, datetime]:
+        """The deliveries with a record in this folder, and when it was written. Other objects are ignored."""
+        found = {}
+        for info in self._store.objects(prefix):
+            name, is_record = info.name.removeprefix(prefix), info.name.endswith(".json")
+            if is_record and (delivery := Delivery.parse_or_none(name.removesuffix(".json"))):
+                found[delivery] = info.created_at
+        return dict(sorted(found.items()))
 
 
 class LandingWatch:
@@ -148,16 +141,19 @@ class LandingWatch:
         self._polls = 0
         self._old_markers: frozenset[str] = frozenset()
         self._registered: frozenset[Delivery] = frozenset()
+        self._invalid: list[InvalidMarker] = []
 
     def new_markers(self) -> list[Marker]:
-        """Markers whose deliveries are not registered. Records and logs each invalid marker when it is first found."""
+        """Markers whose deliveries are not registered. Logs each invalid marker when it is first found."""
         is_full_listing = self._polls % self._polls_per_full_listing == 0
         self._polls += 1
         listing = self._landing.list_markers(skip=() if is_full_listing else self._old_markers)
         if is_full_listing:
             self._old_markers = frozenset(marker.name for marker in listing.markers[:-NEWEST_SNAPSHOTS])
-        for marker in self._arrivals.record_invalid(listing.invalid):
-            log.warning("feed=%s %s", self._arrivals.feed, marker.text)
+        for marker in listing.invalid:
+            if marker not in self._invalid:
+                log.warning("feed=%s %s", self._arrivals.feed, marker.text)
+        self._invalid = listing.invalid
         if self._registered.issuperset(marker.delivery for marker in listing.markers):
             return []
         self._registered = frozenset(self._arrivals.deliveries())

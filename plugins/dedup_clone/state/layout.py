@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from urllib.parse import quote
 
 from dedup_clone.contract.delivery import Delivery
 
-_MARKER_NAME_CHARACTERS = 400  # at the end of a marker's name: the name of the marker's record has only these
 FRESHNESS_FOLDER = "_freshness/"  # the watchdog's verdicts on all feeds; no feed can have this name
 GENERATION_DIGITS = 8  # at the start of the names of attempts and manifests
 _NAME_OF_GENERATION = re.compile(rf"(\d{{{GENERATION_DIGITS}}})(-[\w-]+)?(\.files)?(\.json)?")
@@ -33,12 +31,6 @@ def names_up_to(names: Iterable[str], generation: int) -> list[str]:
     return [name for name in names if (number := generation_of(name)) is not None and number <= generation]
 
 
-def delivery_of(name: str, folder: str) -> Delivery | None:
-    """The delivery whose record in `folder` has this object `name`; None if this project does not give such a name."""
-    is_record = name.startswith(folder) and name.endswith(".json")
-    return Delivery.parse_or_none(name.removeprefix(folder).removesuffix(".json")) if is_record else None
-
-
 class FeedLayout:
     """Object names of one feed, without the bucket. Names of folders end with a slash."""
 
@@ -54,7 +46,6 @@ class FeedLayout:
         self.arrivals = f"{feed}/arrivals/"
         self.refused = f"{feed}/refused/"
         self.held = f"{feed}/held/"
-        self.invalid_markers = f"{feed}/misnamed/"
         self.manifests = f"{feed}/manifests/"
         self.ledger = f"{feed}/ledger/"
         self.erasures = f"{feed}/erasures/"
@@ -71,10 +62,6 @@ class FeedLayout:
     def held_delivery(self, delivery: Delivery) -> str:
         """Which checks on the data stopped the delivery, so that only a replay of it publishes it."""
         return f"{self.held}{delivery.name}.json"
-
-    def invalid_marker_record(self, marker: str, marker_generation: int) -> str:
-        """Only the end of the marker's object name is used, because object names have a maximum length."""
-        return f"{self.invalid_markers}{quote(marker, safe='')[-_MARKER_NAME_CHARACTERS:]}-{marker_generation}.json"
 
     def manifest(self, generation: int) -> str:
         return f"{self.manifests}{generation_prefix(generation)}.json"

@@ -117,16 +117,16 @@ def test_a_delivery_that_lands_or_is_registered_during_the_check_waits_once(
     world: FeedOnStandIn, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     mark(world, "snapshot_id=7")
-    backlog = Arrivals.backlog
+    lists = Arrivals.lists
 
     def register_two(*arguments: Any) -> Any:
         world.land(8, [row(8, 1)])
         (marker,) = [m for m in world.services.landing.markers() if m.delivery.snapshot_id == 7]
         world.services.arrivals.register(world.services.landing, marker)
-        return backlog(*arguments)
+        return lists(*arguments)
 
-    monkeypatch.setattr(Arrivals, "backlog", register_two)
-    assert [w.delivery.snapshot_id for w in feed_state(world).waiting] == [7]
+    monkeypatch.setattr(Arrivals, "lists", register_two)
+    assert [w.delivery.snapshot_id for w in feed_state(world).waiting] == [7, 8]
 
 
 def test_a_commit_during_the_check_does_not_hide_the_record_of_the_live_generation(

@@ -78,17 +78,19 @@ def test_markers_are_deliveries_in_the_order_of_their_ids(world: FeedOnStandIn) 
         ("_SUCCESS", "it lies in no snapshot's folder"),
     ],
 )
-def test_a_wrong_marker_starts_nothing_and_is_reported_once_until_it_is_written_again(
-    world: FeedOnStandIn, name: str, problem: str
+def test_a_wrong_marker_starts_nothing_and_is_logged_once_until_it_is_written_again(
+    world: FeedOnStandIn, monkeypatch: pytest.MonkeyPatch, name: str, problem: str
 ) -> None:
+    warned: list[str] = []
+    monkeypatch.setattr(arrivals.log, "warning", lambda text, *values: warned.append(text % values))
     put(world, f"{name}.parquet", name, "snapshot_id=1/_SUCCESS", "_temporary/_SUCCESS", ".old/_SUCCESS")
+    watch = LandingWatch(world.services.landing, world.services.arrivals, polls_per_full_listing=2)
     for _ in range(2):
-        listing = world.services.landing.list_markers()
-        assert [m.delivery.snapshot_id for m in listing.markers] == [1]
-        (reported,) = world.services.arrivals.record_invalid(listing.invalid)
-        assert f"{world.feed.feed}/{name}] starts no publish: " in reported.text
-        assert problem in reported.text
-        assert world.services.arrivals.record_invalid(world.services.landing.list_markers().invalid) == []
+        assert [m.delivery.snapshot_id for _ in range(3) for m in watch.new_markers()] == [1, 1, 1]
+        text = warned.pop()
+        assert f"{world.feed.feed}/{name}] starts no publish: " in text
+        assert problem in text
+        assert warned == []
         put(world, name)
     assert world.services.arrivals.refused() == []
 

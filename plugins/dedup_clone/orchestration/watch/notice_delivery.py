@@ -93,13 +93,13 @@ def _not_in_use(run: FeedRun, refusal: str | None) -> list[dict[str, Any]]:
 
 
 def _register(run: FeedRun) -> tuple[list[dict[str, Any]], bool]:
-    """Registers the deliveries of all new markers; new invalid markers are recorded and logged.
+    """Registers the deliveries of all new markers, and logs invalid ones.
 
     Returns the arguments of the publish runs to start, and whether deliveries wait to be published.
     """
     services, publish_dag = run.services, run.setup.dag_id("publish")
     listing = services.landing.list_markers()
-    for invalid in services.arrivals.record_invalid(listing.invalid):
+    for invalid in listing.invalid:
         services.log(invalid.text, level=logging.WARNING)
     new_markers = services.arrivals.unregistered(listing.markers)
     for marker in new_markers:
