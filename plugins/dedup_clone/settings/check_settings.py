@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from enum import StrEnum
-from typing import Annotated, Self
+from typing import Annotated
 
-from pydantic import Field, model_validator
+from pydantic import Field
 
 from dedup_clone.contract.costs import GIB, MIN_BYTES_BILLED
 from dedup_clone.settings.strict_yaml import ColumnName, StrictModel
@@ -38,15 +39,11 @@ class SqlCheck(StrictModel):
     max_bytes_billed: Annotated[int, Field(ge=MIN_BYTES_BILLED)] = Field(default=64 * GIB, examples=[GIB])
     """Most bytes billed for one run of the query."""
 
-    @model_validator(mode="after")
-    def has_one_kind_of_bound(self) -> Self:
+    def problems(self) -> Iterator[str]:
         if self.has_range and "max_rows" in self.model_fields_set:
-            raise ValueError(f"check [{self.name}] has max_rows, which counts wrong rows, and min or max: keep one")
+            yield f"check [{self.name}] has max_rows, which counts wrong rows, and min or max: keep one"
         if self.min is not None and self.max is not None and self.min > self.max:
-            raise ValueError(
-                f"check [{self.name}] accepts no number: min [{self.min}] is greater than max [{self.max}]"
-            )
-        return self
+            yield f"check [{self.name}] accepts no number: min [{self.min}] is greater than max [{self.max}]"
 
     @property
     def result_name(self) -> str:
@@ -83,9 +80,7 @@ class CheckSettings(StrictModel):
     sql: tuple[SqlCheck, ...] = ()
     """Queries that run before each swap, except in a rollback or an erasure."""
 
-    @model_validator(mode="after")
-    def names_are_unique(self) -> Self:
+    def problems(self) -> Iterator[str]:
         names = [check.name for check in self.sql] + [UNIQUE_ACROSS_DATES] * bool(self.unique_across_dates)
         if len(set(names)) != len(names):
-            raise ValueError(f"checks.sql names one check twice: {names}")
-        return self
+            yield f"checks.sql names one check twice: {names}"

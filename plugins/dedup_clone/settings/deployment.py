@@ -10,11 +10,11 @@ The section `alerts` contains no secrets: arguments of notifiers name Airflow co
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Annotated, ClassVar, Self
+from typing import Annotated, ClassVar
 
-from pydantic import Field, model_validator
+from pydantic import Field
 
 from dedup_clone.contract.errors import ConfigurationError
 from dedup_clone.settings.spark_settings import Runner, SparkSettings
@@ -93,14 +93,11 @@ class Deployment(StrictModel):
     job_poll_interval_s: Annotated[int, Field(ge=1, le=60)]
     alerts: AlertSettings = AlertSettings()
 
-    @model_validator(mode="after")
-    def buckets_differ_and_runner_has_what_it_needs(self) -> Self:
+    def problems(self) -> Iterator[str]:
         if self.landing_bucket == self.state_bucket:  # retiring a feed would delete its landed files
-            raise ValueError(f"[{self.state_bucket}] is the bucket of landing and of state: name two buckets")
-        missing = self.spark.missing_setting(self.runner)
-        if missing:
-            raise ValueError(f"runner [{self.runner}] needs [spark.{missing}]")
-        return self
+            yield f"[{self.state_bucket}] is the bucket of landing and of state: name two buckets"
+        if missing := self.spark.missing_setting(self.runner):
+            yield f"runner [{self.runner}] needs [spark.{missing}]"
 
 
 def profile_name(environment: Mapping[str, str] = os.environ) -> str:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from datetime import time
 from pathlib import Path
-from typing import Annotated, ClassVar, Literal, Self
+from typing import Annotated, ClassVar, Literal
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
-from pydantic import Field, PrivateAttr, model_validator
+from pydantic import Field, PrivateAttr
 
 from dedup_clone.contract.attempt import DEFAULT_FILE_BYTES, Plan, Swap
 from dedup_clone.contract.costs import GIB, MIB, MIN_BYTES_BILLED, TIB
@@ -39,15 +40,13 @@ class ExpectedArrivals(StrictModel):
     grace_minutes: Annotated[int, Field(ge=0, le=24 * 60)] = Field(default=30, examples=[60])
     """How late a snapshot may arrive."""
 
-    @model_validator(mode="after")
-    def zone_and_times_are_valid(self) -> Self:
+    def problems(self) -> Iterator[str]:
         try:
             ZoneInfo(self.zone)
-        except (ZoneInfoNotFoundError, ValueError, OSError) as error:
-            raise ValueError(f"zone [{self.zone}] is no IANA time zone such as [Europe/Berlin]") from error
+        except (ZoneInfoNotFoundError, ValueError, OSError):
+            yield f"zone [{self.zone}] is no IANA time zone such as [Europe/Berlin]"
         if len(set(self.times)) != len(self.times):
-            raise ValueError(f"a time is named twice: {list(self.times)}")
-        return self
+            yield f"a time is named twice: {list(self.times)}"
 
     @property
     def clock_times(self) -> tuple[time, ...]:
@@ -170,66 +169,49 @@ class Feed(StrictModel):
 
     _queries: dict[str, str] = PrivateAttr(default_factory=dict)
 
-    @model_validator(mode="after")
-    def no_column_is_named_like_a_table(self) -> Self:
+    def problems(self) -> Iterator[str]:
+        table, unique = self.table, self.checks.unique_across_dates
         tables = {f"{self.target}{suffix}".lower() for suffix in ("", *RESERVED_SUFFIXES)}
-        taken = [column.name for column in self.table.columns if column.name.lower() in tables]
+        taken = [column.name for column in table.columns if column.name.lower() in tables]
         if taken:
-            raise ValueError(
+            yield (
                 f"columns {taken} have the name of the table: BigQuery would read them as a whole row in queries; "
                 f"rename the column or the feed"
             )
-        return self
-
-    @model_validator(mode="after")
-    def engine_fits_table(self) -> Self:
-        problem = self.unsupported_reason(self.engine)
-        if problem:
-            raise ValueError(problem)
-        return self
-
-    @model_validator(mode="after")
-    def previous_table_is_replaced(self) -> Self:
-        if self.table.keep_previous and self.publish.swap is Swap.COPY:
-            raise ValueError(
+        if unsupported := self.unsupported_reason(self.engine):
+            yield unsupported
+        if table.keep_previous and self.publish.swap is Swap.COPY:
+            yield (
                 f"table.keep_previous keeps the table that a swap replaces, and [publish.swap] is [{Swap.COPY}], which "
                 f"replaces none: use swap [{Swap.CLONE}], or remove keep_previous"
             )
-        return self
+        if self.changes:
+            yield from self._problems_of_changes()
+        others = {*table.keys} - {table.partition_column}
+        if not others.issuperset(unique) or len({*unique}) != len(unique):
+            yield (
+                f"checks.unique_across_dates is {list(unique)}, expected some of the keys without the date, each once: "
+                f"{sorted(others)}"
+            )
 
-    @model_validator(mode="after")
-    def changes_can_be_found(self) -> Self:
-        if not self.changes:
-            return self
+    def _problems_of_changes(self) -> Iterator[str]:
         policies = self.table.policies
         if not self.engine.runs_spark:
-            raise ValueError(
+            yield (
                 f"[changes] is true, but engine [{self.engine}] does not find out which rows changed: use engine "
                 f"[{Engine.SPARK}], or remove [changes]"
             )
         if policies.row_access or policies.column_tags:
-            raise ValueError(
+            yield (
                 f"[changes] is true, but [{self.target}_changes] would not have the policies that the feed declares, "
                 f"and show what they hide: remove [changes]"
             )
         taken = [key for key in self.table.keys if key.lower() in FIXED_COLUMNS]
         if taken:
-            raise ValueError(
+            yield (
                 f"[changes] is true, but keys {taken} are named like columns of [{self.target}_changes]: rename them, "
                 f"or remove [changes]"
             )
-        return self
-
-    @model_validator(mode="after")
-    def only_keys_are_unique_across_dates(self) -> Self:
-        names, table = self.checks.unique_across_dates, self.table
-        others = {*table.keys} - {table.partition_column}
-        if not others.issuperset(names) or len({*names}) != len(names):
-            raise ValueError(
-                f"checks.unique_across_dates is {list(names)}, expected some of the keys without the date, each once: "
-                f"{sorted(others)}"
-            )
-        return self
 
     def unsupported_reason(self, engine: Engine) -> str | None:
         """Why `engine` cannot deduplicate this feed, and what to do about it; None if `engine` can."""

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator
 from enum import StrEnum
 from operator import attrgetter
-from typing import Annotated, ClassVar, Literal, Self
+from typing import Annotated, ClassVar, Literal
 
-from pydantic import Field, StringConstraints, model_validator
+from pydantic import Field, StringConstraints
 
 from dedup_clone.settings.strict_yaml import BucketName, StrictModel
 
@@ -124,22 +124,12 @@ class SparkSize(StrictModel):
     properties: dict[str, str] = Field(default_factory=dict, examples=[{"spark.dataproc.driver.disk.size": "500g"}])
     """Further Spark properties."""
 
-    @model_validator(mode="after")
-    def size_and_properties_are_allowed(self) -> Self:
-        problem = forbidden_property(self.properties)
-        if problem:
-            raise ValueError(problem)
+    def problems(self) -> Iterator[str]:
+        for name in self.properties:
+            if not name.startswith("spark."):
+                yield f"property [{name}] is none of Spark's, expected a name that starts with [spark.]"
+            for prefix, reason in _FORBIDDEN.items():
+                if name == prefix or (prefix.endswith(".") and name.startswith(prefix)):
+                    yield f"property [{name}] cannot be set: {reason}"
         if self.executors is not None and self.executors > self.max_executors:
-            raise ValueError(f"executors [{self.executors}] are more than max_executors [{self.max_executors}]")
-        return self
-
-
-def forbidden_property(properties: Mapping[str, str]) -> str | None:
-    """Why the first forbidden one of `properties` may not be set; None if all are allowed."""
-    for name in properties:
-        if not name.startswith("spark."):
-            return f"property [{name}] is none of Spark's, expected a name that starts with [spark.]"
-        for prefix, reason in _FORBIDDEN.items():
-            if name == prefix or (prefix.endswith(".") and name.startswith(prefix)):
-                return f"property [{name}] cannot be set: {reason}"
-    return None
+            yield f"executors [{self.executors}] are more than max_executors [{self.max_executors}]"

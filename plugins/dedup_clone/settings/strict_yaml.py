@@ -8,12 +8,12 @@ from __future__ import annotations
 import difflib
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, TypeVar, get_args
+from typing import Annotated, Any, ClassVar, Self, TypeVar, get_args
 
 import yaml
-from pydantic import AfterValidator, BaseModel, ConfigDict, StringConstraints, ValidationError
+from pydantic import AfterValidator, BaseModel, ConfigDict, StringConstraints, ValidationError, model_validator
 
 from dedup_clone.contract.errors import ConfigurationError
 
@@ -68,7 +68,21 @@ KeyPath = tuple[int | str, ...]  # the keys and list positions that lead to a va
 
 
 class _CoreLoader(yaml.SafeLoader):
-    """Reads plain scalars by the core schema of YAML 1.2: PyYAML's own rules are those of YAML 1.1, with 1:30 = 90."""
+    """Reads plain scalars by the core schema of YAML 1.2: PyYAML's own rules are those of YAML 1.1, with 1:30 = 90.
+
+    Refuses a mapping that has a key twice; PyYAML would silently use the last value.
+    """
+
+    def compose_mapping_node(self, anchor: Any) -> Any:
+        node, lines = super().compose_mapping_node(anchor), dict[Any, int]()
+        for key, _ in node.value:
+            line, value = key.start_mark.line + 1, key.value if isinstance(key, yaml.ScalarNode) else key
+            if value in lines:
+                raise ConfigurationError(
+                    f"{self.name}:{line}: key [{value}] is in line {lines[value]}, too: remove one of the two."
+                )
+            lines[value] = line
+        return node
 
 
 def _integer(_: yaml.SafeLoader, node: yaml.ScalarNode) -> int:
@@ -97,10 +111,22 @@ class StrictModel(BaseModel):
     The string below a field is its description in docs/feed-file.md and docs/feed.schema.json, which are generated.
     """
 
-    model_config = ConfigDict(extra="forbid", frozen=True, strict=True, use_attribute_docstrings=True)
+    model_config = ConfigDict(
+        extra="forbid", frozen=True, strict=True, allow_inf_nan=False, use_attribute_docstrings=True
+    )
 
     removed_keys: ClassVar[Mapping[str, str]] = {}
     """Keys that the section once had, each with a sentence that says what to do instead."""
+
+    def problems(self) -> Iterator[str]:
+        """Why the section's values do not fit together; only the first is reported, so a later one may rely on it."""
+        yield from ()
+
+    @model_validator(mode="after")
+    def values_fit_together(self) -> Self:
+        for problem in self.problems():
+            raise ValueError(problem)
+        return self
 
 
 def read_model(kind: type[Model], path: Path, *, base: Mapping[str, Any] | None = None) -> Model:
@@ -146,39 +172,15 @@ def parse_yaml(text: str) -> Any:
 
 def _parse(path: Path) -> tuple[Any, Any]:
     """The file's content as plain values, and the root of its YAML nodes, which have line numbers."""
-    text = read_text(path)
+    loader = _CoreLoader(read_text(path))
+    loader.name = str(path)
     try:
-        plain, root = parse_yaml(text), yaml.compose(text, Loader=_CoreLoader)
+        root = loader.get_single_node()
+        return (None if root is None else loader.construct_document(root)), root
     except yaml.YAMLError as error:
         raise ConfigurationError(f"[{path}] is not YAML: {error}. Fix the line that it names.") from error
     except ValueError as error:  # of a tag, such as !!int 1:30
         raise ConfigurationError(f"[{path}] has a value that cannot be read: {error}. Correct it.") from error
-    _require_distinct_keys(path, root)
-    return plain, root
-
-
-def _require_distinct_keys(path: Path, root: Any) -> None:
-    """Raise ConfigurationError if a mapping has a key twice; YAML's reader would silently use the last value."""
-    nodes, seen = [root], set[int]()
-    while nodes:
-        node = nodes.pop()
-        if id(node) in seen:  # an anchor may be used several times, or contain itself
-            continue
-        seen.add(id(node))
-        if isinstance(node, yaml.SequenceNode):
-            nodes += node.value
-        elif isinstance(node, yaml.MappingNode):
-            lines: dict[str, int] = {}
-            for key, value in node.value:
-                line = key.start_mark.line + 1
-                if isinstance(key, yaml.ScalarNode):
-                    if key.value in lines:
-                        first = lines[key.value]
-                        raise ConfigurationError(
-                            f"{path}:{line}: key [{key.value}] is in line {first}, too: remove one of the two."
-                        )
-                    lines[key.value] = line
-                nodes.append(value)
 
 
 def _merged(base: Mapping[str, Any], own: Mapping[str, Any]) -> dict[str, Any]:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal, Self
+from collections.abc import Iterator
+from typing import Annotated, Literal
 
-from pydantic import Field, model_validator
+from pydantic import Field
 
 from dedup_clone.contract.table import (
     MAX_PRIMARY_KEY_COLUMNS,
@@ -48,15 +49,12 @@ class OptionSettings(StrictModel):
     )
     """Cloud KMS key of staging, target and the incoming table."""
 
-    @model_validator(mode="after")
-    def labels_are_free(self) -> Self:
+    def problems(self) -> Iterator[str]:
         taken = [key for key in self.labels if key.startswith(OWN_LABELS)]
         if taken:
-            raise ValueError(f"labels {taken} begin with [{OWN_LABELS}], as this project's own do: rename them")
-        return self
+            yield f"labels {taken} begin with [{OWN_LABELS}], as this project's own do: rename them"
 
 
-NO_OPTIONS = OptionSettings()
 KEY_TYPES = {"INT64", "STRING", "DATE", "TIMESTAMP", "NUMERIC", "BOOL", "BYTES"}
 MAX_CLUSTER_COLUMNS = 4  # BigQuery's limit
 # BigQuery's page "Create clustered tables" names these types, and three that no feed can declare: BIGNUMERIC,
@@ -84,17 +82,11 @@ class ColumnSettings(StrictModel):
     fields: tuple[ColumnSettings, ...] = Field(default=(), examples=[[{"name": "city", "type": "STRING"}]])
     """The nested columns of a STRUCT."""
 
-    @model_validator(mode="after")
-    def fields_belong_to_structs(self) -> Self:
+    def problems(self) -> Iterator[str]:
         if (self.type == "STRUCT") != bool(self.fields):
-            raise ValueError(f"column [{self.name}] of type [{self.type}]: STRUCT needs fields, other types have none")
-        return self
-
-    @model_validator(mode="after")
-    def since_needs_nullable(self) -> Self:
+            yield f"column [{self.name}] of type [{self.type}]: STRUCT needs fields, other types have none"
         if self.since is not None and self.mode is ColumnMode.REQUIRED:
-            raise ValueError(f"column [{self.name}] has since, so older files lack it: it cannot be REQUIRED")
-        return self
+            yield f"column [{self.name}] has since, so older files lack it: it cannot be REQUIRED"
 
     def to_contract(self) -> Column:
         return Column(self.name, self.type, self.mode, tuple(f.to_contract() for f in self.fields))
@@ -153,101 +145,75 @@ class TableSettings(StrictModel):
     options: OptionSettings = OptionSettings()
     """Options of target."""
 
-    @model_validator(mode="after")
-    def roles_have_columns(self) -> Self:
-        if any(column.name == "none" for column in self.columns):
-            return self
-        if self.partition_column == "none":
-            raise ValueError(
-                "partition_column is [none], but rows are compared, checked and expired by their date, so every table "
-                "has a partition for each day: let the producer add a DATE column"
-            )
-        if self.snapshot_id_column == "none":
-            raise ValueError(
-                "snapshot_id_column is [none], but the ids of rows tell which of two snapshots is newer: declare a "
-                "column such as {name: snapshot_id, type: INT64}, which the files may lack"
-            )
-        return self
-
-    @model_validator(mode="after")
-    def columns_fit_together(self) -> Self:
-        by_name = {c.name: c for c in self.columns}
+    def problems(self) -> Iterator[str]:
+        by_name = {column.name: column for column in self.columns}
         if len({name.lower() for name in by_name}) != len(self.columns):
-            raise ValueError("two columns have the same name (BigQuery ignores case)")
-        referenced = [
-            *self.policies.column_tags,
-            *self.keys,
-            *self.cluster_by,
-            self.partition_column,
-            self.snapshot_id_column,
-        ]
-        unknown = [name for name in referenced if name not in by_name]
-        if unknown:
-            raise ValueError(f"{unknown} are not among the columns {list(by_name)}")
-        if len(set(self.keys)) != len(self.keys):
-            raise ValueError(f"keys name a column twice: {list(self.keys)}")
-        if self.primary_key and len(self.keys) > MAX_PRIMARY_KEY_COLUMNS:
-            raise ValueError(f"primary_key: [{len(self.keys)}] keys, BigQuery allows [{MAX_PRIMARY_KEY_COLUMNS}]")
-        if self.partition_column not in self.keys:
-            raise ValueError(
-                f"keys must contain the partition column [{self.partition_column}]: rows are compared within one date, "
-                f"so a row whose date changes would be there twice"
-            )
-        if by_name[self.partition_column].type != "DATE":
-            raise ValueError(
-                f"partition column [{self.partition_column}] must be DATE, because rows are compared and checked by "
-                f"day: let the producer add the date of the time as a column"
-            )
-        if by_name[self.snapshot_id_column].type != "INT64" or self.snapshot_id_column in self.keys:
-            raise ValueError(f"snapshot id column [{self.snapshot_id_column}] must be INT64 and no key")
-        late = [n for n in (*self.keys, self.snapshot_id_column) if by_name[n].since is not None]
-        if late:
-            raise ValueError(f"{late} have [since], but every file must have keys and the snapshot id")
-        invalid = [k for k in self.keys if by_name[k].type not in KEY_TYPES or by_name[k].mode is ColumnMode.REPEATED]
-        if invalid:
-            raise ValueError(f"keys {invalid} are REPEATED or of a type that cannot be a key: {sorted(KEY_TYPES)} can")
-        return self
-
-    @model_validator(mode="after")
-    def months_do_not_expire_at_once(self) -> Self:
+            yield "two columns have the same name (BigQuery ignores case)"
+        yield from self._problems_of_names(by_name)
+        yield from self._problems_of_roles(by_name)
         if self.partition_by is PartitionBy.MONTH and self.retention_days < LONGEST_MONTH:
-            raise ValueError(
+            yield (
                 f"retention_days is [{self.retention_days}], and a partition expires by its first day: with "
                 f"partition_by [month] keep at least [{LONGEST_MONTH}] days"
             )
-        return self
-
-    @model_validator(mode="after")
-    def dates_have_their_keys(self) -> Self:
         if self.absent_dates is Absent.DELETE and self.absent_keys is Absent.KEEP:
-            raise ValueError("absent_dates is [delete], but absent_keys is [keep]: set absent_keys to [delete], too")
-        return self
-
-    @model_validator(mode="after")
-    def previous_table_can_be_cloned(self) -> Self:
+            yield "absent_dates is [delete], but absent_keys is [keep]: set absent_keys to [delete], too"
         if self.keep_previous and self.policies.row_access:
-            raise ValueError(
+            yield (
                 "keep_previous clones the table, and this project may not see all of its rows if it has row access "
                 "policies: remove keep_previous"
             )
-        return self
+
+    def _problems_of_names(self, by_name: dict[str, ColumnSettings]) -> Iterator[str]:
+        if "none" not in by_name and self.partition_column == "none":
+            yield (
+                "partition_column is [none], but rows are compared, checked and expired by their date, so every table "
+                "has a partition for each day: let the producer add a DATE column"
+            )
+        if "none" not in by_name and self.snapshot_id_column == "none":
+            yield (
+                "snapshot_id_column is [none], but the ids of rows tell which of two snapshots is newer: declare a "
+                "column such as {name: snapshot_id, type: INT64}, which the files may lack"
+            )
+        named = (*self.keys, *self.cluster_by, self.partition_column, self.snapshot_id_column)
+        unknown = [name for name in (*self.policies.column_tags, *named) if name not in by_name]
+        if unknown:
+            yield f"{unknown} are not among the columns {list(by_name)}"
+        for what, names in (("keys name", self.keys), ("cluster_by names", self.cluster_by)):
+            if len(set(names)) != len(names):
+                yield f"{what} a column twice: {list(names)}"
+
+    def _problems_of_roles(self, by_name: dict[str, ColumnSettings]) -> Iterator[str]:
+        keys, day, id_ = self.keys, by_name[self.partition_column], by_name[self.snapshot_id_column]
+        if self.primary_key and len(keys) > MAX_PRIMARY_KEY_COLUMNS:
+            yield f"primary_key: [{len(keys)}] keys, BigQuery allows [{MAX_PRIMARY_KEY_COLUMNS}]"
+        if day.name not in keys:
+            yield (
+                f"keys must contain the partition column [{day.name}]: rows are compared within one date, "
+                f"so a row whose date changes would be there twice"
+            )
+        if day.type != "DATE":
+            yield (
+                f"partition column [{day.name}] must be DATE, because rows are compared and checked by "
+                f"day: let the producer add the date of the time as a column"
+            )
+        if id_.type != "INT64" or id_.name in keys:
+            yield f"snapshot id column [{id_.name}] must be INT64 and no key"
+        late = [name for name in (*keys, id_.name) if by_name[name].since is not None]
+        if late:
+            yield f"{late} have [since], but every file must have keys and the snapshot id"
+        for what, names, types, use in (
+            ("keys", keys, KEY_TYPES, "be a key"),
+            ("cluster_by:", self.cluster_by, CLUSTERING_TYPES, "cluster"),
+        ):
+            unfit = [n for n in names if by_name[n].type not in types or by_name[n].mode is ColumnMode.REPEATED]
+            if unfit:
+                yield f"{what} {unfit} are REPEATED or of a type that cannot {use}: {sorted(types)} can"
 
     @property
     def previous_days(self) -> int:
         """The days of `keep_previous`; 0 if the previous table is not kept."""
         return int(self.keep_previous.removesuffix("d")) if self.keep_previous else 0
-
-    @model_validator(mode="after")
-    def columns_can_cluster(self) -> Self:
-        clustering = [column for column in self.columns if column.name in self.cluster_by]
-        unfit = [c.name for c in clustering if c.type not in CLUSTERING_TYPES or c.mode is ColumnMode.REPEATED]
-        if unfit:
-            raise ValueError(
-                f"cluster_by: {unfit} are REPEATED or of a type that cannot cluster: {sorted(CLUSTERING_TYPES)} can"
-            )
-        if len(set(self.cluster_by)) != len(self.cluster_by):
-            raise ValueError(f"cluster_by names a column twice: {list(self.cluster_by)}")
-        return self
 
     def descriptions(self) -> dict[str, str]:
         """The declared descriptions of all columns, also of nested ones, by column path."""

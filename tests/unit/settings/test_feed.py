@@ -334,3 +334,9 @@ def test_properties_that_a_feed_may_not_set_are_refused(name: str) -> None:
 def test_sizes_that_no_service_supports_are_refused(size: dict[str, int]) -> None:
     with pytest.raises(ValidationError):
         SparkSize(**size)
+
+
+@pytest.mark.parametrize("line", ["sql: [{name: n, min: .nan}]", "sql: [{name: n, max: .nan}]"])
+def test_a_bound_that_no_number_can_break_is_refused(tmp_path: Path, line: str) -> None:
+    with pytest.raises(ConfigurationError, match="finite number"):
+        read_feed(write(tmp_path, REFERENCE.replace("\nchecks:", f"\nchecks:\n  {line}", 1)))
