@@ -14,11 +14,11 @@ from enum import StrEnum
 
 from dedup_clone.contract.engine import Engine
 from dedup_clone.contract.errors import ContractViolation
-from dedup_clone.contract.records import from_json, from_plain, to_json, to_plain
+from dedup_clone.contract.records import from_plain, to_json, to_plain
 from dedup_clone.freshness.incident import Incident, format_duration, format_time
 from dedup_clone.publish.held_deliveries import HeldDelivery, StoppedPublish
 from dedup_clone.state.layout import FRESHNESS_FOLDER, FeedLayout
-from dedup_clone.state.store import ObjectStore, retry_lost_race
+from dedup_clone.state.store import ObjectStore
 
 SUMMARY_KEY = "summary"  # the key in the object's metadata
 STALE_AFTER_INTERVALS = 3  # a verdict is stale when it is older than this many check intervals
@@ -136,22 +136,16 @@ def status_and_headline(verdict: FreshnessVerdict, now: datetime) -> tuple[Fresh
 
 
 def write_verdict(store: ObjectStore, verdict: FreshnessVerdict) -> None:
-    """Store the verdict, unless the verdict of a later check is stored. Raises LostRace after five lost races."""
-    name = FeedLayout(verdict.feed).freshness
+    """Store the verdict, unless the verdict of a later check is stored. Raises LostRace as `change_record` does."""
+    name, metadata = FeedLayout(verdict.feed).freshness, {SUMMARY_KEY: json.dumps(to_plain(verdict.summary))}
 
-    def write() -> None:
-        stored = store.read(name)
-        with contextlib.suppress(ContractViolation):  # a stored verdict that cannot be read is replaced
-            if stored and from_json(FreshnessVerdict, stored.text, where=name).checked_at > verdict.checked_at:
-                return
-        store.replace(
-            name,
-            to_json(verdict),
-            expected_object_generation=stored.object_generation if stored else 0,
-            metadata={SUMMARY_KEY: json.dumps(to_plain(verdict.summary))},
-        )
+    def newer(stored: FreshnessVerdict | None) -> FreshnessVerdict | None:
+        return None if stored and stored.checked_at > verdict.checked_at else verdict
 
-    retry_lost_race(write)
+    try:
+        store.change_record(FreshnessVerdict, name, newer, metadata=metadata)
+    except ContractViolation:  # a stored verdict that cannot be read is replaced
+        store.put(name, to_json(verdict), metadata=metadata)
 
 
 def read_verdict(store: ObjectStore, feed: str) -> FreshnessVerdict | None:

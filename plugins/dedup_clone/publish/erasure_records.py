@@ -13,11 +13,10 @@ from dedup_clone.contract.attempt import Attempt, Kind
 from dedup_clone.contract.erasure import ErasedRows, Erasure, Tombstone
 from dedup_clone.contract.errors import ContractViolation
 from dedup_clone.contract.manifest import Candidate, Manifest
-from dedup_clone.contract.records import from_json, to_json
+from dedup_clone.contract.records import to_json
 from dedup_clone.contract.table import UpdateIdMode
 from dedup_clone.publish.services import Services
 from dedup_clone.state.layout import generation_of, names_up_to
-from dedup_clone.state.store import retry_lost_race
 
 # How long BigQuery keeps deleted data after time travel ends (its page "Time travel and fail-safe").
 FAIL_SAFE = timedelta(days=7)
@@ -110,11 +109,9 @@ def complete_certificate(
     time_travel_ends = now + services.warehouse.time_travel_window()
     tables = [*dropped, *([] if change_rows is None else [services.names.changes_table])]
 
-    def write() -> None:
-        stored = services.store.read(name)
-        assert stored is not None  # nobody deletes the record
-        record = from_json(Erasure, stored.text, where=services.store.uri(name))
-        completed = replace(
+    def complete(record: Erasure | None) -> Erasure:
+        assert record  # nobody deletes it
+        return replace(
             record,
             tables=(*record.tables, *(_full_name(services, table) for table in tables)),
             change_rows=change_rows,
@@ -125,9 +122,8 @@ def complete_certificate(
             fail_safe_ends=time_travel_ends + FAIL_SAFE,
             versions_end=services.store.versions_end(deleted_at=now),
         )
-        services.store.replace(name, to_json(completed), expected_object_generation=stored.object_generation)
 
-    retry_lost_race(write)
+    services.store.change_record(Erasure, name, complete)
 
 
 def _examined_newest_snapshot(manifest: Manifest) -> bool:
@@ -154,15 +150,13 @@ def _record_absent_keys(services: Services, erased: ErasedRows, manifest: Manife
         dates: set[date] = {day for day in key.dates if day >= manifest.retention_day}
         return key.absent_since is None and key.digest not in delivered_digests and dates <= examined_dates
 
-    for number in erasures_up_to(services, manifest.parent):
-        name = services.layout.erasure(number)
-        stored = services.store.read(name)
-        if stored is None:
-            continue
-        record = from_json(Erasure, stored.text, where=services.store.uri(name))
-        keys = tuple(
+    def mark_absent(record: Erasure | None) -> Erasure | None:
+        if record is None or not any(map(is_absent, record.tombstones.keys)):
+            return None
+        keys = (
             replace(key, absent_since=manifest.snapshot_id) if is_absent(key) else key for key in record.tombstones.keys
         )
-        if keys != record.tombstones.keys:
-            changed = replace(record, tombstones=replace(record.tombstones, keys=keys))
-            services.store.replace(name, to_json(changed), expected_object_generation=stored.object_generation)
+        return replace(record, tombstones=replace(record.tombstones, keys=tuple(keys)))
+
+    for number in erasures_up_to(services, manifest.parent):
+        services.store.change_record(Erasure, services.layout.erasure(number), mark_absent)

@@ -7,9 +7,8 @@ from dataclasses import dataclass
 from datetime import date, datetime
 from enum import StrEnum
 
-from dedup_clone.contract.records import from_json, to_json
 from dedup_clone.state.layout import FeedLayout
-from dedup_clone.state.store import ObjectStore, retry_lost_race
+from dedup_clone.state.store import ObjectStore
 
 
 @dataclass(frozen=True)
@@ -106,28 +105,14 @@ class Audits:
         return Audits(self.day, self.jobs, tuple(by_date[day] for day in sorted(by_date)))
 
 
+_NONE = Audits(date.min, {}, ())
+
+
 def read_audits(store: ObjectStore, feed: str) -> Audits:
     """The audits; empty before the first one."""
-    return _read(store, feed)[0]
+    return store.read_record(Audits, FeedLayout(feed).audits) or _NONE
 
 
 def change_audits(store: ObjectStore, feed: str, change: Callable[[Audits], Audits]) -> None:
-    """Replace the audits by the result of `change`; call it again if another process wrote AUDITS meanwhile.
-
-    Raises LostRace if that happens several times in a row.
-    """
-
-    def write() -> None:
-        audits, object_generation = _read(store, feed)
-        text = to_json(change(audits))
-        store.replace(FeedLayout(feed).audits, text, expected_object_generation=object_generation)
-
-    retry_lost_race(write)
-
-
-def _read(store: ObjectStore, feed: str) -> tuple[Audits, int]:
-    name = FeedLayout(feed).audits
-    stored = store.read(name)
-    if stored is None:
-        return Audits(date.min, {}, ()), 0
-    return from_json(Audits, stored.text, where=store.uri(name)), stored.object_generation
+    """Replace the audits by the result of `change`, as `ObjectStore.change_record` does."""
+    store.change_record(Audits, FeedLayout(feed).audits, lambda found: change(found or _NONE))

@@ -6,7 +6,6 @@ Records are in the folder of their feed. The watchdog looks at all feeds at once
 
 from __future__ import annotations
 
-import contextlib
 import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -17,8 +16,7 @@ from typing import Annotated, Any
 from dedup_clone.contract.attempt import Kind
 from dedup_clone.contract.delivery import Delivery
 from dedup_clone.contract.engine import Engine
-from dedup_clone.contract.errors import LostRace
-from dedup_clone.contract.records import from_json, to_json
+from dedup_clone.contract.records import to_json
 from dedup_clone.state.layout import FeedLayout, generation_of, generation_prefix
 from dedup_clone.state.store import ObjectStore
 
@@ -250,13 +248,7 @@ class ReportingBacklog:
 
     def forget_change_rows(self, feed: str, attempt: str) -> None:
         """Set `change_rows` to NULL in the row of an attempt."""
-        name = self.name(feed, attempt)
-        stored = self._store.read(name)
-        if stored is not None:
-            row = from_json(dict, stored.text, where=self._store.uri(name))
-            text = json.dumps({**row, "change_rows": None}, ensure_ascii=False)
-            with contextlib.suppress(LostRace):  # it was loaded meanwhile
-                self._store.replace(name, text, expected_object_generation=stored.object_generation)
+        self._store.change_record(dict, self.name(feed, attempt), lambda row: row and {**row, "change_rows": None})
 
     def name(self, feed: str, attempt: str) -> str:
         return f"{self._folder}{feed}/{attempt}{_ENDING[self._folder]}"

@@ -12,7 +12,7 @@ from datetime import datetime, timedelta
 from typing import IO, TYPE_CHECKING, TypeVar, cast
 
 from dedup_clone.contract.errors import ContractViolation, LostRace
-from dedup_clone.contract.records import from_json
+from dedup_clone.contract.records import from_json, to_json
 
 if TYPE_CHECKING:
     from google.cloud.storage import Blob, Client
@@ -123,9 +123,35 @@ class ObjectStore:
                 f"another run wrote it. Retry the task: it reads again and decides anew."
             ) from error
 
-    def put(self, name: str, text: str) -> None:
+    def put(self, name: str, text: str, *, metadata: Mapping[str, str] | None = None) -> None:
         """Write an object unconditionally: the last writer wins."""
-        self._upload(name, text, expected_object_generation=None)
+        self._upload(name, text, expected_object_generation=None, metadata=metadata)
+
+    def change_record(
+        self,
+        kind: type[T],
+        name: str,
+        change: Callable[[T | None], T | None],
+        *,
+        metadata: Mapping[str, str] | None = None,
+    ) -> None:
+        """Replace a record by what `change` returns of it, unless that is None. `change` gets None if it is absent.
+
+        If another process writes the object meanwhile, `change` is called again; the fifth time LostRace is raised.
+        Raises ContractViolation if the record is damaged.
+        """
+        for tries_left in reversed(range(_WRITE_TRIES)):
+            stored = self.read(name)
+            changed = change(None if stored is None else from_json(kind, stored.text, where=self.uri(name)))
+            if changed is None:
+                return
+            found = 0 if stored is None else stored.object_generation
+            try:
+                self.replace(name, to_json(changed), expected_object_generation=found, metadata=metadata)
+                return
+            except LostRace:
+                if not tries_left:
+                    raise
 
     def copy_from(self, source_store: ObjectStore, source: ObjectInfo, name: str) -> None:
         """Copy an object of another bucket to the object `name` of this bucket, inside Cloud Storage.
@@ -234,17 +260,6 @@ def in_parallel(request: Callable[[Item], T], items: Sequence[Item]) -> list[T]:
         return [request(item) for item in items]
     with ThreadPoolExecutor(min(_PARALLEL_REQUESTS, len(items))) as pool:
         return list(pool.map(request, items))
-
-
-def retry_lost_race(write: Callable[[], T]) -> T:
-    """Call `write`, which reads an object and replaces it, and return its result. Repeat the call after a LostRace.
-
-    Raises LostRace if the fifth call raises it.
-    """
-    for _ in range(_WRITE_TRIES - 1):
-        with contextlib.suppress(LostRace):
-            return write()
-    return write()
 
 
 def _decode(content: bytes) -> str:

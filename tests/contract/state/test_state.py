@@ -19,6 +19,7 @@ from dedup_clone.contract.errors import (
     LeaseHeld,
     LostRace,
 )
+from dedup_clone.contract.records import to_json
 from dedup_clone.orchestration.watch.notice_delivery import DeliveryTrigger
 from dedup_clone.state import arrivals
 from dedup_clone.state.arrivals import LandingWatch
@@ -155,6 +156,35 @@ def test_of_two_writers_of_equal_text_only_the_first_believes_that_it_wrote(own:
         own.replace("record", "next", expected_object_generation=created.object_generation)
         with pytest.raises(LostRace, match="another run wrote it"):
             second.replace("record", "next", expected_object_generation=created.object_generation)
+
+
+def test_a_change_is_made_to_what_another_process_wrote_meanwhile(own: ObjectStore) -> None:
+    found = list[Any]()
+
+    def change(names: dict[str, int] | None) -> dict[str, int] | None:
+        found.append(names)
+        if len(found) < 3:
+            own.put("record", to_json({"other": len(found)}))
+        return None if names == {"other": 2, "own": 1} else {**(names or {}), "own": 1}
+
+    own.change_record(dict, "record", change)
+    assert found == [None, {"other": 1}, {"other": 2}]
+    own.change_record(dict, "record", change)  # which changes nothing by now
+    stored = own.read_record(dict, "record")
+    assert (len(found), stored) == (4, {"other": 2, "own": 1})
+
+
+def test_a_record_that_others_write_all_the_time_is_a_lost_race(own: ObjectStore) -> None:
+    calls = list[int]()
+
+    def change(_: dict[str, int] | None) -> dict[str, int]:
+        calls.append(0)
+        own.put("record", to_json({"other": len(calls)}))
+        return {"own": 1}
+
+    with pytest.raises(LostRace, match="another run wrote it"):
+        own.change_record(dict, "record", change)
+    assert len(calls) == 5
 
 
 # -- CURRENT: a run gets the lease only for the generation on which it decided, and never of a retired feed --
