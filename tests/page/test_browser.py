@@ -293,21 +293,6 @@ def test_the_first_publish_does_not_hide_rows_and_lag_of_all_others(shown: Calla
     assert page.value(f"{chart}.axes[0].values({chart}, [0, 11])") == ["2001", "2012"]
 
 
-def test_snapshots_without_a_change_hide_no_others_rows(shown: Callable[[str], Page]) -> None:
-    """The limit of the chart follows from the publishes that changed rows. Those above it are cut off."""
-    rows = {"changed_rows": 0, "retained_rows": 0, "snapshot_id": "1"}
-    limits = [
-        shown("/nothing/").value(
-            "import('./static/charts.js').then((m) => { const card = document.createElement('section');"
-            f" m.renderRows(card, {json.dumps([{**rows, 'new_rows': new} for new in tops])});"
-            " card.observer.disconnect(); return Promise.resolve().then(() =>"
-            "  [card.chart.scales.y.max, card.textContent.includes('cut off')]); })"
-        )
-        for tops in ([0, 0, 0, 500, 1_000_000], [0, 0, 0, 500, 700], [0, 0])
-    ]
-    assert limits == [[625, True], [pytest.approx(756), False], [1, False]]
-
-
 def test_the_page_is_used_by_keyboard_alone(browser: Browser, address: str) -> None:
     page = show(browser, f"{address}/dedup-clone/#product_attributes")
     page.value("document.querySelector('svg.calendar').focus()")
