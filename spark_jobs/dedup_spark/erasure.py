@@ -176,48 +176,38 @@ def without_keys(examples: Iterable[KeyExample], keys: frozenset[tuple[date, str
 
 @dataclass(frozen=True)
 class ErasedKeySet:
-    """Erased keys for which the same key columns were given, in the order of their first hashes.
+    """Erased keys for which the same key columns were given.
 
-    `positions`: the positions of these columns among the table's key columns. `first`, `second`: the two hashes of each
-    key. `absent_since`: for each key the highest update_id of rows that are erased; rows above it are kept. -1: all
-    rows are erased.
+    `positions`: the positions of these columns among the table's key columns. `first`: the first of the two hashes of
+    each key. `absent_since`: by the digest of each key the highest update_id of rows that are erased; rows above it are
+    kept. None: all rows are erased.
     """
 
     hasher: KeyHasher
     positions: tuple[int, ...]
     first: U64Array
-    second: U64Array
-    absent_since: tuple[int, ...]
+    absent_since: dict[str, int | None]
 
     def find(self, batch: KeyBatch) -> list[tuple[int, str]]:
         """The rows of the batch whose keys are erased: their numbers in the batch, and the digests of their keys."""
         values = [batch.key_columns[position] for position in self.positions]
-        firsts = self.hasher.first(values)
-        suspects: Indices = np.flatnonzero(np.isin(firsts, self.first))
+        suspects: Indices = np.flatnonzero(np.isin(self.hasher.first(values), self.first))
         if not len(suspects):
             return []
         assert batch.update_ids is not None
-        _, seconds = self.hasher.both([value.take(pa.array(suspects)) for value in values])
-        found = []
-        for row, second in zip(suspects.tolist(), seconds.tolist(), strict=True):
-            position = self._position(int(firsts[row]), second)
-            if position is not None and _is_erased(self.absent_since[position], int(batch.update_ids[row])):
-                found.append((row, _digest(int(firsts[row]), second)))
-        return found
+        hashes = self.hasher.both([value.take(pa.array(suspects)) for value in values])
+        found = zip(suspects.tolist(), _digests(*hashes), batch.update_ids[suspects].tolist(), strict=True)
+        return [(row, digest) for row, digest, update_id in found if self._is_erased(digest, update_id)]
 
-    def _position(self, first: int, second: int) -> int | None:
-        """The position of the key with these two hashes in `first` and `second`; None if the set lacks the key."""
-        start = int(np.searchsorted(self.first, np.uint64(first)))
-        stop = int(np.searchsorted(self.first, np.uint64(first), side="right"))
-        return next((position for position in range(start, stop) if int(self.second[position]) == second), None)
+    def _is_erased(self, digest: str, update_id: int) -> bool:
+        if digest not in self.absent_since:
+            return False
+        absent_since = self.absent_since[digest]
+        return absent_since is None or update_id <= absent_since
 
 
-def _is_erased(absent_since: int, update_id: int) -> bool:
-    return absent_since < 0 or update_id <= absent_since
-
-
-def _digest(first: int, second: int) -> str:
-    return f"{first:016x}{second:016x}"
+def _digests(first: U64Array, second: U64Array) -> list[str]:
+    return [f"{one:016x}{other:016x}" for one, other in zip(first.tolist(), second.tolist(), strict=True)]
 
 
 def read_key_sets(attempt: Attempt, seed: Seed) -> tuple[list[ErasedKeySet], Tombstones | None]:
@@ -252,21 +242,18 @@ def _tombstones(keys: KeysToErase, seed: Seed) -> Tombstones:
         pa.array([row[position] for row in keys.rows], arrow_type(column))
         for position, column in enumerate(keys.columns)
     ]
-    first, second = KeyHasher(keys.columns, seed).both(values)
-    digests = [_digest(*pair) for pair in zip(first.tolist(), second.tolist(), strict=True)]
+    digests = _digests(*KeyHasher(keys.columns, seed).both(values))
     return Tombstones(names, seed.public_id, VERSION, tuple(Tombstone(digest) for digest in digests))
 
 
 def _key_set(attempt: Attempt, names: tuple[str, ...], tombstones: Sequence[Tombstones], seed: Seed) -> ErasedKeySet:
     """The erased keys for which the columns `names` were given. `tombstones`: all tombstones, the oldest first."""
     # If a key was erased twice, the later erasure overwrites the earlier one.
-    latest = {key.digest: key for item in tombstones if item.columns == names for key in item.keys}
-    ordered = [latest[digest] for digest in sorted(latest)]
+    latest = {key.digest: key.absent_since for item in tombstones if item.columns == names for key in item.keys}
     table_keys = [column.name for column in key_columns(attempt.table)]
     return ErasedKeySet(
         hasher=KeyHasher(tuple(attempt.table.column(name) for name in names), seed),
         positions=tuple(table_keys.index(name) for name in names),
-        first=np.array([int(key.digest[:16], 16) for key in ordered], np.uint64),
-        second=np.array([int(key.digest[16:], 16) for key in ordered], np.uint64),
-        absent_since=tuple(-1 if key.absent_since is None else key.absent_since for key in ordered),
+        first=np.array([int(digest[:16], 16) for digest in latest], np.uint64),
+        absent_since=latest,
     )
