@@ -14,7 +14,6 @@ from dedup_clone.contract.attempt import Attempt
 from dedup_clone.contract.errors import ContractViolation, DedupCloneError
 from dedup_clone.contract.records import from_json
 from dedup_spark import storage
-from dedup_spark.column_types import require_supported
 from dedup_spark.execution.progress import JobLog, ProgressReport, count_running_tasks
 from dedup_spark.execution.session import StartingSession, describe_failure
 from dedup_spark.job import DedupJob
@@ -91,8 +90,7 @@ def _run(uri: str, session: StartingSession, report: ProgressReport) -> str:
 def read_attempt(uri: str) -> Attempt:
     """Return the attempt stored at `uri`.
 
-    Raises FileNotFoundError if there is none, ContractViolation if it is malformed, and ConfigurationError if the job
-    does not support the table's columns or keys.
+    Raises FileNotFoundError if there is none, and ContractViolation if it is malformed.
     """
     attempt = from_json(Attempt, storage.read_text(uri), where=uri)
     deliveries = list(attempt.deliveries)
@@ -103,7 +101,6 @@ def read_attempt(uri: str) -> Attempt:
             f"Attempt [{uri}] names deliveries [{', '.join(d.name for d in deliveries)}], expected at least one, or "
             f"none for an erasure, ascending, and one for each snapshot id: clear the run from its first task."
         )
-    require_supported(attempt.table)
     return attempt
 
 

@@ -14,7 +14,7 @@ import pyarrow as pa
 import pytest
 
 from dedup_clone.contract.delivery import Arrival
-from dedup_clone.contract.errors import ConfigurationError, ContractViolation, DeliveryRefused
+from dedup_clone.contract.errors import ContractViolation, DeliveryRefused
 from dedup_clone.contract.manifest import Candidate, DateEntry
 from dedup_clone.contract.table import Column, ColumnMode
 from dedup_spark import job, storage
@@ -176,24 +176,6 @@ def test_statistics_in_a_footer_are_not_believed(area: SparkJobFeed) -> None:
     content = parquet(table(1, version=9), row_group_size=2, write_statistics=False)
     arrival = area.deliver(1, {FILE: content})
     assert "1 rows have another id" in reason_of(area.publish(arrival), arrival)
-
-
-@pytest.mark.parametrize(
-    ("column", "said"),
-    [
-        (Column("attr_value", "TIME"), "attr_value"),
-        (Column("product_id", "FLOAT64"), "product_id"),
-        (Column("product_id", "INT64", ColumnMode.REPEATED), "not repeated"),
-        (Column("update_id", "STRING"), "update_id"),
-    ],
-    ids=["unknown_type", "float_key", "repeated_key", "snapshot_id_type"],
-)
-def test_a_table_that_cannot_be_deduplicated_is_a_configuration_error(
-    area: SparkJobFeed, column: Column, said: str
-) -> None:
-    area.table = replace(PRODUCTS, columns=tuple(column if c.name == column.name else c for c in PRODUCTS.columns))
-    with pytest.raises(ConfigurationError, match=said):
-        area.publish(area.deliver(1, good(1)))
 
 
 def test_an_attempt_without_deliveries_is_a_contract_violation(area: SparkJobFeed) -> None:
