@@ -6,7 +6,7 @@ import numpy as np
 import numpy.typing as npt
 
 BoolArray = npt.NDArray[np.bool_]
-# Hashes, and packed keys (comparison/packed_keys.py): integers that are equal if and only if the keys are.
+# Hashes, and packed keys (comparison/keys.py): integers that are equal if and only if the keys are.
 U64Array = npt.NDArray[np.uint64]
 # Row numbers within a file, counted from 0, and update_ids.
 I64Array = npt.NDArray[np.int64]

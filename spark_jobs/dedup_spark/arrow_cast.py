@@ -1,4 +1,4 @@
-"""Brings Arrow data of files into the declared types: casts values, and adds NULL columns that a file lacks.
+"""Brings Arrow data of files into the declared types: casts values, and adds columns that a file lacks.
 
 A NULL STRUCT may have REQUIRED fields, which pyarrow's own cast refuses. Files that were written before columns were
 declared lack these.
@@ -6,12 +6,13 @@ declared lack these.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
+from datetime import date
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from dedup_clone.contract.table import Column, ColumnMode
+from dedup_clone.contract.table import Column, ColumnMode, TableContract
 from dedup_spark.column_types import STRUCT, arrow_type
 
 
@@ -139,3 +140,24 @@ def _complete(column: Column, values: pa.Array) -> pa.Array:
         child = values.field(field.name)
         children.append(_complete(field, child) if _lacks_fields(field, child.type) else child)
     return pa.StructArray.from_arrays(children, names=[f.name for f in column.fields], mask=values.is_null())
+
+
+def with_folder_columns(
+    table: TableContract, uri: str, batch: pa.RecordBatch, needed: Collection[str]
+) -> pa.RecordBatch:
+    """The batch of the file `uri` with the partition column and the snapshot id column, if `needed` has their names.
+
+    Writers of Hive partitions leave columns out that the names of the folders have. Only validated files may lack them,
+    so the folders are there: `snapshot_id=N/COLUMN=YYYY-MM-DD/FILE`.
+    """
+    for name in (table.partition_column, table.snapshot_id_column):
+        if name in needed and batch.schema.get_field_index(name) < 0:
+            column = pa.repeat(_folder_value(table, uri, name), batch.num_rows)
+            batch = pa.RecordBatch.from_arrays([*batch.columns, column], names=[*batch.schema.names, name])
+    return batch
+
+
+def _folder_value(table: TableContract, uri: str, name: str) -> pa.Scalar:
+    if name == table.partition_column:
+        return pa.scalar(date.fromisoformat(uri.rsplit(f"/{name}=", 1)[1].partition("/")[0]), pa.date32())
+    return pa.scalar(int(uri.rsplit("/snapshot_id=", 1)[1].partition("/")[0]), pa.int64())

@@ -17,7 +17,7 @@ from dedup_clone.contract.manifest import DateOutcome
 from dedup_clone.contract.table import UpdateIdMode
 from dedup_spark import storage
 from dedup_spark.comparison.duplicate_keys import TooManyDuplicates
-from dedup_spark.comparison.validating_reader import ValidatingReader
+from dedup_spark.comparison.key_reader import ValidatingReader
 from dedup_spark.data_files import target_file_bytes
 from dedup_spark.execution.fan_out import map_objects, run_tasks
 from dedup_spark.execution.progress import JobLog

@@ -9,7 +9,7 @@ import pytest
 
 from dedup_spark import data_files
 from dedup_spark.changes import change_files
-from dedup_spark.comparison import duplicate_keys, key_source, ranged_rows
+from dedup_spark.comparison import duplicate_keys, key_source, selected_rows
 from dedup_spark.plans.difference import comparison_inputs, diff_result, differences
 from dedup_spark.sketch import sketch
 
@@ -17,7 +17,7 @@ from dedup_spark.sketch import sketch
 def lower_limits(patch: pytest.MonkeyPatch) -> None:
     """No keys are cached between passes, and a few rows are compared at a time."""
     patch.setattr(comparison_inputs, "_KEY_CACHE_BYTES", 0)
-    patch.setattr(ranged_rows, "_ROWS_IN_MEMORY", 9)
+    patch.setattr(selected_rows, "_ROWS_IN_MEMORY", 9)
     patch.setattr(key_source, "_ROWS_AT_A_TIME", 5)
     patch.setattr(differences, "LIMITS", differences.Limits(rows=25, codes=15))
     patch.setattr(change_files, "ROWS_PER_RANGE", 13)
@@ -34,7 +34,7 @@ def scale_limits(patch: pytest.MonkeyPatch, scale: int) -> None:
     patch.setattr(differences, "LIMITS", differences.Limits(limits.rows // scale, limits.codes // scale))
     patch.setattr(sketch, "MAX_BITS", sketch.MAX_BITS - scale.bit_length() + 1)
     for module, name in (
-        (ranged_rows, "_ROWS_IN_MEMORY"),
+        (selected_rows, "_ROWS_IN_MEMORY"),
         (key_source, "_ROWS_AT_A_TIME"),
     ):
         patch.setattr(module, name, getattr(module, name) // scale)

@@ -17,7 +17,6 @@ from dedup_clone.contract.attempt import Plan
 from dedup_clone.contract.manifest import DataFile, Difference
 from dedup_clone.contract.table import Column, UpdateIdMode
 from dedup_spark import data_files, plan_selection, storage
-from dedup_spark.comparison import key_reader
 from dedup_spark.sketch import stored
 from testkit.spark_job_feed import SparkJobFeed
 from testkit.table_contracts import PRODUCTS
@@ -146,7 +145,7 @@ def test_more_files_than_that_become_one_although_no_survivor_came_or_went(area:
     area.plan, area.file_bytes = Plan.REWRITE, 1
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(data_files, "_MAX_RUN_ROWS", 10)
-        patch.setattr(key_reader, "_BATCH_ROWS", 10)
+        patch.setattr(storage, "_BATCH_ROWS", 10)
         area.publish(area.land(1, rows(1, *range(300))))
         area.publish(area.land(2, rows(2, 7)))
     assert len(survivors_of(area)) > 8
@@ -173,7 +172,7 @@ def test_rewrite_makes_one_sorted_file_of_a_small_date(area: SparkJobFeed) -> No
 def test_rewrite_makes_files_of_about_the_requested_size_of_a_large_date(
     area: SparkJobFeed, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(key_reader, "_BATCH_ROWS", 1000)
+    monkeypatch.setattr(storage, "_BATCH_ROWS", 1000)
     monkeypatch.setattr(data_files, "_MAX_RUN_ROWS", 1000)
     area.plan, area.file_bytes = Plan.REWRITE, 20_000
     area.publish(area.land(1, [row(1, n, n * 7919 % 100003) for n in range(20_000)]))

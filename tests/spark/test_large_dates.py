@@ -7,7 +7,7 @@ from random import Random
 import pytest
 
 from dedup_spark import storage
-from dedup_spark.comparison import ranged_rows
+from dedup_spark.comparison import selected_rows
 from dedup_spark.comparison.selected_rows import SelectedRows
 from testkit.spark_job_feed import SparkJobFeed
 from tests.spark.against_oracle import JobAgainstOracle, Row
@@ -55,15 +55,15 @@ def test_any_share_of_differing_rows_is_adopted(job: JobAgainstOracle, times: in
 def test_rows_compared_follow_the_difference(job: JobAgainstOracle, monkeypatch: pytest.MonkeyPatch) -> None:
     """Of the parent only survivors are read. One seed makes sketches equal in every run."""
     storage.write_text(storage.join(job.feed.state, "fingerprint_seed"), "5e" * 32)
-    snapshots, compared, add = Snapshots(), [], ranged_rows.RangedRows.add
+    snapshots, compared, add = Snapshots(), [], selected_rows.RangedRows.add
 
-    def counting(self: ranged_rows.RangedRows, selected: SelectedRows) -> None:
+    def counting(self: selected_rows.RangedRows, selected: SelectedRows) -> None:
         compared.append(len(selected))
         add(self, selected)
 
     job.play(snapshots.rows(1, 0))
     job.play(snapshots.rows(2))
-    monkeypatch.setattr(ranged_rows.RangedRows, "add", counting)
+    monkeypatch.setattr(selected_rows.RangedRows, "add", counting)
     job.play(snapshots.rows(3))
     assert job.entry.plan == "adopt"
     assert "differing rows decoded" in job.entry.plan_reason

@@ -208,11 +208,6 @@ def _whole_rows(source: KeySource, day: date, rows: SelectedRows) -> pa.Table:
     """All columns of the rows, in the order of `rows`. Values that `rows` lacks are read from the files."""
     if rows.value_columns is not None:
         return whole_rows(source.reader.table, day, rows.key_columns, rows.value_columns, rows.update_ids)
-    order = np.lexsort((rows.row_numbers, rows.file_numbers))
-    tables: list[pa.Table] = []
-    for file in np.unique(rows.file_numbers):
-        of_file = order[rows.file_numbers[order] == file]
-        tables += source.whole_rows(int(file), rows.row_numbers[of_file])
-    position = np.empty(len(order), np.intp)
-    position[order] = np.arange(len(order))
-    return pa.concat_tables(tables).take(pa.array(position))
+    read = source.whole_rows(rows)
+    assert read is not None
+    return read

@@ -15,12 +15,10 @@ import numpy as np
 
 from dedup_clone.contract.table import Absent, ChangeType, UpdateIdMode
 from dedup_spark.arrays import EMPTY_U64, Indices, U64Array
-from dedup_spark.comparison.aligned_rows import ABSENT, align
-from dedup_spark.comparison.duplicate_keys import with_codes
 from dedup_spark.comparison.key_reader import KeyReader
 from dedup_spark.comparison.key_source import KeySource
-from dedup_spark.comparison.ranged_rows import RangedRows
-from dedup_spark.comparison.selected_rows import RowSelector, SelectedRows, every_row
+from dedup_spark.comparison.keys import ABSENT, align, with_codes
+from dedup_spark.comparison.selected_rows import RangedRows, RowSelector, SelectedRows, every_row
 from dedup_spark.parent import ParentDate
 from dedup_spark.plans.difference.comparison_inputs import stored_base
 from dedup_spark.sketch.chain import KeyVersions, peel_chain
@@ -42,14 +40,6 @@ class RowChanges(NamedTuple):
     new: SelectedRows | None
     old: SelectedRows | None
     types: Indices
-
-
-class _Difference(NamedTuple):
-    """How the rows of two newest snapshots differ: `rows` by key. `survivor_files`: of the parent and of the date."""
-
-    encoder: RowEncoder
-    rows: KeyVersions
-    survivor_files: tuple[list[int], list[int]]
 
 
 @dataclass(frozen=True)
@@ -76,7 +66,7 @@ class RowComparison:
             codes = self._codes_of_applied(new)
             selected = self._selected(new, old, self.encoder, with_codes(codes), 2 * len(codes) // rows_per_range + 1)
         elif self.mode is UpdateIdMode.LAST_SEEN and (difference := self._difference(new, old)) is not None:
-            selected = self._of_difference(new, old, difference, rows_per_range)
+            selected = self._of_difference(new, old, *difference, rows_per_range)
         else:
             range_count = (new.entry.rows + old.entry.rows) // rows_per_range + 1
             selected = self._selected(new, old, self.encoder, every_row, range_count)
@@ -94,44 +84,41 @@ class RowComparison:
                 codes.append(self.encoder.key_codes(batch.key_columns)[is_applied])
         return np.unique(np.concatenate(codes))
 
-    def _difference(self, new: ParentDate, old: ParentDate) -> _Difference | None:
-        """Return how the rows of the newest snapshots differ; None if the stored sketches do not tell.
+    def _difference(self, new: ParentDate, old: ParentDate) -> tuple[RowEncoder, KeyVersions] | None:
+        """Return how the rows of the newest snapshots differ, by key; None if the stored sketches do not tell.
 
         Their rows must be in files without survivors, because survivors are read as whole files.
         """
-        sketches, survivor_files = [], []
+        sketches = []
         for rows in (old, new):
             base_id, sketch = rows.entry.max_update_id, stored_base(rows, self.encoder)
             is_mixed = any(file.min_update_id < base_id == file.max_update_id for file in rows.files)
             if sketch is None or is_mixed or rows.entry.newest_snapshot != base_id:
                 return None
             sketches.append(sketch)
-            survivor_files.append([number for number, file in enumerate(rows.files) if file.max_update_id < base_id])
         encoder = sketches[0].encoder
         steps = peel_chain(sketches) if encoder == sketches[1].encoder else None
         if not isinstance(steps, list):
             return None
-        return _Difference(encoder, KeyVersions.of_steps(encoder, steps), (survivor_files[0], survivor_files[1]))
+        return encoder, KeyVersions.of_steps(encoder, steps)
 
     def _of_difference(
-        self, new: ParentDate, old: ParentDate, difference: _Difference, rows_per_range: int
+        self, new: ParentDate, old: ParentDate, encoder: RowEncoder, versions: KeyVersions, rows_per_range: int
     ) -> tuple[RangedRows, RangedRows]:
         """Return all rows of both generations that may differ: rows of the newest snapshots, and all survivors."""
-        encoder, (old_files, new_files) = difference.encoder, difference.survivor_files
-        survivors = sum(new.files[n].rows for n in new_files) + sum(old.files[n].rows for n in old_files)
-        range_count = (2 * len(difference.rows.codes) + survivors) // rows_per_range + 1
-        sides = ((1, new, new_files), (0, old, old_files))
+        survivors = sum(rows.files[number].rows for rows in (new, old) for number in rows.survivor_files)
+        range_count = (2 * len(versions.codes) + survivors) // rows_per_range + 1
         if not encoder.is_packed:
-            found = [difference.rows.codes]
-            found += [self.source(rows, encoder).codes(every_row, files) for _, rows, files in sides]
+            found = [versions.codes]
+            found += [self.source(rows, encoder).codes(every_row, rows.survivor_files) for rows in (new, old)]
             return self._selected(new, old, encoder, with_codes(np.unique(np.concatenate(found))), range_count)
         selected = RangedRows(range_count), RangedRows(range_count)
-        for ranged_rows, (link, rows, files) in zip(selected, sides, strict=True):
-            source, words = self.source(rows, encoder), difference.rows.words_of(link)
+        for ranged_rows, link, rows in zip(selected, (1, 0), (new, old), strict=True):
+            source, words = self.source(rows, encoder), versions.words_of(link)
             columns, key_count = encoder.columns(words), len(encoder.keys)
             ids = np.full(words.shape[1], rows.entry.max_update_id)
             ranged_rows.add(source.rows(columns[:key_count], columns[key_count:], ids))
-            source.select_into(ranged_rows, every_row, file_numbers=files)
+            source.select_into(ranged_rows, every_row, file_numbers=rows.survivor_files)
         return selected
 
     def _selected(

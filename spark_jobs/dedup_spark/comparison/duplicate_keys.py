@@ -15,10 +15,9 @@ import pyarrow as pa
 
 from dedup_spark.arrays import I64Array, Indices, U64Array
 from dedup_spark.column_types import arrow_type
-from dedup_spark.comparison.key_comparison import KeySet, indices_of, repeated_in
 from dedup_spark.comparison.key_source import KeySource
-from dedup_spark.comparison.packed_keys import pack_keys
-from dedup_spark.comparison.selected_rows import Columns, RowSelector, SelectedRows, combine_chunks, take_rows
+from dedup_spark.comparison.keys import pack_keys, repeated_in, with_codes
+from dedup_spark.comparison.selected_rows import Columns, SelectedRows, combine_chunks, take_rows
 from dedup_spark.value_order import comparable
 
 # The most rows of repeated keys whose values are compared at a time, and the most bytes that are read for this. Python
@@ -75,9 +74,9 @@ def resolve_duplicates(source: KeySource, rows: SelectedRows) -> ResolvedDuplica
     Values that `rows` lacks are read from the files. Raises TooManyDuplicates if the rows to resolve are too many, or
     too large for the memory.
     """
-    indices = indices_of(rows.codes, repeated_in(np.sort(rows.codes)))
+    indices = with_codes(repeated_in(np.sort(rows.codes)))(rows.codes)
     (keys,) = pack_keys(source.encoder.keys, [take_rows(rows.key_columns, indices)])
-    is_repeated = indices_of(keys, repeated_in(np.sort(keys)))
+    is_repeated = with_codes(repeated_in(np.sort(keys)))(keys)
     indices, keys = indices[is_repeated], keys[is_repeated]
     if len(indices) > _MAX_ROWS:
         raise TooManyDuplicates
@@ -89,11 +88,6 @@ def resolve_duplicates(source: KeySource, rows: SelectedRows) -> ResolvedDuplica
     surplus = replace(duplicates, value_columns=None).take(lower)
     words = source.words(surplus.key_columns, take_rows(values, lower))
     return ResolvedDuplicates(rows.take(np.flatnonzero(is_retained)) if len(lower) else rows, surplus, words)
-
-
-def with_codes(codes: U64Array) -> RowSelector:
-    """Return a selector of the rows whose key has one of these codes, which are sorted."""
-    return KeySet.from_sorted(codes).indices_in
 
 
 def lower_ranked(keys: U64Array, update_ids: I64Array, values: Columns) -> Indices:
@@ -126,19 +120,10 @@ def value_columns(source: KeySource, rows: SelectedRows) -> Columns:
         return rows.value_columns
     if not len(rows):
         return combine_chunks(pa.chunked_array([], arrow_type(column)) for column in source.encoder.values)
-    tables, size = [], 0
-    for file in np.unique(rows.file_numbers):
-        row_numbers = np.sort(rows.row_numbers[rows.file_numbers == file])
-        for table in source.whole_rows(int(file), row_numbers):
-            tables.append(table)
-            size += table.nbytes
-            if size > _MAX_BYTES:
-                raise TooManyDuplicates
-    read = pa.concat_tables(tables).select([column.name for column in source.encoder.values])
-    read_order = np.lexsort((rows.row_numbers, rows.file_numbers))
-    own_order = np.empty_like(read_order)
-    own_order[read_order] = np.arange(len(read_order))
-    return combine_chunks(read.take(pa.array(own_order)).columns)
+    read = source.whole_rows(rows, _MAX_BYTES)
+    if read is None:
+        raise TooManyDuplicates
+    return combine_chunks(read.select([column.name for column in source.encoder.values]).columns)
 
 
 def row_words(source: KeySource, rows: SelectedRows) -> list[U64Array]:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
 from datetime import date, datetime
 from decimal import Decimal
 from typing import Any
@@ -36,34 +36,18 @@ def _text(value: Any) -> str:
 
 def select_examples(examples: Iterable[KeyExample], dates: Iterable[DateEntry]) -> tuple[KeyExample, ...]:
     """Return for each difference the examples of the twenty dates with the most such rows, at most three a date."""
-    entries = {entry.date: entry for entry in dates}
-    by_difference: defaultdict[Difference, list[KeyExample]] = defaultdict(list)
+    counts: dict[tuple[Difference, date], int] = {}
+    for entry in dates:
+        counts[Difference.NEW, entry.date] = entry.new_keys
+        counts[Difference.CHANGED, entry.date] = entry.changed or 0
+        counts[Difference.SURVIVOR, entry.date] = entry.survivors
+    found: defaultdict[tuple[Difference, date], list[KeyExample]] = defaultdict(list)
     for example in examples:
-        by_difference[example.difference].append(example)
+        found[example.difference, example.date].append(example)
     selected: list[KeyExample] = []
     for difference in Difference:
-        days = _dates_with_most_rows(by_difference[difference], entries, difference)
-        counts: Counter[date] = Counter()
-        for example in sorted(by_difference[difference], key=lambda e: (e.date, e.key)):
-            if example.date in days and counts[example.date] < EXAMPLES_PER_DATE:
-                counts[example.date] += 1
-                selected.append(example)
+        groups = [group for group in found if group[0] is difference and group in counts]
+        most = sorted(groups, key=lambda group: (-counts[group], group))[:DATES_WITH_EXAMPLES]
+        for group in sorted(most):
+            selected += sorted(found[group], key=lambda example: example.key)[:EXAMPLES_PER_DATE]
     return tuple(selected)
-
-
-def _dates_with_most_rows(
-    examples: list[KeyExample], entries: Mapping[date, DateEntry], difference: Difference
-) -> set[date]:
-    """The dates of `examples` on which the most rows have the difference, at most DATES_WITH_EXAMPLES."""
-    days = {example.date for example in examples if example.date in entries}
-    return set(sorted(days, key=lambda day: (-_count(entries[day], difference), day))[:DATES_WITH_EXAMPLES])
-
-
-def _count(entry: DateEntry, difference: Difference) -> int:
-    """How many rows of the date have this difference."""
-    counts = {
-        Difference.NEW: entry.new_keys,
-        Difference.CHANGED: entry.changed or 0,
-        Difference.SURVIVOR: entry.survivors,
-    }
-    return counts[difference]

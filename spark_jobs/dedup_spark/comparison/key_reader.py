@@ -1,4 +1,9 @@
-"""Streams the key columns of Parquet files, batch by batch, cast to the declared types."""
+"""Streams the key columns of Parquet files, batch by batch, cast to the declared types, and validates landed files.
+
+Validation decodes all columns in the same pass. Keys, dates and update_ids are validated by their values. The other
+columns must be readable too, because an adopted file is loaded as it is: an unreadable page would fail the load job of
+all files.
+"""
 
 from __future__ import annotations
 
@@ -11,15 +16,11 @@ import pyarrow.parquet as pq
 from dedup_clone.contract.table import Column, TableContract
 from dedup_spark import storage
 from dedup_spark.arrays import I64Array
-from dedup_spark.arrow_cast import complete_batch
+from dedup_spark.arrow_cast import complete_batch, with_folder_columns
 from dedup_spark.comparison.cluster_overlap import Range, block_ranges, overlapping_share
 from dedup_spark.fingerprints.key_columns import as_declared, key_columns
-from dedup_spark.landing.folder_columns import with_folder_columns
+from dedup_spark.landing.file_validation import FileValidation, FileValidator, LandedFile
 from dedup_spark.storage import open_parquet
-
-# The most rows and bytes of a batch: a few of its columns then stay in the processor's cache while they are hashed.
-_BATCH_ROWS = 1 << 16
-_BATCH_BYTES = 16 << 20
 
 
 @dataclass(frozen=True)
@@ -54,16 +55,10 @@ class KeyReader:
         """Yield the rows of a file in order, in batches that are not empty; update_ids and values only on attempt."""
         names = self._names(with_ids=with_ids)
         names += [column.name for column in self.table.value_columns] if with_values else []
-        first_row = 0
         with storage.open_input(uri) as source, open_parquet(source) as file:
             self.note_ranges(uri, file)
-            # One row group at a time, so that not all pages of a large file are in memory.
-            for group in range(file.num_row_groups):
-                batch_rows = group_rows_per_batch(file, group, names)
-                for batch in file.iter_batches(batch_rows, row_groups=[group], columns=names, use_threads=False):
-                    if batch.num_rows:
-                        yield self.key_batch(uri, first_row, batch, with_ids=with_ids, with_values=with_values)
-                    first_row += batch.num_rows
+            for first_row, batch in storage.read_batches(file, names):
+                yield self.key_batch(uri, first_row, batch, with_ids=with_ids, with_values=with_values)
 
     def _names(self, *, with_ids: bool) -> list[str]:
         """The names of the key columns and, on request, of the update id."""
@@ -107,18 +102,46 @@ class KeyReader:
         return overlapping_share([self.ranges.get(uri) for uri in uris])
 
 
-def group_rows_per_batch(file: pq.ParquetFile, group: int, columns: list[str]) -> int:
-    """How many rows of this row group make a batch (see `rows_per_batch`)."""
-    size = sum(chunk.total_uncompressed_size for chunk in _chunks(file, group, columns))
-    return rows_per_batch(file.metadata.row_group(group).num_rows, size)
+class UnsuitableFile(Exception):
+    """A landed file is invalid. Whoever has received batches of it must discard what was computed from them."""
 
 
-def rows_per_batch(rows: int, size: int) -> int:
-    """Return `_BATCH_ROWS`, or fewer if so many rows would exceed `_BATCH_BYTES`. `size`: the bytes of `rows` rows."""
-    return min(_BATCH_ROWS, max(_BATCH_BYTES * rows // max(size, 1), 1))
+@dataclass(kw_only=True)
+class ValidatingReader(KeyReader):
+    """Validates each file of `landed` when it is first read. `validations`: results of valid files. Both are by URI."""
 
+    validator: FileValidator
+    landed: dict[str, LandedFile]
+    validations: dict[str, FileValidation] = field(default_factory=dict)
 
-def _chunks(file: pq.ParquetFile, group: int, columns: list[str]) -> list[pq.ColumnChunkMetaData]:
-    metadata, names = file.metadata.row_group(group), set(columns)
-    chunks = (metadata.column(number) for number in range(metadata.num_columns))
-    return [chunk for chunk in chunks if chunk.path_in_schema.split(".")[0] in names]
+    def batches(self, uri: str, *, with_ids: bool, with_values: bool) -> Iterator[KeyBatch]:
+        """Yield a file's rows, as KeyReader does. Raises UnsuitableFile, or any error of pyarrow for a damaged file."""
+        if uri in self.landed and uri not in self.validations:
+            return self._validated(self.landed[uri], with_ids=with_ids, with_values=with_values)
+        return super().batches(uri, with_ids=with_ids, with_values=with_values)
+
+    def metadata(self, uri: str) -> pq.FileMetaData:
+        """The footer of a file. Raises UnsuitableFile if it is that of a landed file and invalid."""
+        if uri not in self.landed or uri in self.validations:
+            return super().metadata(uri)
+        with storage.open_input(uri) as source:
+            validation = self.validator.begin(self.landed[uri], source)
+            if validation.footer.problems:
+                raise UnsuitableFile(uri)
+            return validation.file.metadata
+
+    def _validated(self, landed: LandedFile, *, with_ids: bool, with_values: bool) -> Iterator[KeyBatch]:
+        with storage.open_input(landed.uri) as source:
+            validation = self.validator.begin(landed, source)
+            if validation.footer.problems:
+                raise UnsuitableFile(landed.uri)
+            for first_row, batch in storage.read_batches(validation.file):
+                validation.add(batch)
+                if not validation.is_valid:
+                    raise UnsuitableFile(landed.uri)
+                yield self.key_batch(landed.uri, first_row, batch, with_ids=with_ids, with_values=with_values)
+            result = validation.finish()
+            if result.problems:
+                raise UnsuitableFile(landed.uri)
+            self.note_ranges(landed.uri, validation.file)
+        self.validations[landed.uri] = result

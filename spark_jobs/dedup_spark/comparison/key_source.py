@@ -14,11 +14,19 @@ import pyarrow as pa
 
 from dedup_spark.arrays import EMPTY_I64, EMPTY_U64, I64Array, U64Array
 from dedup_spark.column_types import arrow_type
-from dedup_spark.comparison.key_comparison import KeySet, repeated_in
 from dedup_spark.comparison.key_reader import KeyBatch, KeyReader
-from dedup_spark.comparison.ranged_rows import RangedRows, range_of
+from dedup_spark.comparison.keys import repeated_in, with_codes
 from dedup_spark.comparison.row_reader import RowSource, read_rows
-from dedup_spark.comparison.selected_rows import NO_FILE, Columns, RowSelector, SelectedRows, concat_rows, take_rows
+from dedup_spark.comparison.selected_rows import (
+    NO_FILE,
+    Columns,
+    RangedRows,
+    RowSelector,
+    SelectedRows,
+    concat_rows,
+    range_of,
+    take_rows,
+)
 from dedup_spark.sketch.row_words import RowEncoder
 from dedup_spark.sketch.sketch import CellsLeft, Sketch
 
@@ -78,13 +86,24 @@ class KeySource:
         columns = ([column.combine_chunks() for column in some] for some in (keys, values))
         return self.encoder.words(*columns)
 
-    def whole_rows(self, file_number: int, row_numbers: I64Array) -> Iterator[pa.Table]:
-        """Yield the rows with these numbers, which ascend, of one file, with all columns."""
-        return read_rows(self.reader, RowSource.selected_rows(self.uris[file_number], len(row_numbers), row_numbers))
+    def whole_rows(self, rows: SelectedRows, max_bytes: int | None = None) -> pa.Table | None:
+        """Read all columns of the rows, in the order of `rows`. Return None if they take more than `max_bytes`."""
+        order = np.lexsort((rows.row_numbers, rows.file_numbers))
+        tables, size = [], 0
+        for file in np.unique(rows.file_numbers):
+            numbers = rows.row_numbers[order[rows.file_numbers[order] == file]]
+            for table in read_rows(self.reader, RowSource.selected_rows(self.uris[file], len(numbers), numbers)):
+                tables.append(table)
+                size += table.nbytes
+                if max_bytes is not None and size > max_bytes:
+                    return None
+        position = np.empty(len(order), np.intp)
+        position[order] = np.arange(len(order))
+        return pa.concat_tables(tables).take(pa.array(position))
 
     def repeated(self, codes: U64Array) -> U64Array:
         """Those of these key codes that several rows have, sorted as `codes` are. Keys with equal codes may differ."""
-        return repeated_in(np.sort(self.codes(KeySet.from_sorted(codes).indices_in))) if len(codes) else codes
+        return repeated_in(np.sort(self.codes(with_codes(codes)))) if len(codes) else codes
 
     def words_in(
         self, cells: CellsLeft, *, file_numbers: FileNumbers | None = None, only_id: int | None = None

@@ -13,12 +13,11 @@ import pyarrow as pa
 from dedup_clone.contract.table import TableContract
 from dedup_spark import storage
 from dedup_spark.arrays import EMPTY_I64, BoolArray, I64Array
-from dedup_spark.arrow_cast import cast_table, complete_batch
+from dedup_spark.arrow_cast import cast_table, complete_batch, with_folder_columns
 from dedup_spark.column_types import arrow_schema
-from dedup_spark.comparison.key_reader import KeyReader, group_rows_per_batch
+from dedup_spark.comparison.key_reader import KeyReader
 from dedup_spark.comparison.selected_rows import Columns
 from dedup_spark.fingerprints.key_columns import key_columns
-from dedup_spark.landing.folder_columns import with_folder_columns
 from dedup_spark.storage import open_parquet
 
 
@@ -75,20 +74,16 @@ def read_rows(reader: KeyReader, source: RowSource) -> Iterator[pa.Table]:
     names = [column.name for column in table.columns]
     schema = arrow_schema(table.columns)
     with storage.open_input(source.uri) as stream, open_parquet(stream) as file:
-        group_start = 0
-        for group in range(file.num_row_groups):
-            group_end = group_start + file.metadata.row_group(group).num_rows
-            if source.ids_below is not None or len(_between(source.included, group_start, group_end)):
-                first_row = group_start
-                batch_rows = group_rows_per_batch(file, group, names)
-                for read in file.iter_batches(batch_rows, row_groups=[group], columns=names, use_threads=False):
-                    batch = with_folder_columns(table, source.uri, read, names)
-                    selected = batch.filter(pa.array(_mask(table, source, batch, first_row)))
-                    first_row += batch.num_rows
-                    if selected.num_rows:
-                        complete = complete_batch(selected, table.columns)
-                        yield cast_table(pa.Table.from_batches([complete]).select(names), schema)
-            group_start = group_end
+
+        def is_needed(start: int, stop: int) -> bool:
+            return source.ids_below is not None or len(_between(source.included, start, stop)) > 0
+
+        for first_row, read in storage.read_batches(file, names, is_needed):
+            batch = with_folder_columns(table, source.uri, read, names)
+            selected = batch.filter(pa.array(_mask(table, source, batch, first_row)))
+            if selected.num_rows:
+                complete = complete_batch(selected, table.columns)
+                yield cast_table(pa.Table.from_batches([complete]).select(names), schema)
 
 
 def _mask(table: TableContract, source: RowSource, batch: pa.RecordBatch, first_row: int) -> BoolArray:

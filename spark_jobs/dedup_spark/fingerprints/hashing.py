@@ -12,8 +12,8 @@ differ, and their constants are drawn from the feed's secret seed.
   in both chains at once.
 
 Both hashes end in a finalizer, so that sums of hashes are not equal just because sums of words are. Columns are hashed
-with their declared types, so hashes can be stored, unlike the keys that `packed_keys.py` packs. docs/adr/0005-adopt.md
-says what this guarantees, and against whom.
+with their declared types, so hashes can be stored, unlike the keys that `comparison/keys.py` packs.
+docs/adr/0005-adopt.md says what this guarantees, and against whom.
 """
 
 from __future__ import annotations

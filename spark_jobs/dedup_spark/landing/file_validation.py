@@ -21,13 +21,11 @@ from dedup_clone.contract.attempt import Attempt
 from dedup_clone.contract.parquet import describe_unreadable
 from dedup_clone.contract.table import ColumnMode, TableContract
 from dedup_spark import storage
-from dedup_spark.arrow_cast import complete_batch
-from dedup_spark.landing.folder_columns import with_folder_columns
+from dedup_spark.arrow_cast import complete_batch, with_folder_columns
 from dedup_spark.landing.footers import Footer, joined_files, read_footer, unsupported_encodings
 from dedup_spark.landing.values import CastChecks, InvalidValues, count_invalid_values
 from dedup_spark.storage import open_parquet
 
-_BATCH_ROWS = 1 << 17
 _EPOCH = date(1970, 1, 1)
 # A file up to this size is read whole, with one request; larger files are read in several parts.
 _READ_WHOLE_BYTES = 4 << 20
@@ -102,10 +100,8 @@ class FileValidator:
         validation = self.begin(landed, source)
         if validation.footer.problems:
             return self._invalid(landed, *validation.footer.problems)
-        # One row group at a time, so that not all pages of a large file are in memory.
-        for group in range(validation.file.num_row_groups):
-            for batch in validation.file.iter_batches(_BATCH_ROWS, row_groups=[group], use_threads=False):
-                validation.add(batch)
+        for _, batch in storage.read_batches(validation.file):
+            validation.add(batch)
         return validation.finish()
 
     def begin(self, landed: LandedFile, source: pa.NativeFile) -> RunningValidation:

@@ -53,10 +53,10 @@ def adopt(attempt: Attempt, inputs: ComparisonInputs, diff: DiffResult, reader: 
     how += f"; [{normalized}] files written anew" if normalized else ""
     return WrittenDate(
         day=task.day,
-        files=(*_copy(task, to_copy, reader, data_uri), *survivors.copied, *new_files, *survivors.written),
+        files=(*_copy(task, to_copy, reader, data_uri), *new_files, *survivors),
         new_keys=diff.new_keys,
         changed=diff.changed,
-        survivors=sum(file.rows for file in (*survivors.copied, *survivors.written)),
+        survivors=sum(file.rows for file in survivors),
         surplus_rows={link.update_id: diff.surplus_rows(link.source) for link in inputs.links if link.source},
         how=how,
         key_fingerprint=sketch.digest(),

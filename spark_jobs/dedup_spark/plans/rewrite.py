@@ -111,7 +111,7 @@ class Rewriter:
                 sources.append(RowSource.all_rows(landed.uri, landed.rows, snapshot_id, excluded=surplus))
             sources += survivor_sources(task, diff, self.attempt.table)
         else:
-            sources += added_sources(task, diff, self.attempt.table)
+            sources += added_sources(task, diff)
             for number, file in enumerate(task.parent.files if task.parent else ()):
                 if task.parent and file not in copied:
                     uri, removed = task.parent.uri(file), diff.removed_in(number)

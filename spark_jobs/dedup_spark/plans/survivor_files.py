@@ -7,7 +7,6 @@ written into it, too. So each row is rewritten only a few times, and a date has 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
@@ -16,8 +15,8 @@ from dedup_clone.contract.manifest import DataFile
 from dedup_clone.contract.table import Absent, TableContract
 from dedup_spark import storage
 from dedup_spark.comparison.key_reader import KeyReader
-from dedup_spark.comparison.row_reader import RowSource, read_rows, whole_rows
-from dedup_spark.comparison.selected_rows import NO_FILE, SelectedRows
+from dedup_spark.comparison.row_reader import RowSource, read_rows
+from dedup_spark.comparison.selected_rows import NO_FILE
 from dedup_spark.data_files import SortedFilesWriter
 from dedup_spark.parent import PARENT_SOURCE
 from dedup_spark.plans.date_task import DateTask
@@ -27,16 +26,11 @@ from dedup_spark.plans.difference.diff_result import DiffResult
 MAX_SURVIVOR_FILES = 8
 
 
-@dataclass(frozen=True)
-class SurvivorFiles:
-    """The files of a date's survivors. `copied` have the same names as in the parent; `written` are new."""
+def write_survivors(task: DateTask, diff: DiffResult, reader: KeyReader, data_uri: str) -> tuple[DataFile, ...]:
+    """Copy and write the survivor files, and return them. Copies have the same names as in the parent.
 
-    copied: tuple[DataFile, ...]
-    written: tuple[DataFile, ...]
-
-
-def write_survivors(task: DateTask, diff: DiffResult, reader: KeyReader, data_uri: str) -> SurvivorFiles:
-    """Copy and write the survivor files. Raises pyarrow's errors when a file that has survivors cannot be read."""
+    Raises pyarrow's errors if a file that has survivors cannot be read.
+    """
     copied, sources = _split_files(task, diff, reader.table)
     copied = _merge_small_files(copied, sources, task)
     parent_data_uri = task.parent.data_uri if task.parent else ""
@@ -45,7 +39,7 @@ def write_survivors(task: DateTask, diff: DiffResult, reader: KeyReader, data_ur
     written = SortedFilesWriter(reader.table, data_uri, task.day, "survivors", file_bytes=None)
     for table in (table for source in sources for table in read_rows(reader, source)):
         written.add(table)
-    return SurvivorFiles(tuple(copied), written.close())
+    return (*copied, *written.close())
 
 
 def _split_files(task: DateTask, diff: DiffResult, table: TableContract) -> tuple[list[DataFile], list[RowSource]]:
@@ -65,9 +59,9 @@ def _split_files(task: DateTask, diff: DiffResult, table: TableContract) -> tupl
         elif file.min_update_id < base_id:
             sources.append(RowSource(uri, file.rows, added, removed, ids_below=base_id))
         elif len(added):
-            decoded = _decoded(table, task, diff.decoded[PARENT_SOURCE, number], len(added))
+            decoded = _decoded(diff.decoded[PARENT_SOURCE, number], len(added))
             sources.append(RowSource.selected_rows(uri, file.rows, added, decoded))
-    return copied, sources + added_sources(task, diff, table)
+    return copied, sources + added_sources(task, diff)
 
 
 def survivor_sources(task: DateTask, diff: DiffResult, table: TableContract) -> list[RowSource]:
@@ -76,34 +70,24 @@ def survivor_sources(task: DateTask, diff: DiffResult, table: TableContract) -> 
     return [*sources, *(_whole_file(file, task) for file in copied)]
 
 
-def added_sources(task: DateTask, diff: DiffResult, table: TableContract) -> list[RowSource]:
+def added_sources(task: DateTask, diff: DiffResult) -> list[RowSource]:
     """Return where to read the rows that the date gets from deliveries, and those that were decoded from a sketch."""
     sources = []
-    for (_, number), decoded_rows in diff.decoded.items():
+    for (_, number), tables in diff.decoded.items():
         if number == NO_FILE:
-            tables = tuple(_as_table(table, task, rows) for rows in decoded_rows)
-            sources.append(RowSource.selected_rows("", 0, np.arange(sum(map(len, tables))), tables))
+            sources.append(RowSource.selected_rows("", 0, np.arange(sum(map(len, tables))), tuple(tables)))
     for source, delivered in enumerate(task.deliveries, start=PARENT_SOURCE + 1):
         for number, landed in enumerate(delivered.files):
             added = diff.added_in(source, number)
             if len(added):
-                decoded = _decoded(table, task, diff.decoded[source, number], len(added))
+                decoded = _decoded(diff.decoded[source, number], len(added))
                 sources.append(RowSource.selected_rows(landed.uri, landed.rows, added, decoded))
     return sources
 
 
-def _decoded(
-    table: TableContract, task: DateTask, decoded: Sequence[SelectedRows], expected: int
-) -> tuple[pa.Table, ...]:
-    """The decoded rows as tables; none if values of some of the `expected` rows were not decoded."""
-    if sum(map(len, decoded)) != expected:
-        return ()
-    return tuple(_as_table(table, task, rows) for rows in decoded)
-
-
-def _as_table(table: TableContract, task: DateTask, rows: SelectedRows) -> pa.Table:
-    assert rows.value_columns is not None
-    return whole_rows(table, task.day, rows.key_columns, rows.value_columns, rows.update_ids)
+def _decoded(decoded: Sequence[pa.Table], expected: int) -> tuple[pa.Table, ...]:
+    """The decoded rows; none if values of some of the `expected` rows were not decoded."""
+    return tuple(decoded) if sum(map(len, decoded)) == expected else ()
 
 
 def _merge_small_files(copied: list[DataFile], sources: list[RowSource], task: DateTask) -> list[DataFile]:

@@ -6,6 +6,7 @@ server-side copies) goes through the client library of Cloud Storage.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import IO, cast
 
@@ -17,6 +18,9 @@ from dedup_clone.contract.parquet import read_parquet_footer
 from dedup_spark.storage import cloud, files
 
 _GS = "gs://"
+# The most rows and bytes of a batch: a few of its columns then stay in the processor's cache while they are hashed.
+_BATCH_ROWS = 1 << 16
+_BATCH_BYTES = 16 << 20
 
 
 @dataclass(frozen=True)
@@ -68,6 +72,31 @@ def open_parquet(source: pa.NativeFile, *, verify_checksums: bool = False) -> pq
     footer = read_parquet_footer(cast(IO[bytes], source), source.size())
     metadata = pq.read_metadata(pa.BufferReader(footer)) if footer else None
     return pq.ParquetFile(source, metadata=metadata, pre_buffer=True, page_checksum_verification=verify_checksums)
+
+
+def read_batches(
+    file: pq.ParquetFile, columns: list[str] | None = None, is_needed: Callable[[int, int], bool] | None = None
+) -> Iterator[tuple[int, pa.RecordBatch]]:
+    """Yield the file's batches that have rows, each with the number of its first row, which is 0 for the first one.
+
+    `columns`: None for all. `is_needed`: whether rows from one number up to, but not including, another are needed;
+    other row groups are not decoded. One row group is read at a time, so that not all pages of a large file are in
+    memory.
+    """
+    start = 0
+    for group in range(file.num_row_groups):
+        metadata, first = file.metadata.row_group(group), start
+        start += metadata.num_rows
+        if is_needed is None or is_needed(first, start):
+            size = metadata.total_byte_size
+            if columns is not None:  # otherwise a column may be encrypted, on whose metadata pyarrow crashes
+                chunks = map(metadata.column, range(metadata.num_columns))
+                size = sum(c.total_uncompressed_size for c in chunks if c.path_in_schema.split(".")[0] in columns)
+            rows = min(_BATCH_ROWS, max(_BATCH_BYTES * metadata.num_rows // max(size, 1), 1))
+            for batch in file.iter_batches(rows, row_groups=[group], columns=columns, use_threads=False):
+                if batch.num_rows:
+                    yield first, batch
+                first += batch.num_rows
 
 
 def read_text(uri: str) -> str:

@@ -21,14 +21,11 @@ from hypothesis import given, settings
 from dedup_clone.contract.table import Column
 from dedup_spark import storage
 from dedup_spark.column_types import SCALARS, arrow_schema
-from dedup_spark.comparison import duplicate_keys, ranged_rows
-from dedup_spark.comparison.aligned_rows import ABSENT, align
-from dedup_spark.comparison.key_comparison import indices_of, repeated_in
+from dedup_spark.comparison import duplicate_keys, selected_rows
 from dedup_spark.comparison.key_reader import KeyReader
 from dedup_spark.comparison.key_source import KeySource
-from dedup_spark.comparison.packed_keys import pack_keys
-from dedup_spark.comparison.ranged_rows import RangedRows
-from dedup_spark.comparison.selected_rows import SelectedRows, every_row
+from dedup_spark.comparison.keys import ABSENT, align, pack_keys, repeated_in, with_codes
+from dedup_spark.comparison.selected_rows import RangedRows, SelectedRows, every_row
 from dedup_spark.fingerprints.key_columns import key_columns
 from dedup_spark.fingerprints.seed import Seed
 from dedup_spark.plans.difference.comparison_inputs import encoders
@@ -125,7 +122,7 @@ def test_rows_of_given_keys_are_found(seed: int) -> None:
     random = Random(seed)
     keys = [random.choice([random.randrange(40), 2**64 - 1 - random.randrange(5)]) for _ in range(random.randrange(60))]
     wanted = sorted(set(random.sample(range(40), 9)))
-    found = indices_of(_keys(keys), _keys(wanted)).tolist()
+    found = with_codes(_keys(wanted))(_keys(keys)).tolist()
     assert found == [number for number, key in enumerate(keys) if key in wanted]
     assert repeated_in(np.sort(_keys(keys))).tolist() == sorted(k for k, n in Counter(keys).items() if n > 1)
 
@@ -153,7 +150,7 @@ def ranged(start: int, stop: int, *, with_values: bool) -> SelectedRows:
 def test_each_range_has_its_rows(
     monkeypatch: pytest.MonkeyPatch, in_memory: int, range_count: int, *, all_have_values: bool
 ) -> None:
-    monkeypatch.setattr(ranged_rows, "_ROWS_IN_MEMORY", in_memory)
+    monkeypatch.setattr(selected_rows, "_ROWS_IN_MEMORY", in_memory)
     selected = RangedRows(range_count)
     edges = [0, 0, 100, 300, 301, 1000]
     for start, stop in itertools.pairwise(edges):

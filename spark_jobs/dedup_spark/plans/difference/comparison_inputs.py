@@ -51,16 +51,13 @@ class Link:
 class ComparisonInputs:
     """The parent and the deliveries of one date, opened for comparison.
 
-    `links`: in the order of their source numbers. `base_files`, `survivor_files`: the numbers of the parent's files
-    that have such rows. `base_was_stored`: the sketch of the base was read. `deletes`: the date gets only rows whose
-    keys the newest delivery has.
+    `links`: in the order of their source numbers. `base_was_stored`: the sketch of the base was read. `deletes`: the
+    date gets only rows whose keys the newest delivery has.
     """
 
     task: DateTask
     encoder: RowEncoder
     links: tuple[Link, ...]
-    base_files: tuple[int, ...]
-    survivor_files: tuple[int, ...]
     base_was_stored: bool
     deletes: bool
 
@@ -113,14 +110,12 @@ def _open(
     parent, count = task.parent, len(task.deliveries)
     differing_rows = parent.differing_rows if parent else 0
     bits = bits_for(expected_rows(task.newest, parent), differing_rows, encoder.word_count, count - 1)
-    links, base_files, survivor_files, was_stored = [], [], [], base is not None
+    links, was_stored = [], base is not None
     if parent:
-        base_id, numbered = parent.entry.max_update_id, list(enumerate(parent.files))
-        base_files = [number for number, file in numbered if file.max_update_id == base_id]
-        survivor_files = [number for number, file in numbered if file.min_update_id != base_id]
+        base_id = parent.entry.max_update_id
         source = KeySource(reader, encoder, [parent.uri(file) for file in parent.files], parent.constant_ids)
         if base is None and needs_base:
-            base = source.sketch(bits, file_numbers=base_files, only_id=base_id)
+            base = source.sketch(bits, file_numbers=parent.base_files, only_id=base_id)
         links.append(Link(PARENT_SOURCE, base_id, source, base))
     for number, delivered in enumerate(task.deliveries, start=PARENT_SOURCE + 1):
         snapshot_id, uris = delivered.delivery.snapshot_id, [file.uri for file in delivered.files]
@@ -131,8 +126,6 @@ def _open(
         task=task,
         encoder=encoder,
         links=tuple(links),
-        base_files=tuple(base_files),
-        survivor_files=tuple(survivor_files),
         base_was_stored=was_stored,
         deletes=reader.table.absent_keys is Absent.DELETE,
     )

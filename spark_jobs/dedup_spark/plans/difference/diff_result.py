@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from datetime import date
 
 import numpy as np
+import pyarrow as pa
 
 from dedup_clone.contract.manifest import EXAMPLES_PER_DATE, Difference, KeyExample
 from dedup_clone.contract.table import TableContract
@@ -52,7 +53,7 @@ class DiffResult:
     surplus_words: list[U64Array] = field(default_factory=list)
     added: defaultdict[tuple[int, int], list[I64Array]] = field(default_factory=lambda: defaultdict(list))
     removed: defaultdict[int, list[I64Array]] = field(default_factory=lambda: defaultdict(list))
-    decoded: defaultdict[tuple[int, int], list[SelectedRows]] = field(default_factory=lambda: defaultdict(list))
+    decoded: defaultdict[tuple[int, int], list[pa.Table]] = field(default_factory=lambda: defaultdict(list))
     free_rows: int = field(default_factory=lambda: MAX_DECODED_ROWS)
     same_id_words: list[U64Array] = field(default_factory=list)
     new_examples: list[Columns] = field(default_factory=list)

@@ -15,10 +15,16 @@ from dataclasses import dataclass
 import numpy as np
 
 from dedup_spark.arrays import U64Array
-from dedup_spark.comparison.duplicate_keys import ResolvedDuplicates, find_duplicates, resolve_duplicates, with_codes
-from dedup_spark.comparison.key_comparison import repeated_in
-from dedup_spark.comparison.ranged_rows import RangedRows
-from dedup_spark.comparison.selected_rows import RowSelector, SelectedRows, concat_rows, every_row, without_rows
+from dedup_spark.comparison.duplicate_keys import ResolvedDuplicates, find_duplicates, resolve_duplicates
+from dedup_spark.comparison.keys import repeated_in, with_codes
+from dedup_spark.comparison.selected_rows import (
+    RangedRows,
+    RowSelector,
+    SelectedRows,
+    concat_rows,
+    every_row,
+    without_rows,
+)
 from dedup_spark.parent import PARENT_SOURCE
 from dedup_spark.plans.date_task import MergePolicy
 from dedup_spark.plans.difference.comparison_inputs import ComparisonInputs, Link
@@ -142,9 +148,10 @@ def _codes_left(inputs: ComparisonInputs, links: Sequence[Link], stuck: StuckSte
         or share * max(link.sketch.rows for link in links if link.sketch) > LIMITS.rows
     ):
         return None
-    found = []
+    found, parent = [], inputs.task.parent
     for link in links:
-        files, only_id = (inputs.base_files, link.update_id) if link.source == PARENT_SOURCE else (None, None)
+        is_base = parent and link.source == PARENT_SOURCE
+        files, only_id = (parent.base_files, link.update_id) if parent and is_base else (None, None)
         found.append(link.reader.words_in(remainder.cells, file_numbers=files, only_id=only_id))
     earlier, later = found
     if not remainder.is_difference_of(later, earlier):
@@ -187,9 +194,10 @@ def _decoded(
 
 def _with_survivors(inputs: ComparisonInputs, parent: Link, base: SelectedRows, codes: U64Array) -> SelectedRows:
     """Rows of the base, and those survivors of the parent whose keys have one of these codes, which are sorted."""
-    if not len(codes) or not inputs.survivor_files:
+    files = inputs.task.parent.survivor_files if inputs.task.parent else []
+    if not len(codes) or not files:
         return base
-    rows = parent.reader.select(with_codes(codes), file_numbers=inputs.survivor_files)
+    rows = parent.reader.select(with_codes(codes), file_numbers=files)
     return concat_rows([base, rows.take(np.flatnonzero(rows.update_ids != parent.update_id))])
 
 

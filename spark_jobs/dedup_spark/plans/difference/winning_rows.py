@@ -8,8 +8,9 @@ import numpy as np
 
 from dedup_clone.contract.manifest import EXAMPLES_PER_DATE
 from dedup_spark.arrays import BoolArray, Indices, U64Array
-from dedup_spark.comparison.aligned_rows import ABSENT, align
 from dedup_spark.comparison.duplicate_keys import row_words
+from dedup_spark.comparison.keys import ABSENT, align
+from dedup_spark.comparison.row_reader import whole_rows
 from dedup_spark.comparison.selected_rows import NO_FILE, Columns, SelectedRows, take_rows
 from dedup_spark.parent import PARENT_SOURCE
 from dedup_spark.plans.date_task import MergePolicy
@@ -84,7 +85,9 @@ def _add_rows(inputs: ComparisonInputs, link: Link, rows: SelectedRows, indices:
         diff.added[link.source, file].append(rows.row_numbers[of_file])
         if rows.value_columns is not None and (file == NO_FILE or len(of_file) <= diff.free_rows):
             diff.free_rows -= len(of_file)
-            diff.decoded[link.source, file].append(rows.take(of_file))
+            keys, values = take_rows(rows.key_columns, of_file), take_rows(rows.value_columns, of_file)
+            table = whole_rows(link.reader.reader.table, inputs.task.day, keys, values, rows.update_ids[of_file])
+            diff.decoded[link.source, file].append(table)
     if inputs.task.policy is MergePolicy.IN_ORDER:
         same_id = indices[rows.update_ids[indices] == inputs.newest.update_id]
         diff.same_id_words += row_words(link.reader, rows.take(same_id))

@@ -24,14 +24,12 @@ from dedup_clone.contract.manifest import Difference
 from dedup_clone.contract.table import TableContract
 from dedup_spark import storage
 from dedup_spark.arrays import U64Array
-from dedup_spark.arrow_cast import cast_table, complete_batch, nullable_type
+from dedup_spark.arrow_cast import cast_table, complete_batch, nullable_type, with_folder_columns
 from dedup_spark.column_types import arrow_type, spark_schema
-from dedup_spark.comparison.key_reader import group_rows_per_batch
 from dedup_spark.execution.fan_out import TASKS_PER_CORE
 from dedup_spark.fingerprints.hashing import KeyHasher
 from dedup_spark.fingerprints.key_columns import key_columns
 from dedup_spark.fingerprints.seed import Seed
-from dedup_spark.landing.folder_columns import with_folder_columns
 from dedup_spark.parent import PARENT_SOURCE, Parent
 from dedup_spark.plans.date_task import WrittenDate
 from dedup_spark.plans.delivered_date import DeliveriesByDate
@@ -120,32 +118,24 @@ class _FileReader:
         """Yield the files' rows of their `days`, with the declared columns, SOURCE and DESTINATION_FILE."""
         schema = pa.schema([(column.name, nullable_type(arrow_type(column))) for column in self.table.columns])
         for file in (row for task in tasks for row in task.to_pylist()):
-            for read in self._batches(file["uri"]):
-                batch = with_folder_columns(self.table, file["uri"], read, schema.names)
-                complete = complete_batch(batch, self.table.columns).select(schema.names)
-                rows = cast_table(pa.Table.from_batches([complete]), schema)
-                days = pa.array(file["days"], pa.date32())
-                day_numbers = pc.index_in(rows.column(self.table.partition_column), days)
-                rows = rows.filter(day_numbers.is_valid()).combine_chunks()
-                source = pa.repeat(pa.scalar(file["source"], pa.int32()), rows.num_rows)
-                counts = np.array([self.file_counts[day] for day in file["days"]], np.uint64)
-                numbers = self._hashes(rows) % counts[day_numbers.drop_null().to_numpy()]
-                rows = rows.append_column(SOURCE, source).append_column(
-                    DESTINATION_FILE, pa.array(numbers.astype(np.int32))
-                )
-                yield from rows.to_batches()
+            uri, days = file["uri"], pa.array(file["days"], pa.date32())
+            counts = np.array([self.file_counts[day] for day in file["days"]], np.uint64)
+            with storage.open_input(uri) as stream, open_parquet(stream) as parquet:
+                for _, read in storage.read_batches(parquet):
+                    batch = complete_batch(with_folder_columns(self.table, uri, read, schema.names), self.table.columns)
+                    rows = cast_table(pa.Table.from_batches([batch.select(schema.names)]), schema)
+                    positions = pc.index_in(rows.column(self.table.partition_column), days)
+                    rows = rows.filter(positions.is_valid())
+                    numbers = self._hashes(rows) % counts[positions.drop_null().to_numpy()]
+                    source = pa.repeat(pa.scalar(file["source"], pa.int32()), rows.num_rows)
+                    rows = rows.append_column(SOURCE, source)
+                    yield from rows.append_column(DESTINATION_FILE, pa.array(numbers.astype(np.int32))).to_batches()
 
     def _hashes(self, rows: pa.Table) -> U64Array:
         """A hash of each row's key. Anybody may know it, so its seed is no secret."""
         keys = key_columns(self.table)
         arrays = [rows.column(column.name).combine_chunks() for column in keys]
         return KeyHasher(keys, Seed(b"files of a date")).first(arrays)
-
-    def _batches(self, uri: str) -> Iterator[pa.RecordBatch]:
-        with storage.open_input(uri) as stream, open_parquet(stream) as file:
-            for group in range(file.num_row_groups):
-                batch_rows = group_rows_per_batch(file, group, [column.name for column in self.table.columns])
-                yield from file.iter_batches(batch_rows, row_groups=[group], use_threads=False)
 
 
 def _bytes_by_date(dates: DeliveriesByDate, parent: Parent) -> dict[date, int]:
