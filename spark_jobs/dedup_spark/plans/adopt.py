@@ -40,7 +40,7 @@ def adopt(attempt: Attempt, inputs: ComparisonInputs, diff: DiffResult, reader: 
     for number, file in enumerate(task.newest.files):
         surplus = diff.surplus_in(source, number)
         if file.rows and file.has_written_schema and not len(surplus):
-            to_copy.append(file)
+            to_copy.append((number, file))
         elif file.rows:
             rows = RowSource.all_rows(file.uri, file.rows, delivery.snapshot_id, excluded=surplus)
             written = write_file(reader.table, data_uri, task.day, "normalized", read_rows(reader, rows))
@@ -67,21 +67,22 @@ def adopt(attempt: Attempt, inputs: ComparisonInputs, diff: DiffResult, reader: 
     )
 
 
-def _copy(task: DateTask, files: list[DeliveredFile], reader: KeyReader, data_uri: str) -> list[DataFile]:
-    """Copy landed files inside the storage, and check each copy. Return the copies."""
+def _copy(task: DateTask, files: list[tuple[int, DeliveredFile]], reader: KeyReader, data_uri: str) -> list[DataFile]:
+    """Copy landed files inside the storage, and check each copy. A copy's name has its number in the delivery."""
     prefix = f"{reader.table.partition_column}={task.day.isoformat()}/adopted-{uuid4().hex[:12]}"
     snapshot_id = task.newest.delivery.snapshot_id
 
-    def copy(number: int, file: DeliveredFile) -> DataFile:
+    def copy(numbered: tuple[int, DeliveredFile]) -> DataFile:
+        number, file = numbered
         landed, path = file.landed, f"{prefix}-{number:05d}.parquet"
         expected = storage.FrozenObject(landed.generation, landed.size, landed.crc32c)
         storage.copy_frozen(landed.uri, storage.join(data_uri, path), expected)
         return DataFile(path, task.day, file.rows, file.size, snapshot_id, snapshot_id)
 
     if len(files) == 1:  # as in most small dates, for which starting threads would take as long as the copy
-        return [copy(0, files[0])]
+        return [copy(files[0])]
     with ThreadPoolExecutor(_THREADS) as pool:
-        return list(pool.map(copy, range(len(files)), files))
+        return list(pool.map(copy, files))
 
 
 def _how(inputs: ComparisonInputs, diff: DiffResult, *, exact: bool) -> str:
