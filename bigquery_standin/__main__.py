@@ -19,13 +19,14 @@ from bigquery_standin.write_api.server import WriteApiServer
 
 # Requests that BigQuery does not have.
 EPILOG = """\
-requests that BigQuery does not have (DELETE removes grants and faults, GET lists them):
+requests that BigQuery does not have (DELETE removes all grants or faults):
   GET  /_standin/health    the address of the Storage Write API
   POST /_standin/clock     {"advance_seconds": 86400}
   POST /_standin/grants    {"member": "user:a@example.com", "permission": "bigquery.connections.use"}
                            a caller is the bearer token, read as an email address
   POST /_standin/faults    {"match": {"path": ".*/jobs"}, "effect": "error", "status": 503, "nth": 1, "times": 1}
-                           match: method and path of requests, or job_type and job_id of jobs; seconds: for delay, queue
+                           match: method and path of REST requests, or job_type and job_id of jobs
+                           seconds: for the effects delay and queue
 """
 
 

@@ -51,10 +51,6 @@ class Clock:
     def now(self) -> datetime:
         return to_datetime(self.now_us())
 
-    @property
-    def offset_us(self) -> int:
-        return self._offset_us
-
     def advance(self, microseconds: int) -> None:
         """Move the clock forward. Raises Invalid for a negative time."""
         if microseconds < 0:

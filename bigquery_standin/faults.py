@@ -6,7 +6,7 @@ import re
 import threading
 import uuid
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any
 
 from bigquery_standin.bigquery_errors import Invalid
@@ -44,9 +44,6 @@ class Fault:
     @property
     def is_about_jobs(self) -> bool:
         return bool(JOB_KEYS & set(self.match))
-
-    def to_json(self) -> dict[str, Any]:
-        return asdict(self)
 
 
 def parse_fault(body: Mapping[str, Any]) -> Fault:
@@ -93,15 +90,10 @@ class FaultRegistry:
         self._faults: dict[str, Fault] = {}
         self._match_counts: dict[str, int] = {}
 
-    def add(self, fault: Fault) -> Fault:
+    def add(self, fault: Fault) -> None:
         with self._changed:
             self._faults[fault.id] = fault
             self._match_counts[fault.id] = 0
-        return fault
-
-    def list(self) -> list[Fault]:
-        with self._changed:
-            return list(self._faults.values())
 
     def clear(self) -> None:
         with self._changed:

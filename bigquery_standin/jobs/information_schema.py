@@ -35,19 +35,13 @@ _COLUMNS = {
     "last_modified_time TIMESTAMP, storage_tier STRING",
     "TABLE_OPTIONS": _TABLE_COLUMNS + ", option_name STRING, option_type STRING, option_value STRING",
 }
-VIEWS = tuple(_COLUMNS)
-
-
-def view_columns(view: str) -> tuple[TableField, ...]:
-    """The columns of a view. Raises NotFound if the stand-in does not have the view."""
-    if view not in _COLUMNS:
-        raise NotFound(f"Not found: INFORMATION_SCHEMA.{view}; the stand-in has [{', '.join(VIEWS)}].")
-    return tuple(TableField(name, kind) for name, kind in (column.split(" ") for column in _COLUMNS[view].split(", ")))
 
 
 def view_rows(catalog: Catalog, dataset: DatasetId, view: str) -> pa.Table:
     """The rows of a view. Raises NotFound if there is no such dataset or view."""
-    columns = view_columns(view)
+    if view not in _COLUMNS:
+        raise NotFound(f"Not found: INFORMATION_SCHEMA.{view}; the stand-in has [{', '.join(_COLUMNS)}].")
+    columns = [TableField(name, kind) for name, kind in (item.split(" ") for item in _COLUMNS[view].split(", "))]
     catalog.datasets.get(dataset)
     rows = [
         {"table_catalog": table.project, "table_schema": table.dataset, "table_name": table.table, **row}
@@ -160,10 +154,6 @@ _JOBS_COLUMNS = {
 }
 
 
-def jobs_columns() -> tuple[TableField, ...]:
-    return tuple(replace(field_of_type(kind), name=name) for name, kind in _JOBS_COLUMNS.items())
-
-
 def jobs_rows(store: JobStore, clock: Clock, dataset: DatasetId, location: str) -> pa.Table:
     """The rows of JOBS: the project's jobs of the last 180 days in the location.
 
@@ -177,7 +167,8 @@ def jobs_rows(store: JobStore, clock: Clock, dataset: DatasetId, location: str) 
     oldest_us = clock.now_us() - KEPT_DAYS * DAY_US
     records = (record for record in store.all(dataset.project) if record.location == location)
     rows = [_job_row(record) for record in records if record.created_us >= oldest_us]
-    return pa.Table.from_pylist(rows, schema=arrow_schema(jobs_columns()))
+    columns = [replace(field_of_type(kind), name=name) for name, kind in _JOBS_COLUMNS.items()]
+    return pa.Table.from_pylist(rows, schema=arrow_schema(columns))
 
 
 def _job_row(record: JobRecord) -> dict[str, Any]:

@@ -28,7 +28,7 @@ class JobContext:
 
     `record`: the function may replace it, to change what is stored of the job. `deadline_us`: when the job must have
     ended; infinity without a limit. `stop`, `on_cancel`: to stop the job, another thread sets `stop`, then calls
-    `on_cancel`. `statistics`: those that the job reports if it fails with a StandInError.
+    `on_cancel`. `statistics`: those that the job reports if it fails.
     """
 
     record: JobRecord
@@ -116,40 +116,29 @@ class JobRunner:
             seconds = (context.deadline_us - self.clock.now_us()) / MICROSECONDS
             timer = threading.Timer(max(seconds, 0), self._stop, (context,))
             timer.start()
-        self._run_in_time(context)
+        try:
+            statistics = self._call_function(context)
+            ended = replace(context.record, statistics=statistics)
+        except Exception as error:
+            ended = replace(context.record, error=self._error(context, error), statistics=context.statistics)
+        now_us = self.clock.now_us()
+        self.store.save(replace(ended, state=DONE, started_us=ended.started_us or now_us, ended_us=now_us))
+        del self._contexts[ended.key]
         if timer is not None:
             timer.cancel()
 
-    def _run_in_time(self, context: JobContext) -> None:
+    def _call_function(self, context: JobContext) -> Mapping[str, Any]:
+        """Runs the job function when the job may start. Returns the job's statistics."""
         record = context.record
-        fault = self._faults.match_job(record.kind, record.job_id)
+        fault, admission = self._faults.match_job(record.kind, record.job_id), self._admissions.get(record.kind)
         if fault is not None and fault.effect == "queue":
             self._faults.wait_in_queue(fault, context.stop)
-        try:
-            with self._admission(context), self._slots:
-                context.record = self.store.save(replace(record, state=RUNNING, started_us=self.clock.now_us()))
-                ended = self._call_function(context, fault)
-        except Exception as error:  # raised by the admission, for example while the job waited
-            ended = replace(record, error=self._error(context, error), started_us=self.clock.now_us())
-        self.store.save(replace(ended, state=DONE, ended_us=self.clock.now_us()))
-        del self._contexts[record.key]
-
-    def _admission(self, context: JobContext) -> AbstractContextManager[None]:
-        admission = self._admissions.get(context.record.kind)
-        return admission(context) if admission is not None else nullcontext()
-
-    def _call_function(self, context: JobContext, fault: Fault | None) -> JobRecord:
-        """Runs the job function. Returns the job's record with the statistics or the error."""
-        try:
+        with admission(context) if admission is not None else nullcontext(), self._slots:
+            context.record = self.store.save(replace(record, state=RUNNING, started_us=self.clock.now_us()))
             context.check_cancelled()
             if fault is not None:
                 _inject(fault)
-            statistics = self._functions[context.record.kind](context)
-            return replace(context.record, statistics=statistics)
-        except StandInError as error:
-            return replace(context.record, error=self._error(context, error), statistics=context.statistics)
-        except Exception as error:
-            return replace(context.record, error=self._error(context, error))
+            return self._functions[record.kind](context)
 
     def _error(self, context: JobContext, error: Exception) -> dict[str, Any]:
         """The job's error as it is stored. If the job was stopped at its deadline, the error says so."""

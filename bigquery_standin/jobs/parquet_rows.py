@@ -18,7 +18,7 @@ import pyarrow.parquet as pq
 from bigquery_standin.bigquery_errors import Invalid, NotImplementedConstruct
 from bigquery_standin.jobs.job_configuration import UNSET_VALUES, SourceFiles, parse_source_files
 from bigquery_standin.jobs.object_store import ObjectStore
-from bigquery_standin.sql.field_types import TableField, from_arrow_schema
+from bigquery_standin.sql.field_types import TableField, field_from_arrow
 from bigquery_standin.sql.value_generator import FILE_NAME
 from bigquery_standin.storage.model import WHOLE_TABLE, Partition, Segment, TableId, TableSettings, TableVersion
 from bigquery_standin.storage.segment_store import SegmentBatch, SegmentStore, conform, is_canonical
@@ -48,7 +48,7 @@ class ParquetSource:
                 if options.enum_as_string
                 else self.schema
             )
-            self._fields_with_datetime = from_arrow_schema(schema)
+            self._fields_with_datetime = tuple(map(field_from_arrow, schema))
             self.fields = _without_datetime(self._fields_with_datetime)
         except (pa.ArrowInvalid, OSError) as error:  # OSError: the footer cannot be decoded
             raise Invalid(

@@ -29,7 +29,7 @@ from bigquery_standin.jobs.parquet_rows import open_external_tables, parse_table
 from bigquery_standin.jobs.script_runner import ScriptRunner, StatementRunner
 from bigquery_standin.jobs.script_state import ScriptState, defaults_of, dml_statement, parse_parameters
 from bigquery_standin.jobs.spark_submit import SparkSubmit
-from bigquery_standin.jobs.statement_run import Outcome, ResultTable, script_statistics
+from bigquery_standin.jobs.statement_run import ResultTable, script_statistics
 from bigquery_standin.sql.script_parser import parse_script
 from bigquery_standin.sql.statements import Call, Declare, If, Insert, Query, Script
 from bigquery_standin.storage.access import Caller, Grants
@@ -57,14 +57,9 @@ class QueryJob:
         query = context.record.configuration["query"]
         script = parse_script(query["query"])
         with context.session() as session, self._state(context.record, session) as state:
-            return self._run(context, script, state)
-
-    def _run(self, context: JobContext, script: Script, state: ScriptState) -> Mapping[str, Any]:
-        limit = context.record.configuration["query"].get("maximumBytesBilled")
-        runner = StatementRunner(state, context.check_cancelled, int(limit) if limit else None)
-        if script.is_script:
-            return self._run_script(context, script, state, runner)
-        return self._run_statement(context, script, runner)
+            limit = query.get("maximumBytesBilled")
+            runner = StatementRunner(state, context.check_cancelled, int(limit) if limit else None)
+            return (self._run_script if script.is_script else self._run_statement)(context, script, runner)
 
     @contextmanager
     def admission(self, context: JobContext) -> Iterator[None]:
@@ -89,28 +84,21 @@ class QueryJob:
         if result is None and context.record.configuration["query"].get("destinationTable"):
             raise InvalidQuery("Cannot set destination table in jobs with DDL or DML statements")
         outcome = runner.run(statement, lambda outcome: CommitInfo(context.record.key, outcome.statistics()), result)
-        self._record_destination(context, outcome)
+        context.record = context.record.with_destination(outcome.destination)
         return outcome.statistics()
 
-    def _run_script(
-        self, context: JobContext, script: Script, state: ScriptState, runner: StatementRunner
-    ) -> Mapping[str, Any]:
+    def _run_script(self, context: JobContext, script: Script, runner: StatementRunner) -> Mapping[str, Any]:
         if context.record.configuration["query"].get("destinationTable"):
             raise InvalidQuery("configuration.query.destinationTable cannot be set for scripts")
         if context.record.configuration["query"].get("tableDefinitions"):
             raise InvalidQuery("configuration.query.tableDefinitions cannot be set for scripts")
         context.statistics = script_statistics([])
-        script_runner = ScriptRunner(context, state, runner, self._anonymous_table, self._dml_queue, self._spark)
+        script_runner = ScriptRunner(context, runner.state, runner, self._anonymous_table, self._dml_queue, self._spark)
         script_runner.run_block(script.statements, ends_script=True)
         selects = [outcome for outcome in script_runner.outcomes if outcome.statement_type == "SELECT"]
         if selects:
-            self._record_destination(context, selects[-1])
+            context.record = context.record.with_destination(selects[-1].destination)
         return script_statistics(script_runner.outcomes)
-
-    @staticmethod
-    def _record_destination(context: JobContext, outcome: Outcome) -> None:
-        """Adds the table with the result to the job's configuration, unless the client has named one there."""
-        context.record = context.record.with_destination(outcome.destination)
 
     @contextmanager
     def _state(self, record: JobRecord, session: DuckDbSession) -> Iterator[ScriptState]:

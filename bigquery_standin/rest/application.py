@@ -15,9 +15,10 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from bigquery_standin.bigquery_errors import NotFound, NotImplementedConstruct, StandInError
-from bigquery_standin.faults import Fault, FaultRegistry
-from bigquery_standin.rest import control_handlers, uploads
+from bigquery_standin.bigquery_errors import Invalid, NotFound, NotImplementedConstruct, StandInError
+from bigquery_standin.clock import MICROSECONDS
+from bigquery_standin.faults import Fault, FaultRegistry, parse_fault
+from bigquery_standin.rest import uploads
 from bigquery_standin.rest.google_api import local_document
 from bigquery_standin.rest.request_response import ApiRequest, ApiResponse, Handler
 from bigquery_standin.rest.supported_methods import METHODS
@@ -38,10 +39,70 @@ def _refuse(stand_in: StandIn, request: ApiRequest) -> ApiResponse:
     raise NotImplementedConstruct(f"{request.http} /{request.path['rest']}")
 
 
+# Requests that BigQuery does not have, below /_standin/: health, the clock, faults and grants.
+
+
+def health(stand_in: StandIn, request: ApiRequest) -> ApiResponse:
+    return ApiResponse({"status": "ok", "write_api": stand_in.write_api_address})
+
+
+def get_clock(stand_in: StandIn, request: ApiRequest) -> ApiResponse:
+    return ApiResponse({"now": stand_in.clock.now().isoformat()})
+
+
+def move_clock(stand_in: StandIn, request: ApiRequest) -> ApiResponse:
+    """Move the clock forward.
+
+    Before the response is sent, jobs that apply streamed changes run if they are due, and everything that has expired
+    by the new time is deleted.
+    """
+    body = request.body if isinstance(request.body, dict) else {}
+    if set(body) != {"advance_seconds"} or not isinstance(body["advance_seconds"], int | float):
+        raise Invalid(f"Clock request is [{body}], expected a number of [advance_seconds].")
+    stand_in.clock.advance(int(body["advance_seconds"] * MICROSECONDS))
+    stand_in.garbage_collector.sweep()
+    return get_clock(stand_in, request)
+
+
+def add_fault(stand_in: StandIn, request: ApiRequest) -> ApiResponse:
+    body: Any = request.body
+    if not isinstance(body, dict):
+        raise Invalid(f"Fault is [{body}], expected a JSON object.")
+    stand_in.faults.add(parse_fault(body))
+    return ApiResponse(None, 204)
+
+
+def clear_faults(stand_in: StandIn, request: ApiRequest) -> ApiResponse:
+    stand_in.faults.clear()
+    return ApiResponse(None, 204)
+
+
+def add_grant(stand_in: StandIn, request: ApiRequest) -> ApiResponse:
+    body: Any = request.body
+    if not isinstance(body, dict) or set(body) != {"member", "permission"}:
+        raise Invalid(f"Grant is [{body}], expected [member] and [permission].")
+    stand_in.grants.add(body["member"], body["permission"])
+    return ApiResponse(None, 204)
+
+
+def clear_grants(stand_in: StandIn, request: ApiRequest) -> ApiResponse:
+    stand_in.grants.clear()
+    return ApiResponse(None, 204)
+
+
+_CONTROL: tuple[tuple[str, str, Handler], ...] = (
+    ("GET", "health", health),
+    ("GET", "clock", get_clock),
+    ("POST", "clock", move_clock),
+    ("POST", "faults", add_fault),
+    ("DELETE", "faults", clear_faults),
+    ("POST", "grants", add_grant),
+    ("DELETE", "grants", clear_grants),
+)
 _UPLOAD = "/upload/bigquery/v2/projects/{project}/jobs"
 ROUTES: tuple[tuple[str, str, Handler], ...] = (
     *((method.http, f"/bigquery/v2/{method.path}", method.answer) for method in METHODS),
-    *((http, f"/_standin/{path}", handler) for http, path, handler in control_handlers.ROUTES),
+    *((http, f"/_standin/{path}", handler) for http, path, handler in _CONTROL),
     ("POST", _UPLOAD, uploads.open_upload),
     ("PUT", _UPLOAD, uploads.continue_upload),
     ("GET", "/$discovery/rest", _discovery),

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from bigquery_standin.bigquery_errors import Invalid, NotImplementedConstruct
-from bigquery_standin.rest.request_response import ApiRequest, ApiResponse, paginate
+from bigquery_standin.rest.request_response import ApiRequest, ApiResponse, check_reference, paginate
 from bigquery_standin.rest.table_resource import check_etag, dataset_resource, etag_of
 from bigquery_standin.stand_in import StandIn
 from bigquery_standin.storage.model import DEFAULT_TIME_TRAVEL_HOURS, Dataset, DatasetId, Procedure
@@ -25,8 +25,7 @@ def normalize_location(location: str | None) -> str:
 
 def insert_dataset(stand_in: StandIn, request: ApiRequest) -> ApiResponse:
     reference = request.body.get("datasetReference") or {}
-    if reference.get("projectId", request.project()) != request.project():
-        raise Invalid(f"Dataset project [{reference['projectId']}] differs from the URL's [{request.project()}].")
+    check_reference("datasetReference", reference, {"projectId": request.project()})
     if not reference.get("datasetId"):
         raise Invalid("Required parameter is missing: datasetReference.datasetId")
     dataset = Dataset(

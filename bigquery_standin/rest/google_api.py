@@ -36,11 +36,14 @@ ONLY_VALUES: dict[str, frozenset[object]] = {
 _ONLY_IN_ANSWERS = ("kind", "access")
 _PATH_NAMES = {"queries": "job", "rowAccessPolicies": "policy"}  # others are the singular, such as `table` of tables
 _PYTHON_TYPES: dict[str, tuple[type, ...]] = {
+    "array": (list,),
+    "object": (dict,),
     "string": (str, int, float),
     "boolean": (bool, str),
     "integer": (int, str),
     "number": (int, float, str),
 }
+_ANY = {"type": "any"}
 
 
 @cache
@@ -119,7 +122,7 @@ class Method:
         if "request" not in self._description:
             return
         schema = _schema(self._description["request"]["$ref"])
-        _check_object(body, schema, "")
+        _check(body, schema, "")
         ignored = {name for name, field in schema["properties"].items() if field.get("readOnly")} | {*_ONLY_IN_ANSWERS}
         self._check_supported({key: value for key, value in body.items() if key not in ignored}, "")
 
@@ -145,36 +148,26 @@ def _schema(name: str) -> dict[str, Any]:
     return schema
 
 
-def _check_object(value: Any, schema: Mapping[str, Any], path: str) -> None:
-    if not isinstance(value, dict):
-        raise Invalid(f"Invalid value at '{path or 'body'}': expected an object, found [{type(value).__name__}].")
-    properties = schema.get("properties")
-    for key, item in value.items():
-        if properties is None:
-            _check_value(item, schema.get("additionalProperties", {"type": "any"}), _join(path, key))
-        elif key not in properties:
+def _check(value: Any, schema: Mapping[str, Any], path: str) -> None:
+    """Raises Invalid for a value of another type, and for a field that Google's description does not have."""
+    if "$ref" in schema:
+        schema = _schema(schema["$ref"])
+    kind = schema["type"]
+    if value is None and path:
+        return
+    if kind != "any" and not isinstance(value, _PYTHON_TYPES[kind]):
+        raise Invalid(f"Invalid value at '{path or 'body'}': expected [{kind}], found [{type(value).__name__}].")
+    if kind == "array":
+        for item in value:
+            _check(item, schema["items"], path)
+    for key, item in value.items() if kind == "object" else ():
+        field = schema["properties"].get(key) if "properties" in schema else schema.get("additionalProperties", _ANY)
+        if field is None:
             raise Invalid(
                 f'Invalid JSON payload received. Unknown name "{key}"{f" at {path!r}" if path else ""}: '
                 "Cannot find field."
             )
-        else:
-            _check_value(item, properties[key], _join(path, key))
-
-
-def _check_value(value: Any, schema: Mapping[str, Any], path: str) -> None:
-    if value is None:
-        return
-    if "$ref" in schema:
-        _check_value(value, _schema(schema["$ref"]), path)
-    elif schema["type"] == "object":
-        _check_object(value, schema, path)
-    elif schema["type"] == "array":
-        if not isinstance(value, list):
-            raise Invalid(f"Invalid value at '{path}': expected an array, found [{type(value).__name__}].")
-        for item in value:
-            _check_value(item, schema["items"], path)
-    elif schema["type"] != "any" and not isinstance(value, _PYTHON_TYPES[schema["type"]]):
-        raise Invalid(f"Invalid value at '{path}': expected [{schema['type']}], found [{type(value).__name__}].")
+        _check(item, field, _join(path, key))
 
 
 def _join(path: str, key: str) -> str:

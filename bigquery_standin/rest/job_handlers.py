@@ -12,7 +12,7 @@ from bigquery_standin.jobs.job_configuration import parse_extract_configuration,
 from bigquery_standin.jobs.job_store import DONE, KINDS, JobRecord
 from bigquery_standin.jobs.parquet_rows import parse_table_definitions
 from bigquery_standin.rest.dataset_handlers import normalize_location
-from bigquery_standin.rest.request_response import ApiRequest, ApiResponse, paginate
+from bigquery_standin.rest.request_response import ApiRequest, ApiResponse, check_reference, paginate
 from bigquery_standin.rest.table_resource import etag_of
 from bigquery_standin.stand_in import StandIn
 from bigquery_standin.storage.model import DatasetId
@@ -34,8 +34,7 @@ def new_job_record(
     """
     reference = body.get("jobReference") or {}
     configuration = dict(body.get("configuration") or {})
-    if reference.get("projectId", project) != project:
-        raise Invalid(f"jobReference.projectId [{reference['projectId']}] differs from the URL's project [{project}].")
+    check_reference("jobReference", reference, {"projectId": project})
     kinds = [kind for kind in KINDS if configuration.get(kind)]
     if len(kinds) != 1:
         problem = "More than one kind of job" if kinds else "Required parameter is missing"
@@ -120,10 +119,13 @@ def list_jobs(stand_in: StandIn, request: ApiRequest) -> ApiResponse:
     """Lists jobs, newest first. Child jobs are listed only if the request names their parent."""
     parent = request.query.get("parentJobId") or None
     states = {state.upper() for state in request.query.get("stateFilter", "").split(",") if state}
+    earliest_ms = request.integer("minCreationTime", 0) or 0
     records = [
         record
         for record in stand_in.jobs.store.all(request.project())
-        if record.parent_job_id == parent and (not states or record.state in states)
+        if record.parent_job_id == parent
+        and (not states or record.state in states)
+        and record.created_us // 1000 >= earliest_ms
     ]
     items, next_page = paginate(records, request, default_size=50)
     full = request.query.get("projection") == "full"

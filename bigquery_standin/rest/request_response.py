@@ -80,6 +80,13 @@ def parse_json(content: bytes) -> Any:
         raise Invalid(f"Invalid JSON payload received: {error}") from error
 
 
+def check_reference(name: str, given: Mapping[str, str], expected: Mapping[str, str]) -> None:
+    """Raises Invalid if the reference `name` in a request's body differs from what the URL says."""
+    for key, value in expected.items():
+        if given.get(key, value) != value:
+            raise Invalid(f"{name}.{key} is [{given[key]}], but the URL says [{value}].")
+
+
 def paginate(
     items: list[Any], request: ApiRequest, default_size: int = 1_000, size_parameter: str = "maxResults"
 ) -> tuple[list[Any], dict[str, str]]:

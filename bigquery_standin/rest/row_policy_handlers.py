@@ -12,7 +12,7 @@ from typing import Any
 from bigquery_standin.bigquery_errors import Invalid, NotFound, NotImplementedConstruct
 from bigquery_standin.jobs.duckdb_session import DuckDbSession
 from bigquery_standin.jobs.row_policies import add_policy
-from bigquery_standin.rest.request_response import ApiRequest, ApiResponse, paginate
+from bigquery_standin.rest.request_response import ApiRequest, ApiResponse, check_reference, paginate
 from bigquery_standin.rest.table_handlers import requested_table
 from bigquery_standin.rest.table_resource import etag_of, rfc3339
 from bigquery_standin.sql.script_parser import parse_predicate
@@ -30,9 +30,7 @@ def insert_policy(stand_in: StandIn, request: ApiRequest) -> ApiResponse:
     name = reference.get("policyId")
     if not name or not text:
         raise Invalid("Required parameter is missing: rowAccessPolicyReference.policyId and filterPredicate.")
-    policy_table = {**table.to_api(), **{key: value for key, value in reference.items() if key != "policyId"}}
-    if policy_table != table.to_api():
-        raise Invalid(f"rowAccessPolicyReference [{policy_table}] differs from the URL's table [{table}].")
+    check_reference("rowAccessPolicyReference", reference, table.to_api())
     with closing(DuckDbSession(threading.Event())) as session:
         build = add_policy(name, parse_predicate(text), text, request.body.get("grantees") or (), session)
         version = stand_in.catalog.change(table, build)

@@ -80,7 +80,7 @@ METHODS = (
     Method(
         "jobs.list",
         job_handlers.list_jobs,
-        _PAGE + "allUsers parentJobId projection stateFilter",
+        _PAGE + "allUsers minCreationTime parentJobId projection stateFilter",
     ),
     Method("jobs.get", job_handlers.get_job, "location projection"),  # the Python client sends projection
     Method("jobs.cancel", job_handlers.cancel_job, "location projection"),

@@ -10,7 +10,7 @@ from bigquery_standin.bigquery_errors import Duplicate, Invalid, NotImplementedC
 from bigquery_standin.jobs.destination_table import with_new_columns
 from bigquery_standin.jobs.job_configuration import layout_from_api
 from bigquery_standin.rest.dataset_handlers import ValuesByField, changed_values, merged_labels, value_or_none
-from bigquery_standin.rest.request_response import ApiRequest, ApiResponse, paginate
+from bigquery_standin.rest.request_response import ApiRequest, ApiResponse, check_reference, paginate
 from bigquery_standin.rest.table_resource import check_etag, table_resource
 from bigquery_standin.sql.ddl_options import staleness_seconds
 from bigquery_standin.sql.field_types import TableField
@@ -29,10 +29,9 @@ _LISTED = (
 
 def insert_table(stand_in: StandIn, request: ApiRequest) -> ApiResponse:
     reference = request.body.get("tableReference") or {}
-    path = (request.project(), request.path["dataset"])
-    if (reference.get("projectId", path[0]), reference.get("datasetId", path[1])) != path:
-        raise Invalid(f"tableReference [{reference}] differs from the URL's project and dataset [{'.'.join(path)}].")
-    table, partition = split_decorator(TableId(*path, reference.get("tableId") or ""))
+    dataset = DatasetId(request.project(), request.path["dataset"])
+    check_reference("tableReference", reference, {"projectId": dataset.project, "datasetId": dataset.dataset})
+    table, partition = split_decorator(TableId(dataset.project, dataset.dataset, reference.get("tableId") or ""))
     if partition is not None or not table.table:
         raise Invalid(f"tableReference.tableId is [{reference.get('tableId')}], expected a plain table id.")
     settings = _settings_after(table, TableSettings(()), request.body, new=True)

@@ -192,18 +192,12 @@ def field_from_duckdb(name: str, duckdb_type: Any) -> TableField:
     return TableField(name, scalar)
 
 
-def from_arrow_schema(schema: pa.Schema) -> tuple[TableField, ...]:
-    """The columns of a Parquet file, from its Arrow schema.
-
-    They are the columns that a load job without a schema creates, with one exception: a timestamp without a time
-    zone, in milli- or microseconds, is a TIMESTAMP there and a DATETIME here.
-    Raises NotImplementedConstruct for an Arrow type without a supported BigQuery type.
-    """
-    return tuple(field_from_arrow(column) for column in schema)
-
-
 def field_from_arrow(column: pa.Field) -> TableField:
-    """The field of an Arrow field. Raises NotImplementedConstruct for an Arrow type without a supported type."""
+    """The column that a load job without a schema creates for a column of a Parquet file.
+
+    There is one exception: a timestamp without a time zone, in milli- or microseconds, is a TIMESTAMP there and a
+    DATETIME here. Raises NotImplementedConstruct for an Arrow type without a supported BigQuery type.
+    """
     kind = column.type
     if pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind):
         return _repeated(column.name, field_from_arrow(kind.value_field))

@@ -48,9 +48,6 @@ class Grants:
         with self._lock:
             self._save(frozenset())
 
-    def list(self) -> list[dict[str, str]]:
-        return [{"member": member, "permission": permission} for member, permission in sorted(self._grants)]
-
     def has(self, member: str, permission: str) -> bool:
         return (member, permission) in self._grants
 

@@ -220,6 +220,7 @@ def test_simultaneous_requests_of_one_request_id_start_one_job(warehouse: Wareho
     with ThreadPoolExecutor(8) as pool:
         assert len(set(pool.map(ask, range(8)))) == 1
     assert len(list(warehouse.client.list_jobs())) == 1
+    assert not list(warehouse.client.list_jobs(min_creation_time=datetime(2100, 1, 1, tzinfo=UTC)))
 
 
 def test_a_job_ends_by_its_timeout_or_when_it_is_cancelled_and_leaves_no_uploaded_file(warehouse: Warehouse) -> None:
