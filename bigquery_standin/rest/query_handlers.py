@@ -177,7 +177,7 @@ def _position(request: ApiRequest) -> tuple[int | None, int]:
     """The version number in the page token, None without a token; and the number of the page's first row."""
     token = request.query.get("pageToken")
     if not token:
-        return None, 0
+        return None, request.integer("startIndex") or 0  # the bq tool sends it
     number, dash, start = token.partition("-")
     if not (number.isdigit() and dash and start.isdigit()):
         raise Invalid(f"Invalid page token [{token}]: pass the pageToken of the page before.")

@@ -63,7 +63,7 @@ METHODS = (
     Method("tables.patch", table_handlers.patch_table, fields=_TABLE_FIELDS),
     Method("tables.delete", table_handlers.delete_table),
     Method("tables.testIamPermissions", row_policy_handlers.test_table_permissions, fields="permissions"),
-    Method("tabledata.list", query_handlers.list_rows, _PAGE + _FORMAT),
+    Method("tabledata.list", query_handlers.list_rows, _PAGE + _FORMAT + "startIndex"),
     Method(
         "rowAccessPolicies.insert",
         row_policy_handlers.insert_policy,
@@ -91,5 +91,5 @@ METHODS = (
         + _FORMAT
         + "labels.* location maxResults timeoutMs requestId kind jobCreationMode jobTimeoutMs",
     ),
-    Method("jobs.getQueryResults", query_handlers.get_query_results, _PAGE + _FORMAT + "location timeoutMs"),
+    Method("jobs.getQueryResults", query_handlers.get_query_results, _PAGE + _FORMAT + "location startIndex timeoutMs"),
 )
