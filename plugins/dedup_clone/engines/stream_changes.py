@@ -88,9 +88,8 @@ def stream_changes(services: Services, attempt: Attempt, manifest: Manifest, cha
         return
     began_at, staging = services.now(), services.feed.staging
     services.current.record_staging(Staging(attempt.id, is_streamed=True))
-    services.warehouse.alterations.prepare_for_changes(
-        staging, manifest.table.keys, services.feed.cdc.max_staleness_minutes
-    )
+    max_staleness = services.feed.cdc.max_staleness_minutes
+    services.warehouse.alterations.prepare_for_changes(staging, manifest.table.keys, max_staleness)
     appender = services.warehouse.open_stream(staging, manifest.table.columns)
     next_report_at = time.monotonic() + _PROGRESS_S
     for row, sequence, change_type in _rows(services, manifest, changes):
