@@ -1,0 +1,56 @@
+"""The command line tool `bq` with the stand-in."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+from google.cloud import bigquery
+
+from tests.shared.stand_in_client import PROJECT, TODAY, load_rows, make_table
+
+
+def run_bq(folder: Path, address: str, *arguments: str) -> Any:
+    """The JSON that the command prints; None for none."""
+    environment = {
+        **os.environ,
+        "CLOUDSDK_AUTH_ACCESS_TOKEN_FILE": str(folder / "token"),
+        "CLOUDSDK_CONFIG": str(folder),
+        "HOME": str(folder),
+    }
+    options = [f"--api=http://{address}", f"--project_id={PROJECT}", "--format=json", "--quiet"]
+    command = ["bq", *options, *arguments]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=120, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return json.loads(done.stdout) if done.stdout.startswith(("[", "{")) else None
+
+
+def test_tables_are_made_changed_queried_shown_and_removed(
+    stand_in: str, client: bigquery.Client, dataset: str, tmp_path: Path
+) -> None:
+    if shutil.which("bq") is None:
+        text = "the tool bq is not installed: https://cloud.google.com/sdk/docs/install"
+        pytest.fail(text) if os.environ.get("CI") else pytest.skip(text)
+    (tmp_path / "token").write_text("local\n")
+
+    def bq(*arguments: str) -> Any:
+        return run_bq(tmp_path, stand_in, *arguments)
+
+    make_table(client, f"{dataset}.t")
+    load_rows(client, f"{dataset}.t", [(TODAY, key, 1) for key in range(3)])
+    name = f"{dataset}.made"
+    bq("mk", "-t", "--time_partitioning_field=day", "--clustering_fields=id", name, "day:DATE,id:INTEGER")
+    bq("update", "--set_label", "team:data", name)
+    shown = bq("show", name)
+    assert (shown["labels"], shown["clustering"]["fields"]) == ({"team": "data"}, ["id"])
+    bq("rm", "-f", "-t", name)
+    assert [item["tableReference"]["tableId"] for item in bq("ls", dataset)] == ["t"]
+    sql = f"SELECT COUNT(*) AS n, MAX(day) AS newest FROM {dataset}.t"
+    assert bq("query", "--nouse_legacy_sql", sql) == [{"n": "3", "newest": f"{TODAY}"}]
+    dry = bq("query", "--nouse_legacy_sql", "--dry_run", f"SELECT id FROM {dataset}.t")
+    assert dry["statistics"]["totalBytesProcessed"] == "24"
