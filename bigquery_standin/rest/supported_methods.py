@@ -63,7 +63,7 @@ METHODS = (
     Method("tables.patch", table_handlers.patch_table, fields=_TABLE_FIELDS),
     Method("tables.delete", table_handlers.delete_table),
     Method("tables.testIamPermissions", row_policy_handlers.test_table_permissions, fields="permissions"),
-    Method("tabledata.list", query_handlers.list_rows, _PAGE + _FORMAT + "startIndex"),
+    Method("tabledata.list", query_handlers.list_rows, _PAGE + _FORMAT + "selectedFields startIndex"),
     Method(
         "rowAccessPolicies.insert",
         row_policy_handlers.insert_policy,
