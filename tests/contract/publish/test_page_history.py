@@ -57,3 +57,14 @@ def test_the_page_follows_a_delivery_until_its_snapshot_is_rolled_back(world: Fe
     view = page(world)
     assert states(view)[corrected] == "excluded"
     assert (view["live"]["generation"], view["live"]["restores"]) == (5, 1)
+
+
+@pytest.mark.parametrize("settings", [{"publish": {"swap": "copy"}}, {"table": {"partition_by": "month"}}], ids=str)
+def test_the_page_offers_time_travel_only_to_a_rollback_that_can_use_it(
+    world: FeedOnStandIn, settings: dict[str, Any]
+) -> None:
+    world.configure(**settings)
+    for snapshot_id in (7, 8, 9):
+        world.publish(world.land(snapshot_id, [row(snapshot_id, 1)]))
+    offered = {p["generation"]: p["restorable"] for p in page(world)["publishes"]}
+    assert offered == {1: None, 2: "files", 3: "files"}

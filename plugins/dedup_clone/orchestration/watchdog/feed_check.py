@@ -9,7 +9,9 @@ from datetime import UTC, datetime, timedelta
 from functools import partial
 from pathlib import Path
 
+from dedup_clone.contract.attempt import Swap
 from dedup_clone.contract.errors import ConfigurationError
+from dedup_clone.contract.table import PartitionBy
 from dedup_clone.freshness.arrival_checks import overdue_times
 from dedup_clone.freshness.evaluation import evaluate, is_unchecked
 from dedup_clone.freshness.feed_state import DagActivity, FeedState
@@ -147,6 +149,8 @@ def describe_feed_file(services: Services, *, reads_bigquery: bool) -> FeedFile:
 
 def _time_travel(services: Services, *, reads_bigquery: bool) -> tuple[float, datetime | None]:
     """For how many hours time travel reaches, and when staging was created; without `reads_bigquery` as last read."""
+    if services.feed.publish.swap is Swap.COPY or services.feed.table.partition_by is PartitionBy.MONTH:
+        return 0.0, None  # a rollback needs files
     if reads_bigquery:
         staging = services.warehouse.table(services.feed.staging)
         hours = services.warehouse.time_travel_window().total_seconds() / 3600
