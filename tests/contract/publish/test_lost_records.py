@@ -153,11 +153,12 @@ def test_lost_arrivals_are_registered_again_and_not_published_again(
 ) -> None:
     watch = Watch(published, TaskApi(monkeypatch), monkeypatch)
     names = published.state.deliveries("arrivals")
-    for name in names:  # Airflow has the runs of what is published, which succeeded
-        watch.end(f"publish__{name.replace('-', '__')}", "success")
+    runs_in_airflow = [f"publish__{name.replace('-', '__')}" for name in names]
+    for run_id in runs_in_airflow:
+        watch.end(run_id, "success")
     published.state.lose("arrivals/", "ledger/")
     watch.later = timedelta(hours=1)
-    assert watch.register() == []
+    assert set(watch.register()) <= set(runs_in_airflow)  # the next task starts no run that exists
     assert published.state.deliveries("arrivals") == names
     record = published.publish(published.land(9, NINTH))
     assert [delivery.snapshot_id for delivery in record.deliveries] == [9]
