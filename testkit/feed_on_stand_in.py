@@ -44,6 +44,13 @@ REPOSITORY = Path(__file__).parents[1]
 SQL = REPOSITORY / "sql"
 TODAY = datetime.now(UTC).date()
 YESTERDAY = TODAY - timedelta(days=1)
+
+
+def today() -> date:
+    """The date by which the product judges now. TODAY is that of the tests' start, perhaps before midnight."""
+    return datetime.now(UTC).date()
+
+
 DAG = "feed_publish"
 ROLLBACK_DAG = "feed_rollback"
 ERASE_DAG = "feed_erase"

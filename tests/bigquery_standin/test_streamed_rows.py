@@ -16,7 +16,9 @@ COPY = "CREATE OR REPLACE TABLE d.c CLONE d.t"
 
 @pytest.fixture
 def today(warehouse: Warehouse) -> date:
-    """The stand-in's date. Its table has the row 1 of yesterday."""
+    """The stand-in's date, which just began: no test passes midnight. Its table has the row 1 of yesterday."""
+    now = warehouse.now()
+    warehouse.advance(hours=24 - now.hour, minutes=-now.minute, seconds=-now.second)
     warehouse.job("CREATE TABLE d.t (day DATE, id INT64) PARTITION BY day")
     warehouse.job("INSERT d.t VALUES (DATE_SUB(CURRENT_DATE(), INTERVAL 1 DAY), 1)")
     return warehouse.now().date()

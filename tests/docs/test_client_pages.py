@@ -24,7 +24,7 @@ from devstack.stack.parts import Part, bigquery, fake_gcs
 from devstack.stack.ports import Ports, any_free_port
 from devstack.zetasql.service import running_zetasql
 from testkit.fake_dedup_job import parquet_bytes
-from testkit.feed_on_stand_in import TODAY, YESTERDAY, FeedOnStandIn, row
+from testkit.feed_on_stand_in import TODAY, FeedOnStandIn, row, today
 from testkit.local_servers import start_process, stop_process
 from tests.docs.pages import DOCS, PAGES, ROOT
 from tests.shared.required_tools import require
@@ -73,14 +73,15 @@ class LocalStack:
 
     def publish_two_snapshots(self) -> None:
         """Of a feed like the worked example. The second has another value of a row of yesterday, and a new row."""
+        yesterday = today() - timedelta(days=1)
         shipped = read_feed(ROOT / "dags" / "feeds" / "worked_example.yaml")
         name = "product_attributes"
         changes = {"feed": name, "landing": shipped.landing.model_copy(update={"prefix": name}), "changes": True}
         feed = FeedOnStandIn(
             shipped.model_copy(update=changes), self.connection.storage_client(), self.connection.bigquery_client()
         )
-        feed.publish(feed.land(1, [row(1, 1), row(1, 2, day=YESTERDAY)]))
-        feed.publish(feed.land(2, [row(2, 1), row(2, 2, 30, day=YESTERDAY), row(2, 3, day=TODAY)]))
+        feed.publish(feed.land(1, [row(1, 1), row(1, 2, day=yesterday)]))
+        feed.publish(feed.land(2, [row(2, 1), row(2, 2, 30, day=yesterday), row(2, 3, day=today())]))
         feed.write_reporting_tables()
 
 

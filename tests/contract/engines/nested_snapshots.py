@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
+from datetime import date, timedelta
 from random import Random
 
 from testkit.fake_dedup_job import Row
-from testkit.feed_on_stand_in import TODAY
+from testkit.feed_on_stand_in import today
 from testkit.table_contracts import NESTED
 from tests.shared.random_rows import FIRST_DAY, random_rows
 
-# The oldest date that has not expired today. Tomorrow it will have.
-OLDEST = TODAY - timedelta(days=NESTED.retention_days - 1)
+
+def oldest() -> date:
+    """The oldest date that has not expired today. Tomorrow it will have."""
+    return today() - timedelta(days=NESTED.retention_days - 1)
 
 
 def snapshot(random: Random, number: int) -> list[Row]:
-    """The rows of snapshot `number` on three dates from OLDEST on, one of which is missing."""
+    """The rows of snapshot `number` on three dates from the oldest on, one of which is missing."""
     rows = (row for _ in range(3) for row in random_rows(random, number, 3, [number % 3]))
-    return [{**row, "day": row["day"] + (OLDEST - FIRST_DAY)} for row in rows]
+    return [{**row, "day": row["day"] + (oldest() - FIRST_DAY)} for row in rows]

@@ -27,7 +27,7 @@ from testkit.feed_on_stand_in import TODAY, YESTERDAY, FeedOnStandIn, expected, 
 from testkit.oracle import OracleDelivery, OracleState
 from testkit.spark_dedup_process import SparkDedupProcess
 from testkit.table_contracts import NESTED, PRODUCTS, oracle_table
-from tests.contract.engines.nested_snapshots import OLDEST, snapshot
+from tests.contract.engines.nested_snapshots import oldest, snapshot
 
 SIZE = Column("size", "INT64")
 Clients = tuple[Storage, BigQuery]
@@ -94,7 +94,7 @@ def test_columns_are_added_and_then_widened_by_the_next_publish(
             declare(world, WIDE, NESTED, since=3)
             files = world.files_of(rows)
         world.publish(world.land_files(number, files))
-        state = state.apply([OracleDelivery(number, rows)], OLDEST)
+        state = state.apply([OracleDelivery(number, rows)], oldest())
         if number > 1:
             world.assert_equal(state)
     with pytest.raises(ConfigurationError, match=r"Choose one of: 4 "):
@@ -110,10 +110,10 @@ def test_new_columns_outlive_a_rollback_to_a_generation_without_them(clients: Cl
             seen = [{**r, "size": None} for r in rows]
             world.publish(world.land(1, [row(1, 1, 1), row(1, 11)]))
             declare(world, flat, PRODUCTS, since=2)
-            before = before.apply([OracleDelivery(1, seen)], OLDEST)
+            before = before.apply([OracleDelivery(1, seen)], oldest())
             continue
         world.publish(world.land(number, rows))
-        world.assert_equal(before.apply([OracleDelivery(number, rows)], OLDEST))
+        world.assert_equal(before.apply([OracleDelivery(number, rows)], oldest()))
         if number == 2:
             world.roll_back(1)
             assert world.table_rows() == before.table_rows()
@@ -128,7 +128,7 @@ def test_engines_in_sql_add_columns_that_all_files_have(clients: Clients, engine
         plain = snapshot(random, number)
         rows = [{**row, "size": None if number == 1 else number} for row in plain]
         world.publish(world.land(number, plain if number == 1 else rows))
-        state = state.apply([OracleDelivery(number, rows)], OLDEST)
+        state = state.apply([OracleDelivery(number, rows)], oldest())
         declare(world, flat, NESTED, since=None)
     world.assert_equal(state)
 
@@ -209,14 +209,14 @@ def test_spark_goes_on_from_a_table_that_sql_made_and_sql_from_what_spark_wrote(
     for number, engine in enumerate([Engine.BIGQUERY, Engine.SPARK, Engine.MERGE], start=1):
         rows = exportable(random, number)
         world.publish(world.land(number, rows), engine=engine)
-        expected = expected.apply([OracleDelivery(number, rows)], OLDEST)
+        expected = expected.apply([OracleDelivery(number, rows)], oldest())
         world.assert_equal(expected)
     record = runs.bootstrap(taker, source_table=f"warehouse.{world.feed.target}").finish()
     assert taker.table_rows() == expected.table_rows()
     assert (record.rows, record.ties, record.snapshot_id) == (len(expected.rows), 0, 3)
     rows = exportable(random, 4)
     taker.publish(taker.land(4, rows))
-    assert taker.table_rows() == expected.apply([OracleDelivery(4, rows)], OLDEST).table_rows()
+    assert taker.table_rows() == expected.apply([OracleDelivery(4, rows)], oldest()).table_rows()
 
 
 HIVE = SCHEMA.remove(SCHEMA.get_field_index("date"))

@@ -23,7 +23,7 @@ from dedup_clone.settings.check_settings import CheckSettings
 from testkit import runs
 from testkit.fake_dedup_job import Row
 from testkit.feed_against_oracle import FeedAgainstOracle, feed_with_table
-from testkit.feed_on_stand_in import TODAY
+from testkit.feed_on_stand_in import today
 from testkit.generated_tables import GeneratedHistory, random_table
 from testkit.oracle import OracleDelivery, OracleState
 from testkit.table_contracts import NESTED
@@ -69,7 +69,7 @@ class History:
     @property
     def oldest(self) -> date:
         days = self.world.feed.table.retention_days - 1
-        return TODAY + timedelta(days=self.days_passed - days)
+        return today() + timedelta(days=self.days_passed - days)
 
     def publish(self, run_id: str) -> None:
         """Publish what waits. What a check stops is held: of several deliveries all but the newest."""
@@ -115,7 +115,7 @@ def test_random_history(
     if engine is Engine.SPARK:
         world.dedup = request.getfixturevalue("real_dedup")
     lenient, strict = world.feed, world.feed.model_copy(update={"checks": STRICT})
-    generated = GeneratedHistory(table, random, TODAY - timedelta(days=4), repeat=0.2) if is_random else None
+    generated = GeneratedHistory(table, random, today() - timedelta(days=4), repeat=0.2) if is_random else None
     history = History(world, generated.snapshot if generated else lambda number: snapshot(random, number))
     ids = random.sample(range(1, 8), k=5)
     for number, landed in enumerate([ids[:1], ids[1:3], ids[3:]]):

@@ -15,7 +15,7 @@ from dedup_clone.contract.errors import BootstrapRefused, CheckFailed, Configura
 from dedup_clone.settings.feed import Feed
 from dedup_clone.settings.table_settings import PolicySettings
 from testkit import deliveries, operations, runs
-from testkit.feed_on_stand_in import TODAY, YESTERDAY, FeedOnStandIn, expected, row
+from testkit.feed_on_stand_in import TODAY, YESTERDAY, FeedOnStandIn, expected, row, today
 from testkit.spark_dedup_process import SparkDedupProcess
 from tests.contract.publish.existing_tables import KEYS, MAINTAINED, create_table, describe, insert, maintain
 from tests.shared.stand_in_client import FINE_GRAINED_READ
@@ -153,8 +153,8 @@ def test_duplicates_whose_key_has_a_null_are_counted(doubled: FeedOnStandIn) -> 
 
 def test_rows_older_than_the_retention_are_left_out_and_named_before_the_approval(world: FeedOnStandIn) -> None:
     create_table(world, expiration_days=None)
-    insert(world, [*MAINTAINED, row(7, 8, day=TODAY - timedelta(days=730))])
-    assert f"[1] rows in [1] dates before [{TODAY - timedelta(days=729)}]" in preview(world)
+    insert(world, [*MAINTAINED, row(7, 8, day=today() - timedelta(days=730))])
+    assert f"[1] rows in [1] dates before [{today() - timedelta(days=729)}]" in preview(world)
     record = runs.bootstrap(world).finish()
     assert world.rows() == expected(*MAINTAINED)
     assert "without [1] rows" in record.reason

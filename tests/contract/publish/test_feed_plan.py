@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Callable
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,7 @@ from dedup_clone.settings.check_settings import SqlCheck
 from dedup_clone.settings.feed import Feed
 from deploy.__main__ import main
 from testkit import runs
-from testkit.feed_on_stand_in import REPOSITORY, YESTERDAY, FeedOnStandIn, row
+from testkit.feed_on_stand_in import REPOSITORY, YESTERDAY, FeedOnStandIn, row, today
 from tests.contract.publish.existing_tables import column, land_declared, with_columns, with_table
 
 PROBLEM = "- **Problem**: "
@@ -131,10 +132,11 @@ def test_all_feeds_are_compared_also_those_without_a_file(world: FeedOnStandIn, 
 
 
 def test_a_shorter_retention_is_approved_by_the_command(world: FeedOnStandIn, plans: Plans) -> None:
-    world.publish(world.land(7, FIRST))
+    day = today() - timedelta(days=1)
+    world.publish(world.land(7, [row(7, 1, day=today()), row(7, 2, day=day)]))
     plans.expect(1, "no shorter retention to approve", options=("--apply",))
     world.feed = with_table(world.feed, retention_days=1)
-    vanishes = f"retention_days is [1], it was [730]: 1 dates with 1 rows vanish, {YESTERDAY} to {YESTERDAY}"
+    vanishes = f"retention_days is [1], it was [730]: 1 dates with 1 rows vanish, {day} to {day}"
     plans.expect(1, vanishes, PROBLEM)
     plans.expect(2, vanishes, "is approved", options=("--apply",))
     plans.expect(2, vanishes)

@@ -10,7 +10,7 @@ import pytest
 
 from dedup_clone.contract.errors import ConfigurationError, LeaseHeld
 from testkit import operations, runs
-from testkit.feed_on_stand_in import TODAY, YESTERDAY, FeedOnStandIn, expected, row
+from testkit.feed_on_stand_in import TODAY, YESTERDAY, FeedOnStandIn, expected, row, today
 
 BY_HAND: dict[str, Any] = {"replay": True, "reason": "to be sure", "run_id": "by-hand"}
 DATES: dict[str, Any] = {**BY_HAND, "reason": "yesterday was wrong"}
@@ -125,7 +125,7 @@ def test_the_engines_in_sql_take_those_dates_only(world: FeedOnStandIn, engine: 
 
 
 def test_dates_that_are_not_there_and_feeds_that_cannot_tell_them_are_refused(world: FeedOnStandIn) -> None:
-    old = TODAY - timedelta(days=730)
+    old = today() - timedelta(days=730)
     name = world.land(7, [row(7, 1), row(7, 1, day=YESTERDAY), row(7, 1, day=old)])
     with pytest.raises(ConfigurationError, match="before the first publish"):
         world.resolve(name, dates=(TODAY,), **DATES)

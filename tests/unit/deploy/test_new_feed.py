@@ -105,7 +105,7 @@ def test_the_file_has_types_roles_and_the_fewest_keys(sample: Sample) -> None:
     assert feed.table.keys == ("day", "shop", "article")
     assert (feed.table.partition_column, feed.table.snapshot_id_column) == ("day", "update_id")
     assert feed.table.cluster_by == ("shop", "article")
-    assert feed.table.retention_days == 10
+    assert feed.table.retention_days == (datetime.now(UTC).date() - FIRST).days + 1
     assert (feed.landing.marker, feed.landing.date_folders, feed.owner) == ("_DONE", True, "shop-team")
     assert "# Without column article only 5 of 100 keys would be different." in sample.text
     assert find_sample(str(sample.landed)).snapshot_id == 9, "the newest"
