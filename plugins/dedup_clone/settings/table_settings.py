@@ -41,7 +41,7 @@ class OptionSettings(StrictModel):
     labels: dict[LabelKey, LabelValue] = Field(
         default_factory=dict, max_length=MAX_LABELS, examples=[{"team": "sales"}]
     )
-    """Labels. This project adds three, whose keys begin with `dedup_clone_`."""
+    """Labels. This project adds its own, whose keys begin with `dedup_clone_`."""
     require_partition_filter: bool = Field(default=False, examples=[True])
     """Whether queries without a filter on the partition column fail."""
     kms_key: KmsKey | None = Field(
