@@ -241,7 +241,8 @@ class FeedOnStandIn(ControlledStandIn):
 
     def swap(self, attempt: Attempt, swap: SwapSpec, number: int = 1) -> None:
         """Run the swap step. `number`: that of the step's BigQuery job; higher than 1 if earlier jobs have failed."""
-        self.run_job(attempt, "swap", begin_swap(self.services, swap, job_id(attempt, "swap", number)), number)
+        configuration = begin_swap(self.services, attempt, swap, job_id(attempt, "swap", number))
+        self.run_job(attempt, "swap", configuration, number)
         finish_swap(self.services, swap)
 
     def commit(self, attempt: Attempt) -> LedgerRecord:

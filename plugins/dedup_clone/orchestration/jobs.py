@@ -69,7 +69,7 @@ def swap_target(run: FeedRun) -> str:
     checked = find_swap(services, attempt.id)
     if checked is None:
         raise ContractViolation(f"Attempt [{attempt.id}] was not checked: clear the run from its first task.")
-    job_id = _run_job(run, SWAP_STEP, partial(begin_swap, services, checked))
+    job_id = _run_job(run, SWAP_STEP, partial(begin_swap, services, attempt, checked))
     finish_swap(services, checked)
     return job_id
 

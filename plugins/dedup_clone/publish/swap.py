@@ -12,7 +12,7 @@ from datetime import timedelta
 from typing import Any
 
 from dedup_clone.checks.table_checks import GENERATION_LABEL, MANIFEST_LABEL, labelled_generation
-from dedup_clone.contract.attempt import Swap
+from dedup_clone.contract.attempt import Attempt, Swap
 from dedup_clone.contract.errors import LostRace, OutcomeUnknown
 from dedup_clone.publish.attempt_jobs import SWAP_STEP, find_job
 from dedup_clone.publish.attempts import SwapSpec, find_swap, swap_configuration
@@ -25,13 +25,12 @@ from dedup_clone.state.current import Intent
 JOBS_KEPT = timedelta(days=180)  # how long BigQuery keeps the history of jobs
 
 
-def begin_swap(services: Services, swap: SwapSpec, job_id: str) -> dict[str, Any]:
+def begin_swap(services: Services, attempt: Attempt, swap: SwapSpec, job_id: str) -> dict[str, Any]:
     """Record the swap's job in CURRENT, and return its configuration. Before a load, give target the declared form.
 
     Raises LeaseLost, for swap `copy` OutcomeUnknown if target does not hold the parent, and BootstrapRefused if
     somebody changed the table whose rows are taken over.
     """
-    attempt = services.manifests.attempt(swap.attempt)
     if attempt.takes_over is not None:
         prepare_swap_of_takeover(services, attempt)
     services.current.record_jobs(swap.attempt, [job_id])
