@@ -73,7 +73,7 @@ class JobStore:
         self._changed = threading.Condition()
         self._records: dict[str, JobRecord] = {}
         self._keys_by_request: dict[tuple[str, str, str], str] = {}
-        for record in self._files.read_all():
+        for record in sorted(self._files.read_all(), key=lambda record: (record.created_us, record.job_id)):
             self._index(record)
 
     def add(self, record: JobRecord) -> JobRecord:
@@ -105,9 +105,8 @@ class JobStore:
 
     def all(self, project: str | None = None) -> list[JobRecord]:
         """All records, newest first. `project`: None for the jobs of all projects."""
-        with self._changed:
-            records = [record for record in self._records.values() if project in (None, record.project)]
-        return sorted(records, key=lambda record: (record.created_us, record.job_id), reverse=True)
+        with self._changed:  # the records are in the order in which the jobs were added
+            return [record for record in reversed(self._records.values()) if project in (None, record.project)]
 
     def save(self, record: JobRecord) -> JobRecord:
         """Store the changed record of a job, and return it."""

@@ -137,7 +137,7 @@ def list_jobs(stand_in: StandIn, request: ApiRequest) -> ApiResponse:
 
 
 def _list_entry(record: JobRecord, base_url: str, full: bool) -> dict[str, Any]:
-    resource = job_resource(record, base_url)
+    resource = _job_without_etag(record, base_url)
     entry = {key: resource[key] for key in ("kind", "id", "jobReference", "status", "statistics", "user_email")}
     entry["state"] = record.state
     if record.error is not None:
@@ -150,10 +150,15 @@ def job_reference(record: JobRecord) -> dict[str, str]:
 
 
 def job_resource(record: JobRecord, base_url: str) -> dict[str, Any]:
+    resource = _job_without_etag(record, base_url)
+    return resource | {"etag": etag_of(resource)}
+
+
+def _job_without_etag(record: JobRecord, base_url: str) -> dict[str, Any]:
     status: dict[str, Any] = {"state": record.state}
     if record.error is not None:
         status |= {"errorResult": record.error, "errors": [record.error]}
-    resource: dict[str, Any] = {
+    return {
         "kind": "bigquery#job",
         "id": record.key,
         "selfLink": f"{base_url}bigquery/v2/projects/{record.project}/jobs/{record.job_id}?location={record.location}",
@@ -163,7 +168,6 @@ def job_resource(record: JobRecord, base_url: str) -> dict[str, Any]:
         "statistics": _statistics(record),
         "status": status,
     }
-    return resource | {"etag": etag_of(resource)}
 
 
 def _statistics(record: JobRecord) -> dict[str, Any]:
