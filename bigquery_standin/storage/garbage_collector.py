@@ -1,12 +1,14 @@
 """Commits expirations, flushes streaming buffers, and removes old versions and unreferenced segments.
 
-A background thread does this every second. A segment is a Parquet file with rows.
+A background thread does this every second, or less often if there are so many tables that it would take more than a
+tenth of the time. A segment is a Parquet file with rows.
 """
 
 from __future__ import annotations
 
 import logging
 import threading
+import time
 from collections.abc import Callable, Sequence
 
 from bigquery_standin.clock import HOUR_US
@@ -100,10 +102,11 @@ class GarbageCollector:
     def _run(self) -> None:
         first = True
         while not self._stopping:
+            started = time.monotonic()
             try:
                 self.sweep(removes_segments_always=first)
                 first = False
             except Exception:
                 LOG.exception("Garbage collection failed; it runs again in [%s] s.", self._interval_s)
-            self._wake.wait(self._interval_s)
+            self._wake.wait(max(self._interval_s, 9 * (time.monotonic() - started)))
             self._wake.clear()
