@@ -67,7 +67,7 @@ def staging_state(world: StreamedFeed) -> tuple[str, bool]:
 
 def load_jobs(world: StreamedFeed, record: Any) -> list[str]:
     """The load jobs of the attempt, but for that of its row in the ledger table."""
-    listed = [job for job in world.bigquery.list_jobs(max_results=200) if job.job_type == "load"]
+    listed = [job for job in world.jobs() if job.job_type == "load"]
     return [job.job_id for job in listed if record.attempt in job.job_id and "-ledger-" not in job.job_id]
 
 

@@ -46,7 +46,7 @@ def jobs_of(world: FeedAgainstOracle) -> list[str]:
 
 def statements(world: FeedAgainstOracle, attempt: str) -> dict[str, Any]:
     """The attempt's query jobs by step."""
-    jobs = [job for job in world.bigquery.list_jobs(max_results=200) if attempt in job.job_id]
+    jobs = [job for job in world.jobs() if attempt in job.job_id]
     return {job.labels["dedup_clone_step"]: job for job in jobs if job.job_type == "query"}
 
 

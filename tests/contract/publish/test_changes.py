@@ -44,7 +44,7 @@ def fail_loads(world: FeedOnStandIn, times: int = 1000, *, generation: str = "")
 
 def jobs(world: FeedOnStandIn, generation: int) -> int:
     """How many jobs were made to load the generation's changes."""
-    ids = [job.job_id for job in world.bigquery.list_jobs() if world.feed.feed in job.job_id]
+    ids = [job.job_id for job in world.jobs() if world.feed.feed in job.job_id]
     return sum("-changes-" in job_id and f"-{generation:08d}-" in job_id for job_id in ids)
 
 

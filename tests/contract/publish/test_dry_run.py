@@ -35,7 +35,7 @@ def try_out(world: FeedOnStandIn, name: str, **changes: Any) -> str:
 def traces(world: FeedOnStandIn) -> tuple[Any, ...]:
     objects = world.storage.bucket("state").list_blobs(prefix=f"{world.feed.feed}/")
     tables = [t.table_id for t in world.bigquery.list_tables("warehouse") if t.table_id.startswith(world.feed.feed)]
-    return sorted((o.name, o.generation) for o in objects), tables, sum(1 for _ in world.bigquery.list_jobs())
+    return sorted((o.name, o.generation) for o in objects), tables, len(world.jobs())
 
 
 def cells(text: str) -> dict[str, str]:

@@ -40,7 +40,7 @@ def changing(world: FeedOnStandIn) -> FeedOnStandIn:
 
 def loads_of(world: FeedOnStandIn, attempt: str) -> list[str]:
     """The load jobs of an attempt: `load` for the whole table, `load_<date>` for one partition."""
-    jobs = [j.job_id for j in world.bigquery.list_jobs() if attempt in j.job_id]
+    jobs = [j.job_id for j in world.jobs() if attempt in j.job_id]
     return sorted(step for step in (job.rsplit("-", 2)[1] for job in jobs) if step.startswith("load"))
 
 

@@ -181,11 +181,7 @@ def test_a_row_is_tried_again_after_pauses_that_double_and_a_damaged_one_holds_u
 
 
 def load_jobs(world: FeedOnStandIn) -> list[str]:
-    return [
-        job.job_id
-        for job in world.bigquery.list_jobs()
-        if f"{world.feed.feed}-" in job.job_id and "-ledger-" in job.job_id
-    ]
+    return [job.job_id for job in world.jobs() if f"{world.feed.feed}-" in job.job_id and "-ledger-" in job.job_id]
 
 
 def test_a_dropped_table_is_made_again_and_a_column_that_it_lacks_is_added(world: FeedOnStandIn) -> None:
