@@ -16,6 +16,7 @@ from google.cloud.bigquery import Client as BigQuery
 from google.cloud.storage import Client as Storage
 
 from bigquery_standin.client import Control
+from devstack.http_calls import call
 from testkit.local_servers import start_fake_gcs, start_stand_in
 from testkit.spark_dedup_process import SparkDedupProcess
 
@@ -32,6 +33,14 @@ def bigquery_client(url: str) -> BigQuery:
 def control_of(bigquery: BigQuery) -> Control:
     """The control of the stand-in to which the client talks."""
     return Control(str(bigquery._connection.API_BASE_URL))
+
+
+def empty_buckets(storage: Storage) -> None:
+    """Delete all objects. An upload to fake-gcs-server takes the longer, the more objects its memory has."""
+    buckets = [bucket.name for bucket in storage.list_buckets()]
+    assert call("POST", f"{storage._connection.API_BASE_URL}/_internal/delete_all").ok  # deletes the buckets, too
+    for name in buckets:
+        storage.create_bucket(name)
 
 
 @contextmanager
@@ -52,9 +61,9 @@ def open_clients(folder: Path, *options: str) -> Iterator[tuple[Storage, BigQuer
         yield storage, warehouse
 
 
-@pytest.fixture(scope="session", name="clients")
-def shared_clients(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Storage, BigQuery]]:
-    """Clients of one pair of servers, shared by all tests of a folder whose conftest imports this fixture.
+@pytest.fixture(scope="session", name="session_clients")
+def clients_of_session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Storage, BigQuery]]:
+    """Clients of the servers behind `clients`.
 
     Each commit loads a row into the ledger table of all feeds, more often than BigQuery allows for one table.
     """
@@ -62,10 +71,24 @@ def shared_clients(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[S
         yield shared
 
 
+@pytest.fixture(name="clients")
+def shared_clients(session_clients: tuple[Storage, BigQuery]) -> tuple[Storage, BigQuery]:
+    """Clients of one pair of servers, shared by all tests of a folder whose conftest imports this fixture.
+
+    Each test starts with empty buckets, and with no tables but the reporting tables of all feeds.
+    """
+    storage, bigquery = session_clients
+    empty_buckets(storage)
+    for table in bigquery.list_tables("warehouse"):
+        if not table.table_id.startswith("dedup_clone_"):
+            bigquery.delete_table(table.reference)
+    return session_clients
+
+
 @pytest.fixture(scope="session", name="real_dedup")
-def shared_real_dedup(clients: tuple[Storage, BigQuery]) -> Iterator[SparkDedupProcess]:
+def shared_real_dedup(session_clients: tuple[Storage, BigQuery]) -> Iterator[SparkDedupProcess]:
     """The Spark job on the servers of `clients`, in one process for all tests that share this fixture."""
-    with SparkDedupProcess(clients[0]) as shared:
+    with SparkDedupProcess(session_clients[0]) as shared:
         yield shared
 
 

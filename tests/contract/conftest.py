@@ -13,6 +13,7 @@ from google.cloud.bigquery import Client as BigQuery
 from google.cloud.storage import Client as Storage
 
 from testkit.feed_on_stand_in import FeedOnStandIn
+from testkit.server_clients import clients_of_session as clients_of_session
 from testkit.server_clients import shared_clients as shared_clients
 from testkit.server_clients import shared_real_dedup as shared_real_dedup
 from tests.contract.new_feeds import new_feed

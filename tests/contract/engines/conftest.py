@@ -8,7 +8,7 @@ import pytest
 from google.cloud.bigquery import Client as BigQuery
 from google.cloud.storage import Client as Storage
 
-from testkit.server_clients import control_of, open_clients
+from testkit.server_clients import control_of, empty_buckets, open_clients
 
 
 @pytest.fixture(scope="session")
@@ -22,5 +22,6 @@ def streaming_clients(
     clients_of_moved_clock: tuple[Storage, BigQuery], monkeypatch: pytest.MonkeyPatch
 ) -> tuple[Storage, BigQuery]:
     """Clients of the servers whose clock tests advance. Rows are streamed to the same stand-in."""
+    empty_buckets(clients_of_moved_clock[0])
     monkeypatch.setenv("BIGQUERY_STORAGE_EMULATOR_HOST", control_of(clients_of_moved_clock[1]).write_api())
     return clients_of_moved_clock
