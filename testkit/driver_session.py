@@ -14,6 +14,8 @@ from typing import Any
 from pyspark import SparkContext
 from pyspark.sql import DataFrame, SparkSession
 
+# How many cores the session says it has. A test may change it.
+CORES = 2
 Work = Callable[[Iterable[Any]], Iterable[Any]]
 
 
@@ -40,10 +42,13 @@ class _Context:
     """The SparkContext of a DriverSession. `context`: that of its real session, if it has one."""
 
     applicationId = "driver"  # noqa: N815, RUF100 - Spark's name
-    defaultParallelism = 2  # noqa: N815, RUF100 - Spark's name
 
     def __init__(self, context: SparkContext | None) -> None:
         self._context = context
+
+    @property
+    def defaultParallelism(self) -> int:  # noqa: N802, RUF100 - Spark's name
+        return CORES
 
     def setJobDescription(self, description: str) -> None:  # noqa: N802, RUF100 - Spark's name
         if self._context:

@@ -1,16 +1,19 @@
 """Runs the plans of dates: first adopt and rewrite, then window, which also writes what the others decline.
 
-Plans are selected from names and ids alone, and the tasks of dates validate the landed files that they read. If a
-delivery is refused, the results of the dates that contain it are deleted, and only these dates run again, without it.
+Plans are selected from names and ids alone, and the tasks of dates validate the landed files that they read. The files
+of a large date are read by several tasks first, whose sketches the date's own task adds up. If a delivery is refused,
+the results of the dates that contain it are deleted, and only these dates run again, without it.
 """
 
 from __future__ import annotations
 
 import logging
-from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import date
+from functools import partial
+from typing import Generic, TypeVar
 
 from dedup_clone.contract.attempt import Attempt
 from dedup_clone.contract.manifest import DateOutcome
@@ -19,7 +22,7 @@ from dedup_spark import storage
 from dedup_spark.comparison.duplicate_keys import TooManyDuplicates
 from dedup_spark.comparison.key_reader import ValidatingReader
 from dedup_spark.data_files import target_file_bytes
-from dedup_spark.execution.fan_out import map_objects, run_tasks
+from dedup_spark.execution.fan_out import divide_into, map_objects, run_tasks
 from dedup_spark.execution.progress import JobLog
 from dedup_spark.execution.session import SessionSource
 from dedup_spark.fingerprints.seed import Seed
@@ -28,9 +31,9 @@ from dedup_spark.landing.file_validation import FileValidation, FileValidator, L
 from dedup_spark.parent import Parent
 from dedup_spark.plan_selection import DatePlan, applied_by_date, select_plans
 from dedup_spark.plans.adopt import adopt
-from dedup_spark.plans.date_task import DateTask, Outcome, WrittenDate, WrittenDates
-from dedup_spark.plans.delivered_date import DeliveriesByDate
-from dedup_spark.plans.difference.comparison_inputs import open_inputs
+from dedup_spark.plans.date_task import DateTask, Outcome, SketchedPart, WrittenDate, WrittenDates
+from dedup_spark.plans.delivered_date import DeliveredDate, DeliveriesByDate
+from dedup_spark.plans.difference.comparison_inputs import open_inputs, sketch_part
 from dedup_spark.plans.difference.differences import find_differences
 from dedup_spark.plans.rewrite import Rewriter
 from dedup_spark.plans.window.window_plan import run_window_plan
@@ -39,8 +42,22 @@ from dedup_spark.sketch import stored
 _logger = logging.getLogger("dedup_spark")
 
 
+# A date of at least two such parts may be divided. Reading a part takes many times as long as writing and reading its
+# sketch, which has up to 96 MiB.
+_PART_BYTES = 512 << 20
+_Outcome = TypeVar("_Outcome")
+
+
 @dataclass(frozen=True)
-class DateResult:
+class DatePart:
+    """Some files of a delivery of a date, for a task of their own. `delivered` has only these, `task` has all files."""
+
+    task: DateTask
+    delivered: DeliveredDate
+
+
+@dataclass(frozen=True)
+class DateResult(Generic[_Outcome]):
     """What a Spark task returns for a date: validations of the files that no task had read before, and the outcome.
 
     The outcome is None if the work failed before the files were known to be valid, or if the newest delivery has no row
@@ -48,7 +65,7 @@ class DateResult:
     """
 
     validations: tuple[FileValidation, ...]
-    outcome: Outcome | None
+    outcome: _Outcome | None
 
 
 @dataclass(frozen=True)
@@ -63,22 +80,40 @@ class RunDate:
     file_bytes: int
     validator: FileValidator
 
-    def __call__(self, task: DateTask) -> DateResult:
-        """Run the task. If it fails, validate the files one by one: the cause is reported for the file, or next time.
+    def __call__(self, task: DateTask) -> DateResult[Outcome]:
+        return self._validated(task, task.deliveries, partial(self._outcome, task))
 
-        Raises what the plan raises if all files are valid already.
+    def sketch(self, part: DatePart) -> DateResult[SketchedPart]:
+        """Validate the files of a part, and store the sketch of their rows below the data folder."""
+        return self._validated(part.task, [part.delivered], partial(self._sketched, part))
+
+    def _validated(
+        self, task: DateTask, read: Sequence[DeliveredDate], work: Callable[[ValidatingReader], _Outcome | None]
+    ) -> DateResult[_Outcome]:
+        """Do the work. If it fails, validate the files one by one: the cause is reported for the file, or next time.
+
+        `read`: the files whose rows the work reads. Raises what the work raises if all these files are valid already.
         """
         landed = {file.uri: file for delivered in task.deliveries for file in delivered.unread_files}
         reader = ValidatingReader(self.attempt.table, validator=self.validator, landed=landed)
-        outcome: Outcome | None = None
+        outcome, files = None, [file for delivered in read for file in delivered.unread_files]
         try:
-            outcome = self._outcome(task, reader)
+            outcome = work(reader)
         except Exception as error:
-            if not landed:
+            if not files:
                 raise
             _logger.warning("date [%s] may run again: %s: %s", task.day, type(error).__name__, error)
-        validations = (reader.validations.get(uri) or self.validator(file) for uri, file in landed.items())
+        validations = (reader.validations.get(file.uri) or self.validator(file) for file in files)
         return DateResult(tuple(validations), outcome)
+
+    def _sketched(self, part: DatePart, reader: ValidatingReader) -> SketchedPart | None:
+        task, delivery = part.task, part.delivered.delivery
+        sketch = sketch_part(task, part.delivered, reader, self.seed, exact=self.attempt.exact)
+        if sketch is None:
+            return None
+        uri = storage.join(self.attempt.data_uri, stored.path_of_part(task.day))
+        stored.write(uri, stored.StoredSketch(delivery.snapshot_id, sketch))
+        return SketchedPart(delivery, uri, sketch.digest(), reader.ranges)
 
     def _outcome(self, task: DateTask, reader: ValidatingReader) -> Outcome | None:
         """Write the date's files and sketch below the data folder, or write nothing and leave the date to plan window.
@@ -86,6 +121,8 @@ class RunDate:
         Return None if the newest delivery has no row. Raises UnsuitableFile or pyarrow's errors if a file cannot be
         used, and DeliveryRefused if a landed object has changed since the inventory was frozen.
         """
+        for part in task.parts:
+            reader.ranges.update(part.ranges)
         rewriter = Rewriter(self.attempt, self.file_bytes)
         if not task.deliveries:
             return rewriter.sort_parent(task, reader)
@@ -102,6 +139,20 @@ class RunDate:
         return rewriter.rewrite(inputs, diff, reader)
 
 
+def _parts_of_large_dates(tasks: Sequence[DateTask], core_count: int) -> list[DatePart]:
+    """Divide the delivered files of those dates that have more bytes than one core's share of all dates."""
+    sizes = [sum(delivered.bytes for delivered in task.deliveries) for task in tasks]
+    most_bytes = max(2 * _PART_BYTES - 1, sum(sizes) // core_count)
+    parts = []
+    for task in (task for task, size in zip(tasks, sizes, strict=True) if size > most_bytes):
+        for delivered in task.deliveries:
+            part_count = max(min(core_count, delivered.bytes // _PART_BYTES, len(delivered.files)), 1)
+            for numbers in divide_into(part_count, [file.size for file in delivered.files]):
+                files = tuple(delivered.files[number] for number in numbers)
+                parts.append(DatePart(task, replace(delivered, files=files)))
+    return parts
+
+
 @dataclass
 class DateRuns:
     """Runs the dates of one job, and keeps their outcomes. The validations of files are added to `deliveries`."""
@@ -113,6 +164,7 @@ class DateRuns:
     session: SessionSource
     job_log: JobLog
     _outcomes: dict[DateTask, Outcome] = field(default_factory=dict)
+    _parts: defaultdict[date, list[SketchedPart]] = field(default_factory=lambda: defaultdict(list))
 
     def run(self) -> tuple[dict[date, DatePlan], WrittenDates]:
         """Run all dates. Return the plan that each finally took, and what the plans wrote.
@@ -122,12 +174,15 @@ class DateRuns:
         with self.job_log.phase("examine"):
             if not all(file.folder_date for file in self.deliveries.files):
                 self._validate(self.deliveries.unread_files)  # only the rows tell which dates there are
+            self._sketch_parts(self._plans())
             self._run_tasks(self._plans(), "validate and compare")
             self._validate(self.deliveries.unread_files)
         plans = self._plans()
         self._log_not_adopted(plans)
         with self.job_log.phase("deduplicate"):
             self._run_tasks(plans, "compare and write")
+        for part in (part for parts in self._parts.values() for part in parts):
+            storage.delete(part.uri)
         for task, outcome in self._outcomes.items():
             plans[task.day] = plans[task.day].after(outcome)
         written = {o.day: o for o in self._outcomes.values() if isinstance(o, WrittenDate)}
@@ -150,16 +205,29 @@ class DateRuns:
         validator, sizes = FileValidator.from_attempt(self.attempt), [file.size for file in files]
         self.deliveries.add(map_objects(self.session, validator, files, sizes, "validate landed files"))
 
+    @property
+    def _work(self) -> RunDate:
+        return RunDate(self.attempt, self.seed, self._file_bytes, FileValidator.from_attempt(self.attempt))
+
+    def _sketch_parts(self, plans: Mapping[date, DatePlan]) -> None:
+        """Validate the files of large dates, and store sketches of their rows, in several tasks for each date."""
+        tasks = [plan.task for plan in plans.values() if plan.task]
+        parts = _parts_of_large_dates(tasks, self.session().sparkContext.defaultParallelism) if tasks else []
+        description = f"{self.attempt.feed} generation {self.attempt.generation}: sketch {len(parts)} parts of dates"
+        results = run_tasks(self.session, self._work.sketch, parts, [p.delivered.bytes for p in parts], description)
+        for part, result in zip(parts, results, strict=True):
+            self.deliveries.add(result.validations)
+            self._parts[part.task.day] += [result.outcome] if result.outcome else []
+
     def _run_tasks(self, plans: Mapping[date, DatePlan], step: str) -> None:
         """Run the tasks of these plans that have no outcome yet. What other tasks wrote before is deleted."""
         tasks = [plan.task for plan in plans.values() if plan.task]
         for task in self._outcomes.keys() - set(tasks):
             self._delete(task, self._outcomes.pop(task))
-        work = RunDate(self.attempt, self.seed, self._file_bytes, FileValidator.from_attempt(self.attempt))
-        remaining = [task for task in tasks if task not in self._outcomes]
+        remaining = [replace(task, parts=tuple(self._parts[task.day])) for task in tasks if task not in self._outcomes]
         description = f"{self.attempt.feed} generation {self.attempt.generation}: {step} of {len(remaining)} dates"
         with self.job_log.dates_at_work(len(remaining)):
-            results = run_tasks(self.session, work, remaining, [task.bytes for task in remaining], description)
+            results = run_tasks(self.session, self._work, remaining, [task.bytes for task in remaining], description)
         for task, result in zip(remaining, results, strict=True):
             self.deliveries.add(result.validations)
             if result.outcome:

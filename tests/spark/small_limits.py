@@ -7,15 +7,17 @@ from __future__ import annotations
 
 import pytest
 
-from dedup_spark import data_files
+from dedup_spark import data_files, dispatch
 from dedup_spark.changes import change_files
 from dedup_spark.comparison import duplicate_keys, key_source, selected_rows
 from dedup_spark.plans.difference import comparison_inputs, diff_result, differences
 from dedup_spark.sketch import sketch
+from testkit import driver_session
 
 
 def lower_limits(patch: pytest.MonkeyPatch) -> None:
-    """No keys are cached between passes, and a few rows are compared at a time."""
+    """Dates are divided, no keys are cached between passes, and a few rows are compared at a time."""
+    divide_every_date(patch)
     patch.setattr(comparison_inputs, "_KEY_CACHE_BYTES", 0)
     patch.setattr(selected_rows, "_ROWS_IN_MEMORY", 9)
     patch.setattr(key_source, "_ROWS_AT_A_TIME", 5)
@@ -26,6 +28,12 @@ def lower_limits(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(diff_result, "MAX_DECODED_ROWS", 9)
     patch.setattr(data_files, "_MAX_PENDING_ROWS", 4)
     patch.setattr(data_files, "_MAX_RUN_ROWS", 3)
+
+
+def divide_every_date(patch: pytest.MonkeyPatch) -> None:
+    """Each landed file is a part of its date, as if dates were large, and cores many."""
+    patch.setattr(dispatch, "_PART_BYTES", 1)
+    patch.setattr(driver_session, "CORES", 1000)
 
 
 def scale_limits(patch: pytest.MonkeyPatch, scale: int) -> None:

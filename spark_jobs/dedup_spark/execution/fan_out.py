@@ -69,7 +69,11 @@ def run_tasks(
 
 def divide(sizes: Sequence[int], core_count: int) -> list[list[int]]:
     """Divide items of these sizes over tasks, so that each reads about as many bytes. Return their numbers by task."""
-    task_count = min(len(sizes), max(core_count * TASKS_PER_CORE, sum(sizes) // _TASK_BYTES))
+    return divide_into(min(len(sizes), max(core_count * TASKS_PER_CORE, sum(sizes) // _TASK_BYTES)), sizes)
+
+
+def divide_into(task_count: int, sizes: Sequence[int]) -> list[list[int]]:
+    """Divide items of these sizes over so many tasks."""
     tasks: list[list[int]] = [[] for _ in range(task_count)]
     loads = [(0, task) for task in range(task_count)]
     for number in sorted(range(len(sizes)), key=lambda number: -sizes[number]):

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import date
 from enum import StrEnum
 
 from dedup_clone.contract.delivery import Delivery
 from dedup_clone.contract.manifest import DataFile, KeyExample
+from dedup_spark.comparison.cluster_overlap import Range
 from dedup_spark.parent import ParentDate
 from dedup_spark.plans.delivered_date import DeliveredDate, Validations
 
@@ -26,6 +27,19 @@ class MergePolicy(StrEnum):
 
 
 @dataclass(frozen=True)
+class SketchedPart:
+    """A sketch, at `uri`, of the rows that some files of one delivery of a date have. `digest`: of this sketch.
+
+    `ranges`: the block ranges of these files (`KeyReader.ranges`).
+    """
+
+    delivery: Delivery
+    uri: str
+    digest: str
+    ranges: dict[str, tuple[Range, ...] | None]
+
+
+@dataclass(frozen=True)
 class DateTask:
     """One date for plan adopt, or for plan rewrite.
 
@@ -33,7 +47,7 @@ class DateTask:
     sorts the parent's rows into new files. Without a parent the policy is IN_ORDER. `has_own_ids`: the delivered rows
     have update_ids of their own, because they come from an existing table; otherwise the update_id of all is the
     delivery's snapshot id. `keeps_files`: plan rewrite copies those of the parent's files of which no row is removed,
-    and writes only rows that these files lack.
+    and writes only rows that these files lack. `parts`: what other tasks have read of the deliveries.
     """
 
     day: date
@@ -43,6 +57,7 @@ class DateTask:
     policy: MergePolicy = MergePolicy.IN_ORDER
     has_own_ids: bool = False
     keeps_files: bool = False
+    parts: tuple[SketchedPart, ...] = field(default=(), compare=False)
 
     @property
     def newest(self) -> DeliveredDate:

@@ -11,6 +11,7 @@ import struct
 import zlib
 from dataclasses import dataclass
 from datetime import date
+from uuid import uuid4
 
 import numpy as np
 import pyarrow as pa
@@ -48,6 +49,11 @@ class StoredSketch:
 def path_of(day: date) -> str:
     """The object's path below the generation's data folder."""
     return f"{FOLDER}/{day.isoformat()}.bin"
+
+
+def path_of_part(day: date) -> str:
+    """A new path for the sketch of some of the date's rows, which is deleted before the generation is complete."""
+    return f"{FOLDER}/{day.isoformat()}-part-{uuid4().hex[:12]}.bin"
 
 
 def write(uri: str, stored: StoredSketch) -> None:

@@ -19,7 +19,8 @@ from dedup_spark.fingerprints.key_columns import key_columns
 from dedup_spark.fingerprints.seed import Seed
 from dedup_spark.parent import PARENT_SOURCE, ParentDate
 from dedup_spark.plans.date_task import DateTask, MergePolicy
-from dedup_spark.plans.delivered_date import expected_rows
+from dedup_spark.plans.delivered_date import DeliveredDate, expected_rows
+from dedup_spark.sketch import stored
 from dedup_spark.sketch.row_words import OutOfSpan, RowEncoder
 from dedup_spark.sketch.sketch import Sketch, bits_for
 
@@ -87,29 +88,73 @@ def open_inputs(task: DateTask, reader: KeyReader, seed: Seed, *, exact: bool) -
     If no stored sketch of the parent's base can be used, this reads its rows, unless `exact` or the policy is BY_VALUE.
     Raises what the reader of a damaged file raises.
     """
-    parent, stored = task.parent, None
-    if parent and not exact:
-        wide = wide_encoder(reader, seed)
-        stored = stored_base(parent, wide, task.policy, deletes=reader.table.absent_keys is Absent.DELETE)
-    uris = [file.uri for delivered in task.deliveries for file in delivered.files]
-    uris += [parent.uri(file) for file in parent.files] if parent else []
     needs_base = not exact and task.policy is not MergePolicy.BY_VALUE
-    for encoder in encoders(reader, seed, stored, uris):
+    for encoder, base in _encoders(task, reader, seed, exact=exact):
         try:
-            base = stored if stored and stored.encoder == encoder else None
             return _open(task, reader, encoder, base, needs_base=needs_base)
         except OutOfSpan:
             continue
     raise AssertionError("no encoder took all rows")
 
 
+def sketch_part(task: DateTask, part: DeliveredDate, reader: KeyReader, seed: Seed, *, exact: bool) -> Sketch | None:
+    """Return the sketch of a delivery's files in `part`, as `open_inputs` makes that of all its files.
+
+    None if the first encoder does not take all rows. Raises what the reader of a damaged file raises.
+    """
+    encoder = next(_encoders(task, reader, seed, exact=exact))[0]
+    try:
+        return _source(task, part, reader, encoder).sketch(_bits(task, encoder))
+    except OutOfSpan:
+        return None
+
+
+def _sum_of_parts(task: DateTask, delivered: DeliveredDate, encoder: RowEncoder) -> Sketch | None:
+    """The delivery's sketch, if other tasks have made those of all its rows with this encoder; None otherwise."""
+    total = None
+    for part in (part for part in task.parts if part.delivery == delivered.delivery):
+        found = stored.read(part.uri, encoder, part.digest)
+        if found is None or found.sketch.encoder != encoder:
+            return None
+        total = total or Sketch.empty(encoder, found.sketch.bits)
+        total.add_all(found.sketch)
+        del found  # before the next one is in memory
+    return total if total and total.rows == delivered.rows else None
+
+
+def _encoders(
+    task: DateTask, reader: KeyReader, seed: Seed, *, exact: bool
+) -> Iterator[tuple[RowEncoder, Sketch | None]]:
+    """Yield the encoders to try, each with the stored sketch of the parent's base if it was made with this encoder."""
+    parent, base = task.parent, None
+    if parent and not exact:
+        deletes = reader.table.absent_keys is Absent.DELETE
+        base = stored_base(parent, wide_encoder(reader, seed), task.policy, deletes=deletes)
+    uris = [file.uri for delivered in task.deliveries for file in delivered.files]
+    uris += [parent.uri(file) for file in parent.files] if parent else []
+    for encoder in encoders(reader, seed, base, uris):
+        yield encoder, base if base and base.encoder == encoder else None
+
+
+def _bits(task: DateTask, encoder: RowEncoder) -> int:
+    differing_rows = task.parent.differing_rows if task.parent else 0
+    rows, older_deliveries = expected_rows(task.newest, task.parent), len(task.deliveries) - 1
+    return bits_for(rows, differing_rows, encoder.word_count, older_deliveries)
+
+
+def _source(
+    task: DateTask, delivered: DeliveredDate, reader: KeyReader, encoder: RowEncoder, cache_bytes: int = 0
+) -> KeySource:
+    uris = [file.uri for file in delivered.files]
+    ids = [None if task.has_own_ids else delivered.delivery.snapshot_id] * len(uris)
+    return KeySource(reader, encoder, uris, ids, cache_bytes)
+
+
 def _open(
     task: DateTask, reader: KeyReader, encoder: RowEncoder, base: Sketch | None, *, needs_base: bool
 ) -> ComparisonInputs:
     """Open the inputs with this encoder. `base`: the stored sketch, if it can be used. Raises OutOfSpan."""
-    parent, count = task.parent, len(task.deliveries)
-    differing_rows = parent.differing_rows if parent else 0
-    bits = bits_for(expected_rows(task.newest, parent), differing_rows, encoder.word_count, count - 1)
+    parent, bits = task.parent, _bits(task, encoder)
     links, was_stored = [], base is not None
     if parent:
         base_id = parent.entry.max_update_id
@@ -118,10 +163,9 @@ def _open(
             base = source.sketch(bits, file_numbers=parent.base_files, only_id=base_id)
         links.append(Link(PARENT_SOURCE, base_id, source, base))
     for number, delivered in enumerate(task.deliveries, start=PARENT_SOURCE + 1):
-        snapshot_id, uris = delivered.delivery.snapshot_id, [file.uri for file in delivered.files]
-        ids = [None if task.has_own_ids else snapshot_id] * len(uris)
-        source = KeySource(reader, encoder, uris, ids, _KEY_CACHE_BYTES // count)
-        links.append(Link(number, snapshot_id, source, source.sketch(bits)))
+        source = _source(task, delivered, reader, encoder, _KEY_CACHE_BYTES // len(task.deliveries))
+        sketch = _sum_of_parts(task, delivered, encoder) or source.sketch(bits)
+        links.append(Link(number, delivered.delivery.snapshot_id, source, sketch))
     return ComparisonInputs(
         task=task,
         encoder=encoder,
@@ -153,15 +197,15 @@ def wide_encoder(reader: KeyReader, seed: Seed) -> RowEncoder:
     return RowEncoder(key_columns(reader.table), reader.table.value_columns, seed)
 
 
-def encoders(reader: KeyReader, seed: Seed, stored: Sketch | None, uris: Sequence[str]) -> Iterator[RowEncoder]:
+def encoders(reader: KeyReader, seed: Seed, base: Sketch | None, uris: Sequence[str]) -> Iterator[RowEncoder]:
     """Yield the encoders to try until one does not raise OutOfSpan. The last takes all rows.
 
-    `stored`: the parent's stored sketch; its encoder comes first. `uris`: the files of deliveries and parent. Raises
+    `base`: the parent's stored sketch; its encoder comes first. `uris`: the files of deliveries and parent. Raises
     what the reader of a damaged footer raises.
     """
     wide = wide_encoder(reader, seed)
-    if stored:
-        yield stored.encoder
+    if base:
+        yield base.encoder
     if wide.has_packable_types:
         found = [_bounds(reader.metadata(uri)) for uri in uris[:: -(-len(uris) // _MAX_FOOTERS) or 1]]
         names = set.intersection(*(set(bounds) for bounds in found)) if found else set()
