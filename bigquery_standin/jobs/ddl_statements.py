@@ -7,6 +7,8 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
+from sqlglot import exp
+
 from bigquery_standin.bigquery_errors import Duplicate, Invalid, InvalidQuery, NotFound, NotImplementedConstruct
 from bigquery_standin.clock import DAY_MS, HOUR_US, from_datetime
 from bigquery_standin.jobs.destination_table import NewSegments, write_change
@@ -16,13 +18,16 @@ from bigquery_standin.jobs.statement_run import Outcome, StatementRun
 from bigquery_standin.sql.ddl_options import evaluate_options
 from bigquery_standin.sql.field_types import TableField
 from bigquery_standin.sql.statements import (
-    AlterColumn,
-    AlterTableSetOptions,
+    QUERY_TEXT,
     CreateClone,
-    CreateTable,
-    DropTable,
     UndropSchema,
+    clustering_of,
+    declared_columns,
+    options_of,
+    partitioning_of,
+    target_of,
 )
+from bigquery_standin.sql.type_parser import field_of
 from bigquery_standin.storage.access import check_all_rows, check_columns
 from bigquery_standin.storage.catalog import Catalog
 from bigquery_standin.storage.model import (
@@ -39,23 +44,24 @@ from bigquery_standin.storage.table_history import Change
 from bigquery_standin.storage.table_rules import check_clone, check_replacement, check_settings, may_become
 
 
-def create_table(statement: CreateTable, run: StatementRun) -> Outcome:
+def create_table(tree: exp.Create, run: StatementRun) -> Outcome:
     """Creates a table, which may get the rows of a query, or a view."""
-    table, kind = run.target(statement.name), _creation_kind(statement)
+    table, kind, query = run.target(target_of(tree)), _creation_kind(tree), tree.expression
+    may_exist, replaces = bool(tree.args.get("exists")), bool(tree.args.get("replace"))
     exists = run.catalog.find(table) is not None
-    if exists and statement.if_not_exists:
+    if exists and may_exist:
         return run.outcome(kind)
-    _refuse_existing(table, exists, statement.replace)
-    columns, rows, scanned = statement.columns or (), None, NOTHING_SCANNED
-    if statement.view is not None and statement.query is not None:
-        columns = run.columns(run.evaluator.without_views(statement.query))
-    elif statement.query is not None:
-        scanned = run.scan(statement.query)
-        columns, rows = run.evaluator.query(statement.query)
-    settings = _settings(statement, table, columns, run)
+    _refuse_existing(table, exists, replaces)
+    (columns, _), rows, scanned = declared_columns(tree), None, NOTHING_SCANNED
+    if tree.kind == "VIEW":
+        columns = run.columns(run.evaluator.without_views(query))
+    elif query is not None:
+        scanned = run.scan(query)
+        columns, rows = run.evaluator.query(query)
+    settings = _settings(tree, table, columns, run)
 
     def build(segments: NewSegments, latest: TableVersion | None, commit_us: int) -> Change:
-        _refuse_existing(table, latest is not None, statement.replace)
+        _refuse_existing(table, latest is not None, replaces)
         change = write_change("create", settings, None, segments, "WRITE_EMPTY", None, commit_us)
         return _create_change(table, latest, settings, dict(change.partitions))
 
@@ -64,31 +70,31 @@ def create_table(statement: CreateTable, run: StatementRun) -> Outcome:
     try:
         return run.commit_rows(table, new_rows, settings, build, outcome)
     except Duplicate:  # another job has made the table meanwhile
-        if not statement.if_not_exists:
+        if not may_exist:
             raise
         return outcome
 
 
-def _creation_kind(statement: CreateTable) -> str:
+def _creation_kind(tree: exp.Create) -> str:
     """The job's statement type."""
-    if statement.view is not None:
+    if tree.kind == "VIEW":
         return "CREATE_VIEW"
-    return "CREATE_TABLE" if statement.query is None else "CREATE_TABLE_AS_SELECT"
+    return "CREATE_TABLE" if tree.expression is None else "CREATE_TABLE_AS_SELECT"
 
 
-def _settings(
-    statement: CreateTable, table: TableId, columns: tuple[TableField, ...], run: StatementRun
-) -> TableSettings:
+def _settings(tree: exp.Create, table: TableId, columns: tuple[TableField, ...], run: StatementRun) -> TableSettings:
     """The settings of a new table. Raises InvalidQuery for columns, a layout or options that do not fit together."""
+    partition_column, by_month = partitioning_of(tree)
+    _, primary_key = declared_columns(tree)
     settings = TableSettings(
         schema=columns,
-        partition_column=statement.partition_by,
-        by_month=statement.by_month,
-        clustering=statement.cluster_by,
-        primary_key=statement.primary_key,
-        view=statement.view,
+        partition_column=partition_column,
+        by_month=by_month,
+        clustering=clustering_of(tree),
+        primary_key=primary_key,
+        view=tree.meta.get(QUERY_TEXT),
     )
-    settings = with_options(settings, evaluate_options(statement.options, "table", run.evaluator.python_value))
+    settings = with_options(settings, evaluate_options(options_of(tree), "table", run.evaluator.python_value))
     settings = settings.in_schema_spelling()
     try:
         check_settings(table, settings)
@@ -185,9 +191,9 @@ def _refuse_existing(table: TableId, exists: bool, or_replace: bool) -> None:
         raise Duplicate(f"Already Exists: Table {table}")
 
 
-def drop_table(statement: DropTable, run: StatementRun) -> Outcome:
-    table = run.target(statement.name)
-    if statement.if_exists and run.catalog.find(table) is None:
+def drop_table(tree: exp.Drop, run: StatementRun) -> Outcome:
+    table = run.target(target_of(tree))
+    if tree.args.get("exists") and run.catalog.find(table) is None:
         return run.outcome("DROP_TABLE")
     outcome = run.outcome("DROP_TABLE")
     run.catalog.drop(table, run.commit_info(outcome))
@@ -225,13 +231,15 @@ def _restore_dataset(catalog: Catalog, dataset_id: DatasetId, location: str) -> 
     catalog.datasets.restore(deleted)
 
 
-def alter_table(statement: AlterColumn | AlterTableSetOptions, run: StatementRun) -> Outcome:
-    table = run.target(statement.name)
+def alter_table(tree: exp.Alter, run: StatementRun) -> Outcome:
+    """ALTER TABLE with SET OPTIONS or ALTER COLUMN … SET DATA TYPE."""
+    table, (action,) = run.target(target_of(tree)), tree.args["actions"]
     change_settings: Callable[[TableSettings], TableSettings]
-    if isinstance(statement, AlterColumn):
-        change_settings = partial(_with_column, table, statement)
+    if isinstance(action, exp.AlterColumn):
+        change_settings = partial(_with_column, table, field_of(action.args["dtype"], action.name))
     else:
-        options = evaluate_options(statement.options, "table", run.evaluator.python_value)
+        properties = action.expressions[0].expressions
+        options = evaluate_options(properties, "table", run.evaluator.python_value)
         change_settings = partial(with_options, options=options)
 
     def build(current: TableVersion, commit_us: int) -> Change:
@@ -261,17 +269,17 @@ def with_options(settings: TableSettings, options: Mapping[str, Any]) -> TableSe
     return replace(settings, **changes)
 
 
-def _with_column(table: TableId, statement: AlterColumn, settings: TableSettings) -> TableSettings:
+def _with_column(table: TableId, new: TableField, settings: TableSettings) -> TableSettings:
     """The settings with another type of one column, as BigQuery's page "Data definition language" allows it."""
-    column = settings.column(statement.column)
+    column = settings.column(new.name)
     if column is None:
-        raise InvalidQuery(f"Column not found: {statement.column} in table {table}")
-    if not may_become(column, replace(statement.new_type, name=column.name), widens=True):
+        raise InvalidQuery(f"Column not found: {new.name} in table {table}")
+    if not may_become(column, replace(new, name=column.name), widens=True):
         raise InvalidQuery(
             f"ALTER TABLE ALTER COLUMN SET DATA TYPE requires that the existing column type ({column.sql_type()}) is "
-            f"assignable to the new type ({statement.new_type.sql_type()})"
+            f"assignable to the new type ({new.sql_type()})"
         )
-    changed = _with_type(column, statement.new_type)
+    changed = _with_type(column, new)
     schema = tuple(changed if field is column else field for field in settings.schema)
     altered = settings.has_altered_types or changed.sql_type() != column.sql_type()
     return replace(settings, schema=schema, has_altered_types=altered)

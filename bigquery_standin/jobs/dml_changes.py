@@ -25,9 +25,13 @@ from bigquery_standin.sql.statements import (
     NOT_MATCHED_BY_SOURCE,
     NOT_MATCHED_BY_TARGET,
     Mutation,
-    TableName,
+    alias_of,
     clause_kind,
+    clauses_of,
+    target_of,
+    where_of,
 )
+from bigquery_standin.sql.type_parser import TableName
 from bigquery_standin.storage.model import TableId, TableVersion
 from bigquery_standin.storage.segment_store import arrow_schema
 from bigquery_standin.storage.version_relation import ROW_ID, relation_sql
@@ -35,18 +39,18 @@ from bigquery_standin.storage.version_relation import ROW_ID, relation_sql
 _ACTION = "merge_action"  # the column in which DuckDB says what a MERGE has done to a row: INSERT, UPDATE or DELETE
 
 
-def row_changes(statement: Mutation, evaluator: SqlEvaluator, table: TableId, version: TableVersion) -> RowChanges:
+def row_changes(tree: Mutation, evaluator: SqlEvaluator, table: TableId, version: TableVersion) -> RowChanges:
     """The rows that the statement changes.
 
     Raises InvalidQuery for errors that BigQuery finds while it runs the statement.
     """
-    session, target = evaluator.state.session, _Target(statement, evaluator, table, version)
-    match statement.kind:
-        case "DELETE":
+    session, target = evaluator.state.session, _Target(tree, evaluator, table, version)
+    match tree:
+        case exp.Delete():
             removed = session.materialize(target.delete_sql())
             _, ids = session.run(f"SELECT {ROW_ID} FROM {removed}")
             return RowChanges(removed, arrow_schema(target.schema).empty_table(), {"deleted": ids.num_rows})
-        case "UPDATE":
+        case exp.Update():
             removed = session.materialize(target.update_sql())
             rows = target.new_rows(f"FROM {removed}")
             return RowChanges(removed, rows, {"updated": rows.num_rows})
@@ -60,13 +64,13 @@ def row_changes(statement: Mutation, evaluator: SqlEvaluator, table: TableId, ve
             return RowChanges(removed, rows, _counts(changed.column(_ACTION)))
 
 
-def check_names_and_types(statement: Mutation, evaluator: SqlEvaluator, table: TableId, version: TableVersion) -> None:
+def check_names_and_types(tree: Mutation, evaluator: SqlEvaluator, table: TableId, version: TableVersion) -> None:
     """Check the names and types of a statement in a dry run, without running it."""
-    session, target = evaluator.state.session, _Target(statement, evaluator, table, version)
-    match statement.kind:
-        case "DELETE":
+    session, target = evaluator.state.session, _Target(tree, evaluator, table, version)
+    match tree:
+        case exp.Delete():
             session.schema(target.delete_sql())
-        case "UPDATE":
+        case exp.Update():
             session.schema(target.update_sql())
         case _:
             copy = session.materialize(f"{target.copy_sql()} LIMIT 0")
@@ -77,13 +81,13 @@ def check_names_and_types(statement: Mutation, evaluator: SqlEvaluator, table: T
 class _Target:
     """One version of a statement's target, and DuckDB's SQL of the statement."""
 
-    def __init__(self, statement: Mutation, evaluator: SqlEvaluator, table: TableId, version: TableVersion) -> None:
-        self._statement = statement
+    def __init__(self, tree: Mutation, evaluator: SqlEvaluator, table: TableId, version: TableVersion) -> None:
+        self._tree = tree
         self.schema = version.settings.schema
         self._table = table
         self._session: DuckDbSession = evaluator.state.session
         self._evaluator = evaluator
-        self._alias = quote_identifier(statement.alias)
+        self._alias = quote_identifier(alias_of(tree))
         relation = relation_sql(table, version, evaluator.reader.catalog.segments, with_row_id=True)
         self._from = f"FROM {relation} AS {self._alias}"
 
@@ -92,35 +96,35 @@ class _Target:
 
     def delete_sql(self) -> str:
         """SQL of the ids of the rows that the statement deletes."""
-        return f"SELECT {ROW_ID} {self._from} WHERE {self._sql(self._statement.where)}"
+        return f"SELECT {ROW_ID} {self._from} WHERE {self._sql(where_of(self._tree))}"
 
     def update_sql(self) -> str:
         """SQL of the rows that the statement updates, with their ids and new values."""
-        assigned = self._assigned(self._statement.tree.expressions, self._from)
+        assigned = self._assigned(self._tree.expressions, self._from)
         values = [
             f"{assigned.get(column.name, f'{self._alias}.{quote_identifier(column.name)}')} "
             f"AS {quote_identifier(column.name)}"
             for column in self.schema
         ]
-        where = self._sql(self._statement.where)
+        where = self._sql(where_of(self._tree))
         return f"SELECT {', '.join(values)}, {self._alias}.{ROW_ID} {self._from} WHERE {where}"
 
     def copy_sql(self) -> str:
         """SQL of the target's rows, with their ids, that the MERGE may change."""
-        filters = [f"({self._sql(part)})" for part in target_filters(self._statement)]
+        filters = [f"({self._sql(part)})" for part in target_filters(self._tree)]
         return f"SELECT * {self._from}" + (f" WHERE {' AND '.join(filters)}" if filters else "")
 
     def merge_sql(self, copy: str) -> str:
         """DuckDB's MERGE into the table `copy`. It returns `merge_action`, and the inserted, new or deleted row."""
         if any(column.name.lower() == _ACTION for column in self.schema):
             raise NotImplementedConstruct(f"MERGE into a table with a column [{_ACTION}]")
-        statement, alias = self._statement, source_alias(self._statement)
-        from_clause = self._sql(exp.From(this=statement.tree.args["using"].copy())).lstrip()
+        tree, alias = self._tree, source_alias(self._tree)
+        from_clause = self._sql(exp.From(this=tree.args["using"].copy())).lstrip()
         source = f"(SELECT * {from_clause}) AS {quote_identifier(alias)}"
         clauses = []
-        for clause in statement.clauses:
+        for clause in clauses_of(tree):
             for expression in expressions_of(clause):
-                _refuse_correlation(expression, {statement.alias.lower(), alias.lower()})
+                _refuse_correlation(expression, {alias_of(tree).lower(), alias.lower()})
             condition, then = clause.args.get("condition"), clause.args["then"]
             more = "" if condition is None else f" AND {self._sql(condition)}"
             if isinstance(then, exp.Update):
@@ -133,7 +137,7 @@ class _Target:
             else:
                 action = "DELETE"
             clauses.append(f"WHEN {clause_kind(clause)}{more} THEN {action}")
-        on = self._sql(statement.tree.args["on"])
+        on = self._sql(tree.args["on"])
         return f"MERGE INTO {copy} AS {self._alias} USING {source} ON {on} {' '.join(clauses)} RETURNING {_ACTION}, *"
 
     def new_rows(self, from_clause: str) -> pa.Table:
@@ -204,31 +208,31 @@ def _refuse_correlation(expression: exp.Expr, aliases: set[str]) -> None:
 _DEFAULT_SOURCE_ALIAS = "__source"
 
 
-def read_query_of(statement: Mutation) -> exp.Select:
+def read_query_of(tree: Mutation) -> exp.Select:
     """A SELECT with the statement's tables and columns, and with those of its filters that may prune partitions."""
-    target = _table(statement.table, statement.alias)
-    if isinstance(statement.tree, exp.Merge):
-        return _merge_read_query(statement, target)
+    target = _table(target_of(tree), alias_of(tree))
+    if isinstance(tree, exp.Merge):
+        return _merge_read_query(tree, target)
     # The assigned values of an UPDATE; a DELETE has none.
-    values: list[exp.Expr] = [item.expression.copy() for item in statement.tree.expressions]
-    return exp.Select(expressions=values or [exp.Literal.number(1)]).from_(target).where(statement.where.copy())
+    values: list[exp.Expr] = [item.expression.copy() for item in tree.expressions]
+    return exp.Select(expressions=values or [exp.Literal.number(1)]).from_(target).where(where_of(tree).copy())
 
 
-def deletes_whole_partitions(statement: Mutation, column: str | None) -> bool:
+def deletes_whole_partitions(tree: Mutation, column: str | None) -> bool:
     """Whether this is a DELETE whose WHERE refers to nothing but the partition column and literals.
 
     `column`: the table's partition column; None for an unpartitioned table.
     """
-    if statement.kind != "DELETE" or column is None or statement.where.find(exp.Select) is not None:
+    if not isinstance(tree, exp.Delete) or column is None or where_of(tree).find(exp.Select) is not None:
         return False
-    allowed_paths = ([column.lower()], [statement.alias.lower(), column.lower()])
-    paths = ([part.name.lower() for part in reference.parts] for reference in statement.where.find_all(exp.Column))
+    allowed_paths = ([column.lower()], [alias_of(tree).lower(), column.lower()])
+    paths = ([part.name.lower() for part in reference.parts] for reference in where_of(tree).find_all(exp.Column))
     return all(path in allowed_paths for path in paths)
 
 
-def source_alias(statement: Mutation) -> str:
+def source_alias(tree: Mutation) -> str:
     """The name by which the statement's expressions refer to the source of a MERGE."""
-    return str(statement.tree.args["using"].alias_or_name) or _DEFAULT_SOURCE_ALIAS
+    return str(tree.args["using"].alias_or_name) or _DEFAULT_SOURCE_ALIAS
 
 
 def expressions_of(clause: exp.When) -> Iterator[exp.Expr]:
@@ -242,29 +246,29 @@ def expressions_of(clause: exp.When) -> Iterator[exp.Expr]:
         yield from then.expression.expressions
 
 
-def target_filters(statement: Mutation) -> list[exp.Expr]:
+def target_filters(tree: Mutation) -> list[exp.Expr]:
     """The conditions in ON that keep a row of the target as it is; none if rows without a match may change."""
-    return _filters(statement, statement.alias, NOT_MATCHED_BY_SOURCE)
+    return _filters(tree, alias_of(tree), NOT_MATCHED_BY_SOURCE)
 
 
-def _source_filters(statement: Mutation) -> list[exp.Expr]:
-    return _filters(statement, source_alias(statement), NOT_MATCHED_BY_TARGET)
+def _source_filters(tree: Mutation) -> list[exp.Expr]:
+    return _filters(tree, source_alias(tree), NOT_MATCHED_BY_TARGET)
 
 
-def _filters(statement: Mutation, alias: str, kind_without_match: str) -> list[exp.Expr]:
-    if any(clause_kind(clause) == kind_without_match for clause in statement.clauses):
+def _filters(tree: Mutation, alias: str, kind_without_match: str) -> list[exp.Expr]:
+    if any(clause_kind(clause) == kind_without_match for clause in clauses_of(tree)):
         return []
-    return [part for part in conjuncts(statement.tree.args["on"]) if _refers_only_to(part, alias)]
+    return [part for part in conjuncts(tree.args["on"]) if _refers_only_to(part, alias)]
 
 
-def _merge_read_query(statement: Mutation, target: exp.Table) -> exp.Select:
-    source = statement.tree.args["using"].copy()
-    alias = source_alias(statement)
+def _merge_read_query(tree: Mutation, target: exp.Table) -> exp.Select:
+    source = tree.args["using"].copy()
+    alias = source_alias(tree)
     if not source.alias:
         source.set("alias", exp.TableAlias(this=exp.to_identifier(alias, quoted=True)))
-    values: list[exp.Expr] = [value.copy() for clause in statement.clauses for value in expressions_of(clause)]
-    filters = [part.copy() for part in (*target_filters(statement), *_source_filters(statement))]
-    values += [part.copy() for part in conjuncts(statement.tree.args["on"]) if part not in filters]
+    values: list[exp.Expr] = [value.copy() for clause in clauses_of(tree) for value in expressions_of(clause)]
+    filters = [part.copy() for part in (*target_filters(tree), *_source_filters(tree))]
+    values += [part.copy() for part in conjuncts(tree.args["on"]) if part not in filters]
     select = exp.Select(expressions=values or [exp.Literal.number(1)]).from_(target)
     select.append("joins", exp.Join(this=source, kind="CROSS"))
     return select.where(*filters) if filters else select

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from sqlglot import exp
+
 from bigquery_standin.bigquery_errors import InvalidQuery
 from bigquery_standin.jobs.dml_changes import (
     check_names_and_types,
@@ -12,40 +14,41 @@ from bigquery_standin.jobs.dml_changes import (
 from bigquery_standin.jobs.dml_commit import affected_partitions, dml_change, truncate_change, write_partitions
 from bigquery_standin.jobs.scanned_bytes import ScannedBytes, check_bytes_billed
 from bigquery_standin.jobs.statement_run import Outcome, StatementRun
-from bigquery_standin.sql.statements import NOT_MATCHED_BY_TARGET, Mutation, TableName, TruncateTable, clause_kind
+from bigquery_standin.sql.statements import NOT_MATCHED_BY_TARGET, Mutation, clause_kind, clauses_of, target_of
 from bigquery_standin.storage.model import TableId, TableVersion
 from bigquery_standin.storage.table_history import Change
 
 
-def truncate_table(statement: TruncateTable, run: StatementRun) -> Outcome:
+def truncate_table(tree: exp.TruncateTable, run: StatementRun) -> Outcome:
     """Reads no row and bills nothing."""
-    table, version = _mutable_version(statement.table, run)
+    table, version = _mutable_version(tree, run)
     outcome = run.outcome("TRUNCATE_TABLE", changed_rows={"deleted": version.rows})
     run.check_cancelled()
     return run.commit(table, lambda latest, _: truncate_change(table, latest), outcome)
 
 
-def change_rows(statement: Mutation, run: StatementRun) -> Outcome:
+def change_rows(tree: Mutation, run: StatementRun) -> Outcome:
     """Executes UPDATE, DELETE or MERGE. Raises ConcurrentUpdate if another statement changes the same partitions."""
     catalog, session, evaluator = run.catalog, run.state.session, run.evaluator
-    table, version = _mutable_version(statement.table, run)
-    reads_nothing = _deletes_without_reading(statement, version, run)
-    scanned = run.scan(read_query_of(statement))
+    table, version = _mutable_version(tree, run)
+    kind = tree.key.upper()
+    reads_nothing = _deletes_without_reading(tree, version, run)
+    scanned = run.scan(read_query_of(tree))
     if reads_nothing:
         scanned = ScannedBytes({table: 0 for table in scanned.sizes}, 0)
     if run.is_dry:
-        check_names_and_types(statement, evaluator, table, version)
+        check_names_and_types(tree, evaluator, table, version)
         # It is known only after execution which partitions are rewritten: those that are read, at most.
-        if not (reads_nothing or _only_inserts(statement)):
+        if not (reads_nothing or _only_inserts(tree)):
             scanned = scanned.plus(table, scanned.partition_sizes.get(table, 0))
-        return run.outcome(statement.kind, scanned)
-    changes = row_changes(statement, evaluator, table, version)
+        return run.outcome(kind, scanned)
+    changes = row_changes(tree, evaluator, table, version)
     affected = affected_partitions(table, version, changes, session)
     if not reads_nothing:
         scanned = scanned.plus(table, sum(version.partitions[key].bytes for key in affected))
     check_bytes_billed(scanned, run.maximum_bytes_billed)
     run.check_cancelled()
-    outcome = run.outcome(statement.kind, scanned, changed_rows=changes.counts)
+    outcome = run.outcome(kind, scanned, changed_rows=changes.counts)
     if not any(changes.counts.values()):
         return outcome
     with catalog.segments.batch() as batch:
@@ -53,17 +56,17 @@ def change_rows(statement: Mutation, run: StatementRun) -> Outcome:
         run.check_cancelled()
 
         def build(latest: TableVersion | None, commit_us: int) -> Change:
-            return dml_change(statement.kind.lower(), catalog, table, version, latest, writes, commit_us)
+            return dml_change(tree.key, catalog, table, version, latest, writes, commit_us)
 
         return run.commit(table, build, outcome)
 
 
-def _mutable_version(name: TableName, run: StatementRun) -> tuple[TableId, TableVersion]:
+def _mutable_version(tree: Mutation | exp.TruncateTable, run: StatementRun) -> tuple[TableId, TableVersion]:
     """As `StatementRun.dml_target`, for a statement that may change existing rows.
 
     Raises InvalidQuery also if the table has pending row changes.
     """
-    table, version = run.dml_target(name)
+    table, version = run.dml_target(target_of(tree))
     if version.pending_changes:
         raise InvalidQuery(
             f"UPDATE, DELETE, MERGE and TRUNCATE TABLE statements are not supported over table {table}, which is "
@@ -72,13 +75,11 @@ def _mutable_version(name: TableName, run: StatementRun) -> tuple[TableId, Table
     return table, version
 
 
-def _only_inserts(statement: Mutation) -> bool:
-    return statement.kind == "MERGE" and all(
-        clause_kind(clause) == NOT_MATCHED_BY_TARGET for clause in statement.clauses
-    )
+def _only_inserts(tree: Mutation) -> bool:
+    return isinstance(tree, exp.Merge) and all(clause_kind(one) == NOT_MATCHED_BY_TARGET for one in clauses_of(tree))
 
 
-def _deletes_without_reading(statement: Mutation, version: TableVersion, run: StatementRun) -> bool:
+def _deletes_without_reading(tree: Mutation, version: TableVersion, run: StatementRun) -> bool:
     """Whether the statement is a DELETE of whole partitions, which reads and rewrites nothing.
 
     BigQuery says that this rule "might also not apply" to tables clustered by other columns; here it never applies to
@@ -86,4 +87,4 @@ def _deletes_without_reading(statement: Mutation, version: TableVersion, run: St
     """
     settings = version.settings
     by_day = set(settings.clustering) <= {settings.partition_column} and not settings.by_month
-    return by_day and deletes_whole_partitions(statement, settings.partition_column)
+    return by_day and deletes_whole_partitions(tree, settings.partition_column)

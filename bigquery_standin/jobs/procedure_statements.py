@@ -15,8 +15,8 @@ from bigquery_standin.jobs.script_state import ScriptState
 from bigquery_standin.jobs.sql_evaluator import SqlEvaluator, check_assignable
 from bigquery_standin.jobs.statement_run import Outcome, StatementRun
 from bigquery_standin.sql.ddl_options import evaluate_options
-from bigquery_standin.sql.statements import Call, CreateProcedure, TableName
-from bigquery_standin.sql.type_parser import field_of_type
+from bigquery_standin.sql.statements import Call, CreateProcedure
+from bigquery_standin.sql.type_parser import TableName, field_of_type
 from bigquery_standin.storage.access import DELEGATE_CONNECTION, USE_CONNECTION, Caller
 from bigquery_standin.storage.model import Procedure, TableId
 
@@ -70,9 +70,9 @@ def _procedure(statement: CreateProcedure, evaluator: SqlEvaluator) -> Procedure
     if version is not None and not _RUNTIME_VERSION.fullmatch(version):
         raise InvalidQuery(f"Procedure {routine} has runtime_version [{version}], expected one such as [2.3]")
     location = evaluator.state.catalog.datasets.get(routine.dataset_id).location
-    if statement.connection[1].lower() != location.lower():
+    if statement.location.lower() != location.lower():
         raise InvalidQuery(
-            f"Procedure {routine} is in location [{location}], its connection in [{statement.connection[1]}]: "
+            f"Procedure {routine} is in location [{location}], its connection in [{statement.location}]: "
             "both must be in the same location"
         )
     properties = dict(options.get("properties", ()))
@@ -89,8 +89,8 @@ def _procedure(statement: CreateProcedure, evaluator: SqlEvaluator) -> Procedure
             raise NotImplementedConstruct(f"wildcard in the file {uri} of a procedure")
     return Procedure(
         routine,
-        tuple((parameter.name, parameter.type_name) for parameter in statement.parameters),
-        ".".join(statement.connection),
+        statement.parameters,
+        statement.connection,
         properties,
         python_files,
         main_uri,

@@ -31,7 +31,7 @@ from bigquery_standin.jobs.script_state import ScriptState, defaults_of, dml_sta
 from bigquery_standin.jobs.spark_submit import SparkSubmit
 from bigquery_standin.jobs.statement_run import ResultTable, script_statistics
 from bigquery_standin.sql.script_parser import parse_script
-from bigquery_standin.sql.statements import Call, Declare, If, Insert, Query, Script
+from bigquery_standin.sql.statements import Call, Declare, If, Mutation, Query, Script
 from bigquery_standin.storage.access import Caller, Grants
 from bigquery_standin.storage.catalog import Catalog
 from bigquery_standin.storage.model import CommitInfo, DatasetId, TableId
@@ -65,7 +65,7 @@ class QueryJob:
     def admission(self, context: JobContext) -> Iterator[None]:
         """Keeps a job of one UPDATE, DELETE or MERGE PENDING while it waits in the queue of its table."""
         found = dml_statement(context.record)
-        if found is None or isinstance(found[0], Insert):
+        if found is None or not isinstance(found[0], Mutation):
             yield
             return
         with self._dml_queue.admit(found[1], context.stop):

@@ -13,14 +13,14 @@ from bigquery_standin.jobs.job_configuration import TableLayout
 from bigquery_standin.jobs.sql_evaluator import check_result_names
 from bigquery_standin.jobs.statement_run import Outcome, ResultTable, StatementRun
 from bigquery_standin.sql.field_types import TableField
-from bigquery_standin.sql.statements import Assert, Insert, Query
+from bigquery_standin.sql.statements import Assert, Query, columns_of_insert, target_of
 from bigquery_standin.storage.model import TableId, TableSettings, TableVersion
 from bigquery_standin.storage.segment_store import conform
 from bigquery_standin.storage.table_history import Change
 
 
-def select_rows(statement: Query, run: StatementRun) -> Outcome:
-    tree = run.evaluator.without_views(statement.tree)
+def select_rows(query: Query, run: StatementRun) -> Outcome:
+    tree = run.evaluator.without_views(query)
     scanned = run.scan(tree)
     if run.is_dry:
         columns = run.columns(tree)
@@ -55,11 +55,11 @@ def _result_settings(run: StatementRun, result: ResultTable, columns: tuple[Tabl
     return resolve_settings(result.table, existing, columns, TableLayout(), replaces_schema)
 
 
-def insert_rows(statement: Insert, run: StatementRun) -> Outcome:
-    table, version, targets = _insert_target(statement, run)
+def insert_rows(tree: exp.Insert, run: StatementRun) -> Outcome:
+    table, version, targets = _insert_target(tree, run)
     schema = version.settings.schema
-    scanned = run.scan(statement.source)
-    rows = run.evaluator.query_as(statement.source, targets)
+    scanned = run.scan(tree.expression)
+    rows = run.evaluator.query_as(tree.expression, targets)
 
     def build(segments: NewSegments, latest: TableVersion | None, commit_us: int) -> Change:
         if latest is None or latest.settings.schema != schema:
@@ -70,13 +70,13 @@ def insert_rows(statement: Insert, run: StatementRun) -> Outcome:
     return run.commit_rows(table, conform_query_rows(rows, schema), version.settings, build, outcome)
 
 
-def _insert_target(statement: Insert, run: StatementRun) -> tuple[TableId, TableVersion, tuple[TableField, ...]]:
+def _insert_target(tree: exp.Insert, run: StatementRun) -> tuple[TableId, TableVersion, tuple[TableField, ...]]:
     """The table of an INSERT, its version, and the columns that get values.
 
     Raises what `dml_target` raises, and InvalidQuery for wrong columns.
     """
-    table, version = run.dml_target(statement.table)
-    names = statement.columns or tuple(column.name for column in version.settings.schema)
+    table, version = run.dml_target(target_of(tree))
+    names = columns_of_insert(tree) or tuple(column.name for column in version.settings.schema)
     targets = []
     for name in names:
         column = version.settings.column(name)

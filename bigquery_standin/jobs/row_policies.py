@@ -17,8 +17,9 @@ from bigquery_standin.bigquery_errors import Duplicate, Invalid, InvalidQuery, N
 from bigquery_standin.jobs.duckdb_session import DuckDbSession
 from bigquery_standin.jobs.statement_run import Outcome, StatementRun
 from bigquery_standin.sql.field_types import quote_identifier, to_duckdb_type
-from bigquery_standin.sql.statements import CreateRowPolicy, DropRowPolicies, TableName
+from bigquery_standin.sql.statements import CreateRowPolicy, DropRowPolicies
 from bigquery_standin.sql.transpile import to_duckdb
+from bigquery_standin.sql.type_parser import TableName
 from bigquery_standin.storage.model import RowPolicy, TableSettings, TableVersion
 from bigquery_standin.storage.table_history import Change
 

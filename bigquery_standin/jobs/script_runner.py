@@ -21,13 +21,23 @@ from bigquery_standin.jobs.job_runner import JobContext, failed_inside
 from bigquery_standin.jobs.job_store import DONE, PENDING, RUNNING, JobRecord, error_proto
 from bigquery_standin.jobs.procedure_statements import bind_call
 from bigquery_standin.jobs.query_statements import assert_condition, insert_rows, select_rows
-from bigquery_standin.jobs.script_state import DmlStatement, ScriptState
+from bigquery_standin.jobs.script_state import ScriptState
 from bigquery_standin.jobs.spark_submit import SparkSubmit
 from bigquery_standin.jobs.sql_evaluator import open_evaluator
 from bigquery_standin.jobs.statement_run import CommitInfoOf, Outcome, ResultTable, StatementRun, script_statistics
 from bigquery_standin.sql import statements
 from bigquery_standin.sql.field_types import QueryValue, TableField
-from bigquery_standin.sql.statements import Call, Declare, If, Mutation, Query, Script, Statement
+from bigquery_standin.sql.statements import (
+    Call,
+    Declare,
+    DmlStatement,
+    If,
+    Mutation,
+    Query,
+    Script,
+    Statement,
+    target_of,
+)
 from bigquery_standin.storage.model import CommitInfo
 
 AnonymousTable = Callable[[JobRecord], ResultTable]
@@ -93,7 +103,7 @@ class ScriptRunner:
         number, is_dml = len(self.outcomes), isinstance(statement, DmlStatement)
         query = _child_query(parent)
         if isinstance(statement, DmlStatement):
-            query["destinationTable"] = self.state.defaults.table(statement.table).to_api()
+            query["destinationTable"] = self.state.defaults.table(target_of(statement)).to_api()
         child = JobRecord(
             project=parent.project,
             location=parent.location,
@@ -135,7 +145,7 @@ class ScriptRunner:
 
     def _admission(self, statement: Statement) -> AbstractContextManager[None]:
         if isinstance(statement, Mutation):
-            return self.dml_queue.admit(self.state.defaults.table(statement.table), self.context.stop)
+            return self.dml_queue.admit(self.state.defaults.table(target_of(statement)), self.context.stop)
         return nullcontext()
 
     def _end(self, child: JobRecord) -> None:
@@ -158,17 +168,16 @@ def _child_query(parent: JobRecord) -> dict[str, object]:
 # Each executor returns the outcome. If it raises StandInError, nothing has changed. In a dry run it checks as much as
 # it can, and changes nothing. ScriptRunner executes DECLARE, IF and CALL.
 EXECUTORS: Mapping[type, Callable[[Any, StatementRun], Outcome]] = {
-    statements.Query: select_rows,
-    statements.Insert: insert_rows,
-    statements.CreateTable: ddl_statements.create_table,
+    **dict.fromkeys((exp.Select, exp.Union, exp.Subquery), select_rows),
+    **dict.fromkeys((exp.Update, exp.Delete, exp.Merge), change_rows),
+    exp.Insert: insert_rows,
+    exp.TruncateTable: truncate_table,
+    exp.Create: ddl_statements.create_table,
+    exp.Alter: ddl_statements.alter_table,
+    exp.Drop: ddl_statements.drop_table,
     statements.Assert: assert_condition,
-    statements.Mutation: change_rows,
-    statements.TruncateTable: truncate_table,
     statements.CreateClone: ddl_statements.clone_table,
-    statements.DropTable: ddl_statements.drop_table,
     statements.UndropSchema: ddl_statements.undrop_schema,
-    statements.AlterColumn: ddl_statements.alter_table,
-    statements.AlterTableSetOptions: ddl_statements.alter_table,
     statements.CreateRowPolicy: row_policies.create_policy,
     statements.DropRowPolicies: row_policies.drop_policies,
     statements.CreateProcedure: procedure_statements.create_procedure,

@@ -15,8 +15,9 @@ from bigquery_standin.jobs.parquet_rows import ExternalTables
 from bigquery_standin.sql.field_types import QueryValue, TableField
 from bigquery_standin.sql.scalar_types import SCALARS, canonical_type
 from bigquery_standin.sql.script_parser import parse_shared_script
-from bigquery_standin.sql.statements import Insert, Mutation, TableName
+from bigquery_standin.sql.statements import DmlStatement, target_of
 from bigquery_standin.sql.transpile import to_duckdb
+from bigquery_standin.sql.type_parser import TableName
 from bigquery_standin.storage.access import Caller
 from bigquery_standin.storage.catalog import Catalog
 from bigquery_standin.storage.model import DatasetId, TableId
@@ -73,9 +74,6 @@ class ScriptState:
         return rows.column(0)[0].as_py()
 
 
-DmlStatement = Mutation | Insert
-
-
 def defaults_of(record: JobRecord) -> NameDefaults:
     return NameDefaults(record.project, record.location)
 
@@ -87,7 +85,7 @@ def dml_statement(record: JobRecord) -> tuple[DmlStatement, TableId] | None:
     try:
         statements = parse_shared_script(record.configuration["query"]["query"]).statements
         if len(statements) == 1 and isinstance(statements[0], DmlStatement):
-            return statements[0], defaults_of(record).table(statements[0].table)
+            return statements[0], defaults_of(record).table(target_of(statements[0]))
     except StandInError:
         return None  # the job will fail with this error when it runs
     return None

@@ -50,10 +50,10 @@ class SqlEvaluator:
         for source in list(expanded.find_all(exp.Table)):
             view = self._view_of(source)
             if view is not None:
-                (statement,) = parse_script(view).statements
-                assert isinstance(statement, Query)  # a view has no other text
+                (tree,) = parse_script(view).statements
+                assert isinstance(tree, Query)  # a view has no other text
                 alias = source.args.get("alias") or exp.TableAlias(this=exp.to_identifier(table_name_of(source).table))
-                source.replace(exp.Subquery(this=self.without_views(statement.tree), alias=alias.copy()))
+                source.replace(exp.Subquery(this=self.without_views(tree), alias=alias.copy()))
         return expanded
 
     def _view_of(self, source: exp.Table) -> str | None:

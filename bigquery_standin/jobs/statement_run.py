@@ -18,7 +18,7 @@ from bigquery_standin.jobs.script_state import ScriptState
 from bigquery_standin.jobs.sql_evaluator import SqlEvaluator
 from bigquery_standin.jobs.table_reader import is_information_schema_view
 from bigquery_standin.sql.field_types import TableField
-from bigquery_standin.sql.statements import TableName
+from bigquery_standin.sql.type_parser import TableName
 from bigquery_standin.storage.access import check_all_rows
 from bigquery_standin.storage.catalog import Catalog
 from bigquery_standin.storage.model import CommitInfo, TableId, TableSettings, TableVersion

@@ -14,8 +14,7 @@ from bigquery_standin.jobs.change_merge import merged_version
 from bigquery_standin.jobs.information_schema import jobs_rows, view_rows
 from bigquery_standin.jobs.parquet_rows import ExternalTable
 from bigquery_standin.jobs.script_state import ScriptState
-from bigquery_standin.sql.statements import TableName
-from bigquery_standin.sql.type_parser import REGIONAL_VIEWS
+from bigquery_standin.sql.type_parser import REGIONAL_VIEWS, TableName
 from bigquery_standin.sql.value_generator import FILE_NAME
 from bigquery_standin.storage.access import check_read, check_time_travel
 from bigquery_standin.storage.model import DatasetId, TableId, TableVersion

@@ -10,7 +10,6 @@ from typing import Any
 from sqlglot import exp
 
 from bigquery_standin.bigquery_errors import Invalid, InvalidQuery, NotImplementedConstruct
-from bigquery_standin.sql.statements import Options
 from bigquery_standin.sql.transpile import check
 
 MAX_LABELS = 64
@@ -22,31 +21,31 @@ _PRINTED_STALENESS = re.compile(r"0-0 0 (\d+):(\d+):(\d+)")
 Evaluate = Callable[[exp.Expression], Any]
 
 
-def options_of(properties: Sequence[exp.Expr], kind: str) -> Options:
-    """The options that SQLGlot has parsed. `kind` is table, schema or procedure.
+def check_options(options: Sequence[exp.Expr], kind: str) -> None:
+    """Checks the properties of OPTIONS(…). `kind` is table, schema or procedure.
 
     Raises InvalidQuery for an option that is given twice, NotImplementedConstruct for an unsupported one.
     """
-    options: list[tuple[str, exp.Expression]] = []
-    for item in properties:
+    names: set[str] = set()
+    for item in options:
         name, value = item.name.lower(), item.args.get("value")
         if value is None or type(item) is not exp.Property or name not in _OPTIONS[kind]:
             raise NotImplementedConstruct(f"{kind} option {name or item.sql('bigquery')}")
-        if name in dict(options):
+        if name in names:
             raise InvalidQuery(f"Duplicate option specified for '{name}'")
         if not isinstance(value, exp.Interval):
             check(value)
-        options.append((name, value))
-    return tuple(options)
+        names.add(name)
 
 
-def evaluate_options(options: Options, kind: str, evaluate: Evaluate) -> dict[str, Any]:
+def evaluate_options(options: Sequence[exp.Expr], kind: str, evaluate: Evaluate) -> dict[str, Any]:
     """The values by name, None for NULL. `evaluate` returns the Python value of an expression.
 
     Raises InvalidQuery for a wrong value, NotImplementedConstruct for an unsupported form of INTERVAL.
     """
     values: dict[str, Any] = {}
-    for name, expression in options:
+    for item in options:
+        name, expression = item.name.lower(), item.args["value"]
         value = expression if isinstance(expression, exp.Interval) else evaluate(expression)
         values[name] = None if value is None else _OPTIONS[kind][name](name, value)
     return values

@@ -18,7 +18,7 @@ from sqlglot.errors import ErrorLevel, ParseError, SqlglotError
 from sqlglot.tokenizer_core import Token, TokenType
 
 from bigquery_standin.bigquery_errors import InvalidQuery, NotImplementedConstruct
-from bigquery_standin.sql.parsed_statements import refuse_words
+from bigquery_standin.sql.statement_checks import refuse_words
 from bigquery_standin.sql.statement_parser import STATEMENTS, StatementParser
 from bigquery_standin.sql.statements import Script
 from bigquery_standin.sql.syntax import STAND_IN

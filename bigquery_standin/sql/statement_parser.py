@@ -2,35 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from sqlglot import exp
 from sqlglot.tokenizer_core import Token, TokenType
 
 from bigquery_standin.bigquery_errors import InvalidQuery, NotImplementedConstruct
-from bigquery_standin.sql.ddl_options import options_of
-from bigquery_standin.sql.parsed_statements import DmlNode, alter_table, create_table, dml_statement_of, drop_table
+from bigquery_standin.sql.ddl_options import check_options
 from bigquery_standin.sql.query_generator import system_time
+from bigquery_standin.sql.statement_checks import checked_statement
 from bigquery_standin.sql.statements import (
+    QUERY_TEXT,
     Assert,
     Call,
     CreateClone,
     CreateProcedure,
     CreateRowPolicy,
-    CreateTable,
     Declare,
     DropRowPolicies,
     If,
-    Options,
-    ProcedureParameter,
-    Query,
     Statement,
-    TableName,
     UndropSchema,
 )
 from bigquery_standin.sql.syntax import ExpressionParser, StandInBigQuery
 from bigquery_standin.sql.transpile import check
-from bigquery_standin.sql.type_parser import dataset_name, table_name_of, type_without_parameters
+from bigquery_standin.sql.type_parser import TableName, dataset_name, table_name_of, type_without_parameters
 
 # The first words of GoogleSQL's other statements.
 _UNSUPPORTED = frozenset(
@@ -105,29 +101,13 @@ class StatementParser(ExpressionParser):
                 if statement is not None:
                     return statement
                 self._retreat(index)
-        tree = self._parse_statement()
-        match tree:
-            case exp.Select() | exp.SetOperation() | exp.Subquery(this=exp.Query()):
-                check(tree)
-                return Query(tree)
-            case exp.Create():
-                return create_table(tree)
-            case exp.Alter():
-                return alter_table(tree)
-            case exp.Drop():
-                return drop_table(tree)
-            case _ if isinstance(tree, DmlNode):
-                return dml_statement_of(tree)
-        raise InvalidQuery("Syntax error: Expected a statement")
+        return checked_statement(self._parse_statement())
 
     def _create(self) -> Statement | None:
         replace = self._match_text_seq("OR", "REPLACE")
         for words, parse in _CREATED.items():
             if self._match_text_seq(*words):
-                if_not_exists = self._match_text_seq("IF", "NOT", "EXISTS")
-                if replace and if_not_exists:
-                    raise InvalidQuery(f"CREATE {' '.join(words)} cannot have both OR REPLACE and IF NOT EXISTS")
-                return parse(self, replace, if_not_exists)
+                return parse(self, bool(replace), bool(self._match_text_seq("IF", "NOT", "EXISTS")))
         return None
 
     def _clone(self, replace: bool, if_not_exists: bool) -> CreateClone | None:
@@ -145,19 +125,20 @@ class StatementParser(ExpressionParser):
     def _table_function(self, *_: bool) -> Statement | None:
         raise NotImplementedConstruct("TABLE FUNCTION")
 
-    def _view(self, replace: bool, if_not_exists: bool) -> CreateTable:
-        name = self._table_name()
+    def _view(self, replace: bool, if_not_exists: bool) -> Statement:
+        """Here, because SQLGlot's parser does not keep the text of the query."""
+        name = self._parse_table_parts(schema=True)
         if self._match(TokenType.L_PAREN, advance=False):
             raise NotImplementedConstruct("CREATE VIEW with a column list")
-        options = self._options("table")
+        properties = exp.Properties(expressions=self._options("table"))
         self._expect("AS")
         start = self._curr
         query = self._parse_ddl_select()
-        if not isinstance(query, exp.Select | exp.SetOperation | exp.Subquery):
-            raise InvalidQuery("Syntax error: CREATE VIEW needs a query after AS")
-        check(query)
-        text = self._find_sql(start, self._prev)
-        return CreateTable(name, None, replace, if_not_exists, options=options, query=query, view=text)
+        tree = exp.Create(
+            this=name, kind="VIEW", replace=replace, exists=if_not_exists, properties=properties, expression=query
+        )
+        tree.meta[QUERY_TEXT] = self._find_sql(start, self._prev)
+        return checked_statement(tree)
 
     def _row_policy(self, replace: bool, if_not_exists: bool) -> CreateRowPolicy:
         if replace or if_not_exists:
@@ -179,27 +160,25 @@ class StatementParser(ExpressionParser):
             raise NotImplementedConstruct("CREATE PROCEDURE IF NOT EXISTS")
         name = self._table_name()
         parameters = tuple(self._parse_wrapped_csv(self._parameter))
-        names = [parameter.name.lower() for parameter in parameters]
+        names = [parameter.lower() for parameter, _ in parameters]
         if len(set(names)) != len(names):
             raise InvalidQuery(f"CREATE PROCEDURE names an argument twice: {', '.join(names)}")
         if not self._match_text_seq("WITH", "CONNECTION"):
             raise NotImplementedConstruct("CREATE PROCEDURE in SQL")
         table = self._parse_table_parts(schema=True)
-        connection = [part.name for part in table.parts] if table is not None else []
-        if len(connection) != 3 or not all(connection):
-            raise InvalidQuery(
-                f"Invalid connection name [{'.'.join(connection)}]: expected PROJECT.LOCATION.CONNECTION"
-            )
+        parts = [part.name for part in table.parts] if table is not None else []
+        connection = ".".join(parts)
+        if len(parts) != 3 or not all(parts):
+            raise InvalidQuery(f"Invalid connection name [{connection}]: expected PROJECT.LOCATION.CONNECTION")
         options = self._options("procedure")
         self._expect("LANGUAGE")
         language = self._name().upper()
         if language != "PYTHON":
             raise NotImplementedConstruct(f"CREATE PROCEDURE LANGUAGE {language}")
         code = self._text() if self._match_text_seq("AS") else None
-        project, location, name_of_connection = connection
-        return CreateProcedure(name, parameters, (project, location, name_of_connection), options, code, replace)
+        return CreateProcedure(name, parameters, connection, parts[1], options, code, replace)
 
-    def _parameter(self) -> ProcedureParameter | None:
+    def _parameter(self) -> tuple[str, str] | None:
         if self._match(TokenType.R_PAREN, advance=False):
             return None
         if self._curr.text.upper() in ("OUT", "INOUT") and self._next.text not in (",", ")"):
@@ -208,7 +187,7 @@ class StatementParser(ExpressionParser):
         name, kind = self._name(), self._parse_types()
         if not isinstance(kind, exp.DataType):
             raise InvalidQuery(f"Syntax error: Expected a type of argument {name}")
-        return ProcedureParameter(name, type_without_parameters(kind, "an argument").sql_type())
+        return name, type_without_parameters(kind, "an argument").sql_type()
 
     def _drop_policies(self) -> DropRowPolicies:
         return DropRowPolicies(self._table_name())
@@ -217,7 +196,7 @@ class StatementParser(ExpressionParser):
         if self._match_text_seq("IF"):
             raise NotImplementedConstruct("UNDROP SCHEMA IF NOT EXISTS")
         project, dataset = dataset_name(self._parse_table_parts(schema=True))
-        return UndropSchema(dataset, self._options("schema"), project)
+        return UndropSchema(dataset, project, self._options("schema"))
 
     def _call(self) -> Call:
         name = self._table_name()
@@ -271,9 +250,11 @@ class StatementParser(ExpressionParser):
         check(value)
         return value
 
-    def _options(self, kind: str) -> Options:
+    def _options(self, kind: str) -> Sequence[exp.Property]:
         properties = self._parse_properties()
-        return options_of([] if properties is None else properties.expressions, kind)
+        options = properties.expressions if properties else []
+        check_options(options, kind)
+        return options
 
 
 _STATEMENTS: dict[tuple[str, ...], Callable[[StatementParser], Statement | None]] = {

@@ -1,28 +1,108 @@
-"""Defines the syntax tree of a script: one frozen dataclass for each supported statement.
+"""Defines what a script consists of: SQLGlot's nodes, and a frozen dataclass for each statement that has none.
 
-`statement_parser.py` makes the trees and `jobs/` executes them. Expressions and queries inside them are SQLGlot trees.
-An UPDATE, DELETE or MERGE as a whole is one, too.
+`statement_parser.py` parses them, `statement_checks.py` refuses what is not supported in a node, and `jobs/` executes
+them. Expressions and queries inside them are nodes, too.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from sqlglot import exp
 
+from bigquery_standin.bigquery_errors import NotImplementedConstruct
 from bigquery_standin.sql.field_types import TableField
+from bigquery_standin.sql.type_parser import TableName, columns_of, table_name_of
+
+Query = exp.Select | exp.SetOperation | exp.Subquery
+Mutation = exp.Update | exp.Delete | exp.Merge  # BigQuery queues them per table
+DmlStatement = exp.Insert | Mutation
+QUERY_TEXT = "query text"  # of a view as it is written, in the `meta` of its CREATE
 
 
-@dataclass(frozen=True)
-class TableName:
-    """A table name as written. A missing project is the job's."""
+def target_of(tree: exp.Expr) -> TableName:
+    """The table that a statement creates, changes or drops."""
+    match tree:
+        case exp.Drop():
+            (target,) = tree.args["tables"]
+        case exp.TruncateTable():
+            (target,) = tree.expressions
+        case _:
+            target = tree.this
+    return table_name_of(target.this if isinstance(target, exp.Schema) else target)
 
-    table: str
-    dataset: str | None = None
-    project: str | None = None
+
+def declared_columns(tree: exp.Create) -> tuple[tuple[TableField, ...], tuple[str, ...]]:
+    """The columns and the primary key of a CREATE; both are empty without a list of columns."""
+    return columns_of(tree.this) if isinstance(tree.this, exp.Schema) else ((), ())
 
 
-Options = tuple[tuple[str, exp.Expression], ...]  # OPTIONS(name = expression, …) in the order of the text
+_LAYOUT = (exp.PartitionedByProperty, exp.ClusterProperty)
+
+
+def _properties(tree: exp.Create, *kinds: type[exp.Expr]) -> list[exp.Expr]:
+    properties = tree.args.get("properties")
+    return [item for item in properties.expressions if isinstance(item, kinds)] if properties else []
+
+
+def options_of(tree: exp.Create) -> Sequence[exp.Expr]:
+    """The properties in OPTIONS(…), and unsupported other ones."""
+    return [item for item in _properties(tree, exp.Expr) if not isinstance(item, _LAYOUT)]
+
+
+def partitioning_of(tree: exp.Create) -> tuple[str | None, bool]:
+    """The column, and whether its months are the partitions; else its days are."""
+    found = [item.this for item in _properties(tree, exp.PartitionedByProperty)]
+    if not found:
+        return None, False
+    column, by_month = found[0], False
+    if isinstance(column, exp.Anonymous) and column.name.upper() == "DATE_TRUNC":
+        column, unit = column.expressions
+        by_month = unit.name.upper() == "MONTH"
+    if not isinstance(column, exp.Identifier | exp.Column) or (column is not found[0] and not by_month):
+        raise NotImplementedConstruct(f"PARTITION BY {found[0].sql('bigquery')}")
+    return str(column.name), by_month
+
+
+def clustering_of(tree: exp.Create) -> tuple[str, ...]:
+    """The columns of CLUSTER BY."""
+    items = [column for item in _properties(tree, exp.ClusterProperty) for column in item.expressions]
+    if not all(isinstance(item, exp.Column) and len(item.parts) == 1 for item in items):
+        raise NotImplementedConstruct("CLUSTER BY anything but top-level columns")
+    return tuple(item.name for item in items)
+
+
+def columns_of_insert(tree: exp.Insert) -> tuple[str, ...]:
+    """Empty without a list of columns."""
+    return tuple(column.name for column in tree.this.expressions) if isinstance(tree.this, exp.Schema) else ()
+
+
+def alias_of(tree: exp.Expr) -> str:
+    """The name by which the statement's expressions refer to its target."""
+    return str(tree.this.alias or target_of(tree).table)
+
+
+def where_of(tree: Mutation) -> exp.Expression:
+    """The condition of an UPDATE or DELETE."""
+    condition: exp.Expression = tree.args["where"].this
+    return condition
+
+
+MATCHED, NOT_MATCHED_BY_TARGET, NOT_MATCHED_BY_SOURCE = "MATCHED", "NOT MATCHED BY TARGET", "NOT MATCHED BY SOURCE"
+
+
+def clauses_of(tree: Mutation) -> Sequence[exp.When]:
+    """The WHEN clauses of a MERGE."""
+    clauses: Sequence[exp.When] = tree.args["whens"].expressions
+    return clauses
+
+
+def clause_kind(when: exp.When) -> str:
+    """MATCHED, NOT_MATCHED_BY_TARGET or NOT_MATCHED_BY_SOURCE."""
+    if when.args["matched"]:
+        return MATCHED
+    return NOT_MATCHED_BY_SOURCE if when.args.get("source") else NOT_MATCHED_BY_TARGET
 
 
 @dataclass(frozen=True)
@@ -46,55 +126,14 @@ class Assert:
 
 
 @dataclass(frozen=True)
-class CreateTable:
-    """CREATE [OR REPLACE] TABLE [IF NOT EXISTS] with columns or AS a query; or a VIEW, which has only a query.
-
-    `view`: the text of a view's query; None for a table.
-    """
-
-    name: TableName
-    columns: tuple[TableField, ...] | None  # None without a column list
-    replace: bool = False
-    if_not_exists: bool = False
-    partition_by: str | None = None  # a DATE column
-    by_month: bool = False  # else by day
-    cluster_by: tuple[str, ...] = ()
-    options: Options = ()
-    query: exp.Expression | None = None
-    primary_key: tuple[str, ...] = ()
-    view: str | None = None
-
-
-@dataclass(frozen=True)
 class CreateClone:
     """CREATE [OR REPLACE] TABLE name CLONE source [FOR SYSTEM_TIME AS OF t] [OPTIONS(…)]."""
 
     name: TableName
     source: TableName
-    replace: bool = False
-    system_time: exp.Expression | None = None
-    options: Options = ()
-
-
-@dataclass(frozen=True)
-class AlterTableSetOptions:
-    name: TableName
-    options: Options
-
-
-@dataclass(frozen=True)
-class AlterColumn:
-    """ALTER TABLE … ALTER COLUMN … SET DATA TYPE `new_type`."""
-
-    name: TableName
-    column: str
-    new_type: TableField
-
-
-@dataclass(frozen=True)
-class DropTable:
-    name: TableName
-    if_exists: bool = False
+    replace: bool
+    system_time: exp.Expression | None
+    options: Sequence[exp.Property]
 
 
 @dataclass(frozen=True)
@@ -120,75 +159,8 @@ class UndropSchema:
     """UNDROP SCHEMA [project.]name [OPTIONS (location = …)]."""
 
     name: str
-    options: Options = ()
-    project: str | None = None
-
-
-@dataclass(frozen=True)
-class Insert:
-    """INSERT [INTO] table [(columns)] VALUES … or a query. `source` is the tree of the query or of VALUES."""
-
-    table: TableName
-    columns: tuple[str, ...]
-    source: exp.Expression
-
-
-@dataclass(frozen=True)
-class Mutation:
-    """UPDATE, DELETE or MERGE, which BigQuery queues per table.
-
-    `tree`: SQLGlot's node, whose INSERTs in a MERGE `parsed_statements.py` has simplified. `alias`: the table's name if
-    no alias is written.
-    """
-
-    tree: exp.Update | exp.Delete | exp.Merge
-    table: TableName
-    alias: str
-
-    @property
-    def kind(self) -> str:
-        return self.tree.key.upper()
-
-    @property
-    def where(self) -> exp.Expression:
-        """The condition of an UPDATE or DELETE."""
-        condition: exp.Expression = self.tree.args["where"].this
-        return condition
-
-    @property
-    def clauses(self) -> list[exp.When]:
-        """The WHEN clauses of a MERGE."""
-        return list(self.tree.args["whens"].expressions)
-
-
-MATCHED, NOT_MATCHED_BY_TARGET, NOT_MATCHED_BY_SOURCE = "MATCHED", "NOT MATCHED BY TARGET", "NOT MATCHED BY SOURCE"
-
-
-def clause_kind(when: exp.When) -> str:
-    """MATCHED, NOT_MATCHED_BY_TARGET or NOT_MATCHED_BY_SOURCE."""
-    if when.args["matched"]:
-        return MATCHED
-    return NOT_MATCHED_BY_SOURCE if when.args.get("source") else NOT_MATCHED_BY_TARGET
-
-
-@dataclass(frozen=True)
-class TruncateTable:
-    table: TableName
-
-
-@dataclass(frozen=True)
-class Query:
-    """A SELECT (or WITH … SELECT, or a set operation)."""
-
-    tree: exp.Expression
-
-
-@dataclass(frozen=True)
-class ProcedureParameter:
-    """An IN parameter of a procedure. `type_name` is its type as SQL text."""
-
-    name: str
-    type_name: str
+    project: str | None
+    options: Sequence[exp.Property]
 
 
 @dataclass(frozen=True)
@@ -196,11 +168,12 @@ class CreateProcedure:
     """CREATE [OR REPLACE] PROCEDURE name(…) WITH CONNECTION … OPTIONS(…) LANGUAGE PYTHON [AS code]."""
 
     name: TableName
-    parameters: tuple[ProcedureParameter, ...]
-    connection: tuple[str, str, str]  # project, location, id
-    options: Options
-    code: str | None = None
-    replace: bool = False
+    parameters: tuple[tuple[str, str], ...]  # of each IN parameter its name, and its type as SQL text
+    connection: str  # project.location.id
+    location: str  # of the connection
+    options: Sequence[exp.Property]
+    code: str | None
+    replace: bool
 
 
 @dataclass(frozen=True)
@@ -212,23 +185,16 @@ class Call:
 
 
 Statement = (
-    Declare
+    exp.Expr
+    | Declare
     | If
     | Assert
-    | CreateTable
     | CreateClone
-    | AlterTableSetOptions
-    | AlterColumn
-    | DropTable
     | CreateRowPolicy
     | DropRowPolicies
     | UndropSchema
-    | Insert
-    | Mutation
-    | TruncateTable
     | CreateProcedure
     | Call
-    | Query
 )
 
 

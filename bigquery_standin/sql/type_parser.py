@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from sqlglot import exp
 from sqlglot.errors import ParseError
@@ -15,7 +15,6 @@ from sqlglot.errors import ParseError
 from bigquery_standin.bigquery_errors import Invalid, InvalidQuery, NotImplementedConstruct
 from bigquery_standin.sql.field_types import TableField
 from bigquery_standin.sql.scalar_types import canonical_type, checked_parameters
-from bigquery_standin.sql.statements import TableName
 from bigquery_standin.sql.syntax import STAND_IN
 
 
@@ -125,6 +124,15 @@ REGIONAL_VIEWS = ("JOBS",)  # their dataset is a region, such as `region-us`
 _TABLE = re.compile(r"[\w\- ]{1,1024}\Z")
 _DATASET = re.compile(r"\w{1,1024}\Z")
 _PROJECT = re.compile(r"(?:[a-z0-9.\-]+:)?[a-z][a-z0-9\-]*\Z")
+
+
+@dataclass(frozen=True)
+class TableName:
+    """A table name as written. A missing project is the job's."""
+
+    table: str
+    dataset: str | None = None
+    project: str | None = None
 
 
 def table_name_of(node: exp.Table) -> TableName:

@@ -17,9 +17,8 @@ from sqlglot.generators.duckdb import DuckDBGenerator
 from bigquery_standin.bigquery_errors import InvalidQuery, NotImplementedConstruct
 from bigquery_standin.sql.field_types import QueryValue, quote_identifier, to_duckdb_type
 from bigquery_standin.sql.literals import bytes_literal, int64_literal, string_literal, unsupported_when, value_literal
-from bigquery_standin.sql.statements import TableName
 from bigquery_standin.sql.syntax import integer_literal, struct_field_name
-from bigquery_standin.sql.type_parser import type_without_parameters
+from bigquery_standin.sql.type_parser import TableName, type_without_parameters
 
 ResolveTable = Callable[[TableName, exp.Expression | None], str]
 
