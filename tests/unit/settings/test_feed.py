@@ -16,6 +16,7 @@ from dedup_clone.settings.table_settings import TableSettings
 
 FEEDS = Path(__file__).parents[3] / "dags" / "feeds"
 REFERENCE = (FEEDS / "product_attributes.yaml").read_text()
+DAYS, SLA = "retention_days: 730", "sla_minutes: 60"
 
 
 def write(folder: Path, text: str, name: str = "product_attributes") -> Path:
@@ -35,31 +36,42 @@ def test_value_columns_are_neither_keys_nor_snapshot_id() -> None:
     assert [c.name for c in table.value_columns] == ["attr_value"]
 
 
+# Lines that are added to two sections of REFERENCE, and what is said of them.
+IN_TABLE = [
+    ("options: {labels: {dedup_clone_x: a}}", r"begin with \[dedup_clone_\]"),
+    ("options: {labels: {Team: a}}", r"options.labels.Team"),
+    ("options: {friendly_name: 'a\"b'}", r"options.friendly_name"),
+    ("options: {kms_key: a key}", r"options.kms_key"),
+    ("absent_dates: delete", r"table.*absent_keys is \[keep\]: set"),
+    ("keep_previous: 7 days", r"table.keep_previous"),
+    ("keep_previous: 7d\n  policies: {row_access: [a]}", r"policies: remove keep_previous"),
+    ("keep_previous: 7d\npublish: {swap: copy}", r"replaces none: use swap \[clone\], or remove keep_previous"),
+    ("policies: {row_access: [a]}\nchanges: true", r"show what they hide"),
+    ("primary_key: yes", r":21: \[table.primary_key\].*valid boolean"),
+    ("primary_key: off", r":21: \[table.primary_key\].*valid boolean"),
+]
+IN_FRESHNESS = [
+    ("expected_arrivals: {times: [1000]}", r"expected_arrivals.times.0\]"),
+    ('expected_arrivals: {times: ["24:00"]}', r"expected_arrivals.times.0\]"),
+    ('expected_arrivals: {times: ["7:00"]}', r"expected_arrivals.times.0\]"),
+    ("expected_arrivals: {times: []}", r"expected_arrivals.times\]"),
+    ("expected_arrivals: {times: 5}", r"expected_arrivals.times\]"),
+    ('expected_arrivals: {times: ["10:00", "10:00"]}', "twice"),
+    ('expected_arrivals: {times: ["10:00"], zone: Berlin}', r"zone \[Berlin\]"),
+    ('expected_arrivals: {times: ["10:00"], zone: "../etc/passwd"}', "no IANA time zone"),
+    ('expected_arrivals: {time: ["10:00"]}', r"unknown key \[freshness.expected_arrivals.time\]"),
+    ("max_age_minutes: 0", "max_age_minutes"),
+    ("promis: 1", r"unknown key \[freshness.promis\]"),
+]
+
+
 @pytest.mark.parametrize(
     ("old", "new", "message"),
     [
+        *((DAYS, f"{DAYS}\n  {line}", message) for line, message in IN_TABLE),
+        *((SLA, f"{SLA}\n  {line}", message) for line, message in IN_FRESHNESS),
         ("cluster_by:", "clusterby:", r":19: unknown key \[table.clusterby\]: did you mean \[cluster_by\]"),
         ("retention_days: 730", "retention_days: 0", r"table.retention_days.*greater than or equal to 1"),
-        (
-            "retention_days: 730",
-            "retention_days: 730\n  options: {labels: {dedup_clone_x: a}}",
-            r"begin with \[dedup_clone_\]",
-        ),
-        ("retention_days: 730", "retention_days: 730\n  options: {labels: {Team: a}}", r"options.labels.Team"),
-        ("retention_days: 730", "retention_days: 730\n  options: {friendly_name: 'a\"b'}", r"options.friendly_name"),
-        ("retention_days: 730", "retention_days: 730\n  options: {kms_key: a key}", r"options.kms_key"),
-        ("retention_days: 730", "retention_days: 730\n  absent_dates: delete", r"table.*absent_keys is \[keep\]: set"),
-        ("retention_days: 730", "retention_days: 730\n  keep_previous: 7 days", r"table.keep_previous"),
-        (
-            "retention_days: 730",
-            "retention_days: 730\n  keep_previous: 7d\n  policies: {row_access: [a]}",
-            r"policies: remove keep_previous",
-        ),
-        (
-            "retention_days: 730",
-            "retention_days: 730\n  keep_previous: 7d\npublish: {swap: copy}",
-            r"replaces none: use swap \[clone\], or remove keep_previous",
-        ),
         ("retention_days: 730", 'retention_days: "730"', r"table.retention_days.*valid integer"),
         ("type: INT64}\n    - {name: store_id", "type: INT}\n    - {name: store_id", r":11: \[table.columns.1.type\]"),
         ("keys: [date, ", "keys: [", r"keys must contain the partition column \[date\]: rows are compared"),
@@ -92,11 +104,6 @@ def test_value_columns_are_neither_keys_nor_snapshot_id() -> None:
         ("owner: data-platform", "", r"\[owner\]: Field required"),
         ("feed: product_attributes", "feed: [", r"is not YAML"),
         ("owner:", "changes: true\nengine: merge\nowner:", r"engine \[merge\] does not find out which rows changed"),
-        (
-            "retention_days: 730",
-            "retention_days: 730\n  policies: {row_access: [a]}\nchanges: true",
-            r"show what they hide",
-        ),
         ("feed: product_attributes", "feed: orders_changes", r"would be the changes table of a feed \[orders\]"),
         ("feed: product_attributes", "feed: orders_previous", r"would be the previous table of a feed \[orders\]"),
         ("feed: product_attributes", "feed: information_schema", r":3: \[feed\]: .*\[information_schema\]"),
@@ -107,20 +114,28 @@ def test_value_columns_are_neither_keys_nor_snapshot_id() -> None:
             "\nchecks:\n  unique_across_dates: [store_id]\n  sql: [{name: unique_across_dates}]",
             r"checks.sql names one check twice",
         ),
+        ("\nchecks:", "\nchecks:\n  sql: [{name: n, min: .nan}]", "finite number"),
+        ("\nchecks:", "\nchecks:\n  sql: [{name: n, max: .nan}]", "finite number"),
+        (
+            "owner:",
+            "dedup: {plan: antijoin}\nowner:",
+            r"yaml:[0-9]+: \[dedup.plan\].*'auto', 'adopt', 'rewrite' or 'window'",
+        ),
+        (
+            "owner:",
+            "cdc: {publish: direct}\nowner:",
+            r"\[cdc.publish\] is no longer a setting: engine cdc streams into",
+        ),
+        (
+            "owner:",
+            "dedup: {compare_values: false}\nowner:",
+            r"\[dedup.compare_values\] is no longer a setting: changed",
+        ),
+        ("owner:", "full_size_gb: 15000\nowner:", r"\[full_size_gb\] is no longer a setting: the page shows what each"),
         ("retention_days: 730", "retention_days: 1:30", r":20: \[table.retention_days\].*valid integer"),
         ("retention_days: 730", "retention_days: 7_30", r":20: \[table.retention_days\].*valid integer"),
         ("retention_days: 730", "retention_days: 0b11", r":20: \[table.retention_days\].*valid integer"),
         ("sla_minutes: 60", "sla_minutes: 1:00", r"\[freshness.sla_minutes\].*valid integer"),
-        (
-            "retention_days: 730",
-            "retention_days: 730\n  primary_key: yes",
-            r":21: \[table.primary_key\].*valid boolean",
-        ),
-        (
-            "retention_days: 730",
-            "retention_days: 730\n  primary_key: off",
-            r":21: \[table.primary_key\].*valid boolean",
-        ),
     ],
 )
 def test_a_wrong_feed_file_is_refused_with_line_and_key(tmp_path: Path, old: str, new: str, message: str) -> None:
@@ -249,27 +264,6 @@ def test_expected_arrivals_are_read(tmp_path: Path) -> None:
     assert str(found) == "times=('10:00', '02:00') zone='Europe/Berlin' grace_minutes=5"
 
 
-@pytest.mark.parametrize(
-    ("line", "key"),
-    [
-        ("expected_arrivals: {times: [1000]}", r"expected_arrivals.times.0\]"),
-        ('expected_arrivals: {times: ["24:00"]}', r"expected_arrivals.times.0\]"),
-        ('expected_arrivals: {times: ["7:00"]}', r"expected_arrivals.times.0\]"),
-        ("expected_arrivals: {times: []}", r"expected_arrivals.times\]"),
-        ("expected_arrivals: {times: 5}", r"expected_arrivals.times\]"),
-        ('expected_arrivals: {times: ["10:00", "10:00"]}', "twice"),
-        ('expected_arrivals: {times: ["10:00"], zone: Berlin}', r"zone \[Berlin\]"),
-        ('expected_arrivals: {times: ["10:00"], zone: "../etc/passwd"}', "no IANA time zone"),
-        ('expected_arrivals: {time: ["10:00"]}', r"unknown key \[freshness.expected_arrivals.time\]"),
-        ("max_age_minutes: 0", "max_age_minutes"),
-        ("promis: 1", r"unknown key \[freshness.promis\]"),
-    ],
-)
-def test_wrong_settings_of_freshness_are_refused_with_the_key(tmp_path: Path, line: str, key: str) -> None:
-    with pytest.raises(ConfigurationError, match=key):
-        read_freshness(tmp_path, f"sla_minutes: 60\n  {line}")
-
-
 def test_a_key_that_was_removed_is_refused_with_what_to_do_instead(tmp_path: Path) -> None:
     class Queue(StrictModel):
         removed_keys: ClassVar[dict[str, str]] = {"speed": "BigQuery chooses it."}
@@ -281,26 +275,6 @@ def test_a_key_that_was_removed_is_refused_with_what_to_do_instead(tmp_path: Pat
     path.write_text("queue:\n  speed: 3\n")
     with pytest.raises(ConfigurationError, match=r"job.yaml:2: \[queue.speed\].*BigQuery chooses it"):
         read_model(Job, path)
-
-
-@pytest.mark.parametrize(
-    ("lines", "message"),
-    [
-        ("cdc: {publish: direct}", r"\[cdc.publish\] is no longer a setting: engine cdc streams into staging"),
-        ("dedup: {compare_values: false}", r"\[dedup.compare_values\] is no longer a setting: changed rows are always"),
-        ("full_size_gb: 15000", r"\[full_size_gb\] is no longer a setting: the page shows what each publish cost"),
-    ],
-)
-def test_a_feed_file_with_a_removed_setting_is_refused(tmp_path: Path, lines: str, message: str) -> None:
-    with pytest.raises(ConfigurationError, match=message):
-        read_feed(write(tmp_path, f"{REFERENCE}{lines}\n"))
-
-
-def test_a_plan_that_does_not_exist_is_refused_with_those_to_use_instead(tmp_path: Path) -> None:
-    with pytest.raises(
-        ConfigurationError, match=r"yaml:[0-9]+: \[dedup.plan\].*'auto', 'adopt', 'rewrite' or 'window'"
-    ):
-        read_feed(write(tmp_path, f"{REFERENCE}dedup:\n  plan: antijoin\n"))
 
 
 def test_the_default_of_the_audit_is_one_partition_a_day_within_64_gib(tmp_path: Path) -> None:
@@ -334,9 +308,3 @@ def test_properties_that_a_feed_may_not_set_are_refused(name: str) -> None:
 def test_sizes_that_no_service_supports_are_refused(size: dict[str, int]) -> None:
     with pytest.raises(ValidationError):
         SparkSize(**size)
-
-
-@pytest.mark.parametrize("line", ["sql: [{name: n, min: .nan}]", "sql: [{name: n, max: .nan}]"])
-def test_a_bound_that_no_number_can_break_is_refused(tmp_path: Path, line: str) -> None:
-    with pytest.raises(ConfigurationError, match="finite number"):
-        read_feed(write(tmp_path, REFERENCE.replace("\nchecks:", f"\nchecks:\n  {line}", 1)))
