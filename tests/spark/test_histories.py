@@ -6,7 +6,9 @@ missing, return and are erased.
 
 from __future__ import annotations
 
-from datetime import date
+import itertools
+from collections.abc import Sequence
+from datetime import date, timedelta
 from pathlib import Path
 from random import Random
 
@@ -19,9 +21,8 @@ from dedup_spark.sketch import row_words
 from dedup_spark.sketch.sketch import Difference, Remainder, Sketch
 from testkit.spark_job_feed import SparkJobFeed
 from testkit.table_contracts import PRODUCTS
-from tests.permutations import steps
-from tests.spark.against_oracle import JobAgainstOracle
-from tests.spark.product_rows import FIRST
+from tests.spark.against_oracle import JobAgainstOracle, Row
+from tests.spark.product_rows import FIRST, row
 from tests.spark.random_history import PUBLISHES, random_history
 from tests.spark.small_limits import lower_limits
 from tests.thoroughness import NIGHT, seeds
@@ -71,16 +72,39 @@ def test_plans_of_spark_dataframes_and_all_others_are_the_oracles(
     random_history(Random(2000 + seed), tmp_path, spark, list(Plan)).play(steps=4, weights=PUBLISHES)
 
 
+def arrivals(number: int, order: Sequence[int]) -> list[int]:
+    """Snapshots in this order. Somewhere later 2 comes again, corrected (as -2), and 3 as it was."""
+    sequence = list(order)
+    for snapshot, later in ((2, -2), (3, 3)):
+        places = range(sequence.index(snapshot) + 1, len(sequence) + 1)
+        sequence.insert(places[number % len(places)], later)
+    return sequence
+
+
+def delivered_rows(snapshot: int, day: date) -> list[Row]:
+    """Some keys are in all snapshots, one in every second, one in a single one. The correction swaps one of them."""
+    values = {1: 10 * snapshot, 5: 7, 10 + snapshot: snapshot} | ({} if snapshot % 2 else {2: 20 + snapshot})
+    corrected = {1: 3, 5: 7, 2: 22, 22: 22}
+    return [
+        row(abs(snapshot), product, value, day) for product, value in (corrected if snapshot < 0 else values).items()
+    ]
+
+
 @pytest.mark.spark
 def test_every_order_in_which_four_snapshots_and_a_correction_can_arrive_ends_in_the_same_table(
     spark: SparkSession, tmp_path: Path
 ) -> None:
-    """Each of the 24 orders is that of one date."""
+    """Each of the 24 orders is that of one date. A publish applies the next delivery of every date's order."""
     job = JobAgainstOracle(SparkJobFeed(spark, str(tmp_path / "landing"), str(tmp_path / "state"), PRODUCTS))
-    for step in steps(FIRST):
-        job.play(*step.values())
+    orders = [arrivals(number, order) for number, order in enumerate(itertools.permutations((1, 2, 3, 4)))]
+    for step in zip(*orders, strict=True):
+        deliveries: dict[int, list[Row]] = {}
+        for number, snapshot in enumerate(step):
+            rows = delivered_rows(snapshot, FIRST + timedelta(days=number))
+            deliveries.setdefault(abs(snapshot), []).extend(rows)
+        job.play(*(deliveries[snapshot_id] for snapshot_id in sorted(deliveries)))
     by_date: dict[date, list[tuple[int, int, int]]] = {}
-    for row in job.feed.rows():
-        by_date.setdefault(row["date"], []).append((row["product_id"], row["attr_value"], row["update_id"]))
+    for found in job.feed.rows():
+        by_date.setdefault(found["date"], []).append((found["product_id"], found["attr_value"], found["update_id"]))
     assert len(by_date) == 24
     assert len({tuple(sorted(rows)) for rows in by_date.values()}) == 1
