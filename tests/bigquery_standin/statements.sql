@@ -35,6 +35,8 @@ CREATE TABLE d.t (filename STRING, v INT64); INSERT d.t VALUES ('a', 1), ('b', 2
 --> ('c', 3)
 CREATE TABLE d.t (a INT64); CREATE ROW ACCESS POLICY p ON d.t GRANT TO ('user:a@b.c', 'group:g@b.c') FILTER USING ( a > (1) ); CREATE ROW ACCESS POLICY q ON d.t FILTER USING (TRUE); DROP ALL ROW ACCESS POLICIES ON d.t; SELECT COUNT(*) FROM d.t
 --> (0,)
+CREATE TABLE d.t (__row STRING, __file STRING, file_row_number STRING); INSERT d.t VALUES ('a', 'b', 'c'); SELECT * FROM d.t
+--> ('a', 'b', 'c')
 
 -- scripts
 DECLARE a, b INT64 DEFAULT 3; DECLARE c STRING DEFAULT 'x'; DECLARE e DATE; DECLARE f INT64 DEFAULT b + 1; SELECT a, f, c, e IS NULL
@@ -47,3 +49,26 @@ SELECT 1 /* what */ AS a; (SELECT 1) UNION ALL (SELECT 2) ORDER BY 1;
 --> (1,), (2,)
 WITH a AS (SELECT 1 AS a), b AS (SELECT a.a + 1 AS b FROM a) SELECT b FROM b; WITH t AS (SELECT 5 AS x) SELECT x FROM t
 --> (5,)
+DECLARE v, y INT64 DEFAULT 7; CREATE TABLE d.t (v INT64); INSERT d.t VALUES (v + y); SELECT MAX(t.v) FROM d.t
+--> (14,)
+
+-- refused: notImplemented
+--   The second script is refused, after the first one. The name of a variable may be that of a column, too, which wins in BigQuery.
+CREATE TABLE d.t AS SELECT 1 AS v ;; DECLARE x INT64 DEFAULT 7; SELECT x FROM d.t
+CREATE TABLE d.t AS SELECT 1 AS v ;; DECLARE x INT64 DEFAULT 7; SELECT y + x AS z FROM UNNEST([2, 1]) AS y
+CREATE TABLE d.t AS SELECT 1 AS v ;; DECLARE x INT64 DEFAULT 7; IF EXISTS (SELECT 1 FROM d.t WHERE v = x) THEN SELECT 1; END IF
+CREATE TABLE d.t AS SELECT 1 AS v ;; DECLARE x INT64 DEFAULT 7; UPDATE d.t SET v = x WHERE TRUE
+CREATE TABLE d.t AS SELECT 1 AS v ;; DECLARE x INT64 DEFAULT 7; DELETE FROM d.t WHERE v = x
+CREATE TABLE d.t AS SELECT 1 AS v ;; DECLARE x INT64 DEFAULT 7; MERGE d.t USING (SELECT 1 AS n) s ON v = n WHEN NOT MATCHED THEN INSERT (v) VALUES (x)
+--   A column that cannot be told from the number of a row, or from the column that names the actions of a MERGE.
+CREATE TABLE d.t (__row STRING); INSERT d.t (__row) VALUES ('a') ;; UPDATE d.t SET __row = 'b' WHERE TRUE
+CREATE TABLE d.t (__file STRING); INSERT d.t (__file) VALUES ('a') ;; UPDATE d.t SET __file = 'b' WHERE TRUE
+CREATE TABLE d.t (file_row_number STRING); INSERT d.t (file_row_number) VALUES ('a') ;; UPDATE d.t SET file_row_number = 'b' WHERE TRUE
+CREATE TABLE d.t (merge_action STRING) ;; MERGE d.t USING (SELECT 'a' AS a) AS s ON FALSE WHEN NOT MATCHED THEN INSERT (merge_action) VALUES (a)
+CREATE TABLE d.t (tags ARRAY<STRUCT<x INT64>>, code STRING(3), info STRUCT<x INT64>) ;; ALTER TABLE d.t ALTER COLUMN tags SET DATA TYPE ARRAY<STRUCT<x NUMERIC>>
+CREATE TABLE d.t (tags ARRAY<STRUCT<x INT64>>, code STRING(3), info STRUCT<x INT64>) ;; ALTER TABLE d.t ALTER COLUMN code SET DATA TYPE BYTES
+
+-- refused: invalidQuery
+CREATE TABLE d.t (tags ARRAY<STRUCT<x INT64>>, code STRING(3), info STRUCT<x INT64>) ;; ALTER TABLE d.t ALTER COLUMN code SET DATA TYPE STRING(2)
+CREATE TABLE d.t (tags ARRAY<STRUCT<x INT64>>, code STRING(3), info STRUCT<x INT64>) ;; ALTER TABLE d.t ALTER COLUMN info SET DATA TYPE STRUCT<y INT64>
+CREATE TABLE d.t (tags ARRAY<STRUCT<x INT64>>, code STRING(3), info STRUCT<x INT64>) ;; ALTER TABLE d.t ALTER COLUMN nothing SET DATA TYPE INT64

@@ -226,19 +226,6 @@ def test_a_statement_that_changes_nothing_makes_no_version(warehouse: Warehouse)
     assert warehouse.client.get_table("d.t").etag == before
 
 
-@pytest.mark.parametrize("name", ["__row", "__file", "file_row_number"])
-def test_a_column_that_cannot_be_told_from_the_number_of_a_row_is_refused(warehouse: Warehouse, name: str) -> None:
-    warehouse.job(f"CREATE TABLE d.t ({name} STRING); INSERT d.t ({name}) VALUES ('a')")
-    assert warehouse.rows("SELECT * FROM d.t") == [("a",)]
-    assert warehouse.refusal(f"UPDATE d.t SET {name} = 'b' WHERE TRUE")[0] == "notImplemented"
-
-
-def test_a_merge_into_a_table_with_the_column_that_names_its_actions_is_refused(warehouse: Warehouse) -> None:
-    warehouse.job("CREATE TABLE d.t (merge_action STRING)")
-    merge = "MERGE d.t USING (SELECT 'a' AS a) AS s ON FALSE WHEN NOT MATCHED THEN INSERT (merge_action) VALUES (a)"
-    assert warehouse.refusal(merge)[0] == "notImplemented"
-
-
 def test_a_full_queue_refuses_a_statement_at_once_and_a_cancelled_one_leaves_it(warehouse: Warehouse) -> None:
     """Two statements of a table run, twenty wait. Source: UPDATE, DELETE, MERGE DML concurrency."""
     client = warehouse.client

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import io
 import json
-import re
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, date, datetime
 from decimal import Decimal
@@ -270,12 +269,3 @@ def test_the_view_bills_its_minimum_and_is_of_the_querys_own_region(history: War
     assert history.job(f"SELECT COUNT(*) FROM {JOBS}").total_bytes_billed == 10 << 20
     assert history.refusal("SELECT job_id FROM `region-eu`.INFORMATION_SCHEMA.JOBS")[0] == "notFound"
     assert "total_modified_partitions" in history.refusal(f"SELECT total_modified_partitions FROM {JOBS}")[1]
-
-
-PAGE = (Path(__file__).parents[2] / "docs" / "runbook.md").read_text()
-DOCUMENTED = [sql for sql in re.findall(r"```sql\n(.*?)```", PAGE, re.DOTALL) if "JOBS" in sql]
-
-
-@pytest.mark.parametrize("sql", DOCUMENTED)
-def test_the_query_of_jobs_in_the_runbook_runs(history: Warehouse, sql: str) -> None:
-    assert [row[1:3] for row in history.rows(sql)] == [("RUNNING", None)]  # this query

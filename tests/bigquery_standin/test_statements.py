@@ -1,4 +1,4 @@
-"""Scripts leave behind what statements.sql says; parameters, variables, the clock, and dry runs."""
+"""Scripts leave behind what statements.sql says, or are refused as it says; parameters, the clock, and dry runs."""
 
 from __future__ import annotations
 
@@ -21,12 +21,25 @@ from devstack.zetasql.service import ZetaSql
 from tests.bigquery_standin.test_selects import comparable, sections, selects
 from tests.bigquery_standin.warehouse import Warehouse
 
-SCRIPTS = [case for lines in sections("statements.sql").values() for case in selects(lines)]
+SECTIONS = sections("statements.sql")
+REFUSED = [
+    (title.removeprefix("refused: "), *line.split(" ;; "))
+    for title in SECTIONS
+    if title.startswith("refused: ")
+    for line in SECTIONS[title]
+]
+SCRIPTS = [case for title in SECTIONS if not title.startswith("refused: ") for case in selects(SECTIONS[title])]
 
 
 @pytest.mark.parametrize(("script", "rows"), SCRIPTS, ids=lambda value: str(value)[:60])
 def test_a_script_ends_with_these_rows(warehouse: Warehouse, script: str, rows: Sequence[tuple[Any, ...]]) -> None:
     assert [comparable(row) for row in warehouse.rows(script)] == rows
+
+
+@pytest.mark.parametrize(("reason", "before", "script"), REFUSED, ids=lambda value: str(value)[:60])
+def test_a_script_is_refused(warehouse: Warehouse, reason: str, before: str, script: str) -> None:
+    warehouse.job(before)
+    assert warehouse.refusal(script)[0] == reason
 
 
 def test_every_script_is_googlesql(zetasql: ZetaSql) -> None:
@@ -76,40 +89,6 @@ def test_parameters_are_formats_and_amounts(shared: Warehouse) -> None:
 )
 def test_other_parameters_are_refused(shared: Warehouse, parameter: Any) -> None:
     assert shared.refusal("SELECT 1", query_parameters=[parameter])[0] == "notImplemented"
-
-
-@pytest.mark.parametrize(
-    "statement",
-    [
-        "SELECT x FROM d.t",
-        "SELECT y + x AS z FROM UNNEST([2, 1]) AS y",
-        "IF EXISTS (SELECT 1 FROM d.t WHERE v = x) THEN SELECT 1; END IF",
-        "UPDATE d.t SET v = x WHERE TRUE",
-        "DELETE FROM d.t WHERE v = x",
-        "MERGE d.t USING (SELECT 1 AS n) s ON v = n WHEN NOT MATCHED THEN INSERT (v) VALUES (x)",
-    ],
-)
-def test_a_variable_in_a_statement_that_has_columns_is_refused(warehouse: Warehouse, statement: str) -> None:
-    """Its name may be that of a column, too, which wins in BigQuery."""
-    warehouse.job("CREATE TABLE d.t AS SELECT 1 AS v")
-    assert warehouse.refusal(f"DECLARE x INT64 DEFAULT 7; {statement}")[0] == "notImplemented"
-    insert = "DECLARE v, y INT64 DEFAULT 7; INSERT d.t VALUES (v + y)"
-    assert warehouse.rows(f"{insert}; SELECT MAX(t.v) FROM d.t") == [(14,)]
-
-
-@pytest.mark.parametrize(
-    ("change", "reason"),
-    [
-        ("tags SET DATA TYPE ARRAY<STRUCT<x NUMERIC>>", "notImplemented"),
-        ("code SET DATA TYPE BYTES", "notImplemented"),
-        ("code SET DATA TYPE STRING(2)", "invalidQuery"),
-        ("info SET DATA TYPE STRUCT<y INT64>", "invalidQuery"),
-        ("nothing SET DATA TYPE INT64", "invalidQuery"),
-    ],
-)
-def test_other_changes_of_a_type_are_refused(warehouse: Warehouse, change: str, reason: str) -> None:
-    warehouse.job("CREATE TABLE d.t (tags ARRAY<STRUCT<x INT64>>, code STRING(3), info STRUCT<x INT64>)")
-    assert warehouse.refusal(f"ALTER TABLE d.t ALTER COLUMN {change}")[0] == reason
 
 
 def test_a_query_has_one_time_of_the_stand_ins_clock_and_names_columns_as_bigquery_does(warehouse: Warehouse) -> None:
