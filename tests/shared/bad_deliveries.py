@@ -69,8 +69,12 @@ def _numbers(kind: pa.DataType) -> pa.Array:
     return pa.array(THREE, pa.int64()).cast(kind)
 
 
+def _small(*numbers: int) -> pa.Array:
+    return pa.array(numbers, pa.int32())
+
+
 def _days(*days: int) -> pa.Array:
-    return pa.array(days, pa.int32()).cast(pa.date32())
+    return _small(*days).cast(pa.date32())
 
 
 def _micros(zone: str | None, *micros: int) -> pa.Array:
@@ -203,25 +207,18 @@ def _retyped(
     return BadDelivery(name, with_column(column, values), said, early, sql)
 
 
+def _seen_by_all(name: str, make: MakeFiles, *said: str) -> BadDelivery:
+    """A fault of a file that everybody finds."""
+    return BadDelivery(name, make, (FILE, *said), early=True, sql=True)
+
+
+TEXTS, MAPS = pa.array(["x"] * 3), _values(pa.map_(pa.string(), pa.int64()))
+OTHER_CASE = "column [Note] is not declared in the feed file: only its case differs from [note]"
 COLUMNS = [
-    BadDelivery(
-        "column_missing", without_column("amount"), (FILE, "column [amount] is missing, expected [FLOAT64]"), True, True
-    ),
-    BadDelivery(
-        "column_not_declared",
-        with_column("color", pa.array(["r"] * 3)),
-        (FILE, "column [color] is not declared"),
-        True,
-        True,
-    ),
+    _seen_by_all("column_missing", without_column("amount"), "column [amount] is missing, expected [FLOAT64]"),
+    _seen_by_all("column_not_declared", with_column("color", TEXTS), "column [color] is not declared"),
     BadDelivery("column_twice", _column_twice, (FILE, "column [note] is in the file more than once")),
-    BadDelivery(
-        "column_in_another_case",
-        with_column("note", pa.array(["x"] * 3), "Note"),
-        (FILE, "column [Note] is not declared in the feed file: only its case differs from [note]"),
-        early=True,
-        sql=True,
-    ),
+    _seen_by_all("column_in_another_case", with_column("note", TEXTS, "Note"), OTHER_CASE),
     _retyped("int_became_string", "code", pa.array(["1", "2", "3"]), "INT64"),
     _retyped("int_became_float", "code", _numbers(pa.float64()), "INT64"),
     _retyped("int_became_decimal", "code", _numbers(pa.decimal128(20)), "INT64"),
@@ -248,14 +245,7 @@ COLUMNS = [
     _retyped("datetime_with_utc", "local_at", _micros("UTC", 1, 2, 3), "DATETIME"),
     _retyped("array_became_a_value", "tags", pa.array(["a"] * 3), "ARRAY of STRING", early=False),
     _retyped("value_became_an_array", "note", pa.array([["a"]] * 3), "STRING", early=False),
-    _retyped(
-        "array_became_a_map",
-        "parts",
-        _values(pa.map_(pa.string(), pa.int64())),
-        "ARRAY of STRUCT",
-        early=False,
-        sql=False,
-    ),
+    _retyped("array_became_a_map", "parts", MAPS, "ARRAY of STRUCT", early=False, sql=False),
     _retyped("struct_became_a_value", "info", pa.array(["a"] * 3), "STRUCT", early=False),
     BadDelivery(
         "nested_field_missing", with_column("info", _info(since=None)), (FILE, "column [info", "since"), sql=True
@@ -272,19 +262,13 @@ COLUMNS = [
         (FILE, "column [info.since] is [INT64], expected [DATE]"),
         sql=True,
     ),
-    BadDelivery(
-        "one_of_two_files_lacks_a_column",
-        beside_a_good_file(without_column("flag")),
-        (FILE, "column [flag] is missing"),
-        early=True,
-        sql=True,
+    _seen_by_all(
+        "one_of_two_files_lacks_a_column", beside_a_good_file(without_column("flag")), "column [flag] is missing"
     ),
-    BadDelivery(
+    _seen_by_all(
         "one_of_two_files_has_another_type",
         beside_a_good_file(with_column("code", _numbers(pa.float64()))),
-        (FILE, "column [code] is ["),
-        early=True,
-        sql=True,
+        "column [code] is [",
     ),
 ]
 
@@ -296,6 +280,15 @@ def _wrong_values(column: str, name: str, make: MakeFiles, said: str, *, sql: bo
     return BadDelivery(name, make, (FILE, f"column [{column}]: {said}"), sql=sql)
 
 
+def _of_values(column: str, name: str, values: pa.Array, said: str, claimed: int | None = None) -> BadDelivery:
+    """The column has these values, which the footer calls values of the ConvertedType `claimed`."""
+    make = with_column(column, values) if claimed is None else _claimed(column, values, claimed)
+    return _wrong_values(column, name, make, said)
+
+
+OUTSIDE_THE_CALENDAR = "values are outside [0001-01-01, 9999-12-31]"
+NOT_CAST = "1 values cannot be cast to [STRING]"
+AFTER_9999, BEFORE_1, LOWEST = 253_402_300_800_000_000, -62_135_596_800_000_001, -(2**63) + 1  # microseconds
 # The column, the number of rows or values, and what is wrong with them.
 VALUES = [
     *[
@@ -314,50 +307,18 @@ VALUES = [
         "1 rows have another date such as [2026-03-02], expected its folder's [2026-03-01]",
         sql=True,
     ),
-    _wrong_values(
-        "day",
-        "date_that_no_calendar_has",
-        with_column("day", _days(20_000, 20_000, 2**31 - 1)),
-        "1 values are outside [0001-01-01, 9999-12-31]",
-    ),
-    _wrong_values(
-        "day",
-        "date_before_the_first_year",
-        with_column("day", _days(20_000, -(10**6), -(10**6))),
-        "2 values are outside [0001-01-01, 9999-12-31]",
-    ),
+    _of_values("day", "date_that_no_calendar_has", _days(20_000, 20_000, 2**31 - 1), f"1 {OUTSIDE_THE_CALENDAR}"),
+    _of_values("day", "date_before_the_first_year", _days(20_000, -(10**6), -(10**6)), f"2 {OUTSIDE_THE_CALENDAR}"),
     _wrong_values("version", "snapshot_id_of_another", with_row(version=777), "1 rows have another id", sql=True),
     _wrong_values("version", "snapshot_id_below_zero", with_row(version=-1), "1 rows have another id", sql=True),
     _wrong_values("version", "snapshot_id_null", with_row(version=None), "1 rows are [NULL]", sql=True),
-    _wrong_values(
-        "opened", "value_date_out_of_range", with_column("opened", _days(1, 2, 2932897)), "1 values are outside"
-    ),
-    _wrong_values(
-        "seen_at",
-        "timestamp_out_of_range",
-        with_column("seen_at", _micros("UTC", 0, 1, 253402300800000000)),
-        "1 values are outside",
-    ),
-    _wrong_values(
-        "local_at",
-        "datetime_out_of_range",
-        with_column("local_at", _micros(None, 0, -62135596800000001, -(2**63) + 1)),
-        "2 values are outside",
-    ),
-    _wrong_values("note", "text_of_another_encoding", with_column("note", _latin_1()), "1 values are not UTF-8"),
-    _wrong_values("name", "key_of_another_encoding", with_column("name", _latin_1()), "1 values are not UTF-8"),
-    _wrong_values(
-        "note",
-        "enum_of_another_encoding",
-        _claimed("note", _latin_1(), ENUM),
-        "1 values cannot be cast to [STRING], the first in row [3]",
-    ),
-    _wrong_values(
-        "name",
-        "key_as_enum_of_another_encoding",
-        _claimed("name", _latin_1(), ENUM),
-        "1 values cannot be cast to [STRING]",
-    ),
+    _of_values("opened", "value_date_out_of_range", _days(1, 2, 2932897), "1 values are outside"),
+    _of_values("seen_at", "timestamp_out_of_range", _micros("UTC", 0, 1, AFTER_9999), "1 values are outside"),
+    _of_values("local_at", "datetime_out_of_range", _micros(None, 0, BEFORE_1, LOWEST), "2 values are outside"),
+    _of_values("note", "text_of_another_encoding", _latin_1(), "1 values are not UTF-8"),
+    _of_values("name", "key_of_another_encoding", _latin_1(), "1 values are not UTF-8"),
+    _of_values("note", "enum_of_another_encoding", _latin_1(), f"{NOT_CAST}, the first in row [3]", ENUM),
+    _of_values("name", "key_as_enum_of_another_encoding", _latin_1(), NOT_CAST, ENUM),
     _wrong_values(
         "info.label",
         "nested_text_of_another_encoding",
@@ -372,20 +333,10 @@ VALUES = [
     ),
     _wrong_values("tags", "null_element_of_an_array", with_row(tags=["a", None, None]), "2 elements are [NULL]"),
     _wrong_values("parts", "null_struct_in_an_array", with_row(parts=[None]), "1 elements are [NULL]"),
-    _wrong_values(
-        "price", "number_of_too_many_digits", with_column("price", _too_many_digits()), "1 values have more digits"
-    ),
-    _wrong_values(
-        "code",
-        "numbers_outside_unsigned_8",
-        _claimed("code", pa.array([-1, 256, 255], pa.int32()), UINT8),
-        "values are outside [0, 255]",
-    ),
-    _wrong_values(
-        "code",
-        "numbers_outside_signed_16",
-        _claimed("code", pa.array([-32769, -32768, 32768], pa.int32()), INT16),
-        "values are outside [-32768, 32767]",
+    _of_values("price", "number_of_too_many_digits", _too_many_digits(), "1 values have more digits"),
+    _of_values("code", "numbers_outside_unsigned_8", _small(-1, 256, 255), "values are outside [0, 255]", UINT8),
+    _of_values(
+        "code", "numbers_outside_signed_16", _small(-32769, -32768, 32768), "values are outside [-32768, 32767]", INT16
     ),
     BadDelivery(
         "nested_number_outside_signed_8",
