@@ -16,7 +16,7 @@ from google.cloud.bigquery_storage_v1.services.big_query_write.transports import
 
 from tests.conformance.rules import rule
 from tests.conformance.sandbox import Sandbox
-from tests.shared.write_api_client import append, append_request, message_class
+from tests.shared.write_api_client import append, append_request, default_stream, message_class
 
 PLAIN = message_class({"id": "int64", "name": "string"})
 
@@ -32,20 +32,13 @@ def writer() -> Iterator[BigQueryWriteClient]:
         yield BigQueryWriteClient(transport=BigQueryWriteGrpcTransport(channel=channel))
 
 
-def stream_of(table: str) -> str:
-    """The default stream of the table with this full name."""
-    project, dataset, name = table.split(".")
-    return f"projects/{project}/datasets/{dataset}/tables/{name}/streams/_default"
-
-
 def send(table: str, *requests: list[Any]) -> list[Any]:
     """Send requests with these rows over one connection. Returns the responses."""
     kinds = [type(rows[0]) for rows in requests]
     new = [kind if number == 0 or kind is not kinds[number - 1] else None for number, kind in enumerate(kinds)]
+    stream, parts = default_stream(table), zip(new, requests, strict=True)
     with writer() as client:
-        return append(
-            client, *(append_request(stream_of(table), kind, rows) for kind, rows in zip(new, requests, strict=True))
-        )
+        return append(client, *(append_request(stream, kind, rows) for kind, rows in parts))
 
 
 CHANGE = message_class({"id": "int64", "name": "string", "_CHANGE_TYPE": "string", "_CHANGE_SEQUENCE_NUMBER": "string"})

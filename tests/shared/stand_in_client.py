@@ -1,9 +1,6 @@
-"""Clients of the BigQuery stand-in, and small tables in it."""
+"""Clients of the BigQuery stand-in."""
 
 from __future__ import annotations
-
-from collections.abc import Iterable
-from datetime import UTC, date, datetime
 
 import pytest
 from google.auth.credentials import AnonymousCredentials
@@ -14,7 +11,6 @@ PROJECT = "local-dev"
 BUCKET = "landing"
 OVERRIDE_TIME_TRAVEL = "bigquery.rowAccessPolicies.overrideTimeTravelRestrictions"
 FINE_GRAINED_READ = "datacatalog.categories.fineGrainedGet"
-TODAY = datetime.now(UTC).date()
 
 
 def bigquery_client(address: str, user: str | None = None) -> bigquery.Client:
@@ -26,25 +22,3 @@ def bigquery_client(address: str, user: str | None = None) -> bigquery.Client:
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("BIGQUERY_EMULATOR_HOST", f"http://{address}")
         return bigquery.Client(project=PROJECT, credentials=credentials)
-
-
-SCHEMA = [
-    bigquery.SchemaField("day", "DATE"),
-    bigquery.SchemaField("id", "INTEGER"),
-    bigquery.SchemaField("number", "INTEGER"),
-]
-
-
-def make_table(client: bigquery.Client, name: str, expiration_days: int | None = 730) -> bigquery.Table:
-    """Create a table with SCHEMA, partitioned by day and clustered by id. `name`: with its dataset."""
-    table = bigquery.Table(f"{PROJECT}.{name}", schema=SCHEMA)
-    expiration_ms = None if expiration_days is None else expiration_days * 86_400_000
-    table.time_partitioning = bigquery.TimePartitioning(field="day", expiration_ms=expiration_ms)
-    table.clustering_fields = ["id"]
-    return client.create_table(table)
-
-
-def load_rows(client: bigquery.Client, table: str, rows: Iterable[tuple[date, int, int]]) -> None:
-    """Load rows of (day, id, number) by a job."""
-    content = [{"day": f"{day}", "id": key, "number": number} for day, key, number in rows]
-    client.load_table_from_json(content, table, job_config=bigquery.LoadJobConfig(schema=SCHEMA)).result()

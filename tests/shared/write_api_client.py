@@ -18,7 +18,6 @@ from google.protobuf.message import Message
 from bigquery_standin.client import Control
 from tests.shared.stand_in_client import PROJECT
 
-REPEATED = "repeated "
 _TYPES = {
     name.removeprefix("TYPE_").lower(): number for name, number in descriptor_pb2.FieldDescriptorProto.Type.items()
 }
@@ -36,42 +35,24 @@ def write_client(stand_in: str) -> Iterator[BigQueryWriteClient]:
         yield BigQueryWriteClient(transport=BigQueryWriteGrpcTransport(channel=channel))
 
 
-def message_class(fields: Mapping[str, Any], name: str = "Row") -> type[Message]:
-    """The class of a proto2 message. `fields`: the type of each field, by the field's name.
-
-    A type is one of protocol buffers (`int64`, `repeated string`) or, for a nested message, a mapping like `fields`.
-    """
+def message_class(fields: Mapping[str, str]) -> type[Message]:
+    """The class of a proto2 message. `fields`: the protocol buffer type of each field, by the field's name."""
     file = descriptor_pb2.FileDescriptorProto(name="row.proto", syntax="proto2")
-    pool = descriptor_pool.DescriptorPool()
-    _add_fields(file.message_type.add(name=name), fields, f".{name}")
-    pool.AddSerializedFile(file.SerializeToString())
-    return message_factory.GetMessageClass(pool.FindMessageTypeByName(name))
-
-
-def _add_fields(message: descriptor_pb2.DescriptorProto, fields: Mapping[str, Any], path: str) -> None:
+    message = file.message_type.add(name="Row")
     for number, (name, kind) in enumerate(fields.items(), start=1):
-        field = message.field.add(name=name, number=number, label="LABEL_OPTIONAL")
-        if isinstance(kind, Mapping):
-            _add_fields(message.nested_type.add(name=f"{name}_message"), kind, f"{path}.{name}_message")
-            field.type, field.type_name = _TYPES["message"], f"{path}.{name}_message"
-            continue
-        if kind.startswith(REPEATED):
-            field.label = descriptor_pb2.FieldDescriptorProto.LABEL_REPEATED
-        field.type = _TYPES[kind.removeprefix(REPEATED)]
-
-
-def table_path(table: str) -> str:
-    dataset, name = table.split(".")
-    return f"projects/{PROJECT}/datasets/{dataset}/tables/{name}"
+        message.field.add(name=name, number=number, label="LABEL_OPTIONAL", type=_TYPES[kind])
+    pool = descriptor_pool.DescriptorPool()
+    pool.AddSerializedFile(file.SerializeToString())
+    return message_factory.GetMessageClass(pool.FindMessageTypeByName("Row"))
 
 
 def default_stream(table: str) -> str:
-    return f"{table_path(table)}/streams/_default"
+    """The default stream of a table. `table`: with its dataset, and its project if that is another than PROJECT."""
+    *project, dataset, name = table.split(".")
+    return f"projects/{''.join(project) or PROJECT}/datasets/{dataset}/tables/{name}/streams/_default"
 
 
-def append_request(
-    stream: str, kind: type[Message] | None, rows: Sequence[Message], offset: int | None = None, **more: Any
-) -> types.AppendRowsRequest:
+def append_request(stream: str, kind: type[Message] | None, rows: Sequence[Message]) -> types.AppendRowsRequest:
     """A request that appends rows to a stream.
 
     `kind`: the class of the rows, whose schema the first request of a connection must have; None for later requests.
@@ -83,7 +64,7 @@ def append_request(
         descriptor = descriptor_pb2.DescriptorProto()
         kind.DESCRIPTOR.CopyToProto(descriptor)
         data.writer_schema = types.ProtoSchema(proto_descriptor=descriptor)
-    return types.AppendRowsRequest(write_stream=stream, proto_rows=data, offset=offset, **more)
+    return types.AppendRowsRequest(write_stream=stream, proto_rows=data)
 
 
 def append(client: BigQueryWriteClient, *requests: types.AppendRowsRequest) -> list[types.AppendRowsResponse]:

@@ -8,12 +8,9 @@ from collections.abc import Iterator
 import pytest
 from google.auth.credentials import AnonymousCredentials
 from google.cloud import bigquery, storage
-from google.cloud.bigquery_storage_v1 import BigQueryWriteClient
 
-from bigquery_standin.client import Control
 from testkit.local_servers import start_fake_gcs, start_stand_in
 from tests.shared.stand_in_client import BUCKET, PROJECT, bigquery_client
-from tests.shared.write_api_client import write_client
 
 
 @pytest.fixture(scope="session")
@@ -35,12 +32,6 @@ def client(stand_in: str) -> bigquery.Client:
     return bigquery_client(stand_in)
 
 
-@pytest.fixture(scope="module")
-def writer(stand_in: str) -> Iterator[BigQueryWriteClient]:
-    with write_client(stand_in) as client:
-        yield client
-
-
 @pytest.fixture(scope="session")
 def bucket(object_store: str) -> storage.Bucket:
     with pytest.MonkeyPatch.context() as patch:
@@ -54,11 +45,3 @@ def dataset(client: bigquery.Client) -> str:
     name = f"d{uuid.uuid4().hex[:12]}"
     client.create_dataset(name)
     return name
-
-
-@pytest.fixture
-def control(stand_in: str) -> Iterator[Control]:
-    control = Control(stand_in)
-    yield control
-    control.clear_faults()
-    control.clear_grants()

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from google.cloud import bigquery
 
-from tests.shared.stand_in_client import PROJECT, TODAY, load_rows, make_table
+from tests.shared.stand_in_client import PROJECT
 
 
 def run_bq(folder: Path, address: str, *arguments: str) -> Any:
@@ -41,8 +41,8 @@ def test_tables_are_made_changed_queried_shown_and_removed(
     def bq(*arguments: str) -> Any:
         return run_bq(tmp_path, stand_in, *arguments)
 
-    make_table(client, f"{dataset}.t")
-    load_rows(client, f"{dataset}.t", [(TODAY, key, 1) for key in range(3)])
+    rows = ", ".join(f"(DATE '2026-01-31', {key})" for key in range(3))
+    client.query_and_wait(f"CREATE TABLE {dataset}.t (day DATE, id INT64); INSERT {dataset}.t VALUES {rows}")
     name = f"{dataset}.made"
     bq("mk", "-t", "--time_partitioning_field=day", "--clustering_fields=id", name, "day:DATE,id:INTEGER")
     bq("update", "--set_label", "team:data", name)
@@ -51,6 +51,6 @@ def test_tables_are_made_changed_queried_shown_and_removed(
     bq("rm", "-f", "-t", name)
     assert [item["tableReference"]["tableId"] for item in bq("ls", dataset)] == ["t"]
     sql = f"SELECT COUNT(*) AS n, MAX(day) AS newest FROM {dataset}.t"
-    assert bq("query", "--nouse_legacy_sql", sql) == [{"n": "3", "newest": f"{TODAY}"}]
+    assert bq("query", "--nouse_legacy_sql", sql) == [{"n": "3", "newest": "2026-01-31"}]
     dry = bq("query", "--nouse_legacy_sql", "--dry_run", f"SELECT id FROM {dataset}.t")
     assert dry["statistics"]["totalBytesProcessed"] == "24"
