@@ -23,7 +23,6 @@ ENDED_BADLY = FAILED, MARKED_FAILED, MARKED_SUCCESS, DELETED, KILLED = (
     "ended_killed",
 )
 DISTURBED, CONTESTED = "disturbed", "contested"
-BY_SPARK = "by_spark"  # its plan always starts Spark's Python workers, so that tests can kill them
 ENGINES = {"with_bigquery": "bigquery", "with_merge": "merge", "with_cdc": "cdc", "with_procedure": "spark"}
 SLA_MINUTES = 2
 ALERTS = "alerts.jsonl"
@@ -57,7 +56,6 @@ def add_feeds(dags: Path) -> None:
     for feed in (ROLLED_BACK, DISTURBED, CONTESTED):
         write_feed(dags, feed)
     write_feed(dags, BOUNDED, checks={"max_changed_share": 0.5})
-    write_feed(dags, BY_SPARK, dedup={"plan": "window"})
     overdue = f"{datetime.now(UTC) - timedelta(hours=3):%H:%M}"
     write_feed(dags, SLOWED, freshness={"sla_minutes": SLA_MINUTES})
     write_feed(dags, HELD_BACK, freshness={"expected_arrivals": {"times": [overdue], "grace_minutes": 30}})

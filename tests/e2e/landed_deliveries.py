@@ -33,7 +33,7 @@ class Deliveries:
     """Lands snapshots with ascending ids. `landed`: the ids of each feed's publish runs, one for each delivery."""
 
     def __init__(self, stack: Stack) -> None:
-        self._stack = stack
+        self.stack = stack
         self._last_id = 0
         self.landed: dict[str, list[str]] = defaultdict(list)
 
@@ -41,17 +41,17 @@ class Deliveries:
         """Land snapshots at once. Returns the ids of the publish runs that they must get."""
         ids = range(self._last_id + 1, self._last_id + 1 + count)
         self._last_id = ids[-1]
-        runs = self._stack.land_at_once(feed, {id_: small_snapshot(id_) for id_ in ids})
+        runs = self.stack.land_at_once(feed, {id_: small_snapshot(id_) for id_ in ids})
         self.landed[feed] += runs
         return runs
 
     def publish(self, feed: str) -> None:
-        self._stack.assert_published(feed, *self.land(feed))
+        self.stack.assert_published(feed, *self.land(feed))
 
     def assert_consistent(self, feed: str) -> None:
         """All that landed is published once and right. Call it while no run of the feed is active."""
-        assert_runs(self._stack, feed, self.landed[feed])
-        assert_records(self._stack, feed, self.landed[feed])
+        assert_runs(self.stack, feed, self.landed[feed])
+        assert_records(self.stack, feed, self.landed[feed])
 
 
 def assert_runs(stack: Stack, feed: str, expected: list[str]) -> None:

@@ -4,23 +4,25 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack
+from pathlib import Path
 
 import psutil
 import pytest
 
 from testkit.holding_proxy import Hold
+from testkit.running_stack import running_stack
 from testkit.stack import Stack
 from testkit.waiting import wait_for
 from tests.e2e import victims
-from tests.e2e.feeds import BY_SPARK, DISTURBED
+from tests.e2e.feeds import DISTURBED, keep_only, write_feed
 from tests.e2e.kill_points import MOMENTS, POINTS, Moment
 from tests.e2e.landed_deliveries import Deliveries
 
 pytestmark = pytest.mark.timeout(3600)
 
-IN_CI = [("swap.committed", "task"), ("commit.ledger", "fake_gcs")]
+BY_SPARK = "by_spark"  # its plan always starts Spark's Python workers, so that tests can kill them
 # If one of these is killed, the held request is lost: the killed process has sent it, or the sender dies as well.
 SENDERS = ("task", "spark_driver", "spark_jvm", "spark_worker", "spark_daemon", "trigger_runner")
 MOMENT_TIMEOUT_S = 900.0
@@ -110,13 +112,39 @@ class Kill:
         return bool(states) and set(states) <= set(FINAL_TASK_STATES)
 
 
-@pytest.mark.parametrize(
-    ("name", "victim"),
-    [pytest.param(*point, id=":".join(point), marks=[] if point in IN_CI else pytest.mark.soak) for point in POINTS],
-)
+def points(*selected: tuple[str, str]) -> pytest.MarkDecorator:
+    ids = [":".join(point) for point in selected]
+    return pytest.mark.parametrize(("name", "victim"), selected, ids=ids)
+
+
+@points(("swap.committed", "task"), ("commit.ledger", "fake_gcs"))
 def test_a_publish_ends_well_though_a_process_is_killed(
     stack: Stack, deliveries: Deliveries, name: str, victim: str
 ) -> None:
+    kill_and_recover(stack, deliveries, name, victim)
+
+
+def keep_two_feeds(dags: Path) -> None:
+    """Other feeds occupy half a core although nothing arrives. The SLA makes Airflow retry within seconds."""
+    write_feed(dags, DISTURBED, freshness={"sla_minutes": 10})
+    write_feed(dags, BY_SPARK, freshness={"sla_minutes": 10}, dedup={"plan": "window"})
+    keep_only(dags, DISTURBED, BY_SPARK)
+
+
+@pytest.fixture(scope="module")
+def own_deliveries(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Deliveries]:
+    """The deliveries of a stack of this file's own."""
+    with running_stack(tmp_path_factory.mktemp("kills") / "local", keep_two_feeds) as stack:
+        yield Deliveries(stack)
+
+
+@pytest.mark.soak
+@points(*POINTS)
+def test_no_killed_process_stops_a_publish(own_deliveries: Deliveries, name: str, victim: str) -> None:
+    kill_and_recover(own_deliveries.stack, own_deliveries, name, victim)
+
+
+def kill_and_recover(stack: Stack, deliveries: Deliveries, name: str, victim: str) -> None:
     feed = BY_SPARK if victim in ("spark_jvm", "spark_worker", "spark_daemon") else DISTURBED
     for run_id in deliveries.landed[feed]:  # of an earlier test, which may have failed
         stack.wait_for_run(feed, run_id)
