@@ -12,6 +12,8 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from datetime import date
+from itertools import groupby
+from operator import itemgetter
 
 import numpy as np
 import pyarrow as pa
@@ -22,13 +24,9 @@ from dedup_clone.contract.table import Absent, TableContract
 from dedup_spark.arrow_cast import cast_table
 from dedup_spark.column_types import arrow_schema
 from dedup_spark.comparison.key_examples import key_texts
-from dedup_spark.data_files import DataFileWriter, TableBuffer
+from dedup_spark.data_files import write_file
 from dedup_spark.fingerprints.key_columns import key_columns
 from dedup_spark.plans.window.ranking import CHANGED, DESTINATION_FILE, IN_PARENT, NEWEST, SOURCE, SURPLUS
-
-# Large row groups compress better and are read with fewer requests; a task has one in memory.
-_ROW_GROUP_ROWS = 1 << 20
-_ROW_GROUP_BYTES = 128 << 20
 
 # A pickled FileRecord.
 RECORD_SCHEMA = "record binary"
@@ -58,17 +56,12 @@ class RowWriter:
 
     def write(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Write the rows of one task. Yield the records of its files."""
-        current: tuple[date, int] | None = None
-        file: _OutputFile | None = None
-        for batch in batches:
-            for output_file, rows in self._retained(batch):
-                if file is None or output_file != current:
-                    if file:
-                        yield _as_batch(file.close())
-                    current, file = output_file, self._open(output_file[0])
-                file.add(rows)
-        if file:
-            yield _as_batch(file.close())
+        rows = (some for batch in batches for some in self._retained(batch))
+        for (day, _), of_file in groupby(rows, key=itemgetter(0)):
+            counts = _FileCounts(self.table, day, self.newest_source[day])
+            written = write_file(self.table, self.data_uri, day, "window", (counts.add(some) for _, some in of_file))
+            assert written  # of each key in the file, one row is not surplus
+            yield _as_batch(FileRecord(written, counts.differing, counts.surplus, counts.examples))
 
     def _retained(self, batch: pa.RecordBatch) -> Iterator[tuple[tuple[date, int], pa.RecordBatch]]:
         """The rows of each output file, without survivors if these are deleted."""
@@ -78,37 +71,29 @@ class RowWriter:
             if rows.num_rows:
                 yield output_file, rows
 
-    def _open(self, day: date) -> _OutputFile:
-        parquet = DataFileWriter(self.table, self.data_uri, day, "window")
-        return _OutputFile(self.table, day, self.newest_source[day], parquet)
-
 
 @dataclass
-class _OutputFile:
-    """One output file. Call `add` with its rows, in batches with the helper columns, and then `close`."""
+class _FileCounts:
+    """Counts the rows of one output file."""
 
     table: TableContract
     day: date
     newest_source: int
-    parquet: DataFileWriter
     differing: Counter[Difference] = field(default_factory=Counter)
     surplus: Counter[int] = field(default_factory=Counter)
     examples: list[KeyExample] = field(default_factory=list)
-    _pending: TableBuffer = field(default_factory=lambda: TableBuffer(_ROW_GROUP_ROWS, _ROW_GROUP_BYTES))
 
-    def add(self, rows: pa.RecordBatch) -> None:
-        """Count the rows, and write all except surplus rows."""
+    def add(self, rows: pa.RecordBatch) -> pa.Table:
+        """Count the rows, which have the helper columns. Return those to write: all except surplus rows."""
         surplus = rows.column(SURPLUS)
         if surplus.true_count:
             self.surplus.update(rows.filter(surplus).column(SOURCE).to_pylist())
             rows = rows.filter(pc.invert(surplus))
-        if rows.num_rows:
-            self._count(Difference.NEW, pc.invert(rows.column(IN_PARENT)), rows)
-            self._count(Difference.CHANGED, rows.column(CHANGED), rows)
-            self._count(Difference.SURVIVOR, pc.less(rows.column(NEWEST), self.newest_source), rows)
-            self._pending.add(pa.Table.from_batches([rows.select([column.name for column in self.table.columns])]))
-        if self._pending.is_full:
-            self._write_row_group()
+        self._count(Difference.NEW, pc.invert(rows.column(IN_PARENT)), rows)
+        self._count(Difference.CHANGED, rows.column(CHANGED), rows)
+        self._count(Difference.SURVIVOR, pc.less(rows.column(NEWEST), self.newest_source), rows)
+        schema = arrow_schema(self.table.columns)
+        return cast_table(pa.Table.from_batches([rows.select(schema.names)]), schema)
 
     def _count(self, difference: Difference, differs: pa.BooleanArray, rows: pa.RecordBatch) -> None:
         needed_examples = EXAMPLES_PER_DATE - self.differing[difference]
@@ -117,15 +102,6 @@ class _OutputFile:
             some = rows.take(pc.indices_nonzero(differs)[:needed_examples])
             keys = key_texts(self.table, [some.column(column.name).to_pylist() for column in key_columns(self.table)])
             self.examples += [KeyExample(self.day, difference, key) for key in keys]
-
-    def _write_row_group(self) -> None:
-        self.parquet.write(cast_table(self._pending.take(), arrow_schema(self.table.columns)))
-
-    def close(self) -> FileRecord:
-        """Finish the file."""
-        if self._pending:
-            self._write_row_group()
-        return FileRecord(self.parquet.close(), self.differing, self.surplus, self.examples)
 
 
 def _as_batch(record: FileRecord) -> pa.RecordBatch:
