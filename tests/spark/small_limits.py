@@ -21,7 +21,8 @@ def lower_limits(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(comparison_inputs, "_KEY_CACHE_BYTES", 0)
     patch.setattr(selected_rows, "_ROWS_IN_MEMORY", 9)
     patch.setattr(key_source, "_ROWS_AT_A_TIME", 5)
-    patch.setattr(differences, "LIMITS", differences.Limits(rows=25, codes=15))
+    patch.setattr(differences, "ROWS_AT_A_TIME", 25)
+    patch.setattr(differences, "CODES_AT_A_TIME", 15)
     patch.setattr(change_files, "ROWS_PER_RANGE", 13)
     patch.setattr(change_files, "_BYTES_AT_A_TIME", 4096)
     patch.setattr(duplicate_keys, "_ROWS_AT_A_TIME", 5)
@@ -38,10 +39,10 @@ def divide_every_date(patch: pytest.MonkeyPatch) -> None:
 
 def scale_limits(patch: pytest.MonkeyPatch, scale: int) -> None:
     """Divides the limits by `scale`, for dates that are as much smaller than those of production."""
-    limits = differences.LIMITS
-    patch.setattr(differences, "LIMITS", differences.Limits(limits.rows // scale, limits.codes // scale))
     patch.setattr(sketch, "MAX_BITS", sketch.MAX_BITS - scale.bit_length() + 1)
     for module, name in (
+        (differences, "ROWS_AT_A_TIME"),
+        (differences, "CODES_AT_A_TIME"),
         (selected_rows, "_ROWS_IN_MEMORY"),
         (key_source, "_ROWS_AT_A_TIME"),
     ):

@@ -117,6 +117,7 @@ def test_a_delivery_with_a_bad_file_is_refused_and_the_parts_of_another_are_used
     assert "product_id" in reason
     assert found(area) == [(product, 20, 2) for product in range(1, 90)]
     assert "0 1 2" not in sketched
+    assert set(storage.list_objects(storage.join(area.data_uri(), "sketches"))) == {f"{FIRST}.bin"}
 
 
 @pytest.mark.parametrize(

@@ -17,7 +17,7 @@ from dedup_spark.arrays import I64Array, Indices, U64Array
 from dedup_spark.column_types import arrow_type
 from dedup_spark.comparison.key_source import KeySource
 from dedup_spark.comparison.keys import pack_keys, repeated_in, with_codes
-from dedup_spark.comparison.selected_rows import Columns, SelectedRows, combine_chunks, take_rows
+from dedup_spark.comparison.selected_rows import Columns, SelectedRows, combine_chunks, in_range, take_rows
 from dedup_spark.value_order import comparable
 
 # The most rows of repeated keys whose values are compared at a time, and the most bytes that are read for this. Python
@@ -61,7 +61,9 @@ def find_duplicates(source: KeySource, rows: int, limit: int) -> Iterator[Resolv
     Equal keys have equal codes, so only rows whose code repeats are compared, and `retained` has only such rows.
     `limit`: about how many codes are sorted at a time. Raises TooManyDuplicates.
     """
-    for repeated in source.repeated_codes(rows // limit + 1):
+    range_count = rows // limit + 1
+    for number in range(range_count):
+        repeated = source.repeated(in_range(number, range_count))
         if len(repeated) > _MAX_ROWS:  # each of these codes has several rows
             raise TooManyDuplicates
         if len(repeated):

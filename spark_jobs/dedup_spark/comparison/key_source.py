@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from functools import partial
 
 import numpy as np
 import pyarrow as pa
@@ -15,7 +14,7 @@ import pyarrow as pa
 from dedup_spark.arrays import EMPTY_I64, EMPTY_U64, I64Array, U64Array
 from dedup_spark.column_types import arrow_type
 from dedup_spark.comparison.key_reader import KeyBatch, KeyReader
-from dedup_spark.comparison.keys import repeated_in, with_codes
+from dedup_spark.comparison.keys import repeated_in
 from dedup_spark.comparison.row_reader import RowSource, read_rows
 from dedup_spark.comparison.selected_rows import (
     NO_FILE,
@@ -24,7 +23,6 @@ from dedup_spark.comparison.selected_rows import (
     RowSelector,
     SelectedRows,
     concat_rows,
-    range_of,
     take_rows,
 )
 from dedup_spark.sketch.row_words import RowEncoder
@@ -101,9 +99,11 @@ class KeySource:
         position[order] = np.arange(len(order))
         return pa.concat_tables(tables).take(pa.array(position))
 
-    def repeated(self, codes: U64Array) -> U64Array:
-        """Those of these key codes that several rows have, sorted as `codes` are. Keys with equal codes may differ."""
-        return repeated_in(np.sort(self.codes(with_codes(codes)))) if len(codes) else codes
+    def repeated(self, selector: RowSelector) -> U64Array:
+        """The key codes that several of the selected rows have, sorted. Keys with equal codes may differ."""
+        codes = self.codes(selector)
+        codes.sort()  # in place: they may take a quarter of a worker's memory
+        return repeated_in(codes)
 
     def words_in(
         self, cells: CellsLeft, *, file_numbers: FileNumbers | None = None, only_id: int | None = None
@@ -122,19 +122,6 @@ class KeySource:
             if only_id is not None and batch.update_ids is not None:
                 words = words[:, batch.update_ids == only_id]
             yield words, batch
-
-    def repeated_codes(self, range_count: int) -> Iterator[U64Array]:
-        """Yield the key codes that several rows have, sorted, for each of `range_count` ranges of codes.
-
-        Only the codes of one range are in memory at a time.
-        """
-        return map(partial(self._repeated_in_range, range_count), range(range_count))
-
-    def _repeated_in_range(self, range_count: int, number: int) -> U64Array:
-        """The codes of the range with this number that several rows have."""
-        codes = self.codes(lambda found: np.flatnonzero(range_of(found, range_count) == number))
-        codes.sort()  # in place: they may take a quarter of a worker's memory
-        return repeated_in(codes)
 
     def codes(self, selector: RowSelector, file_numbers: FileNumbers | None = None) -> U64Array:
         """The key codes of the rows that `selector` selects, in all files or in these."""

@@ -170,6 +170,11 @@ class RangedRows:
             return SelectedRows.from_table(stream.read_all())
 
 
+def in_range(number: int, range_count: int) -> RowSelector:
+    """Select the rows of the range with this number."""
+    return lambda codes: np.flatnonzero(range_of(codes, range_count) == number)
+
+
 def range_of(codes: U64Array, range_count: int) -> Indices:
     """For each code the number of its range, of `range_count` ranges of equal length."""
     return (((codes >> _HALF_WORD_BITS) * np.uint64(range_count)) >> _HALF_WORD_BITS).view(np.intp)

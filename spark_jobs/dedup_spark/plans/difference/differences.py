@@ -10,7 +10,6 @@ read. If the sketches do not tell, or if it is asked for, all rows are read. The
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -33,17 +32,9 @@ from dedup_spark.plans.difference.winning_rows import find_winners
 from dedup_spark.sketch.chain import KeyVersions, StuckStep, peel_chain
 from dedup_spark.sketch.sketch import Difference, Sketch
 
-
-@dataclass(frozen=True)
-class Limits:
-    """Limits the memory of one date: how many rows are compared at a time, and how many codes are sorted at a time."""
-
-    rows: int
-    codes: int
-
-
-# A row takes about 100 bytes in memory, a code 8.
-LIMITS = Limits(rows=2 << 20, codes=32 << 20)
+# How many rows are compared at a time, and how many codes are sorted. A row takes about 100 bytes in memory, a code 8.
+ROWS_AT_A_TIME = 2 << 20
+CODES_AT_A_TIME = 32 << 20
 # If a larger share of the cells is left, too many rows differ, and duplicate keys are not the reason.
 _MOST_CELLS_LEFT = 1 / 64
 # If the cells that are left have a larger share of the rows, all rows are compared.
@@ -58,7 +49,7 @@ def find_differences(inputs: ComparisonInputs, *, exact: bool) -> DiffResult:
     """
     diff, newest = DiffResult(), inputs.newest_sketch
     if inputs.parent is None:
-        for resolved in find_duplicates(inputs.newest.reader, newest.rows, LIMITS.codes):
+        for resolved in find_duplicates(inputs.newest.reader, newest.rows, CODES_AT_A_TIME):
             _add_surplus(inputs.newest, resolved, diff)
         diff.new_keys = newest.rows
     if len(inputs.links) > 1:
@@ -131,7 +122,7 @@ def _repeated_codes(
         suspects = KeyVersions.of_steps(inputs.encoder, steps).suspects
         for link, codes in zip(links, suspects, strict=True):
             if link.source != PARENT_SOURCE:
-                yield link, link.reader.repeated(codes)
+                yield link, link.reader.repeated(with_codes(codes)) if len(codes) else codes
 
 
 def _codes_left(inputs: ComparisonInputs, links: Sequence[Link], stuck: StuckStep) -> U64Array | None:
@@ -145,7 +136,7 @@ def _codes_left(inputs: ComparisonInputs, links: Sequence[Link], stuck: StuckSte
     if (
         not is_readable
         or share > _LARGEST_SHARE_LEFT
-        or share * max(link.sketch.rows for link in links if link.sketch) > LIMITS.rows
+        or share * max(link.sketch.rows for link in links if link.sketch) > ROWS_AT_A_TIME
     ):
         return None
     found, parent = [], inputs.task.parent
@@ -209,7 +200,7 @@ def _compare_in_ranges(inputs: ComparisonInputs, selector: RowSelector, expected
     With older deliveries the sketches take more memory besides the rows. Half as many rows at a time keep the worker of
     a large date near 600 MiB.
     """
-    range_count = expected_rows // (LIMITS.rows // 2 if len(inputs.task.deliveries) > 1 else LIMITS.rows) + 1
+    range_count = expected_rows // (ROWS_AT_A_TIME // 2 if len(inputs.task.deliveries) > 1 else ROWS_AT_A_TIME) + 1
     selected = [RangedRows(range_count) for _ in inputs.links]
     for link, rows in zip(inputs.links, selected, strict=True):
         link.reader.select_into(rows, selector)
