@@ -28,10 +28,8 @@ from bigquery_standin.sql.statements import (
     alias_of,
     clause_kind,
     clauses_of,
-    target_of,
     where_of,
 )
-from bigquery_standin.sql.type_parser import TableName
 from bigquery_standin.storage.model import TableId, TableVersion
 from bigquery_standin.storage.segment_store import arrow_schema
 from bigquery_standin.storage.version_relation import ROW_ID, relation_sql
@@ -210,7 +208,7 @@ _DEFAULT_SOURCE_ALIAS = "__source"
 
 def read_query_of(tree: Mutation) -> exp.Select:
     """A SELECT with the statement's tables and columns, and with those of its filters that may prune partitions."""
-    target = _table(target_of(tree), alias_of(tree))
+    target = _named(tree.this, alias_of(tree))
     if isinstance(tree, exp.Merge):
         return _merge_read_query(tree, target)
     # The assigned values of an UPDATE; a DELETE has none.
@@ -261,11 +259,8 @@ def _filters(tree: Mutation, alias: str, kind_without_match: str) -> list[exp.Ex
     return [part for part in conjuncts(tree.args["on"]) if _refers_only_to(part, alias)]
 
 
-def _merge_read_query(tree: Mutation, target: exp.Table) -> exp.Select:
-    source = tree.args["using"].copy()
-    alias = source_alias(tree)
-    if not source.alias:
-        source.set("alias", exp.TableAlias(this=exp.to_identifier(alias, quoted=True)))
+def _merge_read_query(tree: Mutation, target: exp.Expr) -> exp.Select:
+    source = _named(tree.args["using"], source_alias(tree))
     values: list[exp.Expr] = [value.copy() for clause in clauses_of(tree) for value in expressions_of(clause)]
     filters = [part.copy() for part in (*target_filters(tree), *_source_filters(tree))]
     values += [part.copy() for part in conjuncts(tree.args["on"]) if part not in filters]
@@ -280,5 +275,9 @@ def _refers_only_to(condition: exp.Expr, alias: str) -> bool:
     return bool(columns) and all(column.parts[0].name.lower() == alias.lower() for column in columns)
 
 
-def _table(name: TableName, alias: str) -> exp.Table:
-    return exp.table_(name.table, name.dataset, name.project, quoted=True, alias=exp.to_identifier(alias, quoted=True))
+def _named(table: exp.Expr, alias: str) -> exp.Expr:
+    """A copy of the table or subquery, with the alias if it has none."""
+    copy = table.copy()
+    if not copy.alias:
+        copy.set("alias", exp.TableAlias(this=exp.to_identifier(alias, quoted=True)))
+    return copy

@@ -13,6 +13,7 @@ from bigquery_standin.bigquery_errors import InvalidQuery, NotImplementedConstru
 from bigquery_standin.sql.ddl_options import check_options
 from bigquery_standin.sql.statements import (
     NOT_MATCHED_BY_TARGET,
+    Mutation,
     Query,
     alias_of,
     clause_kind,
@@ -24,7 +25,7 @@ from bigquery_standin.sql.statements import (
     target_of,
     where_of,
 )
-from bigquery_standin.sql.syntax import refuse_arguments
+from bigquery_standin.sql.syntax import refuse_arguments, refuse_unsupported
 from bigquery_standin.sql.transpile import check
 from bigquery_standin.sql.type_parser import field_of
 
@@ -62,12 +63,16 @@ def checked_statement(tree: exp.Expr | None) -> exp.Expr:
     if tree is None or type(tree) not in _CHECKS:
         raise InvalidQuery("Syntax error: Expected a statement")
     if isinstance(tree, exp.Delete) and not tree.this:  # DELETE without FROM
-        tree.set("this", tree.args["tables"][0])
+        (target,) = tree.args["tables"]
+        tree.set("this", target)
         tree.set("tables", None)
     for node in tree.find_all(*_SUPPORTED):
         if node.parent is None or isinstance(node, exp.When):
             refuse_arguments(node, _SUPPORTED[type(node)])
     _CHECKS[type(tree)](tree)
+    if isinstance(tree, Mutation):
+        refuse_unsupported(tree.this)
+        refuse_arguments(tree.this, "this db catalog alias")
     target_of(tree)
     for update in tree.find_all(exp.Update):
         _check_assignments(update, alias_of(tree))
@@ -87,6 +92,9 @@ def _check_create(tree: exp.Create) -> None:
         raise InvalidQuery("Syntax error: Expected a column list, AS query or CLONE")
     if query:
         check(query)
+    layout = [type(item) for item in tree.find_all(exp.PartitionedByProperty, exp.ClusterProperty)]
+    if len(set(layout)) < len(layout):
+        raise InvalidQuery("Syntax error: PARTITION BY or CLUSTER BY is written twice")
     declared_columns(tree)
     partitioning_of(tree)
     clustering_of(tree)
@@ -155,6 +163,7 @@ def _check_merge(tree: exp.Merge) -> None:
         is_insert, is_delete = isinstance(then, exp.Insert), isinstance(then, exp.Var) and then.name.upper() == "DELETE"
         if is_insert != (kind == NOT_MATCHED_BY_TARGET) or not (is_insert or is_delete or isinstance(then, exp.Update)):
             raise InvalidQuery(f"Syntax error: Unexpected {then.sql('bigquery')} after WHEN {kind}")
+        refuse_arguments(then, "this expression expressions")
         if is_insert:
             _check_merge_insert(then)
 

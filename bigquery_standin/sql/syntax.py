@@ -92,7 +92,7 @@ _ARGUMENT_NAMES = {
     "recursive": "WITH RECURSIVE",
     "format": "CAST with FORMAT",
     "by_name": "set operation BY NAME",
-    "joins": "parenthesized join",
+    "joins": "join in this place",
 }
 
 
