@@ -43,6 +43,19 @@ NESTED = TableContract(
     retention_days=730,
 )
 
+# A key column of every type that may be one.
+EVERY_KEY = TableContract(
+    columns=_columns(
+        number="INT64", day="DATE", name="STRING", raw="BYTES", flag="BOOL", price="NUMERIC", at="TIMESTAMP",
+        other_day="DATE", value="FLOAT64", version="INT64",
+    ),
+    partition_column="day",
+    snapshot_id_column="version",
+    keys=("number", "day", "name", "raw", "flag", "price", "at", "other_day"),
+    cluster_by=("name",),
+    retention_days=730,
+)  # fmt: skip
+
 
 def oracle_table(table: TableContract) -> OracleTable:
     """The columns of a table contract, as the oracle takes them."""

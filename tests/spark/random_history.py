@@ -24,32 +24,12 @@ from dedup_spark.sketch import stored
 from testkit.generated_tables import GeneratedHistory, random_table
 from testkit.oracle import OracleState
 from testkit.spark_job_feed import SparkJobFeed
-from testkit.table_contracts import NESTED, PRODUCTS
+from testkit.table_contracts import EVERY_KEY, NESTED, PRODUCTS
 from tests.spark.against_oracle import JobAgainstOracle, Row
 from tests.spark.erased_keys import erase
 from tests.spark.product_rows import FIRST
 
 EXPORT = 2**63 - 2
-# A key column of every type that may be one.
-EVERY_KEY = TableContract(
-    columns=(
-        Column("number", "INT64"),
-        Column("day", "DATE"),
-        Column("name", "STRING"),
-        Column("raw", "BYTES"),
-        Column("flag", "BOOL"),
-        Column("price", "NUMERIC"),
-        Column("at", "TIMESTAMP"),
-        Column("other_day", "DATE"),
-        Column("value", "FLOAT64"),
-        Column("version", "INT64"),
-    ),
-    partition_column="day",
-    snapshot_id_column="version",
-    keys=("number", "day", "name", "raw", "flag", "price", "at", "other_day"),
-    cluster_by=("name",),
-    retention_days=730,
-)
 ONLY_DATE = replace(
     EVERY_KEY,
     columns=(Column("day", "DATE"), Column("value", "STRING"), Column("version", "INT64")),
