@@ -72,3 +72,8 @@ CREATE TABLE d.t (tags ARRAY<STRUCT<x INT64>>, code STRING(3), info STRUCT<x INT
 CREATE TABLE d.t (tags ARRAY<STRUCT<x INT64>>, code STRING(3), info STRUCT<x INT64>) ;; ALTER TABLE d.t ALTER COLUMN code SET DATA TYPE STRING(2)
 CREATE TABLE d.t (tags ARRAY<STRUCT<x INT64>>, code STRING(3), info STRUCT<x INT64>) ;; ALTER TABLE d.t ALTER COLUMN info SET DATA TYPE STRUCT<y INT64>
 CREATE TABLE d.t (tags ARRAY<STRUCT<x INT64>>, code STRING(3), info STRUCT<x INT64>) ;; ALTER TABLE d.t ALTER COLUMN nothing SET DATA TYPE INT64
+SELECT 1 ;; CREATE TABLE d.`a/b` (n INT64)
+
+-- refused: invalid
+SELECT 1 ;; CREATE TABLE d.`a b` (n INT64)
+SELECT 1 ;; CREATE TABLE d.`xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx` (n INT64)

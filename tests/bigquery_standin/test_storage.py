@@ -215,11 +215,6 @@ def test_a_column_that_bigquery_has_not_is_refused(shared: Warehouse, field: dic
     assert answer.json()["error"]["errors"][0]["reason"] == reason
 
 
-@pytest.mark.parametrize("name", ["a b", "a/b", "x" * 201])
-def test_impossible_table_names_are_refused(shared: Warehouse, name: str) -> None:
-    assert shared.refusal(f"CREATE TABLE d.`{name}` (n INT64)")[0] in ("invalid", "invalidQuery")
-
-
 def test_a_view_is_its_query_at_the_time_of_the_select(warehouse: Warehouse) -> None:
     warehouse.job("CREATE TABLE d.t (feed STRING, n INT64)")
     newest = "SELECT feed, n FROM d.t WHERE TRUE QUALIFY ROW_NUMBER() OVER (PARTITION BY feed ORDER BY n DESC) = 1"

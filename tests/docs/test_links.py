@@ -69,13 +69,6 @@ def test_each_incident_and_no_other_has_a_heading_in_the_runbook_to_which_its_al
 
 
 HEAD = "| Run | Skips these checks |"
-KINDS = {
-    "publish": Kind.PUBLISH,
-    "rollback": Kind.ROLLBACK,
-    "bootstrap": Kind.BOOTSTRAP,
-    "rebuild": Kind.REBUILD,
-    "erase": Kind.ERASE,
-}
 CHECKS = {
     "tables": check.check_surroundings,
     "rows": check.check_rows,
@@ -97,7 +90,9 @@ def test_the_runbook_says_which_checks_each_kind_skips() -> None:
         written |= {run: names(skipped) for run in names(runs)}
     assert written.pop("replay") == written["publish"]
     assert written == {
-        run: [name for name, one in CHECKS.items() if one not in check.CHECKS[kind]] for run, kind in KINDS.items()
+        str(kind): [name for name, one in CHECKS.items() if one not in check.CHECKS[kind]]
+        for kind in Kind
+        if kind is not Kind.RETIRE
     }
 
 

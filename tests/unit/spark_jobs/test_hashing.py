@@ -130,9 +130,6 @@ MAKERS = {
 }
 
 
-SEED = Seed(b"a secret")
-
-
 def hasher(*types: str, seed: Seed = SEED) -> KeyHasher:
     return KeyHasher(tuple(Column(f"c{place}", kind) for place, kind in enumerate(types)), seed)
 
