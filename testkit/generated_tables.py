@@ -7,7 +7,7 @@ that begin like others, NULL structs beside structs of NULL, the ends of each ty
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
@@ -37,6 +37,19 @@ VALUES: dict[str, list[Any]] = {
 }
 _KEY_TYPES = ("BOOL", "BYTES", "DATE", "INT64", "NUMERIC", "STRING", "TIMESTAMP")
 _MAX_DEPTH = 3
+
+
+def random_value(random: Random, column: Column, values: Mapping[str, list[Any]] = VALUES) -> Any:
+    """A value that BigQuery can store. An array may be NULL in a file, which BigQuery reads as an empty one."""
+    if column.mode is ColumnMode.REPEATED:
+        element = Column(column.name, column.type, ColumnMode.REQUIRED, column.fields)
+        arrays = [[random_value(random, element, values) for _ in range(n)] for n in (1, 1, 2, 3)]
+        return random.choice([None, [], *arrays])
+    if column.mode is not ColumnMode.REQUIRED and random.random() < 0.3:
+        return None
+    if column.fields:
+        return {inner.name: random_value(random, inner, values) for inner in column.fields}
+    return random.choice(values[column.type])
 
 
 def random_table(random: Random, *, floats_in_arrays: bool) -> TableContract:
@@ -94,7 +107,7 @@ class GeneratedHistory:
     _rows: list[dict[tuple[Any, ...], Row]] = field(init=False)
 
     def __post_init__(self) -> None:
-        self._usual = {column.name: self._value(column) for column in self.table.value_columns}
+        self._usual = {column.name: random_value(self.random, column) for column in self.table.value_columns}
         partition = self.table.partition_column
         self._keys = [c for c in self.table.columns if c.name in self.table.keys and c.name != partition]
         # Numbers of a small range are packed in another way than those that need 64 bits.
@@ -111,10 +124,10 @@ class GeneratedHistory:
     def add_column(self, column: Column) -> None:
         """Give the table one more value column, which later snapshots have."""
         self.table = replace(self.table, columns=(*self.table.columns, column))
-        self._usual[column.name] = self._value(column)
+        self._usual[column.name] = random_value(self.random, column)
         for values_by_key in self._rows:
             for values in values_by_key.values():
-                values[column.name] = self._value(column)
+                values[column.name] = random_value(self.random, column)
 
     def snapshot(self, snapshot_id: int) -> list[Row]:
         """The rows of the next snapshot, in random order. Some keys may have several rows, and some dates none."""
@@ -138,9 +151,9 @@ class GeneratedHistory:
         values_by_key[self.random.choice(self._pool)] = self._values()
 
     def _values(self) -> Row:
-        usual_share = 0.7
+        random, usual_share = self.random, 0.7
         return {
-            column.name: self._usual[column.name] if self.random.random() < usual_share else self._value(column)
+            column.name: self._usual[column.name] if random.random() < usual_share else random_value(random, column)
             for column in self.table.value_columns
         }
 
@@ -149,15 +162,3 @@ class GeneratedHistory:
         day = self.first_day + timedelta(days=number)
         row = {**named, **values, self.table.partition_column: day, self.table.snapshot_id_column: snapshot_id}
         return {column.name: row[column.name] for column in self.table.columns}
-
-    def _value(self, column: Column) -> Any:
-        """A value that BigQuery can store. An array may be NULL in a file, which BigQuery reads as an empty one."""
-        random = self.random
-        if column.mode is ColumnMode.REPEATED:
-            element = Column(column.name, column.type, ColumnMode.REQUIRED, column.fields)
-            return random.choice([None, []] + [[self._value(element) for _ in range(n)] for n in (1, 1, 2, 3)])
-        if column.mode is not ColumnMode.REQUIRED and random.random() < 0.3:
-            return None
-        if column.fields:
-            return {inner.name: self._value(inner) for inner in column.fields}
-        return random.choice(VALUES[column.type])

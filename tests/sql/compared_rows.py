@@ -7,16 +7,30 @@ import random
 from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import replace
-from datetime import UTC, date, datetime, timedelta
+from datetime import date
 from decimal import Decimal
 from typing import Any
 
 from dedup_clone.contract.table import Column, ColumnMode, TableContract
+from testkit import generated_tables
+from testkit.generated_tables import random_value
 from testkit.oracle import ordered
 
 Row = dict[str, Any]
 
 DAY = date(2026, 6, 15)
+_SOURCE = random.Random(2)
+# Also values whose text or bytes a comparison might take for those of another row.
+VALUES: dict[str, list[Any]] = {
+    **generated_tables.VALUES,
+    "BYTES": [*generated_tables.VALUES["BYTES"], b"\xff\xfe", *(_SOURCE.randbytes(size) for size in (9, 31, 80))],
+    "FLOAT64": [*generated_tables.VALUES["FLOAT64"], 0.1, 1e22, 1.7976931348623157e308, 2.0**-1074 * 3]
+    + [_SOURCE.uniform(-bound, bound) for bound in (1, 1, 1e300, 1e300)],
+    "INT64": [*generated_tables.VALUES["INT64"], *(_SOURCE.randrange(-(2**63), 2**63) for _ in range(5))],
+    "NUMERIC": [*generated_tables.VALUES["NUMERIC"], Decimal("-0.5"), Decimal(100)]
+    + [Decimal(_SOURCE.randrange(-(10**20), 10**20)).scaleb(-scale) for scale in range(10)],
+    "STRING": ["", "n", ";", "n;", "1:a", "é✓😀", "e\u0301", "a\x00b", "x" * 299, "(", "']\\\n"],
+}
 SCALARS = ("BOOL", "BYTES", "DATE", "DATETIME", "FLOAT64", "INT64", "NUMERIC", "STRING", "TIMESTAMP")
 _LEAVES = tuple(Column(f"f_{kind.lower()}", kind) for kind in SCALARS)
 _TAGS = Column("tags", "STRING", ColumnMode.REPEATED)
@@ -40,7 +54,7 @@ def narrow_table(damage: str) -> TableContract:
 def random_rows(seed: int, count: int) -> list[Row]:
     """Rows of TABLE on date DAY, with the keys 0, 1, …. Equal seeds give equal rows."""
     source = random.Random(seed)
-    rows = [{c.name: _random(source, c) for c in COLUMNS} for _ in range(count)]
+    rows = [{c.name: random_value(source, c, VALUES) for c in COLUMNS} for _ in range(count)]
     return [{**row, "date": DAY, "c_int64": number, "update_id": 7} for number, row in enumerate(rows)]
 
 
@@ -98,7 +112,7 @@ def _change(path: tuple[Column, ...]) -> Callable[[list[Row]], None]:
             else:
                 before = ordered(holder[path[-1].name])
                 while ordered(holder[path[-1].name]) == before:
-                    holder[path[-1].name] = _random(source, path[-1])
+                    holder[path[-1].name] = random_value(source, path[-1], VALUES)
                 return
         raise AssertionError(f"no row has {path[-1].name}")
 
@@ -110,48 +124,6 @@ def damaged(rows: list[Row], name: str) -> list[Row]:
     found = copy.deepcopy(rows)
     damages()[name](found)
     return found
-
-
-def _random(source: random.Random, column: Column) -> Any:
-    if column.mode is ColumnMode.REPEATED:
-        element = Column(column.name, column.type, ColumnMode.NULLABLE, column.fields)
-        values = (_random(source, element) for _ in range(source.choice((0, 0, 1, 2, 3))))
-        return [value for value in values if value is not None]  # BigQuery stores no NULL in an array
-    if source.random() < 0.2:
-        return None
-    if column.fields:
-        return {field.name: _random(source, field) for field in column.fields}
-    return _scalar(source, column.type)
-
-
-def _scalar(source: random.Random, kind: str) -> Any:
-    moment = datetime(1, 1, 1) + timedelta(microseconds=source.randrange(315_537_897_600_000_000))  # noqa: DTZ001
-    texts = ("", "n", ";", "n;", "1:a", "é✓😀", "e\u0301", "a\x00b", "x" * source.randrange(300), "(", "']\\\n")
-    match kind:
-        case "BOOL":
-            return source.random() < 0.5
-        case "BYTES":
-            return source.choice((b"", b"\x00", b"\xff\xfe", source.randbytes(source.randrange(80))))
-        case "DATE":
-            return source.choice((date.min, date.max, date(1970, 1, 1), moment.date()))
-        case "DATETIME":
-            return source.choice((datetime(1970, 1, 1), moment, moment.replace(microsecond=0)))  # noqa: DTZ001
-        case "FLOAT64":
-            special = (0.0, -0.0, float("inf"), float("-inf"), float("nan"), 5e-324, 1.7976931348623157e308, 0.1, 1e22)
-            return source.choice((*special, source.uniform(-1, 1), source.uniform(-1e300, 1e300), 2.0**-1074 * 3))
-        case "INT64":
-            return source.choice((0, -1, -(2**63), 2**63 - 1, source.randrange(-(2**63), 2**63)))
-        case "NUMERIC":
-            edge = Decimal("99999999999999999999999999999.999999999")
-            sized = Decimal(source.randrange(-(10**20), 10**20)).scaleb(-source.randrange(10))
-            return source.choice(
-                (edge, edge.copy_negate(), Decimal("1E-9"), Decimal("-0.5"), Decimal(0), Decimal(100), sized)
-            )
-        case "STRING":
-            return source.choice(texts)
-        case "TIMESTAMP":
-            return moment.replace(tzinfo=UTC)
-    raise AssertionError(kind)
 
 
 def literal(column: Column, value: Any) -> str:

@@ -30,11 +30,12 @@ from dedup_spark.fingerprints.key_columns import key_columns
 from dedup_spark.fingerprints.seed import Seed
 from dedup_spark.plans.difference.comparison_inputs import encoders
 from dedup_spark.sketch.row_words import RowEncoder
+from testkit.generated_tables import GeneratedHistory
 from testkit.oracle import OracleDelivery, OracleState
 from testkit.table_contracts import NESTED, PRODUCTS, oracle_table
-from tests.shared.random_rows import FIRST_DAY, random_rows
 from tests.thoroughness import SEEDS
 
+FIRST_DAY = date(2026, 3, 1)
 SELECTABLE = KeySource(
     KeyReader(PRODUCTS), RowEncoder((Column("key", "INT64"),), (), Seed(b"a secret")), uris=[], constant_ids=[]
 )
@@ -175,7 +176,7 @@ def test_each_range_has_its_rows(
 @settings(max_examples=20, deadline=None)
 @given(seed=SEEDS)
 def test_of_each_key_the_row_with_the_greatest_values_is_retained(seed: int, at_a_time: int) -> None:
-    rows = random_rows(Random(seed), snapshot_id=1, days=1, missing_days=[])
+    rows = GeneratedHistory(NESTED, Random(seed), FIRST_DAY, days=1, repeat=0.7, sizes=(1, 20, 40)).snapshot(1)
     table, columns = oracle_table(NESTED), pa.Table.from_pylist(rows, schema=arrow_schema(NESTED.columns))
     keys = sorted({table.key(row) for row in rows})
     packed = np.array([keys.index(table.key(row)) for row in rows], dtype=np.uint64)
