@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 from random import Random
 from typing import Any
@@ -23,14 +23,23 @@ from dedup_clone.settings.table_settings import ColumnSettings
 from testkit import runs
 from testkit.fake_dedup_job import SCHEMA, Row, parquet_bytes
 from testkit.feed_against_oracle import FeedAgainstOracle, feed_with_table
-from testkit.feed_on_stand_in import TODAY, YESTERDAY, FeedOnStandIn, expected, row
+from testkit.feed_on_stand_in import TODAY, YESTERDAY, FeedOnStandIn, expected, row, today
+from testkit.generated_tables import GeneratedHistory
 from testkit.oracle import OracleDelivery, OracleState
 from testkit.spark_dedup_process import SparkDedupProcess
 from testkit.table_contracts import NESTED, PRODUCTS, oracle_table
-from tests.contract.engines.nested_snapshots import oldest, snapshot
 
 SIZE = Column("size", "INT64")
 Clients = tuple[Storage, BigQuery]
+
+
+def oldest() -> date:
+    """The oldest date that has not expired today."""
+    return today() - timedelta(days=NESTED.retention_days - 1)
+
+
+def nested_snapshots() -> GeneratedHistory:
+    return GeneratedHistory(NESTED, Random(5), oldest(), repeat=0.3, sizes=(1, 40))
 
 
 def with_sizes(kind: str, mode: ColumnMode) -> TableContract:
@@ -54,7 +63,7 @@ def sized(rows: list[Row], size: int | Decimal | None, unit: str | None = "kg") 
             **row,
             "size": size,
             "info": row["info"] and {**row["info"], "size": size},
-            "parts": [{**part, "unit": unit} for part in row["parts"]],
+            "parts": [{**part, "unit": unit} for part in row["parts"] or []],
         }
         for row in rows
     ]
@@ -82,10 +91,13 @@ def test_columns_are_added_and_then_widened_by_the_next_publish(
     """Files of the former form are read with those of the new one."""
     world = FeedAgainstOracle(clients, feed_with_table(NESTED).model_copy(update={"update_id_mode": mode}))
     world.dedup = real_dedup
-    random, state = Random(5), OracleState(oracle_table(WIDE), last_changed=mode is UpdateIdMode.LAST_CHANGED)
-    narrow = with_sizes("INT64", ColumnMode.NULLABLE)
+    snapshots, state = (
+        nested_snapshots(),
+        OracleState(oracle_table(WIDE), last_changed=mode is UpdateIdMode.LAST_CHANGED),
+    )
+    snapshots, narrow = nested_snapshots(), with_sizes("INT64", ColumnMode.NULLABLE)
     for number in range(1, 5):
-        plain = snapshot(random, number)
+        plain = snapshots.snapshot(number)
         rows = sized(plain, None, None) if number < 3 else sized(plain, Decimal(number) if number == 4 else number)
         files = world.files_of(plain if number < 3 else rows)  # those of snapshot 2 lack the new columns
         if number == 2:
@@ -122,10 +134,10 @@ def test_new_columns_outlive_a_rollback_to_a_generation_without_them(clients: Cl
 @pytest.mark.parametrize("engine", [Engine.BIGQUERY, Engine.MERGE])
 def test_engines_in_sql_add_columns_that_all_files_have(clients: Clients, engine: Engine) -> None:
     flat = replace(NESTED, columns=(*NESTED.columns, SIZE))
-    world, random = FeedAgainstOracle(clients, feed_with_table(NESTED, engine)), Random(5)
+    world, snapshots = FeedAgainstOracle(clients, feed_with_table(NESTED, engine)), nested_snapshots()
     state = OracleState(oracle_table(flat))
     for number in (1, 2):
-        plain = snapshot(random, number)
+        plain = snapshots.snapshot(number)
         rows = [{**row, "size": None if number == 1 else number} for row in plain]
         world.publish(world.land(number, plain if number == 1 else rows))
         state = state.apply([OracleDelivery(number, rows)], oldest())
@@ -145,11 +157,11 @@ REFUSED: list[tuple[TableContract, dict[str, Any], str]] = [
 def test_a_change_that_an_engine_or_a_role_forbids_is_refused_before_the_dedup(
     clients: Clients, real_dedup: SparkDedupProcess
 ) -> None:
-    world, random = FeedAgainstOracle(clients, feed_with_table(NARROW)), Random(5)
+    world, snapshots = FeedAgainstOracle(clients, feed_with_table(NARROW)), nested_snapshots()
     world.dedup = real_dedup
-    world.publish(world.land(1, sized(snapshot(random, 1), 1)))
+    world.publish(world.land(1, sized(snapshots.snapshot(1), 1)))
     world.declare(WIDE)
-    name = world.land(2, sized(snapshot(random, 2), Decimal(2)))
+    name = world.land(2, sized(snapshots.snapshot(2), Decimal(2)))
     for table, form, words in REFUSED:
         world.declare(table)
         with pytest.raises(ConfigurationError, match=words):
@@ -161,10 +173,10 @@ def test_a_change_that_an_engine_or_a_role_forbids_is_refused_before_the_dedup(
     with pytest.raises(ConfigurationError, match="as staging has it"):
         world.resolve(name)
     world = FeedAgainstOracle(clients, feed_with_table(NESTED, Engine.BIGQUERY))
-    world.publish(world.land(1, snapshot(random, 1)))
+    world.publish(world.land(1, snapshots.snapshot(1)))
     declare(world, with_sizes("INT64", ColumnMode.NULLABLE), NESTED, since=3)
     with pytest.raises(ConfigurationError, match=r"\['info.size', 'parts.unit'\]"):
-        world.resolve(world.land(2, sized(snapshot(random, 2), 1)))
+        world.resolve(world.land(2, sized(snapshots.snapshot(2), 1)))
 
 
 # Without FLOAT64, which BigQuery exports as FLOAT, and with TIMESTAMPs, which it exports as not adjusted to UTC.
@@ -184,8 +196,8 @@ EXPORTABLE = replace(
 MOMENT = datetime(2026, 3, 29, 0, 59, 59, 123456, tzinfo=UTC)
 
 
-def exportable(random: Random, number: int) -> list[Row]:
-    """The rows of a snapshot with the columns of EXPORTABLE."""
+def exportable(random: Random, rows: list[Row]) -> list[Row]:
+    """The rows with the columns of EXPORTABLE."""
     return [
         {
             **{name: value for name, value in row.items() if name != "amount"},
@@ -194,7 +206,7 @@ def exportable(random: Random, number: int) -> list[Row]:
             "local": random.choice([None, MOMENT.replace(tzinfo=None)]),
             "moments": random.choice([[], [MOMENT], [MOMENT, MOMENT - timedelta(days=1)]]),
         }
-        for row in snapshot(random, number)
+        for row in rows
     ]
 
 
@@ -205,16 +217,16 @@ def test_spark_goes_on_from_a_table_that_sql_made_and_sql_from_what_spark_wrote(
     """The last table is taken over by another feed, which goes on with the Spark job."""
     world, taker = (FeedAgainstOracle(clients, feed_with_table(EXPORTABLE)) for _ in range(2))
     world.dedup = taker.dedup = real_dedup
-    expected, random = OracleState(world.oracle_table), Random(20261121)
+    expected, random, snapshots = OracleState(world.oracle_table), Random(20261121), nested_snapshots()
     for number, engine in enumerate([Engine.BIGQUERY, Engine.SPARK, Engine.MERGE], start=1):
-        rows = exportable(random, number)
+        rows = exportable(random, snapshots.snapshot(number))
         world.publish(world.land(number, rows), engine=engine)
         expected = expected.apply([OracleDelivery(number, rows)], oldest())
         world.assert_equal(expected)
     record = runs.bootstrap(taker, source_table=f"warehouse.{world.feed.target}").finish()
     assert taker.table_rows() == expected.table_rows()
     assert (record.rows, record.ties, record.snapshot_id) == (len(expected.rows), 0, 3)
-    rows = exportable(random, 4)
+    rows = exportable(random, snapshots.snapshot(4))
     taker.publish(taker.land(4, rows))
     assert taker.table_rows() == expected.apply([OracleDelivery(4, rows)], oldest()).table_rows()
 
