@@ -214,8 +214,13 @@ def set_layout_of_staging(services: Services, attempt: str) -> None:
     staging = services.warehouse.table(services.feed.staging)
     if staging is not None and not _has_layout(staging, services.feed.table.to_contract()):
         services.current.record_staging(Staging(attempt))
-        run_step_job(services, attempt, "drop", _drop_configuration(services))
+        drop_staging(services, attempt)
     prepare_staging(services)
+
+
+def drop_staging(services: Services, attempt: str) -> None:
+    """Drop staging by a recorded job, which a recovery fences. Raises what `run_step_job` raises."""
+    run_step_job(services, attempt, "drop", _drop_configuration(services))
 
 
 def set_clustering_of_target(services: Services, attempt: str, target: TableMetadata, table: TableContract) -> None:

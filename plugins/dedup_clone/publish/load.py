@@ -20,7 +20,7 @@ from dedup_clone.contract.manifest import Candidate, Manifest
 from dedup_clone.contract.schema_change import added_columns
 from dedup_clone.contract.table import PartitionBy, UpdateIdMode
 from dedup_clone.publish.attempt_jobs import LOAD_STEP, SWAP_STEP, URI_LIST, attempt_job_id, load_configuration
-from dedup_clone.publish.declared_form import prepare_staging, set_layout_of_staging
+from dedup_clone.publish.declared_form import drop_staging, prepare_staging, set_layout_of_staging
 from dedup_clone.publish.early_checks import require_policies_of_staging
 from dedup_clone.publish.services import Services
 from dedup_clone.state.current import Staging
@@ -151,14 +151,14 @@ def begin_load(services: Services, attempt: Attempt, job_ids: Iterable[str]) -> 
     services.warehouse.wait_for_jobs(intent.jobs, poll_s=services.job_poll_s)
     staging = services.current.read().staging
     if staging is not None and staging.is_streamed and staging.holds is None:
-        _replace_staging(services)
+        _replace_staging(services, attempt.id)
     services.current.record_jobs(attempt.id, job_ids, Staging(attempt.id))
 
 
-def _replace_staging(services: Services) -> None:
+def _replace_staging(services: Services, attempt: str) -> None:
     """Drop and create staging. Set the primary key and `max_staleness` of engine `cdc`, which clones of it inherit."""
     services.log("makes staging anew: BigQuery may still apply changes that an earlier attempt streamed into it")
-    services.warehouse.alterations.drop(services.names.staging_table)
+    drop_staging(services, attempt)
     prepare_staging(services)
     feed = services.feed
     services.warehouse.alterations.prepare_for_changes(feed.staging, feed.table.keys, feed.cdc.max_staleness_minutes)

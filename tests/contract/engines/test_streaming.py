@@ -9,9 +9,10 @@ from random import Random
 
 import pytest
 from airflow.sdk.exceptions import TaskDeferred
+from google.api_core.exceptions import PreconditionFailed
 
 from dedup_clone.contract.engine import Engine, SqlForm
-from dedup_clone.contract.errors import CheckFailed
+from dedup_clone.contract.errors import CheckFailed, JobFailed, LostRace
 from dedup_clone.contract.table import Column, UpdateIdMode
 from dedup_clone.settings.check_settings import CheckSettings
 from dedup_clone.settings.feed import CdcSettings
@@ -22,6 +23,7 @@ from testkit.fake_dedup_job import Row
 from testkit.feed_against_oracle import FeedAgainstOracle, feed_with_table
 from testkit.feed_on_stand_in import TODAY, YESTERDAY, row
 from testkit.generated_tables import GeneratedHistory, random_table
+from testkit.killed_writes import asleep_before_write
 from testkit.oracle import OracleDelivery, OracleState
 from testkit.spark_dedup_process import SparkDedupProcess
 from testkit.table_contracts import PRODUCTS
@@ -169,6 +171,31 @@ def test_what_a_writer_sends_that_was_taken_for_dead_is_noticed(world: StreamedF
     world.wait_for_changes()
     record = world.publish_expected(3, snapshot(3))
     assert load_jobs(world, record)
+
+
+@pytest.mark.parametrize("number", range(1, 4))
+def test_a_load_that_was_taken_for_dead_does_not_replace_staging_into_which_another_run_streams(
+    world: StreamedFeed, number: int
+) -> None:
+    """It sleeps before one of its writes: it was about to make staging anew, because an attempt before it streamed."""
+    name = world.land_expected(2, snapshot(2))
+    killed_load(world, name, rows=99)
+    asleep = runs.publish(world, name, run_id="asleep").until("dedup")
+    later = []
+
+    def publish_and_stream() -> None:
+        world.publish(name, run_id="other")
+        later.append(runs.publish(world, world.land_expected(3, snapshot(3)), run_id="later").until("load"))
+
+    with (
+        asleep_before_write(number, publish_and_stream) as woken,
+        pytest.raises((LostRace, JobFailed, PreconditionFailed)),
+    ):
+        asleep.step("load")
+    assert woken
+    world.finish(later[0])
+    assert not load_jobs(world, later[0].record)
+    assert world.table_rows(world.feed.staging) == world.expected.table_rows()
 
 
 def test_changes_that_bigquery_does_not_apply_stop_the_publish(world: StreamedFeed) -> None:
