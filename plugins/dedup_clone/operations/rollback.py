@@ -43,10 +43,14 @@ class RollbackRequest(Form):
 
 @dataclass(frozen=True)
 class RestorableGeneration:
-    """A generation that can be restored: by a clone of staging as of `restored_at`, or from files if that is None."""
+    """A generation that can be restored: by a clone of staging as of `restored_at`, or from files if that is None.
+
+    `has_files`: whether its files exist and are retained. A prune may be deleting the others.
+    """
 
     manifest: Manifest
     restored_at: datetime | None
+    has_files: bool
 
     @property
     def how(self) -> str:
@@ -96,7 +100,7 @@ def prepare(services: Services, request: RollbackRequest, live_shown: int) -> At
     )
     attempt = replace(attempt, restores=restorable.manifest.generation, restored_at=restorable.restored_at)
     require_staging(services, live.table)
-    manifest = _restored_manifest(services, restorable.manifest, attempt, live)
+    manifest = _restored_manifest(services, restorable, attempt, live)
     what = f"restores generation {restorable.manifest.generation} by {restorable.how}"
     write_attempt(services, attempt, f"{what}, excludes {[delivery.name for delivery in manifest.excluded]}")
     services.manifests.write_candidate(attempt.id, _candidate(services, restorable.manifest, manifest))
@@ -153,6 +157,8 @@ def _restorable_generations(services: Services, live: Manifest) -> list[Restorab
     clones = services.feed.publish.swap is Swap.CLONE
     oldest, erasure_generation = _oldest_in_time_travel(services), last_erasure_generation(services, live.generation)
     target, restorable = services.warehouse.table(services.feed.target), []
+    parent = None if live.parent is None else services.manifests.find(live.parent)
+    retained = {manifest.data_folder for manifest in (live, parent) if manifest}
     for generation in reversed(services.manifests.generations()[-GENERATIONS_LISTED:]):
         if generation < erasure_generation:
             break
@@ -168,11 +174,12 @@ def _restorable_generations(services: Services, live: Manifest) -> list[Restorab
         if is_live and clones and restored_at is None:
             restored_at = _held_by_staging_at(services, manifest)
         # BigQuery loads no file that lacks fields of a STRUCT.
-        is_loadable = not any("." in path for path in added) and services.manifests.files_exist(manifest)
+        has_files = manifest.data_folder in retained and services.manifests.files_exist(manifest)
+        is_loadable = has_files and not any("." in path for path in added)
         # The next publish reads the files of its parent: it can export target by day, but not by month.
         needs_files = live.table.partition_by is PartitionBy.MONTH and not is_live
         if is_loadable or (restored_at and not needs_files):
-            restorable.append(RestorableGeneration(manifest, restored_at))
+            restorable.append(RestorableGeneration(manifest, restored_at, has_files))
     return restorable
 
 
@@ -206,9 +213,11 @@ def _held_by_staging_at(services: Services, live: Manifest) -> datetime | None:
     return seen.observed_at if all(result.level is Level.PASS for result in results) else None
 
 
-def _restored_manifest(services: Services, source: Manifest, attempt: Attempt, live: Manifest) -> Manifest:
-    """The new generation's manifest: the content of `source`, the restored one. `live`: the generation that is live."""
-    has_files = services.manifests.files_exist(source)
+def _restored_manifest(
+    services: Services, restorable: RestorableGeneration, attempt: Attempt, live: Manifest
+) -> Manifest:
+    """The new generation's manifest: the content of the restored one. `live`: the generation that is live."""
+    source, has_files = restorable.manifest, restorable.has_files
     staging = services.warehouse.table(services.feed.staging)
     days = staging.expiration_days if staging else None  # a rollback does not change it
     return replace(

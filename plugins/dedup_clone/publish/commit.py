@@ -132,15 +132,16 @@ GENERATIONS_WITH_ATTEMPT_FOLDERS = 100
 def prune(services: Services) -> list[str]:
     """Delete all data folders except those of the committed generation and its parent; returns the deleted folders.
 
-    Folders of a running attempt stay, also those that a rollback restores. Attempt folders (request, check results) of
-    the last GENERATIONS_WITH_ATTEMPT_FOLDERS generations stay, and changes until they are loaded into `FEED_changes`.
-    No such folder of a generation before the last erasure stays.
+    Folders of a running attempt stay. A rollback uses no other folders than these, and the next live generation needs
+    none of those that are deleted, so runs that start meanwhile do not matter. Attempt folders (request, check results)
+    of the last GENERATIONS_WITH_ATTEMPT_FOLDERS generations stay, and changes until they are loaded into
+    `FEED_changes`. No such folder of a generation before the last erasure stays.
     """
     current = services.current.read()
     if current.generation is None:
         return []
     erasure_generation = last_erasure_generation(services, current.generation)
-    needed = _needed_folders(services, current.generation, erasure_generation) | _folders_in_use(services, current)
+    needed = _needed_folders(services, current.generation, erasure_generation)
     folders = names_up_to(services.store.folders(services.layout.data), current.generation)
     obsolete = [folder for folder in folders if not any(name.startswith(folder) for name in needed)]
     last_obsolete = max(current.generation - GENERATIONS_WITH_ATTEMPT_FOLDERS, erasure_generation - 1)
@@ -182,13 +183,6 @@ def _obsolete_changes(services: Services, generation: int, erasure_generation: i
     }
     folders = names_up_to(services.store.folders(services.layout.changes), generation)
     return [folder for folder in folders if folder not in needed]
-
-
-def _folders_in_use(services: Services, current: Current) -> set[str]:
-    """The data folder of the running attempt's candidate, which a rollback takes from an earlier generation."""
-    candidate = services.manifests.candidate(current.intent.attempt) if current.intent else None
-    folder = candidate.manifest.data_folder if candidate and candidate.manifest else None
-    return {folder.removeprefix(services.store.uri(""))} if folder else set()
 
 
 def _needed_folders(services: Services, generation: int | None, erasure_generation: int) -> set[str]:

@@ -13,7 +13,7 @@ import pytest
 from google.cloud.bigquery import Client as BigQuery
 from google.cloud.storage import Client as Storage
 
-from dedup_clone.contract.errors import CheckFailed, LostRace
+from dedup_clone.contract.errors import CheckFailed, ConfigurationError, LostRace
 from testkit import operations, runs
 from testkit.feed_on_stand_in import FeedOnStandIn, expected, row
 from testkit.killed_writes import asleep_before_read, asleep_before_write
@@ -98,15 +98,29 @@ def with_float(world: FeedOnStandIn) -> FeedOnStandIn:
 
 
 def test_the_files_that_a_rollback_restores_are_not_deleted_while_it_runs(world: FeedOnStandIn) -> None:
-    """By the last task of the publish before, which still runs."""
+    """By the last task of the publish before, which sleeps when it has decided what to delete.
+
+    So the rollback leaves alone what that task may be deleting, although it is still there.
+    """
     with_float(world)
+    world.configure(publish={"swap": "copy"})  # else time travel could restore the first generation
     for number in (7, 8, 9):
         world.publish(land_declared(world, number, [row(number, 1, number)]))
-    run = runs.rollback(world, 1).until("resolve")
+
+    def begin_rollback() -> runs.Run:
+        with pytest.raises(ConfigurationError, match=r"Choose one of: 3 \(snapshot 9\), 2 \(snapshot 8\);"):
+            runs.rollback(world, 1).until("resolve")
+        return runs.rollback(world, 2).until("resolve")
+
+    with asleep_before_write(1, begin_rollback) as woken:
+        operations.delete_obsolete(world)
+    (run,) = woken
+    assert world.state.generations("data") == [2, 3]
     operations.delete_obsolete(world)
     run.finish()
+    operations.delete_obsolete(world)
     world.publish(land_declared(world, 10, [row(10, 2, 10)]))
-    assert world.rows() == expected(row(7, 1, 7), row(10, 2, 10))
+    assert world.rows() == expected(row(8, 1, 8), row(10, 2, 10))
 
 
 ACCEPTS: dict[str, Any] = {"replay": True, "accepted_checks": ("new_share",), "reason": "right", "run_id": "by-hand"}
