@@ -80,7 +80,7 @@ def evaluate(
     return FreshnessVerdict(
         feed=state.feed,
         status=_status(state, incidents),
-        readers_see=readers_see(now, state),
+        readers_see=readers_see(state),
         incidents=tuple(incidents),
         checked_at=now,
         check_interval_s=state.check_interval.total_seconds(),

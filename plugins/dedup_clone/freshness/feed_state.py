@@ -9,7 +9,7 @@ from datetime import datetime, timedelta
 from dedup_clone.checks.check_result import CheckResult
 from dedup_clone.checks.table_checks import GENERATION_LABEL
 from dedup_clone.contract.delivery import INT64_MAX, Delivery
-from dedup_clone.freshness.incident import format_duration, format_time
+from dedup_clone.freshness.incident import format_time
 from dedup_clone.publish.held_deliveries import HeldDelivery, StoppedPublish
 from dedup_clone.settings.feed import FreshnessSettings
 from dedup_clone.state.arrivals import Refusal
@@ -167,7 +167,7 @@ def newest_live(live: LedgerRecord | None, included: Iterable[Delivery]) -> Deli
     return max(included, default=bootstrap)
 
 
-def describe_live(live: LedgerRecord | None, generation: int | None, now: datetime) -> str:
+def describe_live(live: LedgerRecord | None, generation: int | None) -> str:
     """Say what a query of target returns while `generation` is live. `live`: its ledger record, if there is one."""
     if generation is None:
         return "no table yet: nothing was published"
@@ -176,7 +176,4 @@ def describe_live(live: LedgerRecord | None, generation: int | None, now: dateti
     if live.taken_over:
         taken_over = format_time(live.arrived_at)
         return f"the table taken over {taken_over}, up to update id {live.snapshot_id} (generation {live.generation})"
-    return (
-        f"snapshot {live.snapshot_id} (generation {live.generation}), which arrived {format_time(live.arrived_at)}, "
-        f"{format_duration(now - live.arrived_at)} ago"
-    )
+    return f"snapshot {live.snapshot_id} (generation {live.generation}), which arrived {format_time(live.arrived_at)}"

@@ -79,7 +79,7 @@ def check_contents(now: datetime, state: FeedState) -> Iterator[Incident]:
         )
 
 
-def readers_see(now: datetime, state: FeedState) -> str:
+def readers_see(state: FeedState) -> str:
     """What a query of target returns now."""
     table = None if state.target is None else state.target.table
     if state.current_is_lost:
@@ -89,7 +89,7 @@ def readers_see(now: datetime, state: FeedState) -> str:
         return f"generation {generation}, which run [{run}] has not committed"
     if state.current.generation is not None and state.target is not None and table is None:
         return "an error: the table does not exist"
-    published = describe_live(state.live, state.current.generation, now)
+    published = describe_live(state.live, state.current.generation)
     if table is not None and _failed_checks(state):
         return f"a table changed by hand ({table.rows} rows); published was {published}"
     return published

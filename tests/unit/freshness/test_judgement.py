@@ -369,7 +369,7 @@ def test_the_status_follows_from_the_incidents(state: FeedState, expected: Fresh
     assert list(verdict.incidents) == find_incidents(NOW, state)
 
 
-LIVE_7 = "snapshot 7 (generation 7), which arrived 2026-06-15 10:00:00 UTC, 2 h 00 min ago"
+LIVE_7 = "snapshot 7 (generation 7), which arrived 2026-06-15 10:00:00 UTC"
 
 
 @pytest.mark.parametrize(

@@ -155,7 +155,7 @@ def _report_invalid_feed_file(
         forget_if_retired(store, feed, environment_name(), settings)
         return []
     live = Ledger(store, feed).of_generation(current.generation)
-    readers_see = describe_live(live, current.generation, now)
+    readers_see = describe_live(live, current.generation)
     at_work = f" Run [{current.intent.run_id}] has the lease, and cannot go on." if current.intent else ""
     incident = Incident(
         IncidentKind.STOPPED,
