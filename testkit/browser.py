@@ -5,7 +5,6 @@ Each page has its own browser context, so pages share no cookies, logins or cach
 
 from __future__ import annotations
 
-import base64
 import json
 import queue
 import shutil
@@ -52,7 +51,7 @@ class Browser:
         context = self.send("Target.createBrowserContext")["browserContextId"]
         target = self.send("Target.createTarget", url="about:blank", browserContextId=context)["targetId"]
         session = self.send("Target.attachToTarget", targetId=target, flatten=True)["sessionId"]
-        page = self._pages[session] = Page(self, session, width)
+        page = self._pages[session] = Page(self, session)
         for domain in ("Page", "Runtime", "Log"):
             page.send(f"{domain}.enable")
         page.send("Emulation.setDeviceMetricsOverride", width=width, height=height, deviceScaleFactor=1, mobile=False)
@@ -104,8 +103,7 @@ class Browser:
 class Page:
     """One page. `problems`: the address and text of console errors and warnings, exceptions, and failed loads."""
 
-    def __init__(self, browser: Browser, session: str, width: int) -> None:
-        self.width = width
+    def __init__(self, browser: Browser, session: str) -> None:
         self.problems: list[tuple[str, str]] = []
         self._browser = browser
         self._session = session
@@ -184,14 +182,6 @@ class Page:
             if self.value(f"((e) => {condition})(document.activeElement)"):
                 return
         raise BrowserError(f"not reached by keyboard: [{condition}]")
-
-    def picture(self, file: Path, height: int | None = None) -> None:
-        """Write a PNG to `file`: of the whole page, or of its uppermost `height` pixels."""
-        height = height or self.send("Page.getLayoutMetrics")["cssContentSize"]["height"]
-        clip = {"x": 0, "y": 0, "width": self.width, "height": height, "scale": 1}
-        screenshot = self.send("Page.captureScreenshot", format="png", captureBeyondViewport=True, clip=clip)
-        file.parent.mkdir(parents=True, exist_ok=True)
-        file.write_bytes(base64.b64decode(screenshot["data"]))
 
 
 @contextmanager

@@ -190,7 +190,6 @@ def a_parameterized_type(world: FeedOnStandIn) -> None:
 def test_what_cannot_be_taken_over_is_refused_before_the_lease(
     world: FeedOnStandIn, prepare: Callable[[FeedOnStandIn], object], source: str, error: type[Exception]
 ) -> None:
-    """Further refusals: tests/unit/publish/test_existing_table.py."""
     prepare(world)
     with pytest.raises(error):
         preview(world, source_table=source)
