@@ -35,9 +35,6 @@ SIDE_BY_SIDE := -n 3 --dist loadfile --no-loadscope-reorder
 STAND_IN_TESTS = $(shell test -z "$$CI" && git diff --quiet origin/main -- bigquery_standin tests/bigquery_standin $(LOCK) 2>/dev/null && \
 	echo --ignore tests/bigquery_standin)
 
-# These tests start a stack with feeds of their own. In a process of their own, they do not run beside the shared stack.
-OWN_STACK := tests/e2e/test_kill_matrix.py tests/e2e/test_many_feeds.py
-
 .PHONY: help setup demo up down land test fast soak portability check docs deploy doctor plan
 
 help:
@@ -81,8 +78,7 @@ fast: setup ## Run the unit tests, which start no server: less than a minute
 
 soak: setup ## Kill every process at every step on the real stack, and all other long tests of it: more than an hour (FEEDS=24)
 	@devstack/require.sh >/dev/null
-	for file in $(OWN_STACK); do $(PY) -m pytest -v -m soak $$file || exit 1; done
-	$(PY) -m pytest -v -m soak tests/e2e $(addprefix --ignore=,$(OWN_STACK))
+	$(PY) -m pytest -v -m soak tests/e2e
 
 docs: docs-setup ## Make the documentation a searchable site in .local/site (SERVE=1 shows it on 127.0.0.1:8000)
 	@NO_MKDOCS_2_WARNING=1 $(DOCS_VENV)/bin/mkdocs $(if $(SERVE),serve,build --quiet) --strict

@@ -16,6 +16,11 @@ from tests.e2e.feeds import ALERTS, add_feeds  # noqa: E402
 from tests.e2e.landed_deliveries import Deliveries  # noqa: E402
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Move tests with a stack of their own to the front: once the shared stack runs, it runs until the end."""
+    items.sort(key=lambda item: "own_stack" not in getattr(item, "fixturenames", ()))
+
+
 @pytest.fixture(scope="session")
 def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
     with running_stack(tmp_path_factory.mktemp("stack") / "local", add_feeds) as stack:

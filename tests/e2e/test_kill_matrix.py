@@ -132,10 +132,14 @@ def keep_two_feeds(dags: Path) -> None:
 
 
 @pytest.fixture(scope="module")
-def own_deliveries(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Deliveries]:
-    """The deliveries of a stack of this file's own."""
-    with running_stack(tmp_path_factory.mktemp("kills") / "local", keep_two_feeds) as stack:
-        yield Deliveries(stack)
+def own_stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
+    with running_stack(tmp_path_factory.mktemp("stack") / "local", keep_two_feeds) as stack:
+        yield stack
+
+
+@pytest.fixture(scope="module")
+def own_deliveries(own_stack: Stack) -> Deliveries:
+    return Deliveries(own_stack)
 
 
 @pytest.mark.soak
