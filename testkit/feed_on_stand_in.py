@@ -244,6 +244,10 @@ class FeedOnStandIn(ControlledStandIn):
         """Run the swap step. `number`: that of the step's BigQuery job; higher than 1 if earlier jobs have failed."""
         configuration = begin_swap(self.services, attempt, swap, job_id(attempt, "swap", number))
         self.run_job(attempt, "swap", configuration, number)
+        self.finish_swap(swap)
+
+    def finish_swap(self, swap: SwapSpec) -> None:
+        """Do what follows the job of a swap that has ended."""
         finish_swap(self.services, swap)
 
     def commit(self, attempt: Attempt) -> LedgerRecord:
@@ -264,9 +268,14 @@ class FeedOnStandIn(ControlledStandIn):
 
     def write_reporting_tables(self, *, sleep: Callable[[float], None] = lambda seconds: None) -> None:
         """Load all rows that the ledger table lacks, as later runs of the watchdog do. `sleep`: between two loads."""
-        later = replace(self.services, now=lambda: self.services.now() + LONGEST_PAUSE)
         while ReportingBacklog(self.services.store).waiting():
-            load_ledger_rows(later, sleep=sleep)
+            self.load_ledger_rows(later=LONGEST_PAUSE, sleep=sleep)
+
+    def load_ledger_rows(
+        self, *, later: timedelta = timedelta(0), sleep: Callable[[float], None] = lambda seconds: None
+    ) -> None:
+        """Load the rows that the ledger table lacks and that are due `later`, as one run of the watchdog does."""
+        load_ledger_rows(replace(self.services, now=lambda: self.services.now() + later), sleep=sleep)
 
     def roll_back(self, generation: int, *, run_id: str = "rollback", reason: str = "bad snapshot") -> LedgerRecord:
         """Make the content of an earlier generation live again, as the rollback DAG does."""

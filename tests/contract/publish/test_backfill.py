@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 from google.api_core.exceptions import Forbidden, ServiceUnavailable
+from google.cloud.storage import Client
 
 from dedup_clone.contract.table import UpdateIdMode
-from dedup_clone.state.landing import Landing
 from testkit.deliveries import register_all
 from testkit.feed_on_stand_in import TODAY, FeedOnStandIn, expected, row
 from testkit.operations import retire
@@ -106,14 +106,14 @@ def test_a_backfill_outlives_an_outage_and_ends_with_a_permanent_error(
     archive: Archive, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     errors: list[Exception] = [ServiceUnavailable("away"), Forbidden("no right")]
-    markers, calls = Landing.markers, iter(range(9))
+    landing, list_blobs = f"{archive.world.feed.landing.prefix}/", Client.list_blobs
 
-    def fail_later(landing: Landing) -> object:
-        if next(calls):  # the first call shows what will land
+    def fail(client: Client, bucket: object, **options: object) -> object:
+        if options.get("prefix") == landing:
             raise errors.pop(0)
-        return markers(landing)
+        return list_blobs(client, bucket, **options)
 
-    monkeypatch.setattr(Landing, "markers", fail_later)
+    monkeypatch.setattr(Client, "list_blobs", fail)
     assert archive.backfill("--apply") == 1
     captured = capsys.readouterr()
     assert "Tries again, after an error: 503 away" in captured.out

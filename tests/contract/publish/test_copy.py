@@ -16,7 +16,6 @@ from pydantic import ValidationError
 
 from dedup_clone.contract.errors import CheckFailed, ConfigurationError, LeaseLost, LostRace, OutcomeUnknown
 from dedup_clone.operations.feed_plan import plan_feed
-from dedup_clone.publish.swap import finish_swap
 from dedup_clone.warehouse.bigquery import Warehouse
 from testkit import operations, runs
 from testkit.fake_dedup_job import parquet_bytes
@@ -97,7 +96,7 @@ def test_a_load_whose_label_was_not_set_is_committed_by_the_next_run(world: Feed
     with pytest.raises(LeaseLost):  # the dead run wakes up before its load
         run.step("swap")
     with pytest.raises(OutcomeUnknown, match=r"does not hold generation \[1\].*but \[3\]"):  # or after it
-        finish_swap(world.services, run.checked)
+        world.finish_swap(run.checked)
     assert world.live() == "3"
 
 

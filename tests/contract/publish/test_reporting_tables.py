@@ -15,8 +15,6 @@ import pytest
 from google.cloud.bigquery import SchemaField, Table
 
 from dedup_clone.contract.errors import CheckFailed, DeliveryRefused
-from dedup_clone.publish.reporting import load_ledger_rows
-from dedup_clone.state.ledger import ReportingBacklog
 from testkit import operations, runs
 from testkit.dag_tasks import load_waiting_rows
 from testkit.feed_on_stand_in import REPOSITORY, FeedOnStandIn, row
@@ -171,12 +169,12 @@ def test_a_row_is_tried_again_after_pauses_that_double_and_a_damaged_one_holds_u
     began = len(load_jobs(world))
     for seconds in (0, 330, 0, 300, 0):
         world.move_clock(timedelta(seconds=seconds))
-        load_ledger_rows(world.services, sleep=lambda _: None)
+        world.load_ledger_rows()
     assert (began, len(load_jobs(world))) == (1, 3)
     world.clear_faults()
     world.storage.bucket(world.places.state).blob("_reporting/ledger/a/1.json").upload_from_string("{")
     world.move_clock(timedelta(hours=1))
-    load_ledger_rows(world.services, sleep=lambda _: None)
+    world.load_ledger_rows()
     assert (ledger(world), status(world)) == ([1], [1])
 
 
@@ -246,7 +244,7 @@ def test_feeds_that_commit_at_once_are_reported_though_bigquery_refuses_some_loa
         with ThreadPoolExecutor(FEEDS_AT_ONCE) as pool:
             records = list(pool.map(lambda run: run.finish(), swapped))
         assert [r.generation for r in records] == [1] * FEEDS_AT_ONCE
-        assert ReportingBacklog(worlds[0].services.store).waiting()
+        assert worlds[0].state_of("_reporting").names("ledger/")
         worlds[0].pass_time(timedelta(seconds=10))
         worlds[0].write_reporting_tables(sleep=lambda seconds: worlds[0].pass_time(timedelta(seconds=seconds)))
         for one in worlds:

@@ -6,7 +6,6 @@ import copy
 from contextlib import suppress
 from datetime import UTC, datetime
 from typing import Any
-from unittest.mock import patch
 
 import pytest
 from airflow.providers.standard.triggers.temporal import TimeDeltaTrigger
@@ -15,12 +14,12 @@ from google.api_core.exceptions import Forbidden
 
 from dedup_clone.contract.attempt import Kind
 from dedup_clone.contract.errors import ConfigurationError, DedupCloneError, FeedHeldElsewhere
-from dedup_clone.state.current import Current
 from deploy.__main__ import main
 from testkit import deliveries, operations, runs, step_faults
 from testkit.airflow import TaskApi
 from testkit.dag_tasks import DagTasks, Watch
 from testkit.feed_on_stand_in import FeedOnStandIn, expected, row
+from testkit.killed_writes import asleep_before_write
 
 HELD = r"is published by Airflow environment \[airflow.example.org\], and this one is \[new.example.org\]"
 FORMER = "airflow.example.org"
@@ -75,17 +74,9 @@ def test_runs_that_begin_at_the_same_time_in_both_environments_do_not_meet(
 ) -> None:
     """The feed has no environment when both read CURRENT; the first lease decides."""
     name = world.land(7, FIRST)
-    refusal = Current.refusal
-
-    def begin_here_then_there(current: Current, environment: str) -> str:
-        patched.stop()
-        world.resolve(name)
-        return refusal(current, environment)
-
-    patched = patch.object(Current, "refusal", begin_here_then_there)
-    patched.start()
-    with pytest.raises(FeedHeldElsewhere, match=HELD):
+    with asleep_before_write(1, lambda: world.resolve(name)) as first, pytest.raises(FeedHeldElsewhere, match=HELD):
         other.resolve(name)
+    assert first
     lease = world.state.lease
     with pytest.raises(FeedHeldElsewhere, match=HELD):
         other.services.current.acquire_lease(
