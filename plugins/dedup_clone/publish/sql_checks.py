@@ -53,7 +53,7 @@ def _run(services: Services, check: SqlCheck, checked_at: datetime) -> tuple[Che
     configuration = _configuration(services, check, checked_at)
     estimated = _dry_run(services, check, configuration)
     if estimated.level is Level.FAIL:
-        return replace(estimated, is_misconfigured=True), 0
+        return estimated, 0
     try:
         found_rows = services.warehouse.jobs.select(
             with_billing_limit(configuration, check.max_bytes_billed), max_rows=ROWS_SHOWN
@@ -114,13 +114,15 @@ def _dry_run(services: Services, check: SqlCheck, configuration: Mapping[str, An
         if not error.is_invalid_input:
             raise
         return _misconfigured(services, check, f"the query fails: {error.message}", "a SELECT")
-    return make_result(
+    is_too_large = size > check.max_bytes_billed
+    result = make_result(
         check.result_name,
-        size <= check.max_bytes_billed,
+        not is_too_large,
         found=f"the query reads {size / GIB:.2f} GiB",
         expected=f"at most {check.max_bytes_billed / GIB:.2f} GiB (max_bytes_billed)",
         next_step=f"let [{_file(services, check)}] read fewer columns or partitions, or raise max_bytes_billed.",
     )
+    return replace(result, is_misconfigured=is_too_large)
 
 
 def _misconfigured(services: Services, check: SqlCheck, found: str, expected: str) -> CheckResult:

@@ -130,20 +130,22 @@ def test_a_query_sees_staging_as_of_the_moment_that_is_cloned(world: FeedOnStand
 
 
 @pytest.mark.parametrize(
-    ("query", "settings", "found"),
+    ("query", "settings", "found", "advice"),
     [
-        ("SELECT no_such_column FROM {{ staging }}", {}, "no_such_column"),
-        (POSITIVE, {"max_bytes_billed": 1}, "max_bytes_billed"),
+        ("SELECT no_such_column FROM {{ staging }}", {}, "no_such_column", "correct [dags/feeds/"),
+        (POSITIVE, {"max_bytes_billed": 1}, "max_bytes_billed", "let [dags/feeds/"),
     ],
     ids=["invalid", "too large"],
 )
 def test_a_query_that_cannot_run_stops_the_next_publish_before_its_dedup(
-    world: FeedOnStandIn, declare: Declare, query: str, settings: dict[str, int], found: str
+    world: FeedOnStandIn, declare: Declare, query: str, settings: dict[str, int], found: str, advice: str
 ) -> None:
+    """The advice concerns the query: what the delivery holds is not at fault, and it is not held."""
     first = loaded(world, 5)
     declare(query, **settings)
     with pytest.raises(CheckFailed, match=found):  # a query that would cost too much is not run
         first.step("check")
+    assert result(first)["is_misconfigured"]
     first.world.feed = world.feed.model_copy(update={"checks": world.feed.checks.model_copy(update={"sql": ()})})
     first.until("commit")
     declare(query, **settings)
@@ -151,6 +153,8 @@ def test_a_query_that_cannot_run_stops_the_next_publish_before_its_dedup(
     with pytest.raises(CheckFailed, match=found):
         world.resolve(name)
     assert world.state.lease is None
+    (late,) = [incident for incident in operations.incidents(world) if incident.name == "late"]
+    assert late.next_step.startswith(f"[{NAME}]: {advice}")
     assert world.resolve(name, **ACCEPTS)
 
 
