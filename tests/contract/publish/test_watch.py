@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from datetime import timedelta
 
 import pytest
@@ -178,6 +179,27 @@ def test_a_run_that_a_check_on_the_data_stopped_is_repeated_only_to_try_the_newe
     assert watch.register() == ([f"{started[-1]}__2"] if stopped_with_others else [])
     watch.later = HOUR
     assert watch.register() == []
+
+
+def test_a_run_that_only_the_partition_quota_ended_is_repeated_as_the_quota_refills(watch: Watch) -> None:
+    """BigQuery allows 30,000 partition modifications in 24 hours."""
+    world = watch.world
+    record = world.publish(world.land(7, [row(7, 1)]))
+    world.state.write(f"ledger/{record.attempt}.json", json.dumps({**world.state.ledger()[0], "loads": 30_000}))
+    name = world.land(8, [row(8, 1)])
+    (run_id,) = watch.register()
+    run = runs.publish(world, name, run_id=run_id)
+    with pytest.raises(CheckFailed, match="partition_quota"):
+        run.finish()
+    run.end()
+    watch.end(run_id)
+    watch.later = 59 * MINUTE
+    assert watch.register() == []
+    watch.later = HOUR
+    assert watch.register() == [f"{run_id}__2"]
+    watch.later = 25 * HOUR
+    world.publish(name, run_id=f"{run_id}__2")
+    assert world.rows() == expected(row(8, 1))
 
 
 def test_a_run_that_a_check_ended_before_dedup_is_reported_and_repeated(watch: Watch) -> None:

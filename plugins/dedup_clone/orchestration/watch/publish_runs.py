@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 from airflow.sdk import DagRunState
 from airflow.sdk.execution_time.task_runner import RuntimeTaskInstance
 
-from dedup_clone.checks.check_result import CheckResult
 from dedup_clone.contract.delivery import Delivery
 from dedup_clone.freshness.feed_state import FailedRun
 from dedup_clone.orchestration.setup import is_not_found
@@ -29,6 +28,7 @@ MAX_RUNS = RUNS_BEFORE_REPORT + 24  # the 24: one run an hour for a day, because
 REPEAT_AFTER = timedelta(minutes=10)  # from a failure to the first repeat; doubles for each further repeat
 LONGEST_PAUSE = timedelta(hours=1)  # between a failure and the repeat
 FAILED_CHECK = "a check before the swap failed"
+PARTITION_QUOTA = "partition_quota"  # the check that passes once BigQuery has refilled its quota
 # Compared with `==`: the text of Airflow's enum is "DagRunState.FAILED", not "failed".
 ENDED = (DagRunState.FAILED, DagRunState.SUCCESS)
 
@@ -58,10 +58,11 @@ def find_failed_publish(services: Services, dag_id: str, waiting: Sequence[Deliv
     again.
 
     A run that a check ended is not repeated, because the check would fail again, after the same work. But one that a
-    check ended before dedup is: nothing was read, and once the cause is corrected the repeat publishes. A run whose
-    other deliveries are held now is repeated at once, with the newest alone. From number RUNS_BEFORE_REPORT on, a run
-    is repeated only if it read no rows, as during an outage of storage or BigQuery. While such a repeat is active, the
-    run that it repeats is returned all the same, so that the alert about it stays open.
+    check ended before dedup is: nothing was read, and once the cause is corrected the repeat publishes. One that only
+    PARTITION_QUOTA ended is, too, after LONGEST_PAUSE each time, because every repeat needs some of the quota. A run
+    whose other deliveries are held now is repeated at once, with the newest alone. From number RUNS_BEFORE_REPORT on, a
+    run is repeated only if it read no rows, as during an outage of storage or BigQuery. While such a repeat is active,
+    the run that it repeats is returned all the same, so that the alert about it stays open.
     """
     if not waiting:
         return None
@@ -77,7 +78,10 @@ def find_failed_publish(services: Services, dag_id: str, waiting: Sequence[Deliv
     last, number = runs[-1], len(runs)
     ended_at, reason, no_repeat = last.end_date or datetime.now(UTC), "", is_active
     pause = min(REPEAT_AFTER * 2 ** (number - 1), LONGEST_PAUSE)
-    stopping = _failed_checks(services, last.run_id)
+    ended = _ended_attempts(services, last.run_id)
+    stopping = failed_checks(services, ended[-1]) if ended else ()
+    if {result.check for result in stopping} == {PARTITION_QUOTA}:
+        stopping, pause = (), LONGEST_PAUSE
     if number < MAX_RUNS and any(result.concerns_data for result in stopping):
         pause = timedelta()  # a delivery that waits all the same is tried alone: the run's others are held
     elif stopping:
@@ -117,12 +121,6 @@ def _find_run(dag_id: str, run_id: str) -> DagRunResult | None:
 def _count_runs(dag_id: str, run_ids: list[str]) -> int:
     """How many runs with these ids exist. Airflow's API for tasks cannot list runs."""
     return int(RuntimeTaskInstance.get_dr_count(dag_id, run_ids=run_ids))
-
-
-def _failed_checks(services: Services, run_id: str) -> tuple[CheckResult, ...]:
-    """The checks before the swap that the last attempt of the run failed."""
-    attempts = _ended_attempts(services, run_id)
-    return failed_checks(services, attempts[-1]) if attempts else ()
 
 
 def _read_rows(services: Services, run_id: str) -> bool:
