@@ -26,7 +26,6 @@ from testkit.feed_on_stand_in import ERASE_DAG, KEYS_FILE, ROLLBACK_DAG, FeedOnS
 
 BOOTSTRAP_DAG = "feed_bootstrap"
 REBUILD_DAG = "feed_rebuild"
-NO_LIMIT = 1 << 40  # bytes that a preview may read
 
 
 class Run:
@@ -192,19 +191,13 @@ def _operation(world: FeedOnStandIn, operation: Any, request: Any, **others: Any
     return run
 
 
-def bootstrap_request(**form: Any) -> bootstraps.BootstrapRequest:
-    defaults = {"source_table": "", "compared_dates": 3, "reason": "", "duplicates": "refuse"}
-    values: dict[str, Any] = {"dag_id": BOOTSTRAP_DAG, "run_id": "bootstrap", **defaults, **form}
-    values.setdefault("count_limit_bytes", NO_LIMIT)
-    return bootstraps.BootstrapRequest(**{**values, "duplicates": Duplicates(values["duplicates"])})
-
-
-def bootstrap(world: FeedOnStandIn, *, count_limit: int = NO_LIMIT, **form: Any) -> Run:
+def bootstrap(world: FeedOnStandIn, **form: Any) -> Run:
     """Take over a table's rows: preview, resolve, export, dedup, load, check, swap, commit, clean.
 
-    `form`: run_id, source_table, duplicates, compared_dates, reason.
+    `form`: run_id, source_table, duplicates, reason.
     """
-    request = bootstrap_request(count_limit_bytes=count_limit, **form)
+    values = {"dag_id": BOOTSTRAP_DAG, "run_id": "bootstrap", "reason": "", **form}
+    request = bootstraps.BootstrapRequest(**{**values, "duplicates": Duplicates(form.get("duplicates", "refuse"))})
     return _operation(world, bootstraps, request, resolve_export=takeover.export, commit_clean=takeover.after_commit)
 
 
@@ -212,7 +205,7 @@ def rebuild(world: FeedOnStandIn, **form: Any) -> Run:
     """Write the table in the form of a changed feed file.
 
     Steps: preview, resolve, export, dedup, load, check, swap, commit, clean. `form`: run_id, reason, renamed,
-    duplicates, compared_dates.
+    duplicates.
     """
     values = {"dag_id": REBUILD_DAG, "run_id": "rebuild", "reason": "another form", **form}
     request = rebuilds.RebuildRequest(**{**values, "duplicates": Duplicates(form.get("duplicates", "refuse"))})
@@ -230,9 +223,7 @@ def erasure(world: FeedOnStandIn, keys: str | None, *, run_id: str = "erase", re
 
     `keys`: uploaded as the file of keys; None: the file is there, or is missing.
     """
-    request = erasures.ErasureRequest(
-        dag_id=ERASE_DAG, run_id=run_id, keys_file=KEYS_FILE, count_limit_bytes=NO_LIMIT, reason=reason
-    )
+    request = erasures.ErasureRequest(dag_id=ERASE_DAG, run_id=run_id, keys_file=KEYS_FILE, reason=reason)
     if keys is not None:
         world.services.store.put(world.services.layout.keys_to_erase(KEYS_FILE), keys)
     return _operation(world, erasures, request, commit_clean=erasures.after_commit)

@@ -24,7 +24,7 @@ from dedup_clone.operations.takeover import (
     table_problems,
     take_over_export,
 )
-from dedup_clone.publish.attempt_jobs import count_by_date
+from dedup_clone.publish.attempt_jobs import COUNT_LIMIT, count_by_date
 from dedup_clone.publish.attempts import Form, begin_attempt, write_attempt
 from dedup_clone.publish.date_ranges import DATES_NAMED, format_dates
 from dedup_clone.publish.declared_form import prepare_staging
@@ -43,14 +43,11 @@ class BootstrapRequest(Form):
     """The form of a bootstrap run.
 
     `source_table`: `TABLE`, `DATASET.TABLE`, or empty for target itself. `duplicates`: what is done about duplicate
-    keys. `compared_dates`: the number of dates that are compared in all columns, by one query each. The preview counts
-    duplicate keys by a query, if that would read at most `count_limit_bytes`.
+    keys.
     """
 
     source_table: str = ""
     duplicates: Duplicates
-    compared_dates: int
-    count_limit_bytes: int
 
 
 def preview(services: Services, request: BootstrapRequest) -> tuple[str, str]:
@@ -60,7 +57,7 @@ def preview(services: Services, request: BootstrapRequest) -> tuple[str, str]:
     """
     services.current.read_for(services.environment)
     existing = _read_existing_table(services, request)
-    counted, surplus_rows = _count_duplicates(services, existing, request.count_limit_bytes)
+    counted, surplus_rows = _count_duplicates(services, existing)
     if surplus_rows and request.duplicates is Duplicates.REFUSE:
         raise BootstrapRefused(
             f"Table [{existing.name}] has {counted}. Nothing was changed. List them with the query in "
@@ -68,7 +65,7 @@ def preview(services: Services, request: BootstrapRequest) -> tuple[str, str]:
         )
     names, feed, days = services.names, services.feed, list(existing.partitions)
     effect = "It serves readers until it is replaced by" if existing.is_target else "It stays as it is; readers get"
-    compared = comparison_text(services, existing_table_names(services, existing), days, request.compared_dates)
+    compared = comparison_text(services, existing_table_names(services, existing), days)
     lines = [
         f"**{feed.feed}: takes over {existing.name}**",
         "",
@@ -134,7 +131,7 @@ def _read_existing_table(services: Services, request: BootstrapRequest) -> Exist
         )
     problems = [*_feed_problems(services, full_name, is_target), *table_problems(services, table, is_target)]
     refuse_problems(full_name, problems)
-    return observe_table(services, dataset, name, is_target=is_target, compared_dates=request.compared_dates)
+    return observe_table(services, dataset, name, is_target=is_target)
 
 
 def _feed_problems(services: Services, full_name: str, is_target: bool) -> Iterator[str]:
@@ -169,14 +166,14 @@ def _expired_text(existing: ExistingTable) -> str:
     return f"[{rows}] rows in [{len(dates)}] dates before [{existing.oldest}] ({format_dates(dates)})"
 
 
-def _count_duplicates(services: Services, existing: ExistingTable, limit_bytes: int) -> tuple[str, int]:
+def _count_duplicates(services: Services, existing: ExistingTable) -> tuple[str, int]:
     """The surplus rows of equal keys, as text with the price of the query, and their number; 0 if it reads too much."""
     sql = services.warehouse.render(
         DUPLICATES_SQL_FILE, names=existing_table_names(services, existing), table=services.feed.table.to_contract()
     )
-    found, size = count_by_date(services, sql, {"retention_day": ("DATE", existing.oldest.isoformat())}, limit_bytes)
+    found, size = count_by_date(services, sql, {"retention_day": ("DATE", existing.oldest.isoformat())})
     if found is None:
-        return f"not counted, because the query would read {size_text(size)}", 0
+        return f"not counted, because the query would read {size_text(size)}, more than {size_text(COUNT_LIMIT)}", 0
     count = sum(found.values())
     named = ", ".join(f"{day}: {rows}" for day, rows in list(found.items())[:DATES_NAMED])
     more = f", and {len(found) - DATES_NAMED} more dates" if len(found) > DATES_NAMED else ""

@@ -21,7 +21,7 @@ from dedup_clone.contract.errors import ConfigurationError, ContractViolation
 from dedup_clone.contract.manifest import Manifest
 from dedup_clone.contract.table import NUMERIC_CONTEXT, NUMERIC_PRECISION, NUMERIC_SCALE
 from dedup_clone.publish import changes_table
-from dedup_clone.publish.attempt_jobs import count_by_date, find_step_job, query_configuration
+from dedup_clone.publish.attempt_jobs import COUNT_LIMIT, count_by_date, find_step_job, query_configuration
 from dedup_clone.publish.attempts import Form, begin_attempt, write_attempt
 from dedup_clone.publish.changes_table import forget_change_rows
 from dedup_clone.publish.commit import prune
@@ -48,13 +48,9 @@ _GREATEST_NUMERIC = Decimal(10**NUMERIC_PRECISION - 1).scaleb(-NUMERIC_SCALE, NU
 
 @dataclass(frozen=True, kw_only=True)
 class ErasureRequest(Form):
-    """The form of an erasure run. `keys_file`: the name of the file in the feed's folder `to_erase/` in state.
-
-    The preview counts the rows by a query, if that would read at most `count_limit_bytes`.
-    """
+    """The form of an erasure run. `keys_file`: the name of the file in the feed's folder `to_erase/` in state."""
 
     keys_file: str
-    count_limit_bytes: int
 
 
 def preview(services: Services, request: ErasureRequest) -> tuple[int, str]:
@@ -67,7 +63,7 @@ def preview(services: Services, request: ErasureRequest) -> tuple[int, str]:
         f"**{services.feed.feed}: erase {len(keys.rows)} keys, given by "
         f"{', '.join(column.name for column in keys.columns)}**",
         "",
-        f"- Rows of generation {live.generation} with these keys: {_count(services, keys, request.count_limit_bytes)}.",
+        f"- Rows of generation {live.generation} with these keys: {_count(services, keys)}.",
         "- A new generation without them is published. Data files, requests, check results and examples of all earlier "
         "generations are deleted: **no rollback can restore a generation before this erasure**.",
         f"- BigQuery's time travel has the rows until about {readable_until:%Y-%m-%d %H:%M} UTC.",
@@ -203,12 +199,12 @@ def _parse(services: Services, keys: StoredText) -> KeysToErase:
     return parse_keys(keys.text, services.feed.table.to_contract())
 
 
-def _count(services: Services, keys: KeysToErase, limit_bytes: int) -> str:
+def _count(services: Services, keys: KeysToErase) -> str:
     """How many rows have the keys, and on which dates, as text."""
     parameters = {**_key_parameters(keys), "retention_day": ("DATE", services.retention_window()[0].isoformat())}
-    found, size = count_by_date(services, _sql(services, COUNT_SQL_FILE, keys), parameters, limit_bytes)
+    found, size = count_by_date(services, _sql(services, COUNT_SQL_FILE, keys), parameters)
     if found is None:
-        return f"not counted, because the query would read {size_text(size)}, more than the form allows"
+        return f"not counted, because the query would read {size_text(size)}, more than {size_text(COUNT_LIMIT)}"
     return f"**{sum(found.values())}**, on: {format_dates(found)}"
 
 

@@ -49,14 +49,10 @@ COPIED_ROWS_SQL_FILE = "rebuild/copied_rows.sql.jinja"
 
 @dataclass(frozen=True, kw_only=True)
 class RebuildRequest(Form):
-    """The form of a rebuild run. `renamed`: former name -> new name of a column.
-
-    `compared_dates`: the number of dates that are compared in all columns before the swap, by one query each.
-    """
+    """The form of a rebuild run. `renamed`: former name -> new name of a column."""
 
     renamed: dict[str, str] = field(default_factory=dict)
     duplicates: Duplicates = Duplicates.REFUSE
-    compared_dates: int = 3
 
 
 def preview(services: Services, request: RebuildRequest) -> tuple[int, str]:
@@ -74,7 +70,7 @@ def preview(services: Services, request: RebuildRequest) -> tuple[int, str]:
         "",
         *(f"- {change}" for change in _changes(live.table, table, request.renamed)),
         f"- Copy: {copied if size else 'none, because no column changes'}.",
-        f"- Comparison with staging, of all columns: {comparison_text(services, names, days, request.compared_dates)}.",
+        f"- Comparison with staging, of all columns: {comparison_text(services, names, days)}.",
         "- The Spark job reads and writes all rows. Export and load are free.",
         f"- {duplicates_text(services, request.duplicates)}",
         "- Readers see the present table until one statement replaces it, under the same name. Queries that name a "
@@ -131,9 +127,7 @@ def export(services: Services, request: RebuildRequest, attempt: Attempt) -> Non
                 f"changed. Declare a type that holds them, or let a snapshot correct them before the rebuild."
             ) from error
     table = names.target_table if configuration is None else names.incoming_table
-    existing = observe_table(
-        services, names.dataset, table, is_target=configuration is None, compared_dates=request.compared_dates
-    )
+    existing = observe_table(services, names.dataset, table, is_target=configuration is None)
     save_existing_table(services, attempt.id, existing)
     takeover.export(services, request, attempt)
 

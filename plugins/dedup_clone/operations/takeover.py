@@ -22,7 +22,7 @@ from dedup_clone.contract.records import to_json
 from dedup_clone.contract.table import Column, ColumnMode, PartitionBy, float64_columns
 from dedup_clone.publish.date_ranges import format_dates
 from dedup_clone.publish.declared_form import staging_options, swap_options
-from dedup_clone.publish.existing_table import ExistingTable, evenly_spaced, read_existing_table, require_unchanged
+from dedup_clone.publish.existing_table import ExistingTable, dates_to_compare, read_existing_table, require_unchanged
 from dedup_clone.publish.parent_generation import export_folder, export_partitions, wrong_row_counts
 from dedup_clone.publish.partition_comparison import comparison_bytes
 from dedup_clone.publish.publish_costs import price_text
@@ -36,9 +36,7 @@ from dedup_clone.warehouse.table_options import POLICY_TAG, policy_tags
 EXPORT_DELIVERY = Delivery(snapshot_id=2**63 - 2, marker_generation=1)
 
 
-def observe_table(
-    services: Services, dataset: str, name: str, *, is_target: bool, compared_dates: int
-) -> ExistingTable:
+def observe_table(services: Services, dataset: str, name: str, *, is_target: bool) -> ExistingTable:
     """Read the partitions of a table whose columns fit the feed. One metadata query.
 
     Raises BootstrapRefused if a row has no date, a date for which BigQuery has no partition, or a date after tomorrow,
@@ -59,7 +57,6 @@ def observe_table(
         latest=latest,
         partitions={day: count for day, count in rows.items() if day >= oldest},
         expired={day: count for day, count in rows.items() if day < oldest},
-        compared_dates=compared_dates,
     )
     if not existing.partitions:
         raise BootstrapRefused(
@@ -207,11 +204,9 @@ def partition_problems(services: Services, observation: Observation, latest: dat
     return problems
 
 
-def comparison_text(services: Services, names: TableNames, days: list[date], compared_dates: int) -> str:
+def comparison_text(services: Services, names: TableNames, days: list[date]) -> str:
     """What a preview says of the comparison of the table's rows (`names`) with staging."""
-    compared = evenly_spaced(days, compared_dates)
-    if not compared:
-        return "none, because the form has 0 dates to compare"
+    compared = dates_to_compare(days)
     size = comparison_bytes(services, names, services.feed.table.partition_column, compared)
     return f"{len(compared)} dates ({format_dates(compared)}), by one query each, together about {price_text(size)}"
 

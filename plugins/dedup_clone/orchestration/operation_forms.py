@@ -8,7 +8,6 @@ from typing import Any, TypeVar
 from airflow.sdk import Param
 
 from dedup_clone.contract.attempt import Duplicates
-from dedup_clone.contract.costs import GIB
 from dedup_clone.contract.records import from_plain, to_plain
 from dedup_clone.operations import bootstrap, erase, rebuild, retire, rollback, takeover
 from dedup_clone.orchestration.operation import LEASE_RETRY_INTERVAL, Operation, given_reason, required_reason
@@ -18,14 +17,11 @@ from dedup_clone.publish.attempts import Form, best_effort
 from dedup_clone.state.current import TargetAction
 
 F = TypeVar("F", bound=Form)
-MAX_COMPARED_DATES = 100
 
 
 def _read(kind: type[F], run: FeedRun) -> F:
     """What the filled form asks for. A field that is empty has the default of `kind`."""
     filled = {name: value for name, value in run.form.items() if value is not None}
-    if "count_limit_gib" in filled:
-        filled["count_limit_bytes"] = int(filled["count_limit_gib"] * GIB)
     given = {**filled, "dag_id": run.dag_id, "run_id": run.run_id, "reason": given_reason(run)}
     return from_plain(kind, given, where=f"the form of {run.dag_id}")
 
@@ -46,15 +42,6 @@ def _takeover_fields() -> dict[str, Param]:
             description="What to do if several rows have the same key: end the run and name their dates, or keep of "
             "each key the row with the highest update id (of several such rows the one with the greatest values).",
         ),
-        "compared_dates": Param(
-            3,
-            type="integer",
-            minimum=0,
-            maximum=MAX_COMPARED_DATES,
-            title="Dates to compare",
-            description="Before the swap, BigQuery compares all columns of this many dates with staging. Each date "
-            "takes two scans; the first task shows their price. The rows of every date are counted free of charge.",
-        ),
     }
 
 
@@ -68,14 +55,6 @@ def bootstrap_fields() -> dict[str, Param]:
             "serves readers until it is replaced.",
         ),
         **_takeover_fields(),
-        "count_limit_gib": Param(
-            10,
-            type="number",
-            minimum=0,
-            title="Count duplicates first (GiB)",
-            description="The first task counts duplicate keys with a query, if that query reads no more than this. "
-            "Without the count, the Spark job still finds every duplicate key.",
-        ),
         "reason": required_reason("Why the table is taken over; stored in the ledger."),
     }
 
@@ -136,14 +115,6 @@ def erasure_fields() -> dict[str, Param]:
             title="File of keys",
             description="The name of a CSV file in FEED/to_erase/ of the state bucket: a header with key columns, then "
             "one key a line. The run deletes it at its end.",
-        ),
-        "count_limit_gib": Param(
-            100,
-            type="number",
-            minimum=0,
-            title="Count rows first (GiB)",
-            description="The first task counts the rows of the keys with a query of target's key columns, if that "
-            "query reads no more than this.",
         ),
         "reason": required_reason(
             "Why the keys are erased, such as the number of a request; stored in the ledger for ever. Name "

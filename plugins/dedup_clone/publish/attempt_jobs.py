@@ -22,6 +22,7 @@ LOAD_STEP = "load"
 SWAP_STEP = "swap"
 REPLACE_STEP = "replace"  # of engine `merge`: a query that replaces all rows of staging, see engines/staging_job.py
 MAX_FAILED_JOBS = 20  # of one step of an attempt
+COUNT_LIMIT = 100 * GIB  # that a preview reads to count rows; 0.61 USD on demand
 # Without these options BigQuery reads a repeated field as a record with fields `list` and `element`, and an ENUM as
 # BYTES.
 PARQUET_OPTIONS = {"enableListInference": True, "enumAsString": True}
@@ -197,15 +198,15 @@ def table_reference(services: Services, table: str) -> dict[str, str]:
 
 
 def count_by_date(
-    services: Services, sql: str, parameters: Mapping[str, tuple[str, str]], limit_bytes: int
+    services: Services, sql: str, parameters: Mapping[str, tuple[str, str]]
 ) -> tuple[dict[date, int] | None, int]:
     """The `found_rows` of each `found_day` of a query, and the bytes that it reads.
 
-    If those are more than `limit_bytes`, the query is not run, and there are no numbers. Raises JobFailed.
+    If those are more than COUNT_LIMIT, the query is not run, and there are no numbers. Raises JobFailed.
     """
     configuration = query_configuration(services, "preview", sql, parameters)
     size = services.warehouse.jobs.dry_run_select_bytes(configuration)
-    if size > limit_bytes:
+    if size > COUNT_LIMIT:
         return None, size
     found = services.warehouse.jobs.select(configuration, max_rows=MAX_RANGE_DAYS).first_rows
     return {row["found_day"]: int(row["found_rows"]) for row in found}, size

@@ -23,8 +23,7 @@ class ExistingTable:
 
     `is_target`: whether it is the feed's target. `size`: logical bytes. `partitions`: the rows of each date that will
     be published; the dates in `expired` are before `oldest`, the first date within the retention, and will be left out.
-    `latest` is the last date that a row may have. `compared_dates`: on how many dates staging is compared with it in
-    all columns, before the swap.
+    `latest` is the last date that a row may have.
     """
 
     dataset: str
@@ -36,7 +35,6 @@ class ExistingTable:
     latest: date
     partitions: dict[date, int]
     expired: dict[date, int]
-    compared_dates: int
 
     @property
     def name(self) -> str:
@@ -102,14 +100,9 @@ def check_existing_table(services: Services, attempt: str, manifest: Manifest) -
     return [_rows_equal(existing, manifest), _contents_equal(services, attempt, existing, manifest)]
 
 
-def evenly_spaced(days: list[date], count: int) -> list[date]:
-    """Choose `count` of the days at even distances; all days if there are fewer.
-
-    The first day is among them and, if `count` is above 1, the last.
-    """
-    if count >= len(days) or count < 1:
-        return days if count else []
-    return [days[round(index * (len(days) - 1) / max(count - 1, 1))] for index in range(count)]
+def dates_to_compare(days: list[date]) -> list[date]:
+    """Of these days, those on which staging is compared in all columns: the first, the middle and the last."""
+    return sorted({days[0], days[len(days) // 2], days[-1]}) if days else []
 
 
 def _rows_equal(existing: ExistingTable, manifest: Manifest) -> CheckResult:
@@ -129,7 +122,7 @@ def _rows_equal(existing: ExistingTable, manifest: Manifest) -> CheckResult:
 
 def _contents_equal(services: Services, attempt: str, existing: ExistingTable, manifest: Manifest) -> CheckResult:
     without_duplicates = [entry.date for entry in manifest.dates if not entry.ties]
-    days = evenly_spaced(without_duplicates, existing.compared_dates)
+    days = dates_to_compare(without_duplicates)
     # The query reads the target table of the names that it is given, so these names have staging as target.
     names = TableNames(services.names.project, services.names.dataset, services.feed.staging, services.feed.staging)
     expected, wrong = existing_table_names(services, existing).target, []

@@ -14,7 +14,7 @@ from bigquery_standin.client import STAND_IN_USER
 from dedup_clone.contract.errors import BootstrapRefused, CheckFailed, ConfigurationError
 from dedup_clone.settings.feed import Feed
 from dedup_clone.settings.table_settings import PolicySettings
-from testkit import deliveries, operations, runs
+from testkit import deliveries, operations, runs, step_faults
 from testkit.feed_on_stand_in import TODAY, YESTERDAY, FeedOnStandIn, expected, row, today
 from testkit.spark_dedup_process import SparkDedupProcess
 from tests.contract.publish.existing_tables import KEYS, MAINTAINED, create_table, describe, insert, maintain
@@ -24,7 +24,7 @@ TAG = "projects/p/locations/us/taxonomies/1/policyTags/2"
 
 
 def preview(world: FeedOnStandIn, **form: object) -> str:
-    return runs.bootstrap(world, **form).until("preview").text  # type: ignore[arg-type]
+    return runs.bootstrap(world, **form).until("preview").text
 
 
 def test_a_table_taken_over_with_equal_contents_and_later_runs_build_on_it(maintained: FeedOnStandIn) -> None:
@@ -108,11 +108,17 @@ def test_a_table_that_is_changed_meanwhile_is_not_replaced(maintained: FeedOnSta
 
 def test_the_preview_tells_what_would_be_exported_loaded_and_billed(maintained: FeedOnStandIn) -> None:
     waiting = maintained.land(9, [row(9, 2, 30)])
-    text, uncounted = preview(maintained), preview(maintained, count_limit=10)
-    counted = 4 * 4 * 8  # the key columns of four rows
-    for part in ("4 rows in 2 dates", f"no key twice; the query for that read {counted} bytes, 0.00 USD", waiting):
+    first, middle = (TODAY - timedelta(days=days) for days in (9, 3))
+    insert(maintained, [row(7, 5, day=first), row(7, 6, day=middle), row(7, 7, day=first + timedelta(days=1))])
+    text = preview(maintained)
+    counted = 7 * 4 * 8  # the key columns of seven rows
+    for part in ("7 rows in 5 dates", f"no key twice; the query for that read {counted} bytes, 0.00 USD", waiting):
         assert part in text
-    assert f"would read {counted} bytes" in uncounted
+    assert f"all columns: 3 dates ({first}, {middle}, {TODAY})" in text
+    with step_faults.queries_that_read(100 << 30):
+        assert "no key twice; the query for that read 100.0 GiB, 0.6" in preview(maintained)
+    with step_faults.queries_that_read((100 << 30) + 1):
+        assert "not counted, because the query would read 100.0 GiB" in preview(maintained)
     assert maintained.state.lease is None
     assert "product_id=" not in text
 
@@ -132,8 +138,10 @@ def test_duplicates_are_shown_and_end_the_run_which_changes_nothing(
     with pytest.raises(BootstrapRefused, match=rf"\({TODAY}: 3\)") as refused:
         preview(doubled)
     assert "product_id=" not in str(refused.value), "a preview shows no key"
+    with step_faults.queries_that_read(1 << 40):
+        uncounted = runs.bootstrap(doubled).until("preview")
     with pytest.raises(BootstrapRefused):
-        runs.bootstrap(doubled, count_limit=0).until("dedup")
+        uncounted.until("dedup")
     assert (doubled.rows(), doubled.state.lease) == (before, None)
     (record,) = doubled.state.ledger()
     assert (record["kind"], record["outcome"], record["stage"]) == ("bootstrap", "refused", "dedup")

@@ -13,7 +13,7 @@ from dedup_clone.contract.engine import Engine
 from dedup_clone.contract.errors import CheckFailed, ConfigurationError, ContractViolation, JobFailed
 from dedup_clone.contract.table import Column, TableContract
 from dedup_clone.settings.check_settings import CheckSettings, SqlCheck
-from testkit import operations, runs
+from testkit import operations, runs, step_faults
 from testkit.fake_dedup_job import Row
 from testkit.feed_on_stand_in import TODAY, YESTERDAY, FeedOnStandIn, expected, row
 from testkit.spark_dedup_process import SparkDedupProcess
@@ -227,6 +227,8 @@ def test_the_preview_counts_rows_and_tells_bigquery_no_key(published: FeedOnStan
     jobs = [j for j in published.jobs() if j.labels.get("dedup_clone_step") == "preview"]
     assert jobs
     assert str(PERSON) not in text + "".join(str(job.to_api_repr()) for job in jobs)
+    with step_faults.queries_that_read((100 << 30) + 1):
+        assert "not counted, because the query would" in runs.erasure(published, KEYS).until("preview").text
 
 
 def test_the_text_of_a_key_is_the_same_in_bigquery(world: FeedOnStandIn) -> None:
