@@ -83,6 +83,22 @@ def test_a_failed_run_is_repeated_after_a_while_and_not_for_ever(watch: Watch) -
     assert failed.reason == "all of its 28 automatic runs failed"
 
 
+def test_after_a_run_is_deleted_in_airflow_the_next_one_still_gets_the_next_number(watch: Watch) -> None:
+    """With the id of a run that exists, the watch DAG would start nothing, end, and begin again at once, for ever."""
+    watch.mark(7)
+    (first,) = watch.register()
+    for number in range(1, 5):
+        watch.end(watch.run_id(number))
+    del watch.airflow.runs[watch.dag_id][f"{first}__2"]
+    assert reason(watch) == "all of its 4 automatic runs failed"
+    watch.later = 59 * MINUTE
+    assert watch.register() == []
+    watch.later = HOUR
+    assert watch.register() == [f"{first}__5"]
+    del watch.airflow.runs[watch.dag_id][f"{first}__3"]
+    assert watch.register() == [], "the fifth is running"
+
+
 def test_a_delivery_that_waits_although_its_runs_succeeded_gets_further_runs_and_is_reported(watch: Watch) -> None:
     """As after a recovery without records: what was published is registered again, and waits."""
     watch.mark(7)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
+from itertools import islice
 from typing import TYPE_CHECKING
 
 from airflow.sdk import DagRunState
@@ -68,14 +69,15 @@ def find_failed_publish(services: Services, dag_id: str, waiting: Sequence[Deliv
         return None
     newest, stopped = waiting[-1], find_stopped_before_dedup(services)
     runs = _automatic_runs(dag_id, newest)
-    is_active = bool(runs) and runs[-1].state not in ENDED
+    is_active = bool(runs) and runs[max(runs)].state not in ENDED
     is_stopped = stopped is not None and newest in stopped.deliveries
-    if is_active and not is_stopped and len(runs) <= RUNS_BEFORE_REPORT:
+    if is_active and not is_stopped and max(runs) <= RUNS_BEFORE_REPORT:
         return None
-    runs = [run for run in runs if run.state in ENDED]
-    if not runs:
+    ended = {number: run for number, run in runs.items() if run.state in ENDED}
+    if not ended:
         return None
-    last, number = runs[-1], len(runs)
+    number = max(ended)
+    last = ended[number]
     ended_at, reason, no_repeat = last.end_date or datetime.now(UTC), "", is_active
     pause = min(REPEAT_AFTER * 2 ** (number - 1), LONGEST_PAUSE)
     ended = _ended_attempts(services, last.run_id)
@@ -89,18 +91,19 @@ def find_failed_publish(services: Services, dag_id: str, waiting: Sequence[Deliv
     elif is_stopped:
         reason, no_repeat = FAILED_CHECK, is_active or number == MAX_RUNS
     elif number >= RUNS_BEFORE_REPORT:
-        failed = all(run.state == DagRunState.FAILED for run in runs)
+        failed = all(run.state == DagRunState.FAILED for run in ended.values())
         reason = f"all of its {number} automatic runs " + ("failed" if failed else "ended, and it still waits")
         no_repeat = no_repeat or number == MAX_RUNS or _read_rows(services, last.run_id)
     repeat_at = None if no_repeat else ended_at + pause
     return FailedRun(last.run_id, newest, number, ended_at, reason, repeat_at, is_repeated=is_active)
 
 
-def _automatic_runs(dag_id: str, delivery: Delivery) -> list[DagRunResult]:
-    """The runs that the watch DAG started for the delivery, in their order."""
+def _automatic_runs(dag_id: str, delivery: Delivery) -> dict[int, DagRunResult]:
+    """The runs that the watch DAG started for the delivery, by their numbers. Numbers of deleted runs are missing."""
     run_ids = [publish_run_id(delivery, number) for number in range(1, MAX_RUNS + 1)]
-    found = (_find_run(dag_id, run_id) for run_id in run_ids[: _count_runs(dag_id, run_ids)])
-    return [run for run in found if run is not None]
+    count = _count_runs(dag_id, run_ids)
+    found = ((number, run) for number, run_id in enumerate(run_ids, 1) if (run := _find_run(dag_id, run_id)))
+    return dict(islice(found, count))
 
 
 def _find_run(dag_id: str, run_id: str) -> DagRunResult | None:
