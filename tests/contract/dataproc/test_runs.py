@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import asyncio
 from datetime import timedelta
+from types import SimpleNamespace
 
 import pytest
+from airflow.sdk.exceptions import AirflowFailException, TaskDeferred
 from google.api_core.exceptions import ServiceUnavailable
 
 from dedup_clone.contract.costs import SparkUsage
 from dedup_clone.contract.errors import DeliveryRefused
 from dedup_clone.contract.records import from_json
 from dedup_clone.orchestration.runners import dedup
+from dedup_clone.orchestration.runners import open_runner as open_runner_module
 from dedup_clone.orchestration.runners.open_runner import open_runner, runner_arguments
 from dedup_clone.orchestration.runners.spark_run import SparkRunState, run_name
 from testkit.airflow import ProcessKilled, recreated
@@ -145,6 +148,27 @@ def test_a_run_that_takes_too_long_is_stopped(
     assert_nothing_is_at_work(fake)
 
 
+def test_a_poll_that_fails_does_not_move_the_time_at_which_the_run_is_stopped(
+    fakes, simulate: Simulate, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Else the service would end the run first, because of its time limit, as if a person had cancelled it."""
+    now = [0.0]
+    for module in (dedup, open_runner_module):
+        monkeypatch.setattr(module, "time", SimpleNamespace(time=lambda: now[0]))
+    fake, task = fakes("serverless", slowness=20), simulate("serverless")
+    deferred = task.deferral()
+    now[0] = 3599.0
+    fake.faults.always(Fault("GetBatch", 0, "PERMISSION_DENIED"))
+    event = asyncio.run(task.run_trigger(recreated(deferred.trigger)))
+    fake.faults.clear()
+    with pytest.raises(TaskDeferred) as again:
+        task.operator().execute(task.context(), event.payload)
+    now[0] = 3600.0
+    with pytest.raises(AirflowFailException, match="Spark was not done within 60 minutes"):
+        task.resume(again.value)
+    assert_nothing_is_at_work(fake)
+
+
 @pytest.mark.parametrize("runner", RUNNERS)
 def test_a_run_that_no_task_watches_ends_ten_minutes_after_the_task_would_end_it(
     runner: str, fakes, simulate: Simulate
@@ -165,7 +189,7 @@ def test_a_run_that_succeeds_before_the_task_can_stop_it_counts(runner: str, fak
     fakes(runner)
     task = simulate(runner)
     event = asyncio.run(task.run_trigger(recreated(task.deferral().trigger)))
-    assert task.operator().execute(task.context(), {**event.payload, "is_too_slow": True}) == FIRST
+    assert task.operator().execute(task.context(), {**event.payload, "timeout_at": 0.0}) == FIRST
 
 
 @pytest.mark.parametrize("runner", RUNNERS)

@@ -98,7 +98,8 @@ def _run_spark(run: FeedRun, runner: SparkRunner) -> str:
     if found.state.is_finished:
         return _finish(run, found)
     timeout_s = _timeout_s(run)
-    if run.event and run.event["is_too_slow"]:
+    timeout_at = run.event["timeout_at"] if run.event else time.time() + timeout_s
+    if time.time() >= timeout_at:
         runner.cancel(name)
         raise AirflowFailException(
             f"Spark was not done within {timeout_s / 60:.0f} minutes (stopped: {name}). Raise "
@@ -108,7 +109,7 @@ def _run_spark(run: FeedRun, runner: SparkRunner) -> str:
         runner_arguments(run.setup),
         name,
         poll_s=run.setup.deployment.job_poll_interval_s,
-        timeout_at=time.time() + timeout_s,
+        timeout_at=timeout_at,
     )
     raise NotYet(f"Spark run {name} is at work", trigger)
 

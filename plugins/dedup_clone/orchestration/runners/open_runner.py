@@ -57,8 +57,8 @@ def open_runner(*, runner: str, feed: str, sql_folder: str, deployment: str) -> 
 class SparkRunTrigger(BaseTrigger):
     """Fires when the run has finished or does not exist, if the service cannot be asked, and at `timeout_at`.
 
-    The event says only whether it is `timeout_at` (in seconds since 1970); the task asks the service itself. `runner`:
-    the arguments of `open_runner`. `poll_s`: seconds between polls.
+    The event has only `name` and `timeout_at` (in seconds since 1970), so that the task, which asks the service itself,
+    can wait on until the same time. `runner`: the arguments of `open_runner`. `poll_s`: seconds between polls.
     """
 
     def __init__(self, runner: dict[str, str], name: str, poll_s: float, timeout_at: float) -> None:
@@ -81,18 +81,14 @@ class SparkRunTrigger(BaseTrigger):
                 self.log.warning("cannot ask for Spark run %s", self.name, exc_info=True)
                 run = None
             if run is None or run.state.is_finished:
-                yield self._event(is_too_slow=False)
-                return
+                break
             await asyncio.sleep(self.poll_s)
-        yield self._event(is_too_slow=True)
+        yield TriggerEvent({"name": self.name, "timeout_at": self.timeout_at})  # type: ignore[no-untyped-call]
 
     async def on_kill(self) -> None:
         """Called when somebody marks or clears the task: stops the run."""
         await _in_thread(lambda: open_runner(**self.runner).cancel(self.name))
         self.log.info("cancelled Spark run %s", self.name)
-
-    def _event(self, *, is_too_slow: bool) -> TriggerEvent:
-        return TriggerEvent({"name": self.name, "is_too_slow": is_too_slow})  # type: ignore[no-untyped-call]
 
 
 async def _in_thread(call: Callable[[], T]) -> T:
