@@ -48,13 +48,11 @@ def let_in() -> None:
     """A login check that admits everybody."""
 
 
-def application(store: MemoryStore, *, may_trigger: bool = True, now: Any = None, **options: Any) -> Any:
+def application(store: MemoryStore, *, may_trigger: bool = True, now: Any = None) -> Any:
     def permissions() -> Permissions:
         return Permissions(lambda dag_id: True, lambda dag_id: may_trigger)
 
-    return create_application(
-        FeedReader(lambda: store, **options), let_in, permissions, now or (lambda: datetime.now(UTC))
-    )
+    return create_application(FeedReader(lambda: store), let_in, permissions, now or (lambda: datetime.now(UTC)))
 
 
 def task_instance(dag_id: str, run_id: str, task_id: str, state: str, since: datetime) -> dict[str, Any]:
@@ -231,8 +229,8 @@ def broken(now: datetime) -> MemoryStore:
 
 
 def site(now: datetime, api: Api | None = None, **more: MemoryStore) -> FastAPI:
-    """The page in all its states, each at a path. `more`: other ones, whose records are read anew at each request."""
-    shown, seconds = FastAPI(), count(step=10)
+    """The page in all its states, each at a path. `more`: other ones."""
+    shown = FastAPI()
     shown.mount("/api/v2", (api or busy_api(now)).routes())
     full = MemoryStore(
         page_feeds.fresh(now), page_feeds.late(now), page_feeds.empty(now), verdicts=page_feeds.verdicts(now)
@@ -252,10 +250,8 @@ def site(now: datetime, api: Api | None = None, **more: MemoryStore) -> FastAPI:
         "beginning": beginning(now),
         "evil": evil(now),
     }
-    for path, store in stores.items():
+    for path, store in (stores | more).items():
         shown.mount(f"/{path}", application(store))
-    for path, store in more.items():
-        shown.mount(f"/{path}", application(store, clock=lambda: float(next(seconds))))
     shown.mount("/viewer", application(full, may_trigger=False))
     shown.mount("/vanished", vanished(now))
     return shown

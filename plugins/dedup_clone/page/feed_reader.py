@@ -1,14 +1,12 @@
 """Reads what the page shows from the state bucket.
 
-The records of a feed are cached for a few seconds. After that, listings and objects that change are read again, and of
-objects that are written once only new ones. The list of all feeds needs one listing, however many feeds there are.
+Each request reads listings and objects that change, and of objects that are written once only new ones. The list of all
+feeds needs one listing, however many feeds there are.
 """
 
 from __future__ import annotations
 
 import functools
-import threading
-import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
@@ -29,7 +27,6 @@ from dedup_clone.state.store import ObjectStore, in_parallel
 
 R = TypeVar("R")
 T = TypeVar("T")
-CACHED_S = 3.0  # for this time, records and listings are not read again
 DELIVERIES_LISTED = 100  # the newest by snapshot id, and by time; those that wait or are held are listed in any case
 ATTEMPTS_WITH_CHECKS = 10  # the last attempts whose check results are read, besides those of held deliveries
 
@@ -105,51 +102,37 @@ class FeedRecords:
 
 
 class FeedReader:
-    """Reads the records of all feeds. `open_store`: returns the state bucket; called once, by the first request.
+    """Reads the records of all feeds. `open_store`: returns the state bucket; called once, by the first request."""
 
-    `clock`: returns a time in seconds, to measure the age of cached records.
-    """
-
-    def __init__(self, open_store: Callable[[], ObjectStore], clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, open_store: Callable[[], ObjectStore]) -> None:
         self._open_store = functools.cache(open_store)
-        self._clock = clock
-        self._overview: tuple[float, dict[str, FreshnessVerdict]] = (float("-inf"), {})
-        self._feeds: dict[str, _CachedFeed] = {}
+        self._known: dict[str, dict[str, Any]] = {}  # by feed: what its last reading used of objects written once
 
     def overview(self) -> dict[str, FreshnessVerdict]:
         """The summary of each feed's verdict, ordered by the feed's name."""
-        read_at, found = self._overview
-        if self._clock() - read_at > CACHED_S:
-            found = dict(sorted(read_summaries(self._open_store()).items()))
-            self._overview = (self._clock(), found)
-        return found
+        return dict(sorted(read_summaries(self._open_store()).items()))
 
     def read(self, feed: str) -> FeedRecords | None:
         """The records of one feed; None if it has no verdict, or if the verdict cannot be read."""
-        if feed not in self.overview():
-            return None
-        cached = self._feeds.setdefault(feed, _CachedFeed(self._open_store(), feed))
-        with cached.lock:
-            if self._clock() - cached.read_at > CACHED_S:
-                cached.records = cached.read()
-                cached.read_at = self._clock()
-            return cached.records
+        reading = _Reading(self._open_store(), feed, self._known.get(feed, {}))
+        records = reading.read()
+        if reading.used:
+            self._known[feed] = reading.used
+        return records
 
 
-class _CachedFeed:
-    """The `records` of one feed as they were at `read_at`, by the clock of FeedReader.
+class _Reading:
+    """One reading of a feed's records.
 
+    `known`, `used`: what the last reading used of objects that are written once, and what this one does, by name.
     A damaged object is logged and counts as absent, so that it hides nothing else.
     """
 
-    def __init__(self, store: ObjectStore, feed: str) -> None:
+    def __init__(self, store: ObjectStore, feed: str, known: dict[str, Any]) -> None:
         self._store = store
         self._layout = FeedLayout(feed)
-        self._known: dict[str, Any] = {}  # what the last call of `read` used of objects that are written once, by name
-        self._used: dict[str, Any] = {}  # what this call uses of them
-        self.lock = threading.Lock()
-        self.records: FeedRecords | None = None
-        self.read_at = float("-inf")
+        self._known = known
+        self.used: dict[str, Any] = {}
 
     def read(self) -> FeedRecords | None:
         feed, layout = self._layout.feed, self._layout
@@ -169,7 +152,6 @@ class _CachedFeed:
         return next(iter(self._store.read_reports(kind, [name])), None)
 
     def _with_history(self, records: FeedRecords, current: Current) -> FeedRecords:
-        self._known, self._used = self._used, {}
         names = [] if current.generation is None else [self._layout.manifest(current.generation)]
         live = next(iter(self._read_once(Manifest, names, lambda manifest: manifest)), None)
         attempts = self._attempts(current)
@@ -194,7 +176,7 @@ class _CachedFeed:
     def _read_once(self, kind: type[R], names: Sequence[str], keep: Callable[[R], T]) -> list[T]:
         """What `keep` returns of the records in these objects, without absent ones.
 
-        They are written once, so those that the last call of `read` used are not requested.
+        They are written once, so those that the last reading used are not requested.
         """
 
         def find(name: str) -> T | None:
@@ -204,7 +186,7 @@ class _CachedFeed:
             return None if record is None else keep(record)
 
         found = {name: kept for name, kept in zip(names, in_parallel(find, names), strict=True) if kept is not None}
-        self._used |= found
+        self.used |= found
         return list(found.values())
 
     def _attempts(self, current: Current) -> list[LedgerRecord]:

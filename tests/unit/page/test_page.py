@@ -23,14 +23,6 @@ from tests.shared.page_feeds import NOW, empty, fresh, late, make_feed, verdict,
 from tests.shared.page_store import MemoryStore, at_work
 from tests.thoroughness import times
 
-
-class Clock:
-    now = 0.0
-
-    def __call__(self) -> float:
-        return self.now
-
-
 CHANGING = [
     "_freshness/product_attributes.json",
     "product_attributes/AUDITS",
@@ -38,28 +30,26 @@ CHANGING = [
 ]
 
 
-def test_what_is_written_once_is_read_once_and_soon_after_a_request_nothing_is_read() -> None:
-    store, clock = MemoryStore(make_feed(1000), late()), Clock()
-    reader = FeedReader(lambda: store, clock)
+def test_what_is_written_once_is_read_once() -> None:
+    store = MemoryStore(make_feed(1000), late())
+    reader = FeedReader(lambda: store)
     first = reader.read("product_attributes")
-    assert reader.read("product_attributes") is first
     # 100 attempts and arrivals, ten attempts with two phases of checks, the live manifest.
     assert len(store.reads) == len(CHANGING) + 100 + 100 + 20 + 1
-    assert store.listings == 5  # summaries, ledger, arrivals, refused and held deliveries
+    assert store.listings == 4  # ledger, arrivals, refused and held deliveries
     for _ in range(2):
-        clock.now += 6
         store.reads.clear()
+        store.listings = 0
         assert reader.read("product_attributes") == first
-        assert sorted(store.reads) == CHANGING
+        assert (sorted(store.reads), store.listings) == (CHANGING, 4)
 
 
 def test_a_new_publish_is_read_and_nothing_that_is_known() -> None:
-    store, clock = MemoryStore(make_feed(120)), Clock()
-    reader = FeedReader(lambda: store, clock)
+    store = MemoryStore(make_feed(120))
+    reader = FeedReader(lambda: store)
     reader.read("product_attributes")
     store.store_feed(make_feed(121))
     store.reads.clear()
-    clock.now += 6
     again = reader.read("product_attributes")
     assert again is not None
     assert again.published[-1].generation == 121
@@ -81,7 +71,7 @@ def test_a_correction_of_an_old_snapshot_is_listed_with_what_arrived_last() -> N
     assert records.live is not None
     live = replace(records.live, deliveries=(*records.live.deliveries, correction.delivery))
     store = MemoryStore(replace(records, live=live, deliveries=(*records.deliveries, correction)))
-    found = FeedReader(lambda: store, Clock()).read("product_attributes")
+    found = FeedReader(lambda: store).read("product_attributes")
     assert found is not None
     assert found.deliveries[-1] == correction
     assert [listed.delivery.snapshot_id for listed in found.deliveries[-2:]] == [3000, 1500]
@@ -89,14 +79,14 @@ def test_a_correction_of_an_old_snapshot_is_listed_with_what_arrived_last() -> N
 
 @pytest.mark.parametrize("records", [fresh(), late(), late(is_held=True), make_feed(1, 1)])
 def test_everything_is_read_from_the_objects_that_hold_it(records: FeedRecords) -> None:
-    assert FeedReader(lambda: MemoryStore(records), Clock()).read(records.verdict.feed) == records
+    assert FeedReader(lambda: MemoryStore(records)).read(records.verdict.feed) == records
 
 
 def test_check_results_from_before_an_erasure_are_not_shown() -> None:
     records = fresh()
     attempts = records.attempts
     erased = replace(records, attempts=(*attempts[:-1], replace(attempts[-1], kind=Kind.ERASE)))
-    found = FeedReader(lambda: MemoryStore(erased), Clock()).read(records.verdict.feed)
+    found = FeedReader(lambda: MemoryStore(erased)).read(records.verdict.feed)
     assert found is not None
     assert [attempt[:8] for attempt in found.results] == ["00000120"]
     by = {g["generation"]: g["restorable"] for g in page_view(found, NOW)["publishes"]}
@@ -108,7 +98,7 @@ def test_the_live_generation_is_found_however_many_attempts_failed_since() -> No
     store = MemoryStore(records)
     text = to_json(Current("product_attributes", 120, "digest", 400, None))
     store.texts["product_attributes/CURRENT"] = StoredText(text, 2)
-    found = FeedReader(lambda: store, Clock()).read("product_attributes")
+    found = FeedReader(lambda: store).read("product_attributes")
     assert found is not None
     assert page_view(found, NOW)["live"]["generation"] == 120
 
@@ -116,7 +106,7 @@ def test_the_live_generation_is_found_however_many_attempts_failed_since() -> No
 def test_the_list_of_many_feeds_takes_one_listing() -> None:
     feeds = [f"feed_{number:03}" for number in range(times(20, 200))]
     store = MemoryStore(*[replace(make_feed(1, 1, feed=feed)) for feed in feeds])
-    overviews = FeedReader(lambda: store, Clock()).overview()
+    overviews = FeedReader(lambda: store).overview()
     assert list(overviews) == feeds
     assert all(overviews.values())
     assert (store.listings, store.reads) == (1, [])
@@ -125,7 +115,7 @@ def test_the_list_of_many_feeds_takes_one_listing() -> None:
 @pytest.mark.parametrize("status", [FreshnessStatus.EMPTY, FreshnessStatus.AT_RISK, FreshnessStatus.STOPPED])
 def test_a_feed_without_deliveries_is_listed_as_soon_as_it_was_checked(status: FreshnessStatus) -> None:
     checked = verdict("sales", status)
-    reader = FeedReader(lambda: MemoryStore(verdicts=(checked,)), Clock())
+    reader = FeedReader(lambda: MemoryStore(verdicts=(checked,)))
     assert reader.overview() == {"sales": checked.summary}
     records = reader.read("sales")
     assert records is not None
@@ -133,12 +123,12 @@ def test_a_feed_without_deliveries_is_listed_as_soon_as_it_was_checked(status: F
 
 
 def test_a_damaged_object_hides_nothing_else() -> None:
-    clock, whole = Clock(), fresh()
+    whole = fresh()
     store = MemoryStore(whole)
     store.texts["other/CURRENT"] = StoredText("{}", 1)
     for name in ("AUDITS", "ledger/00000119-a1b2c3.json", "arrivals/2119-1795000000000119.json"):
         store.texts[f"product_attributes/{name}"] = StoredText("{}", 2)
-    reader = FeedReader(lambda: store, clock)
+    reader = FeedReader(lambda: store)
     assert list(reader.overview()) == ["product_attributes"]
     records = reader.read("product_attributes")
     assert records is not None
@@ -146,18 +136,16 @@ def test_a_damaged_object_hides_nothing_else() -> None:
     assert (records.audits, len(records.attempts)) == (None, 99)
     assert len(records.deliveries) == 99
     store.texts["_freshness/product_attributes.json"] = StoredText("{}", 3)
-    clock.now += 6
     assert reader.read("product_attributes") is None, "the next check replaces the verdict"
     assert reader.read("_status") is None
     assert reader.read("nobody") is None, "a folder without verdict is no feed"
 
 
 def test_how_far_the_dedup_job_is_is_read_while_a_run_holds_the_lease_and_as_far_as_it_is_known() -> None:
-    store, clock = at_work(NOW), Clock()
-    reader = FeedReader(lambda: store, clock)
+    store = at_work(NOW)
+    reader = FeedReader(lambda: store)
 
     def running() -> Any:
-        clock.now += 6
         records = reader.read("product_attributes")
         assert records is not None
         return page_view(records, NOW)["running"]
