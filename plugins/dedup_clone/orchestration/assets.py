@@ -7,19 +7,14 @@ from typing import Any
 from airflow.providers.common.compat.lineage.entities import File
 from airflow.sdk import Asset, AssetAlias
 
-from dedup_clone.checks.check_result import CheckResults
-from dedup_clone.contract.records import to_plain
 from dedup_clone.orchestration.setup import FeedOfForm, FeedSetup
 from dedup_clone.orchestration.step import FeedRun
-from dedup_clone.orchestration.watchdog.notifiers import dag_url
-from dedup_clone.state.layout import FeedLayout
-from dedup_clone.state.ledger import LedgerRecord
 from dedup_clone.warehouse.metadata import schema_field
 
 CONSOLE = "https://console.cloud.google.com/bigquery"
 EVENT_FIELDS = (
-    *("snapshot_id", "generation", "restores", "arrived_at", "swapped_at", "lag_s"),
-    *("rows", "new_rows", "changed_rows"),
+    *("snapshot_id", "deliveries", "generation", "restores", "arrived_at", "swapped_at", "lag_s"),
+    *("rows", "new_rows", "changed_rows", "kept_rows"),
 )
 ANY_TARGET = AssetAlias("dedup_clone_targets")  # the outlet of a DAG that serves all feeds
 
@@ -33,8 +28,9 @@ def landing_folder(setup: FeedSetup) -> File:
     return File(f"gs://{setup.deployment.landing_bucket}/{setup.feed.landing.prefix}")
 
 
-def emit_event(run: FeedRun, extra: dict[str, Any]) -> None:
-    """Emits the event of the feed's asset, by way of the alias if the DAG serves all feeds."""
+def emit_event(run: FeedRun, record: dict[str, Any]) -> None:
+    """Emits the event of the feed's asset for a ledger record, by way of the alias if the DAG serves all feeds."""
+    extra = {name: record[name] for name in EVENT_FIELDS}
     asset, events = target_asset(run.setup), run.context["outlet_events"]
     if ANY_TARGET in run.context["task"].outlets:
         events[ANY_TARGET].add(asset, extra)
@@ -56,25 +52,3 @@ def target_asset(setup: FeedSetup) -> Asset:
             "links": {"table": f"{CONSOLE}?p={names.project}&d={names.dataset}&t={names.target_table}&page=table"},
         },
     )
-
-
-def event_extra(setup: FeedSetup, record: LedgerRecord, check_results: list[CheckResults]) -> dict[str, Any]:
-    """What the event says of the generation of `record`. `check_results`: of the checks before and after its swap."""
-    items, plain = [item for results in check_results for item in results.items], to_plain(record)
-    levels = [str(item.level) for item in items]
-    layout, bucket = FeedLayout(record.feed), setup.deployment.state_bucket
-    return {
-        **{name: plain[name] for name in EVENT_FIELDS},
-        "deliveries": [delivery.name for delivery in record.deliveries],
-        "retained_rows": record.kept_rows,
-        "checks": {
-            **{level: levels.count(level) for level in ("pass", "warn", "fail")},
-            "not_passed": sorted(item.check for item in items if item.level != "pass"),
-        },
-        "links": {
-            "run": dag_url(record.dag_id, record.run_id),
-            "page": f"{dag_url(setup.dag_id('publish'))}/plugin/feed-snapshots",
-            "ledger": f"gs://{bucket}/{layout.ledger_record(record.attempt)}",
-            "manifest": f"gs://{bucket}/{layout.manifest(record.generation)}",
-        },
-    }

@@ -13,13 +13,13 @@ from airflow.sdk import TriggerRule
 
 from dedup_clone.checks.check_result import require_no_failure
 from dedup_clone.contract.records import to_plain
-from dedup_clone.orchestration.assets import emit_event, event_extra, target_outlet
+from dedup_clone.orchestration.assets import emit_event, target_outlet
 from dedup_clone.orchestration.jobs import load_staging, swap_target
 from dedup_clone.orchestration.runners.dedup import stop_spark_runs
 from dedup_clone.orchestration.setup import FeedOfForm, FeedSetup
 from dedup_clone.orchestration.step import FeedRun, NotYet, Step
 from dedup_clone.orchestration.watchdog.feed_check import refresh_verdict
-from dedup_clone.publish.attempts import best_effort, find_check_results, try_read
+from dedup_clone.publish.attempts import try_read
 from dedup_clone.publish.check import check_before_swap, reason_to_wait
 from dedup_clone.publish.commit import commit_attempt, prune
 from dedup_clone.publish.recovery import commit_or_discard
@@ -85,17 +85,12 @@ def commit_generation(run: FeedRun) -> dict[str, Any]:
 
     Fails when a check after the swap failed; the generation is committed even then.
     """
-    services = run.services
-    record, results_after = commit_attempt(services, run.attempt_id)
-    extra: dict[str, Any] = {}
-    with best_effort(services, "the Asset event does not say what was published"):
-        results_before = find_check_results(services, record.attempt, "before")
-        results = [results_after] if results_before is None else [results_before, results_after]
-        extra = event_extra(run.setup, record, results)
-    emit_event(run, extra)
+    committed, results_after = commit_attempt(run.services, run.attempt_id)
+    record: dict[str, Any] = to_plain(committed)
+    emit_event(run, record)
     refresh_verdict(run.setup)
     require_no_failure(results_after, "Target holds the new generation, which is committed.")
-    return to_plain(record)  # type: ignore[no-any-return]
+    return record
 
 
 def reconcile_failure(run: FeedRun) -> None:
