@@ -73,11 +73,11 @@ def find_failed_publish(services: Services, dag_id: str, waiting: Sequence[Deliv
     is_stopped = stopped is not None and newest in stopped.deliveries
     if is_active and not is_stopped and max(runs) <= RUNS_BEFORE_REPORT:
         return None
-    ended = {number: run for number, run in runs.items() if run.state in ENDED}
-    if not ended:
+    runs = {number: run for number, run in runs.items() if run.state in ENDED}
+    if not runs:
         return None
-    number = max(ended)
-    last = ended[number]
+    number = max(runs)
+    last = runs[number]
     ended_at, reason, no_repeat = last.end_date or datetime.now(UTC), "", is_active
     pause = min(REPEAT_AFTER * 2 ** (number - 1), LONGEST_PAUSE)
     ended = _ended_attempts(services, last.run_id)
@@ -91,7 +91,7 @@ def find_failed_publish(services: Services, dag_id: str, waiting: Sequence[Deliv
     elif is_stopped:
         reason, no_repeat = FAILED_CHECK, is_active or number == MAX_RUNS
     elif number >= RUNS_BEFORE_REPORT:
-        failed = all(run.state == DagRunState.FAILED for run in ended.values())
+        failed = all(run.state == DagRunState.FAILED for run in runs.values())
         reason = f"all of its {number} automatic runs " + ("failed" if failed else "ended, and it still waits")
         no_repeat = no_repeat or number == MAX_RUNS or _read_rows(services, last.run_id)
     repeat_at = None if no_repeat else ended_at + pause
