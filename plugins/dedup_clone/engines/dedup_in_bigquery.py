@@ -17,17 +17,17 @@ from dedup_clone.contract.manifest import Candidate, DeliveryMetrics, RefusedDel
 from dedup_clone.contract.table import nullable
 from dedup_clone.engines.delivery_examination import ExaminedDelivery, examine, refused_if_unreadable, require_unchanged
 from dedup_clone.engines.sql_manifest import CountedDates, build_manifest, count_dates
-from dedup_clone.publish.attempt_jobs import load_configuration, query_configuration, run_step_job
+from dedup_clone.publish.attempt_jobs import find_step_job, load_configuration, query_configuration, run_step_job
 from dedup_clone.publish.services import Services
 
 
 def dedup_in_bigquery(services: Services, attempt_id: str) -> None:
     """Write the attempt's candidate, unless it exists.
 
-    Raises DeliveryRefused when landed files changed while BigQuery read them; ContractViolation when target was changed
-    or has row access policies, or a record such as the attempt is gone; CheckFailed when a query would read more than
-    the feed's `max_bytes_billed`; LostRace when the attempt has lost the lease; JobFailed; OutcomeUnknown after too
-    many failed jobs of one step.
+    Raises DeliveryRefused when landed files changed while BigQuery read them, or after an earlier try appended their
+    rows; ContractViolation when target was changed or has row access policies, or a record such as the attempt is gone;
+    CheckFailed when a query would read more than the feed's `max_bytes_billed`; LostRace when the attempt has lost the
+    lease; JobFailed; OutcomeUnknown after too many failed jobs of one step.
     """
     services.current.require_intent(attempt_id)
     if services.manifests.candidate(attempt_id) is not None:
@@ -96,7 +96,7 @@ def _load_deliveries(
 
     Returns the loaded and the refused deliveries. All rows of one snapshot id come from one delivery, because
     superseded deliveries are not applied. So the snapshot id of a row identifies the row's delivery. Safe to repeat.
-    Raises what `examine` raises, apart from DeliveryRefused.
+    Raises what `examine` raises, but DeliveryRefused only if the table may have rows of the refused delivery already.
     """
     loaded: list[ExaminedDelivery] = []
     refused: list[RefusedDelivery] = []
@@ -108,6 +108,14 @@ def _load_deliveries(
             _append(services, attempt, number, examined)
             loaded.append(examined)
         except DeliveryRefused as error:
+            if _may_be_appended(services, attempt, number):
+                table = f"{services.names.dataset}.{services.names.incoming_table}"
+                raise DeliveryRefused(
+                    f"{error} An earlier try of this task found nothing wrong and appended its rows to [{table}], so "
+                    f"attempt [{attempt.id}] cannot leave them out. It ends here: target is unchanged, and the refusal "
+                    f"is not recorded yet. Clear the run from its first task, or wait until it is repeated: the next "
+                    f"attempt makes [{table}] anew, without this delivery."
+                ) from error
             refused.append(RefusedDelivery(delivery, str(error)))
             services.log(f"refused: {error}", snapshot_id=delivery.snapshot_id)
     return loaded, tuple(refused)
@@ -119,6 +127,12 @@ def _create_incoming(services: Services, attempt: Attempt) -> None:
         "ddl/create_incoming.sql", names=services.names, table=attempt.table, options=options
     )
     run_step_job(services, attempt.id, "incoming", query_configuration(services, "incoming", sql, {}))
+
+
+def _may_be_appended(services: Services, attempt: Attempt, number: int) -> bool:
+    """Whether an earlier try of the task has appended the delivery's rows, or has recorded a job that may yet do so."""
+    job = find_step_job(services, attempt.id, f"append_{number}")
+    return job.metadata is not None or job.job_id in services.current.require_intent(attempt.id).jobs
 
 
 def _append(services: Services, attempt: Attempt, number: int, examined: ExaminedDelivery) -> None:

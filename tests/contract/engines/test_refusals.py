@@ -18,6 +18,8 @@ from dedup_clone.contract.errors import DeliveryRefused
 from dedup_clone.contract.table import Column, ColumnMode
 from dedup_clone.engines import dedup_in_bigquery
 from dedup_clone.engines.delivery_examination import column_problems
+from dedup_clone.orchestration.dag_factory import is_permanent
+from dedup_clone.warehouse.jobs import Jobs
 from dedup_spark.column_types import arrow_schema
 from testkit.feed_against_oracle import FeedAgainstOracle, feed_with_table, parquet
 from testkit.feed_on_stand_in import TODAY, row
@@ -116,6 +118,39 @@ def test_a_delivery_that_was_changed_before_is_refused(
     attempt = world.resolve(name, engine=Engine.BIGQUERY)
     with pytest.raises(DeliveryRefused, match=said):
         world.deduplicate(attempt)
+
+
+@pytest.mark.parametrize("engine", [Engine.BIGQUERY, Engine.MERGE])
+@pytest.mark.parametrize("died", ["append_2", "evidence"])
+def test_a_delivery_whose_rows_an_earlier_try_appended_is_refused_by_the_next_attempt_only(
+    world: FeedAgainstOracle, monkeypatch: pytest.MonkeyPatch, engine: Engine, died: str
+) -> None:
+    """Its rows are in the attempt's table, or a job that appends them may still be started."""
+    world.publish(world.land(1, [row(1, 1)]), engine=engine)
+    valid, changed = world.land(2, [row(2, 1)]), world.land(3, [row(3, 1), row(3, 2)])
+    attempt = world.resolve(changed, engine=engine)
+    start = Jobs.start
+
+    def die(jobs: Jobs, job_id: str, configuration: Any) -> None:
+        if f"-{died}-" in job_id:
+            raise ConnectionError("the process ends")
+        start(jobs, job_id, configuration)
+
+    monkeypatch.setattr(Jobs, "start", die)
+    with pytest.raises(ConnectionError):
+        world.deduplicate(attempt)
+    monkeypatch.undo()
+    world.overwrite(3, PART, parquet(pa.Table.from_pylist([row(3, 9)], schema=arrow_schema(PRODUCTS.columns))))
+    for _ in range(2):
+        with pytest.raises(DeliveryRefused, match=r"was replaced.*appended its rows to \[warehouse\.") as refused:
+            world.deduplicate(attempt)
+        assert is_permanent(refused.value)
+    assert world.services.manifests.candidate(attempt.id) is None
+    assert world.state.deliveries("refused") == []
+    world.publish(changed, engine=engine, run_id="again")
+    assert world.state.deliveries("refused") == [changed]
+    assert [delivery.name for delivery in world.manifest().applied] == [valid]
+    assert [found[1] for found in world.table_rows()] == [[1, 1]]  # product 1, and not product 2
 
 
 INFO = next(column for column in NESTED.columns if column.name == "info")
