@@ -331,6 +331,12 @@ class FeedOnStandIn(ControlledStandIn):
         sql = f"SELECT date, product_id, attr_value, update_id FROM {dataset}.{table or self.feed.target}"
         return sorted(tuple(r.values()) for r in self.bigquery.query_and_wait(sql))
 
+    def incoming(self) -> list[str]:
+        """What the names of the feed's incoming tables end with: the attempts that have one."""
+        prefix = f"{self.feed.target}_incoming_"
+        names = [table.table_id for table in self.bigquery.list_tables(self.places.dataset)]
+        return sorted(name.removeprefix(prefix) for name in names if name.startswith(prefix))
+
     def live(self) -> str | None:
         """The live generation according to target's label; None without a table or a label."""
         facts = self.services.warehouse.table(self.feed.target)

@@ -1,9 +1,8 @@
 -- Purpose: create an empty table for the deliveries that an SQL engine applies. All columns are nullable:
 --   examine_delivery.sql has checked the REQUIRED ones of the deliveries for NULL already.
 -- Params: none.
--- Writes: the incoming table (dropped first: its layout follows the feed).  Safe to retry: yes, by the job id: an attempt runs it once.
-DROP TABLE IF EXISTS {{ names.incoming }};
-CREATE TABLE {{ names.incoming }} (
+-- Writes: the attempt's incoming table.  Safe to retry: yes, it never empties the table.
+CREATE TABLE IF NOT EXISTS {{ names.incoming }} (
 {%- for column in table.columns %}
   {{ column_sql(nullable(column)) }}{{ "," if not loop.last }}
 {%- endfor %}
@@ -17,5 +16,5 @@ OPTIONS (
   kms_key_name = "{{ options.kms_key }}",
 {%- endif %}
   expiration_timestamp = TIMESTAMP_ADD(CURRENT_TIMESTAMP(), INTERVAL 1 DAY),
-  description = 'Deliveries that the last publish of {{ names.target_table }} applied; of no use after it.'
+  description = 'Deliveries that a publish of {{ names.target_table }} applies; of no use after it.'
 );

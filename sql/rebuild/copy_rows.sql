@@ -1,6 +1,6 @@
 -- Purpose: copy target's rows into a table with the columns that the feed file declares now. An export follows.
 -- Params: @retention_day DATE.
--- Writes: the incoming table, which must not exist.  Safe to retry: only after that table is dropped.
+-- Writes: the attempt's incoming table, which must not exist.  Safe to retry: yes, by the job id: an attempt runs it once.
 CREATE TABLE {{ names.incoming }}
 PARTITION BY {{ quoted(table.partition_column) }}
 OPTIONS (

@@ -50,7 +50,7 @@ def rendered_statements() -> dict[str, str]:
     """`<feed>/<folder>/<file>.sql` -> text; `<feed>/<variant>/<folder>/<file>.sql` where a variant differs."""
     statements = {}
     for feed in differing_feeds():
-        names = TableNames("local-dev", "warehouse", feed.staging, feed.target)
+        names = TableNames("local-dev", "warehouse", feed.staging, feed.target, "00000012-ab12cd")
         table = feed.table.to_contract()
         column = table.value_columns[0]
         sources = [(c, Column(f"former_{c.name}", "BYTES") if c == column else c) for c in table.columns]

@@ -92,7 +92,7 @@ def _timed(seconds: dict[str, float], phase: str) -> Iterator[None]:
 def _load_deliveries(
     services: Services, attempt: Attempt
 ) -> tuple[list[ExaminedDelivery], tuple[RefusedDelivery, ...]]:
-    """Append each valid delivery to the incoming table, by a free load job of its own.
+    """Append each valid delivery to the attempt's incoming table, by a free load job of its own.
 
     Returns the loaded and the refused deliveries. All rows of one snapshot id come from one delivery, because
     superseded deliveries are not applied. So the snapshot id of a row identifies the row's delivery. Safe to repeat.
@@ -109,12 +109,12 @@ def _load_deliveries(
             loaded.append(examined)
         except DeliveryRefused as error:
             if _may_be_appended(services, attempt, number):
-                table = f"{services.names.dataset}.{services.names.incoming_table}"
+                names = services.names.of_attempt(attempt.id)
                 raise DeliveryRefused(
-                    f"{error} An earlier try of this task found nothing wrong and appended its rows to [{table}], so "
-                    f"attempt [{attempt.id}] cannot leave them out. It ends here: target is unchanged, and the refusal "
-                    f"is not recorded yet. Clear the run from its first task, or wait until it is repeated: the next "
-                    f"attempt makes [{table}] anew, without this delivery."
+                    f"{error} An earlier try of this task found nothing wrong and appended its rows to "
+                    f"[{names.dataset}.{names.incoming_table}], so attempt [{attempt.id}] cannot leave them out. It "
+                    f"ends here: target is unchanged, and the refusal is not recorded yet. Clear the run from its "
+                    f"first task, or wait until it is repeated: the next attempt makes its own table, without it."
                 ) from error
             refused.append(RefusedDelivery(delivery, str(error)))
             services.log(f"refused: {error}", snapshot_id=delivery.snapshot_id)
@@ -122,10 +122,8 @@ def _load_deliveries(
 
 
 def _create_incoming(services: Services, attempt: Attempt) -> None:
-    options = services.feed.table.options
-    sql = services.warehouse.render(
-        "ddl/create_incoming.sql", names=services.names, table=attempt.table, options=options
-    )
+    names, options = services.names.of_attempt(attempt.id), services.feed.table.options
+    sql = services.warehouse.render("ddl/create_incoming.sql", names=names, table=attempt.table, options=options)
     run_step_job(services, attempt.id, "incoming", query_configuration(services, "incoming", sql, {}))
 
 
@@ -142,7 +140,7 @@ def _append(services: Services, attempt: Attempt, number: int, examined: Examine
         services,
         "append",
         list(examined.uris),
-        services.names.incoming_table,
+        services.names.of_attempt(attempt.id).incoming_table,
         columns,
         writeDisposition="WRITE_APPEND",
     )

@@ -62,9 +62,8 @@ def count_dates(services: Services, attempt: Attempt, first_day: date, last_day:
 
     Raises what `run_step_job` raises, and CheckFailed if the query would read more than the feed's `max_bytes_billed`.
     """
-    sql = services.warehouse.render(
-        "engines/evidence.sql", names=services.names, table=attempt.table, has_parent=attempt.parent is not None
-    )
+    names, has_parent = services.names.of_attempt(attempt.id), attempt.parent is not None
+    sql = services.warehouse.render("engines/evidence.sql", names=names, table=attempt.table, has_parent=has_parent)
     parameters = date_parameters(attempt.retention_day, first_day, last_day)
     configuration = limited_query_configuration(services, "evidence", sql, parameters)
     job = run_step_job(services, attempt.id, "evidence", configuration)

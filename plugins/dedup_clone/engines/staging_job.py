@@ -52,7 +52,7 @@ def staging_configuration(
 
 
 def finish_staging(services: Services, attempt: Attempt, candidate: Candidate, manifest: Manifest) -> None:
-    """Record that staging is loaded, and drop an SQL engine's incoming table.
+    """Record that staging is loaded, and drop the attempt's incoming table.
 
     Call it when the job has succeeded. A MERGE that waited until other DML statements on staging had ended may have
     merged into rows that these statements changed. In that case the query of engine `bigquery` first replaces all rows
@@ -62,14 +62,14 @@ def finish_staging(services: Services, attempt: Attempt, candidate: Candidate, m
     if candidate.load_uris_uri is not None:
         finish_load(services, attempt, manifest)
         return
-    # This task drops the incoming table last. So if it is gone, an earlier try has replaced the rows where necessary.
-    has_incoming_table = services.warehouse.table(services.names.incoming_table) is not None
-    if manifest.engine is Engine.MERGE and has_incoming_table and _waited_for_others(services, attempt):
+    if manifest.engine is Engine.MERGE and _waited_for_others(services, attempt):
         services.log("other DML statements ran on staging before the MERGE: a SELECT replaces all rows of staging")
-        configuration = _deduplicate_configuration(services, attempt, manifest, REPLACE_STEP)
+        is_started = find_step_job(services, attempt.id, REPLACE_STEP).metadata is not None
+        # Once the job has succeeded, an earlier try may have dropped the table that its query reads.
+        configuration = {} if is_started else _deduplicate_configuration(services, attempt, manifest, REPLACE_STEP)
         run_step_job(services, attempt.id, REPLACE_STEP, configuration)
     finish_load(services, attempt, manifest)
-    services.warehouse.alterations.drop(services.names.incoming_table)
+    services.warehouse.alterations.drop(services.names.of_attempt(attempt.id).incoming_table)
 
 
 def _deduplicate_configuration(
@@ -153,7 +153,7 @@ def _render(
 ) -> str:
     return services.warehouse.render(
         f"engines/{name}.sql",
-        names=services.names,
+        names=services.names.of_attempt(attempt.id),
         table=manifest.table,
         has_parent=attempt.parent is not None,
         form=form,

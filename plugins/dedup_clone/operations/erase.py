@@ -27,8 +27,8 @@ from dedup_clone.publish.changes_table import forget_change_rows
 from dedup_clone.publish.commit import prune
 from dedup_clone.publish.date_ranges import format_dates
 from dedup_clone.publish.declared_form import prepare_staging, refuse_impossible_changes
-from dedup_clone.publish.early_checks import check_before_dedup, drop_previous
-from dedup_clone.publish.erasure_records import complete_certificate, erasure_of_run, erasure_uris
+from dedup_clone.publish.early_checks import check_before_dedup, find_previous
+from dedup_clone.publish.erasure_records import complete_certificate, erasure_of_run, erasure_uris, record_tables
 from dedup_clone.publish.parent_generation import live_manifest, parent_files, require_readable_parent
 from dedup_clone.publish.publish_costs import size_text
 from dedup_clone.publish.recovery import recover
@@ -114,7 +114,7 @@ def after_commit(services: Services, request: ErasureRequest, attempt: Attempt) 
     """Delete what the commit of the erasure left, and record in the erasure's record that this was done.
 
     What is deleted: the keys' rows in `FEED_changes`, the folders of earlier generations (with check results, which
-    have examples of keys), the incoming table of an SQL engine, `FEED_previous`, and the file of keys.
+    have examples of keys), their incoming tables, `FEED_previous`, and the file of keys.
 
     Returns the deleted folders; none if an earlier try has deleted them. Safe to repeat. Raises ContractViolation if
     the run has committed no erasure.
@@ -129,14 +129,15 @@ def after_commit(services: Services, request: ErasureRequest, attempt: Attempt) 
     approved = services.layout.approved_keys(erasure.attempt)
     found = services.store.read(approved)
     if not erasure.deleted_at:
-        incoming = services.names.incoming_table
         found = found or _find_keys(services, request.keys_file)  # a later erasure deletes the copies of earlier ones
         change_rows = _erase_changes(services, erasure, _parse(services, found))
         folders = prune(services)
-        dropped = [] if services.warehouse.table(incoming) is None else [incoming]
-        services.warehouse.alterations.drop(incoming)
-        dropped += drop_previous(services)
-        complete_certificate(services, erasure.generation, deleted=folders, dropped=dropped, change_rows=change_rows)
+        tables = [*incoming_tables(services, before=erasure.generation), *find_previous(services)]
+        changes = [] if change_rows is None else [services.names.changes_table]
+        record_tables(services, erasure.generation, [*tables, *changes])
+        for table in tables:
+            services.warehouse.alterations.drop(table)
+        complete_certificate(services, erasure.generation, deleted=folders, change_rows=change_rows)
     name = services.layout.keys_to_erase(request.keys_file)
     uploaded = services.store.read(name)
     if found and uploaded and uploaded.text == found.text:  # else somebody has uploaded the keys of another erasure
@@ -161,6 +162,18 @@ def drop_pending_changes(services: Services, *, before: int | None) -> None:
     for attempt in pending:
         stop_load(services, feed, attempt, changes_table.STEP)
         backlog.remove(feed, attempt)
+
+
+def incoming_tables(services: Services, *, before: int | None) -> list[str]:
+    """The incoming tables of attempts at generations below `before` (None: of all), as far as they are left.
+
+    No attempt at a lower generation needs its table any more: an attempt gets its generation with the lease.
+    """
+    prefix = services.names.of_attempt("").incoming_table
+    attempts = [name.removeprefix(prefix) for name in services.warehouse.list_tables(prefix)]
+    numbers = {attempt: generation_of(attempt) for attempt in attempts if "-" in attempt}  # else it is a feed's table
+    found = [attempt for attempt, number in numbers.items() if number and (before is None or number < before)]
+    return [services.names.of_attempt(attempt).incoming_table for attempt in found]
 
 
 def key_text(keys: KeysToErase, row: tuple[Any, ...]) -> str:

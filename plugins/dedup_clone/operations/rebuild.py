@@ -27,7 +27,7 @@ from dedup_clone.contract.schema_change import (
 from dedup_clone.contract.table import TableContract
 from dedup_clone.operations import takeover
 from dedup_clone.operations.takeover import comparison_text, duplicates_text, observe_table, take_over_export
-from dedup_clone.publish.attempt_jobs import find_step_job, query_configuration, run_step_job
+from dedup_clone.publish.attempt_jobs import query_configuration, run_step_job
 from dedup_clone.publish.attempts import Form, begin_attempt, write_attempt
 from dedup_clone.publish.changes_table import change_rows_to_lose
 from dedup_clone.publish.declared_form import shortens_retention, staging_options, swap_options
@@ -40,6 +40,7 @@ from dedup_clone.publish.recovery import recover
 from dedup_clone.publish.resolve import waiting_names
 from dedup_clone.publish.services import Services
 from dedup_clone.warehouse.metadata import TableMetadata
+from dedup_clone.warehouse.sql_files import TableNames
 from dedup_clone.warehouse.table_options import without_removed_columns
 
 COPY_STEP = "copy"
@@ -60,7 +61,7 @@ def preview(services: Services, request: RebuildRequest) -> tuple[int, str]:
     live = _require_rebuildable(services, request)
     names, table = services.names, services.feed.table.to_contract()
     size = copy_bytes(services, live, request.renamed)
-    copied = f"a query reads all rows, {price_text(size)}; {names.incoming_table} is stored for some hours"
+    copied = f"a query reads all rows, {price_text(size)}; the copy is stored for some hours"
     # Approximately what the check before the swap compares: it leaves out dates with duplicate keys.
     oldest, _ = services.retention_window()
     days = [e.date for e in live.dates if e.rows and e.date >= oldest]
@@ -106,17 +107,14 @@ def prepare(services: Services, request: RebuildRequest, live_shown: int) -> Att
 def export(services: Services, request: RebuildRequest, attempt: Attempt) -> None:
     """Export target's rows. Safe to repeat.
 
-    If columns change, the rows are first copied into the incoming table, which has the declared columns, and exported
-    from there.
+    If columns change, the rows are first copied into the attempt's incoming table, which has the declared columns, and
+    exported from there.
 
     Raises BootstrapRefused, LostRace, JobFailed, and ConfigurationError for a value that does not fit its new type.
     """
-    live, names = services.manifests.read(attempt.parent or 0), services.names
-    configuration = _query_of_rows(services, live, request.renamed, COPY_SQL_FILE)
+    live, names = services.manifests.read(attempt.parent or 0), services.names.of_attempt(attempt.id)
+    configuration = _query_of_rows(services, names, live, request.renamed, COPY_SQL_FILE)
     if configuration is not None:
-        if find_step_job(services, attempt.id, COPY_STEP).metadata is None:
-            services.current.require_intent(attempt.id)
-            services.warehouse.alterations.drop(names.incoming_table)
         try:
             run_step_job(services, attempt.id, COPY_STEP, configuration)
         except JobFailed as error:
@@ -137,8 +135,7 @@ def copy_bytes(services: Services, live: Manifest, renamed: Mapping[str, str]) -
 
     Raises ConfigurationError when BigQuery refuses the statement.
     """
-    # Dry-run only the SELECT: CREATE TABLE fails if a rebuild that died has left the incoming table.
-    configuration = _query_of_rows(services, live, renamed, COPIED_ROWS_SQL_FILE)
+    configuration = _query_of_rows(services, services.names, live, renamed, COPIED_ROWS_SQL_FILE)
     if configuration is None:
         return 0
     try:
@@ -153,7 +150,7 @@ def copy_bytes(services: Services, live: Manifest, renamed: Mapping[str, str]) -
 
 
 def _query_of_rows(
-    services: Services, live: Manifest, renamed: Mapping[str, str], sql_file: str
+    services: Services, names: TableNames, live: Manifest, renamed: Mapping[str, str], sql_file: str
 ) -> dict[str, Any] | None:
     """A query of target's rows in the declared columns; None if no column changes."""
     table = services.feed.table.to_contract()
@@ -161,7 +158,7 @@ def _query_of_rows(
         return None
     sql = services.warehouse.render(
         sql_file,
-        names=services.names,
+        names=names,
         table=table,
         options=services.feed.table.options,
         sources=column_sources(live.table, table, renamed),

@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from dedup_clone.contract.attempt import Kind
 from dedup_clone.contract.errors import ConfigurationError
 from dedup_clone.contract.manifest import Manifest
-from dedup_clone.operations.erase import drop_pending_changes
+from dedup_clone.operations.erase import drop_pending_changes, incoming_tables
 from dedup_clone.publish.attempts import Form, acquire_lease
-from dedup_clone.publish.early_checks import drop_previous
+from dedup_clone.publish.early_checks import find_previous
 from dedup_clone.publish.recovery import recover
 from dedup_clone.publish.reporting import retired_row
 from dedup_clone.publish.resolve import waiting_names
@@ -89,9 +89,9 @@ def carry_out(services: Services, record: Retirement) -> None:
     if record.target is TargetAction.DROP:
         services.warehouse.alterations.drop(names.target_table)
     drop_pending_changes(services, before=None)
-    for table in (names.staging_table, names.incoming_table, names.changes_table):
+    incoming = incoming_tables(services, before=None)
+    for table in (names.staging_table, names.changes_table, *incoming, *find_previous(services)):
         services.warehouse.alterations.drop(table)
-    drop_previous(services)
     _delete_state(services, record)
     services.log(f"retired: target [{record.target}]", generation=record.generation)
 

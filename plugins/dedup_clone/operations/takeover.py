@@ -280,5 +280,5 @@ def export(services: Services, request: object, attempt: Attempt) -> None:
 
 def after_commit(services: Services, request: object, attempt: Attempt) -> int:
     """Delete copied rows and exported files, which nothing reads any more; return how many files. Safe to repeat."""
-    services.warehouse.alterations.drop(services.names.incoming_table)
+    services.warehouse.alterations.drop(services.names.of_attempt(attempt.id).incoming_table)
     return services.store.delete_prefix(export_folder(services, attempt.id))

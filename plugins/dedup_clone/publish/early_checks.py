@@ -105,13 +105,10 @@ def _check_previous(services: Services) -> list[CheckResult]:
     return [table_checks.check_previous_table(services.names.previous_table, previous)]
 
 
-def drop_previous(services: Services) -> list[str]:
-    """Drop the table that the last swap kept. Returns its name; nothing if there is none, or if it is foreign."""
+def find_previous(services: Services) -> list[str]:
+    """The name of the table that the last swap kept; nothing if there is none, or if it is foreign."""
     name = services.names.previous_table
-    if table_checks.labelled_generation(services.warehouse.table(name)) is None:
-        return []
-    services.warehouse.alterations.drop(name)
-    return [name]
+    return [] if table_checks.labelled_generation(services.warehouse.table(name)) is None else [name]
 
 
 def _check_target_options(

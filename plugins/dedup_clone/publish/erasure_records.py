@@ -97,23 +97,32 @@ def erasure_of_run(services: Services, run_id: str) -> Erasure | None:
     return max(records, key=lambda record: record.generation, default=None)
 
 
+def record_tables(services: Services, generation: int, tables: Sequence[str]) -> None:
+    """Add tables to an erasure's record, before they are dropped: a later try would not find them any more."""
+
+    def add(record: Erasure | None) -> Erasure:
+        assert record  # nobody deletes it
+        added = (_full_name(services, table) for table in tables)
+        return replace(record, tables=tuple(dict.fromkeys((*record.tables, *added))))
+
+    services.store.change_record(Erasure, services.layout.erasure(generation), add)
+
+
 def complete_certificate(
-    services: Services, generation: int, *, deleted: Sequence[str], dropped: Sequence[str], change_rows: int | None
+    services: Services, generation: int, *, deleted: Sequence[str], change_rows: int | None
 ) -> None:
     """Add to an erasure's record that everything is deleted now, and from when on nothing can be restored.
 
-    `deleted`: folders of the state bucket. `dropped`: tables. `change_rows`: the number of rows that were deleted from
-    `FEED_changes`; None without that table.
+    `deleted`: folders of the state bucket. `change_rows`: the number of rows that were deleted from `FEED_changes`;
+    None without that table.
     """
     now, name = services.now(), services.layout.erasure(generation)
     time_travel_ends = now + services.warehouse.time_travel_window()
-    tables = [*dropped, *([] if change_rows is None else [services.names.changes_table])]
 
     def complete(record: Erasure | None) -> Erasure:
         assert record  # nobody deletes it
         return replace(
             record,
-            tables=(*record.tables, *(_full_name(services, table) for table in tables)),
             change_rows=change_rows,
             folders_to_delete=(),
             deleted_folders=tuple(sorted({*record.folders_to_delete, *map(services.store.uri, deleted)})),

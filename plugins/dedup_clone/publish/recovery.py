@@ -137,9 +137,10 @@ def _record(services: Services, intent: Intent, attempt: Attempt) -> None:
 
 
 def _delete_data(services: Services, intent: Intent) -> None:
-    """Delete the attempt's files, exported ones too, the incoming table, and data that earlier attempts left.
+    """Delete the attempt's files, exported ones too, its incoming table, and data that earlier attempts left.
 
-    The files of a candidate that a replay may use again stay. What cannot be deleted is deleted after the next attempt.
+    The files of a candidate that a replay may use again stay. What cannot be deleted is deleted after the next attempt,
+    but the incoming table expires.
     """
     layout, store = services.layout, services.store
     with best_effort(services, f"data of attempt [{intent.attempt}] is left until the next attempt ends"):
@@ -152,7 +153,7 @@ def _delete_data(services: Services, intent: Intent) -> None:
         if services.current.read() == current:  # else a replay may have published what was kept for it
             own += unused
         count = sum(store.delete_prefix(folder) for folder in own)
-        services.warehouse.alterations.drop(services.names.incoming_table)
+        services.warehouse.alterations.drop(services.names.of_attempt(intent.attempt).incoming_table)
         services.log(f"deleted {count} files of attempt [{intent.attempt}]", generation=intent.generation)
 
 

@@ -49,7 +49,7 @@ def _require_free_name(feed: str) -> str:
     return feed
 
 
-RESERVED_SUFFIXES = ("_staging", "_incoming", "_changes", "_previous")  # of a feed's tables besides target
+RESERVED_SUFFIXES = ("_staging", "_changes", "_previous")  # of a feed's tables besides target
 RESERVED_PREFIX = "dedup_clone_"  # of the tables that all feeds share
 # Tables, DAGs, labels and folders are named after the feed. Of these, labels have the strictest rules.
 FeedName = Annotated[str, StringConstraints(pattern=r"^[a-z][a-z0-9_]{0,62}$"), AfterValidator(_require_free_name)]

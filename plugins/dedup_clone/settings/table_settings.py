@@ -47,7 +47,7 @@ class OptionSettings(StrictModel):
     kms_key: KmsKey | None = Field(
         default=None, examples=["projects/my-project/locations/eu/keyRings/tables/cryptoKeys/orders"]
     )
-    """Cloud KMS key of staging, target and the incoming table."""
+    """Cloud KMS key of staging, target and the incoming tables."""
 
     def problems(self) -> Iterator[str]:
         taken = [key for key in self.labels if key.startswith(OWN_LABELS)]

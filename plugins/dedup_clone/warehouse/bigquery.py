@@ -81,6 +81,11 @@ class Warehouse:
         except NotFound:
             return None
 
+    def list_tables(self, prefix: str) -> list[str]:
+        """The names of the dataset's tables that begin with `prefix`. Free of charge."""
+        listed = self._client.list_tables(f"{self._project}.{self._dataset}")
+        return [found.table_id for found in listed if found.table_id.startswith(prefix)]
+
     def create_staging(self, names: TableNames, table: TableContract, options: OptionSettings) -> None:
         """Create staging with the feed's schema, unless it exists."""
         self._run(self.render("ddl/create_staging.sql", names=names, table=table, options=options), [])

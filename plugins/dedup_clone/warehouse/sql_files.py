@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -20,13 +20,18 @@ class TableNames:
     """The identifiers of a feed's tables in statements, such as `{{ names.target }}`. Settings have validated them.
 
     `staging_table` and the other names that end in `_table` are names in the dataset. `staging`, `incoming`, `changes`,
-    `previous` and `target` are quoted, with project and dataset.
+    `previous` and `target` are quoted, with project and dataset. `attempt`: see `of_attempt`.
     """
 
     project: str
     dataset: str
     staging_table: str
     target_table: str
+    attempt: str = ""
+
+    def of_attempt(self, attempt: str) -> TableNames:
+        """The same names, with the attempt's own incoming table. The other names are those of all attempts."""
+        return replace(self, attempt=attempt)
 
     @property
     def staging(self) -> str:
@@ -34,8 +39,11 @@ class TableNames:
 
     @property
     def incoming_table(self) -> str:
-        """The table into which an SQL engine loads the deliveries that it applies, or a rebuild copies live rows."""
-        return f"{self.target_table}_incoming"
+        """The table into which an SQL engine loads the deliveries that it applies, or a rebuild copies live rows.
+
+        Each attempt has its own, so that no task drops another attempt's. No feed's name has a hyphen, as this has.
+        """
+        return f"{self.target_table}_incoming_{self.attempt}"
 
     @property
     def incoming(self) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import datetime, timedelta
+from functools import partial
 from typing import Any
 
 import pytest
@@ -16,10 +17,11 @@ from dedup_clone.settings.check_settings import CheckSettings, SqlCheck
 from testkit import operations, runs, step_faults
 from testkit.fake_dedup_job import Row
 from testkit.feed_on_stand_in import TODAY, YESTERDAY, FeedOnStandIn, expected, row
+from testkit.killed_writes import kill_before_write
 from testkit.spark_dedup_process import SparkDedupProcess
 from testkit.value_search import Value, contains
 from tests.contract.new_feeds import new_feed
-from tests.contract.publish.existing_tables import column, land_declared, select, with_columns, with_table
+from tests.contract.publish.existing_tables import column, create_table, land_declared, select, with_columns, with_table
 
 pytestmark = pytest.mark.spark
 
@@ -126,6 +128,24 @@ def test_a_certificate_claims_no_deletion_before_it_is_done_and_belongs_to_its_r
     assert certificate(published, 3) == found
     with pytest.raises(ContractViolation, match="has erased nothing"):
         runs.erasure(published, None, run_id="another").step("clean")
+
+
+def test_a_certificate_names_the_tables_that_earlier_attempts_left_although_the_try_that_dropped_them_died(
+    published: FeedOnStandIn,
+) -> None:
+    """The table of a later attempt stays, and so does one of a feed with a similar name."""
+    run = runs.erasure(published, KEYS).until("commit")
+    left_over, later, other = (
+        create_table(published, f"{published.feed.target}_incoming_{end}")
+        for end in ("00000001-ab12cd", "00000003-ab12cd", "00000001")
+    )
+    number = 1
+    while kill_before_write(number, partial(run.step, "clean")):
+        number += 1
+    assert number > 3
+    names = [name.rpartition(".")[2] for name in certificate(published, 2)["tables"]]
+    assert names == [published.feed.target, published.feed.staging, left_over]
+    assert published.incoming() == [name.rpartition("_")[2] for name in (other, later)]
 
 
 def test_the_keys_are_those_that_were_approved_although_others_are_uploaded_meanwhile(

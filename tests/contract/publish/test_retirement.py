@@ -46,6 +46,16 @@ def test_target_stays_as_it_is_and_the_rest_goes(published: FeedOnStandIn, clien
     assert (other.feed.feed in status, published.feed.feed in status) == (True, False)
 
 
+def test_tables_that_its_attempts_left_go_and_not_those_of_a_feed_with_a_similar_name(published: FeedOnStandIn) -> None:
+    left_over = f"{published.feed.target}_incoming_00000001-ab12cd"
+    of_others = {f"{published.feed.target}_incoming_{end}" for end in ("00000001", "00000001_incoming_00000001-ab12cd")}
+    for name in (left_over, *of_others):
+        create_table(published, name)
+    operations.retire(published, "drop")
+    names = {table.table_id for table in published.bigquery.list_tables("warehouse")}
+    assert {name for name in names if name.startswith(f"{published.feed.target}_")} == of_others
+
+
 def test_no_record_of_a_retired_feed_is_written_again(published: FeedOnStandIn) -> None:
     operations.retire(published, "keep")
     with pytest.raises(ConfigurationError, match="was retired at"):

@@ -8,11 +8,13 @@ from __future__ import annotations
 import contextlib
 from functools import partial
 from typing import Any
+from unittest.mock import patch
 
 import pytest
 from google.cloud.bigquery import Client as BigQuery
 from google.cloud.storage import Client as Storage
 
+from dedup_clone.contract.engine import Engine
 from dedup_clone.contract.errors import CheckFailed, ConfigurationError, LostRace
 from testkit import operations, runs
 from testkit.feed_on_stand_in import FeedOnStandIn, expected, row
@@ -87,7 +89,46 @@ def test_the_checks_of_a_run_that_was_ended_do_not_say_what_another_run_has_load
     assert world.rows() == expected(row(8, 1, 21), row(9, 2, 31), row(9, 3))
 
 
+def test_a_try_of_an_export_that_only_seemed_dead_does_not_drop_the_copy(clients: Clients) -> None:
+    world = changed(published(clients))
+    run = runs.rebuild(world, renamed=RENAMED).until("resolve")
+    with asleep_before_write(1, lambda: run.step("export")) as woken, contextlib.suppress(LostRace):
+        run.step("export")
+    assert woken
+    run.finish()
+    assert layouts(world) == [REBUILT] * 2
+
+
 # -- Deleting, by a task that read the state before another run changed it
+
+
+@pytest.mark.parametrize("last", ["the last task of a rebuild", "the end of a dead attempt"])
+def test_the_deliveries_that_a_run_loads_for_its_query_are_not_dropped_by_the_end_of_an_earlier_run(
+    world: FeedOnStandIn, last: str
+) -> None:
+    """The earlier run drops its own table when it has released the lease, and sleeps in between."""
+    world.publish(world.land(7, FIRST))
+    if last == "the last task of a rebuild":
+        world.feed = with_table(world.feed, cluster_by=("store_id",))
+        rows, end = [], partial(runs.rebuild(world).until("commit").step, "clean")
+    else:
+        rows = [row(8, 5)]
+        end = runs.publish(world, world.land(8, rows), engine=Engine.BIGQUERY, run_id="dead").until("dedup").end
+    later = runs.publish(world, world.land(9, [row(9, 1, 90)]), engine=Engine.MERGE, run_id="later")
+    drop, woken = BigQuery.delete_table, []
+
+    def sleep(*arguments: Any, **options: Any) -> None:
+        if not woken:
+            woken.append(later)
+            later.until("dedup")
+        drop(*arguments, **options)
+
+    with patch.object(BigQuery, "delete_table", sleep):
+        end()
+    assert woken
+    later.finish()
+    assert world.incoming() == []
+    assert world.rows() == expected(row(9, 1, 90), FIRST[1], *rows)
 
 
 def with_float(world: FeedOnStandIn) -> FeedOnStandIn:

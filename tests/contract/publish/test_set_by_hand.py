@@ -168,7 +168,7 @@ def test_all_tables_of_a_feed_have_its_kms_key(world: FeedOnStandIn) -> None:
     world.publish(world.land(7, FIRST))
     world.configure(table={"options": {"kms_key": KMS_KEY}})
     run = runs.publish(world, world.land(8, SECOND), **BY_SQL).until("dedup")
-    incoming = found(world, f"{world.feed.target}_incoming")
+    incoming = found(world, f"{world.feed.target}_incoming_{run.attempt}")
     run.finish()
     keys = [table.encryption_configuration for table in (incoming, found(world, world.feed.staging), found(world))]
     assert [key and key.kms_key_name for key in keys] == [KMS_KEY] * 3

@@ -96,7 +96,7 @@ IN_FRESHNESS = [
         ("name: attr_value", "name: product_attributes_staging", r"have the name of the table"),
         ("feed: product_attributes", "feed: Product", r"should match pattern"),
         ("feed: product_attributes", "feed: orders_staging", r"would be the staging table of a feed \[orders\]"),
-        ("feed: product_attributes", "feed: orders_incoming", r"would be the incoming table of a feed \[orders\]"),
+        ("feed: product_attributes", "feed: orders_incoming_00000012-ab12cd", r"should match pattern"),
         ("feed: product_attributes", "feed: dedup_clone_status", r"begins with \[dedup_clone_\]"),
         ("feed: product_attributes", "feed: other", r"expected \[product_attributes\] as the file is named"),
         ("prefix: product_attributes", "prefix: /a b", r"landing.prefix"),

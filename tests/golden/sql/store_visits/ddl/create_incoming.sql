@@ -1,9 +1,8 @@
 -- Purpose: create an empty table for the deliveries that an SQL engine applies. All columns are nullable:
 --   examine_delivery.sql has checked the REQUIRED ones of the deliveries for NULL already.
 -- Params: none.
--- Writes: the incoming table (dropped first: its layout follows the feed).  Safe to retry: yes, by the job id: an attempt runs it once.
-DROP TABLE IF EXISTS `local-dev.warehouse.store_visits_incoming`;
-CREATE TABLE `local-dev.warehouse.store_visits_incoming` (
+-- Writes: the attempt's incoming table.  Safe to retry: yes, it never empties the table.
+CREATE TABLE IF NOT EXISTS `local-dev.warehouse.store_visits_incoming_00000012-ab12cd` (
   `visited_on` DATE,
   `store_code` STRING,
   `campaign_start` DATE,
@@ -18,5 +17,5 @@ PARTITION BY `visited_on`
 CLUSTER BY `store_code`
 OPTIONS (
   expiration_timestamp = TIMESTAMP_ADD(CURRENT_TIMESTAMP(), INTERVAL 1 DAY),
-  description = 'Deliveries that the last publish of store_visits applied; of no use after it.'
+  description = 'Deliveries that a publish of store_visits applies; of no use after it.'
 );

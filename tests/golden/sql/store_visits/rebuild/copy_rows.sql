@@ -1,7 +1,7 @@
 -- Purpose: copy target's rows into a table with the columns that the feed file declares now. An export follows.
 -- Params: @retention_day DATE.
--- Writes: the incoming table, which must not exist.  Safe to retry: only after that table is dropped.
-CREATE TABLE `local-dev.warehouse.store_visits_incoming`
+-- Writes: the attempt's incoming table, which must not exist.  Safe to retry: yes, by the job id: an attempt runs it once.
+CREATE TABLE `local-dev.warehouse.store_visits_incoming_00000012-ab12cd`
 PARTITION BY `visited_on`
 OPTIONS (
   expiration_timestamp = TIMESTAMP_ADD(CURRENT_TIMESTAMP(), INTERVAL 3 DAY),

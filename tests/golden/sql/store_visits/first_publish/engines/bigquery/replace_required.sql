@@ -34,7 +34,7 @@ FROM (
     IF(IS_NAN(`store`.`area_m2`), 0, `store`.`area_m2`) AS dedup_clone_value_7,
     (SELECT STRING_AGG(IF(element_1 IS NULL, '0', CONCAT('1', IF(element_1.`sku` IS NULL, '0', CONCAT('1', TO_HEX(CAST(element_1.`sku` AS BYTES)), ' ')), IF(element_1.`quantity` IS NULL, '0', CONCAT('1', IF(element_1.`quantity` < 0, '0', '1'), LPAD(CAST(element_1.`quantity` & 9223372036854775807 AS STRING), 19, '0'))), IF(element_1.`price` IS NULL, '0', CONCAT('1', IF(element_1.`price` < 0, '0', '1'), LPAD(SPLIT(CAST(IF(element_1.`price` < 0, NUMERIC '99999999999999999999999999999.999999999' + element_1.`price`, element_1.`price`) AS STRING), '.')[OFFSET(0)], 29, '0'), RPAD(IFNULL(SPLIT(CAST(IF(element_1.`price` < 0, NUMERIC '99999999999999999999999999999.999999999' + element_1.`price`, element_1.`price`) AS STRING), '.')[SAFE_OFFSET(1)], ''), 9, '0'))))), '' ORDER BY position_1) FROM UNNEST(`baskets`) AS element_1 WITH OFFSET AS position_1) AS dedup_clone_value_8,
     1 AS dedup_clone_source
-  FROM `local-dev.warehouse.store_visits_incoming`
+  FROM `local-dev.warehouse.store_visits_incoming_00000012-ab12cd`
   WHERE `visited_on` >= @retention_day
 )
 WHERE TRUE
