@@ -9,8 +9,8 @@ approval (`approve_accepted`, Required Actions), which blocks no other run. If a
 the replay again.
 
 Readers of the target table see the old generation until `swap_target`, and the new one from then on. A failure before
-that leaves target as it is. `FEED_watch` repeats a failed run, unless a check ended it. You may also clear the run from
-its first task, or wait for the next delivery, whose run publishes this one too.
+that leaves target as it is. `FEED_watch` repeats most failed runs. You may also clear the run from its first task, or
+wait for the next delivery, whose run publishes this one too.
 
 Three tasks of a good run are skipped: `reconcile_failure`, which runs after a failure only, and `approve_accepted` and
 `resolve_accepted`, unless the run accepts a failed check.
