@@ -73,7 +73,7 @@ def spark_reads_landing(feed: str, request: ProxiedRequest) -> bool:
 
 def queries_partitions(feed: str, request: ProxiedRequest) -> bool:
     """The query by which staging is observed; of any feed, because one point runs at a time."""
-    return request.inserts_job and "INFORMATION_SCHEMA" in request.text and "PARTITIONS" in request.text
+    return request.method == "POST" and "INFORMATION_SCHEMA" in request.text and "PARTITIONS" in request.text
 
 
 STORAGE, BIGQUERY = Service.STORAGE, Service.BIGQUERY
@@ -140,5 +140,5 @@ VICTIMS = {
     " load.recording check.writing_result swap.committed commit.ledger commit.current commit.committed prune.deleting",
     "database": "resolve.leased dedup.writing load.deferred swap.committed commit.ledger",
 }
-# In the order of the moments: 88 points.
+# In the order of the moments.
 POINTS = [(name, victim) for name in MOMENTS for victim, names in VICTIMS.items() if name in names.split()]
