@@ -32,6 +32,9 @@ _SETTINGS = {
     "max_wal_size": "128MB",
     "min_wal_size": "32MB",
     "io_method": "sync",
+    # The workers of a scheduler that was killed live on, and have its connections. A transaction in which it was killed
+    # would keep its locks, so that no scheduler would ever touch these runs again.
+    "idle_in_transaction_session_timeout": "60s",
     "log_checkpoints": "off",
 }
 

@@ -218,6 +218,8 @@ def test_the_database_answers_at_a_socket_of_its_owner_and_at_no_network(
     (layout.database / "data.new" / "base").mkdir(parents=True)  # data that were made by half
     server = serve(layout)
     assert ask(layout, "SELECT current_user, inet_server_addr()") == [("airflow", None)]
+    # The locks of a scheduler that was killed in a transaction end, though its workers live on.
+    assert ask(layout, "SHOW idle_in_transaction_session_timeout") == [("1min",)]
     assert layout.sockets.joinpath(".s.PGSQL.5432").stat().st_mode & 0o077 == 0
     assert not [c for c in psutil.Process(server.pid).net_connections("inet") if c.status == psutil.CONN_LISTEN]
     monkeypatch.setenv("PGPORT", "6543")  # the person's own
