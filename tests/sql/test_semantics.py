@@ -82,7 +82,7 @@ def statement(
     has_parent: bool,
     form: SqlForm = SqlForm.QUALIFY,
 ) -> str:
-    names = Literals("p", "d", "s", "t", table, incoming, target)
+    names = Literals("p", "d", "s", "t", table=table, incoming_rows=incoming, target_rows=target)
     sql = render(SQL, name, names=names, table=table, has_parent=has_parent, form=form)
     last = date(2026, 12, 31)
     for parameter, day in (("retention_day", FIRST_DAY), ("first_day", FIRST_DAY), ("last_day", last)):
@@ -135,7 +135,7 @@ def test_statements_of_the_engines(google: ZetaSql, seed: int) -> None:
 
 def compare(google: ZetaSql, table: TableContract, rows: list[Row], *, with_files: bool) -> tuple[int, ...]:
     in_files = table_of(as_in_files(table), ROWS)
-    names = Literals("p", "d", "s", "t", table, target_rows=rows)
+    names = Literals("p", "d", "s", "t", table=table, target_rows=rows)
     sql = render(SQL, SQL_FILE, names=names, table=table, expected="" if with_files else table_of(table, ROWS))
     sql = sql.replace("@compared_date", f"DATE '{DAY}'").replace(f"FROM {PUBLISHED_FILES}", f"FROM {in_files}")
     (found,) = google.evaluate(sql.rstrip().removesuffix(";")).rows

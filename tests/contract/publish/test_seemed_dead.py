@@ -50,7 +50,7 @@ REBUILT = (["date", "product_id", "store_id", "attribute_id", "value", "update_i
 
 
 # From the writes before staging is made anew to those before the swap's job.
-@pytest.mark.parametrize("number", range(11, 24, times(2, 1)))
+@pytest.mark.parametrize("number", range(10, 23, times(2, 1)))
 @pytest.mark.parametrize("publishes", [False, True])
 def test_a_rebuild_that_another_run_ended_leaves_both_tables_as_the_live_generation_has_them(
     clients: Clients, number: int, publishes: bool
