@@ -13,7 +13,8 @@ STAND_IN_USER = "user:stand-in@local.invalid"  # who makes a request without a t
 class Control:
     """The requests below /_standin/ of the stand-in at `address`: host:port, or its URL.
 
-    All methods raise RuntimeError, with the answer, if the stand-in refuses the request.
+    All methods raise RuntimeError, with the answer, if the stand-in refuses the request, and ConnectionError if it does
+    not answer.
     """
 
     def __init__(self, address: str) -> None:
@@ -48,7 +49,10 @@ class Control:
         self._call("DELETE", "grants")
 
     def _call(self, method: str, path: str, body: Any = None) -> Any:
-        answer = urllib3.request(method, f"{self._root}/{path}", json=body, timeout=60, retries=False)
+        try:
+            answer = urllib3.request(method, f"{self._root}/{path}", json=body, timeout=60, retries=False)
+        except urllib3.exceptions.HTTPError as error:
+            raise ConnectionError(f"The stand-in does not answer {method} {path}: {error}") from error
         if answer.status >= 400:
             raise RuntimeError(f"The stand-in refuses {method} {path} with [{body}]: {answer.data.decode()}")
         return answer.json() if answer.data else None
