@@ -102,7 +102,6 @@ class FeedOnStandIn(ControlledStandIn):
         self.places = places
         self.storage = storage
         self.environment = "airflow.example.org"
-        self._began = datetime.now(UTC)
         self.running: set[str] = set()
         self.dedup: Any = FakeDedupJob(storage)
         self.now: Callable[[], datetime] = lambda: datetime.now(UTC)
@@ -311,10 +310,6 @@ class FeedOnStandIn(ControlledStandIn):
         reference = {"projectId": self.places.project, "jobId": name, "location": self.places.location}
         kind = LoadJob if "load" in configuration else QueryJob
         return kind.from_api_repr({"jobReference": reference, "configuration": configuration}, self.bigquery)
-
-    def jobs(self) -> list[Any]:
-        """The BigQuery jobs since the test began, newest first. Earlier tests have left thousands."""
-        return list(self.bigquery.list_jobs(min_creation_time=self._began))
 
     def query(self, sql: str) -> list[tuple[Any, ...]]:
         """Run a statement, in which tables have no dataset but a dot before their name. Returns the rows."""

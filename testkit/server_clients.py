@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -98,6 +98,7 @@ class ControlledStandIn:
     def __init__(self, bigquery: BigQuery) -> None:
         self.bigquery = bigquery
         self.control = control_of(bigquery)
+        self._began = datetime.now(UTC)
 
     def pass_time(self, duration: timedelta) -> None:
         self.control.advance(seconds=duration.total_seconds())
@@ -111,6 +112,10 @@ class ControlledStandIn:
     def delay_jobs(self, job_id: str, seconds: float, *, times: int = 1) -> None:
         """Delay each of the next `times` BigQuery jobs whose id matches the regular expression `job_id`."""
         self.add_fault({"match": {"job_id": job_id}, "effect": "delay", "seconds": seconds, "times": times})
+
+    def jobs(self) -> list[Any]:
+        """The BigQuery jobs since the test began, newest first. Earlier tests have left thousands."""
+        return list(self.bigquery.list_jobs(min_creation_time=self._began))
 
     def wait_for_all_jobs(self) -> None:
         """Wait until no BigQuery job is pending or runs. Polls states, because `job.result` would retry failed jobs."""

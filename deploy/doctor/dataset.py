@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from dedup_clone.warehouse.bigquery import READ_PAST
+from dedup_clone.warehouse.row_policies import READ_PAST
 from deploy.doctor.finding import Finding, LiveEnvironment, fail, grant_to_user, ok, reading, warn
 from deploy.doctor.settings import check_settings
 

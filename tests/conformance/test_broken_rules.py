@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from dedup_clone.warehouse.bigquery import READ_PAST
+from dedup_clone.warehouse.row_policies import READ_PAST
 from tests.conformance.rules import Verdict, verdict_of
 from tests.conformance.sandbox import Sandbox, Servers, local_servers, throwaway
 from tests.conformance.server_changes import (

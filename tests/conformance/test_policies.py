@@ -11,7 +11,7 @@ import pytest
 from google.api_core.exceptions import Forbidden
 from google.cloud.bigquery import TableReference
 
-from dedup_clone.warehouse.bigquery import READ_PAST
+from dedup_clone.warehouse.row_policies import READ_PAST
 from tests.conformance.policies import (
     add_policy,
     add_policy_tag,

@@ -19,8 +19,8 @@ from dedup_clone.contract.engine import Engine
 from dedup_clone.contract.errors import CheckFailed
 from dedup_clone.contract.table import Column, TableContract, UpdateIdMode
 from dedup_clone.settings.table_settings import PolicySettings
-from dedup_clone.warehouse.bigquery import READ_PAST
 from dedup_clone.warehouse.row_messages import sequence_number
+from dedup_clone.warehouse.row_policies import READ_PAST
 from testkit.feed_against_oracle import FeedAgainstOracle, feed_with_table
 from testkit.feed_on_stand_in import Places, row
 from testkit.oracle import comparable

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import math
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from datetime import timedelta
 from functools import partial
 from pathlib import Path
@@ -28,6 +28,7 @@ from dedup_clone.warehouse.metadata import (
     to_milliseconds,
 )
 from dedup_clone.warehouse.row_messages import RowMessages
+from dedup_clone.warehouse.row_policies import describe_policies, list_policies, missing_access, policy_id
 from dedup_clone.warehouse.sql_files import TableNames, render
 from dedup_clone.warehouse.table_alterations import REPEATED_FOR_S, TableAlterations
 
@@ -35,9 +36,6 @@ if TYPE_CHECKING:
     from google.cloud.bigquery import Client, TableReference
 
 DEFAULT_TIME_TRAVEL_HOURS = 7 * 24
-# Two IAM permissions: to read the rows that a policy lets through, and to read a table with policies as of a past time.
-READ_ROWS = "bigquery.rowAccessPolicies.getFilteredData"
-READ_PAST = "bigquery.rowAccessPolicies.overrideTimeTravelRestrictions"
 
 
 class Warehouse:
@@ -146,52 +144,17 @@ class Warehouse:
         """The table's row access policies and policy tags. Metadata calls, free of charge."""
         schema = self._client.get_table(self._reference(table_name)).schema
         return Policies(
-            row_access=tuple(_id(policy) for policy in self._row_policies(table_name)),
+            row_access=tuple(policy_id(policy) for policy in list_policies(self._client, self._reference(table_name))),
             column_tags={f.name: f.policy_tags.names[0] for f in schema if f.policy_tags and f.policy_tags.names},
         )
 
     def row_policies(self, table_name: str) -> dict[str, str]:
         """The filter of each row access policy of the table, and whom it lets read, by the policy's name."""
-        policies = self._row_policies(table_name)
-        return {_id(p): f"{p['filterPredicate']} for {self._grantees(table_name, p)}" for p in policies}
+        return describe_policies(self._client, self._reference(table_name))
 
     def missing_access(self, table_name: str) -> list[str]:
-        """What this account lacks to clone the table as of a past time, one text for each; empty if it may clone it.
-
-        For a table without row access policies nothing is missing. BigQuery does not promise that its answers about
-        permissions are exact: the clone may still fail because one is missing.
-        """
-        table, policies = self._reference(table_name), list(self._row_policies(table_name))
-        if not policies:
-            return []
-        missing, body = [], {"permissions": [READ_ROWS]}
-        true_filters = [p for p in policies if p["filterPredicate"].strip(" ()").upper() == "TRUE"]
-        answers = (self._call("POST", table, f"/{_id(p)}:testIamPermissions", data=body) for p in true_filters)
-        if not any(READ_ROWS in answer.get("permissions", []) for answer in answers):
-            missing.append("a row access policy FILTER USING (TRUE)")
-        if READ_PAST not in self._client.test_iam_permissions(table, [READ_PAST]).get("permissions", []):
-            missing.append(f"permission {READ_PAST}")
-        return missing
-
-    def _row_policies(self, table_name: str) -> Iterator[dict[str, Any]]:
-        page: dict[str, str] = {}
-        while True:
-            listed = self._call("GET", self._reference(table_name), query_params=page)
-            yield from listed.get("rowAccessPolicies", [])
-            if not listed.get("nextPageToken"):
-                return
-            page = {"pageToken": listed["nextPageToken"]}
-
-    def _grantees(self, table_name: str, policy: dict[str, Any]) -> str:
-        """The members whom the row access policy lets read rows, in order. Only its IAM policy names them."""
-        found = self._call("POST", self._reference(table_name), f"/{_id(policy)}:getIamPolicy", data={})
-        members = {member for binding in found.get("bindings", ()) for member in binding.get("members", ())}
-        return ", ".join(sorted(members)) or "nobody"
-
-    def _call(self, method: str, table: TableReference, path: str = "", **request: Any) -> Any:
-        """Call the REST API for row access policies, for which the client library has no methods. Free of charge."""
-        connection: Any = self._client._connection
-        return connection.api_request(method=method, path=f"{table.path}/rowAccessPolicies{path}", **request)
+        """What this account lacks to clone the table as of a past time, one text for each; empty if it may clone it."""
+        return missing_access(self._client, self._reference(table_name))
 
     def materialized_views_of(self, table_name: str) -> list[str]:
         """The names of the materialized views that read the table. They break when the table is replaced."""
@@ -315,7 +278,3 @@ class Warehouse:
             retry=result_retry(),
             job_retry=DEFAULT_JOB_RETRY.with_timeout(repeated_for_s),
         )
-
-
-def _id(policy: dict[str, Any]) -> str:
-    return str(policy["rowAccessPolicyReference"]["policyId"])
