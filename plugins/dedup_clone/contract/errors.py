@@ -72,7 +72,7 @@ class SparkUnavailable(DedupCloneError):
 
 
 class SparkRunFailed(DedupCloneError):
-    """A Spark run failed or was cancelled. The message names the run, the reason and the address of its log."""
+    """A Spark run failed or was cancelled. The message names the run and the reason."""
 
 
 class FeedsNotChecked(DedupCloneError):

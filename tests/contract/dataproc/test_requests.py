@@ -109,14 +109,12 @@ def test_a_cluster_that_does_not_exist_fails_at_once_and_one_that_is_stopped_may
 
 
 @pytest.mark.parametrize("runner", RUNNERS)
-def test_a_failed_run_is_told_in_its_own_words_with_the_address_of_its_log(
-    runner: str, fakes, simulate: Simulate
-) -> None:
+def test_a_failed_run_is_told_by_its_name_and_in_its_own_words(runner: str, fakes, simulate: Simulate) -> None:
     fakes(runner, endings=[("failed", "Subnetwork 'spark' does not support Private Google Access")])
     done = simulate(runner).run()
     assert done.tries == 2
     assert "Subnetwork 'spark' does not support Private Google Access" in str(done.errors[0])
-    assert "Its log: https://console.cloud.google.com/" in str(done.errors[0])
+    assert "Spark run [dc-worked-example-00000007-abc123-1] failed" in str(done.errors[0])
 
 
 def test_a_property_that_the_service_refuses_fails_at_once_with_its_words(fakes, simulate: Simulate) -> None:

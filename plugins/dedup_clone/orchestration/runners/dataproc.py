@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
-from urllib.parse import quote
 
 from dedup_clone.contract.errors import SparkUnavailable
-from dedup_clone.orchestration.runners.spark_run import CALL, CONSOLE, SparkJobSpec, SparkRun, SparkRunState
+from dedup_clone.orchestration.runners.spark_run import CALL, SparkJobSpec, SparkRun, SparkRunState
 from dedup_clone.settings.deployment import Deployment
 from dedup_clone.settings.spark_settings import SparkSettings
 
@@ -30,7 +29,6 @@ class ServerlessRunner:
 
     def __init__(self, client: Callable[[], BatchControllerClient], profile: Deployment) -> None:
         self._client = client
-        self._project = profile.project
         self._settings = profile.spark
         self._parent = f"projects/{profile.project}/locations/{profile.spark.region}"
 
@@ -43,7 +41,7 @@ class ServerlessRunner:
             return None
         used = batch.runtime_info.approximate_usage.milli_dcu_seconds
         dcu_hours = used / 3.6e6 if used else None
-        return SparkRun(name, _state(batch.state), batch.state_message, self._log(name), dcu_hours=dcu_hours)
+        return SparkRun(name, _state(batch.state), batch.state_message, dcu_hours=dcu_hours)
 
     def submit(self, name: str, spec: SparkJobSpec) -> None:
         from google.api_core.exceptions import AlreadyExists
@@ -63,10 +61,6 @@ class ServerlessRunner:
     def _path(self, name: str) -> str:
         return f"{self._parent}/batches/{name}"
 
-    def _log(self, name: str) -> str:
-        query = f'resource.type="cloud_dataproc_batch" resource.labels.batch_id="{name}"'
-        return f"{CONSOLE}/logs/query;query={quote(query, safe='')}?project={self._project}"
-
 
 class ClusterRunner:
     """Jobs of the profile's cluster."""
@@ -85,7 +79,7 @@ class ClusterRunner:
             return None
         state = _state(job.status.state)
         lasted_s = _lasted_s(job) if state.is_finished else None
-        return SparkRun(name, state, job.status.details, self._log(name), lasted_s=lasted_s)
+        return SparkRun(name, state, job.status.details, lasted_s=lasted_s)
 
     def submit(self, name: str, spec: SparkJobSpec) -> None:
         from google.api_core.exceptions import AlreadyExists, FailedPrecondition
@@ -104,10 +98,6 @@ class ClusterRunner:
 
         with suppress(NotFound, FailedPrecondition):  # absent or finished
             self._client().cancel_job({**self._location, "job_id": name}, **CALL)
-
-    def _log(self, name: str) -> str:
-        project, region = self._location.values()
-        return f"{CONSOLE}/dataproc/jobs/{name}/monitoring?region={region}&project={project}"
 
 
 def batch_of(spec: SparkJobSpec, settings: SparkSettings) -> dict[str, Any]:

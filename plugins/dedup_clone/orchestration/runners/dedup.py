@@ -133,7 +133,7 @@ def _finish(run: FeedRun, ended: SparkRun) -> str:
     if ended.state is SparkRunState.SUCCEEDED:
         run.services.log(f"Spark run {ended.name} succeeded")
         return ended.name
-    reason = f"{ended.message or 'no reason given'}. Its log: {ended.log}"
+    reason = f"{ended.message or 'no reason given'}. The link to the run on this task's page leads to its log."
     # A run of an earlier try may have been cancelled because that try was cleared.
     if ended.state is SparkRunState.CANCELLED and ended.name == _name(run, run.try_number):
         raise AirflowFailException(
@@ -213,7 +213,7 @@ def _usd(run: FeedRun, ended: SparkRun) -> float | None:
 
 
 def _show(run: FeedRun, found: SparkRun) -> None:
-    """Links the task's page to the run, and logs where the run's log is."""
+    """Links the task's page to the run."""
     deployment = run.setup.deployment
     values: dict[str, Any] = {  # each link takes what it needs
         "project_id": deployment.project,
@@ -223,7 +223,6 @@ def _show(run: FeedRun, found: SparkRun) -> None:
         "job_id": found.name,
     }
     run.link(_LINKS[run.setup.runner], **values)
-    run.services.log(f"the log of Spark run {found.name}: {found.log}")
 
 
 def _timeout_s(run: FeedRun) -> float:

@@ -9,7 +9,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from dedup_clone.orchestration.runners.spark_run import CALL, CONSOLE, SparkJobSpec, SparkRun, SparkRunState
+from dedup_clone.orchestration.runners.spark_run import CALL, SparkJobSpec, SparkRun, SparkRunState
 from dedup_clone.settings.deployment import Deployment
 from dedup_clone.warehouse.sql_files import environment
 
@@ -38,8 +38,7 @@ class ProcedureRunner:
             return None
         error = job.error_result or {}
         lasted_s = (job.ended - job.started).total_seconds() if job.ended and job.started else None
-        state, message = _state(job.state, error), error.get("message", "")
-        return SparkRun(name, state, message, self._log(name), lasted_s=lasted_s)
+        return SparkRun(name, _state(job.state, error), error.get("message", ""), lasted_s=lasted_s)
 
     def submit(self, name: str, spec: SparkJobSpec) -> None:
         from google.api_core.exceptions import Conflict
@@ -82,10 +81,6 @@ class ProcedureRunner:
             # Every escape in JSON text is valid in GoogleSQL text too, except the surrogate pairs of ensure_ascii=True.
             literal=partial(json.dumps, ensure_ascii=False),
         )
-
-    def _log(self, name: str) -> str:
-        job = f"bq:{self._location['location']}:{name}"
-        return f"{CONSOLE}/bigquery?project={self._location['project']}&j={job}&page=queryresults"
 
 
 def _state(state: str, error: dict[str, Any]) -> SparkRunState:

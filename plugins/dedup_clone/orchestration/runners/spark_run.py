@@ -7,8 +7,6 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, Protocol
 
-CONSOLE = "https://console.cloud.google.com"
-
 
 class SparkRunState(StrEnum):
     """ACTIVE: the job was submitted and has not finished."""
@@ -25,7 +23,7 @@ class SparkRunState(StrEnum):
 
 @dataclass(frozen=True)
 class SparkRun:
-    """One run as the service reports it. `message`: from the service. `log`: the address of its log.
+    """One run as the service reports it. `message`: from the service.
 
     `dcu_hours`: what a finished run used; None while it runs, and for services that do not report it.
     `lasted_s`: how many seconds a finished job of a cluster or procedure took; None for other runs.
@@ -34,7 +32,6 @@ class SparkRun:
     name: str
     state: SparkRunState
     message: str = ""
-    log: str = ""
     dcu_hours: float | None = None
     lasted_s: float | None = None
 
