@@ -296,7 +296,7 @@ def test_story(told: dict[str, Future[None]], story: str) -> None:
 def test_no_query_of_a_publish_with_spark_reads_table_data(told: dict[str, Future[None]], stack: Stack) -> None:
     for future in told.values():
         future.exception()
-    feeds = (EXAMPLE, WITH_CHANGES, BOUNDED)
-    jobs = [j for j in stack.bigquery.list_jobs(all_users=True) if (j.labels or {}).get("dedup_clone_feed") in feeds]
-    assert {j.labels["dedup_clone_step"] for j in jobs} == {"load", "swap", "changes"}
+    feeds = [feed.replace("_", "-") for feed in (EXAMPLE, WITH_CHANGES, BOUNDED)]
+    jobs = [j for j in stack.bigquery.list_jobs(all_users=True) if (j.labels or {}).get("dedup-clone-feed") in feeds]
+    assert {j.labels["dedup-clone-step"] for j in jobs} == {"load", "swap", "changes"}
     assert [j.job_id for j in jobs if j.job_type == "query" and j.total_bytes_processed] == []

@@ -187,8 +187,11 @@ def _has_datetime(columns: Iterable[Column]) -> bool:
 
 
 def job_labels(services: Services, step: str) -> dict[str, str]:
-    """Labels by which the jobs of a feed and a step are found in BigQuery's job list and on the bill."""
-    return {"dedup_clone_feed": services.feed.feed, "dedup_clone_step": step}
+    """Labels by which the jobs of a feed and a step are found in lists of jobs and on the bill.
+
+    Dataproc's reference asks for RFC 1035: no `_`.
+    """
+    return {"dedup-clone-feed": services.feed.feed.replace("_", "-").strip("-"), "dedup-clone-step": step}
 
 
 def table_reference(services: Services, table: str) -> dict[str, str]:

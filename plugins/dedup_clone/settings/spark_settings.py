@@ -21,7 +21,7 @@ ConnectionPath = Annotated[str, StringConstraints(pattern=r"^[a-z0-9-]+\.[A-Za-z
 LabelKey = Annotated[str, StringConstraints(pattern=r"^[a-z][a-z0-9_-]{0,62}$")]
 LabelValue = Annotated[str, StringConstraints(pattern=r"^[a-z0-9_-]{0,63}$")]
 
-MAX_DATAPROC_LABELS = 29  # Dataproc's limit is 32, and this project sets three labels on each run
+MAX_DATAPROC_LABELS = 30  # Dataproc's limit is 32, and this project sets two labels on each run
 
 _REASON_FOR_NO_JARS = "the job needs no jar, and an unpinned one is code that nobody reviewed"
 # Properties that feeds may not set, and why. A name that ends in a dot stands for all names that begin with it.
@@ -74,7 +74,7 @@ class SparkSettings(StrictModel):
     `procedure_connection`: BigQuery's connection to Spark, `project.location.name`, for runner `bigquery_procedure`.
     `usd_per_dcu_hour`: the price of a DCU (Data Compute Unit) hour of a serverless batch. `usd_per_vcpu_hour`: the
     price of a vCPU hour, with its memory, of the other runners; without it the ledger does not have their cost.
-    `labels`: set on each run, beside the three of this project.
+    `labels`: set on each run, beside the two of this project.
     """
 
     region: Region | None = None

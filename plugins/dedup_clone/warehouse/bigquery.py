@@ -193,7 +193,7 @@ class Warehouse:
 
         if self.job(job_id) is None:
             with contextlib.suppress(Conflict):
-                config = QueryJobConfig(labels={"dedup_clone_step": "fence"}, use_query_cache=False)
+                config = QueryJobConfig(labels={"dedup-clone-step": "fence"}, use_query_cache=False)
                 self._client.query(
                     "SELECT ERROR('this job id is occupied: its run was taken for dead')",
                     job_config=config,

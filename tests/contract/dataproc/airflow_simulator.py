@@ -164,6 +164,7 @@ def without_state(monkeypatch: pytest.MonkeyPatch) -> None:
     STORED.clear()
     attempt = SimpleNamespace(engine=Engine.SPARK, id=ATTEMPT, snapshot_id=7, generation=7, restores=None, uri=REQUEST)
     services = SimpleNamespace(
+        feed=SimpleNamespace(feed="worked_example"),
         log=lambda *_, **__: None,
         manifests=SimpleNamespace(
             attempt=lambda _: attempt,

@@ -5,13 +5,14 @@ from __future__ import annotations
 import json
 import re
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from google.protobuf.json_format import MessageToDict
 
-from dedup_clone.orchestration.runners.dataproc import dataproc_labels
 from dedup_clone.orchestration.runners.open_runner import open_runner, runner_arguments
+from dedup_clone.publish.attempt_jobs import job_labels
 from dedup_clone.settings.spark_settings import ClusterSettings, SparkSettings, SparkSize
 from tests.contract.dataproc.airflow_simulator import REPOSITORY, SPARK
 from tests.contract.dataproc.conftest import RUNNERS, Fake, Simulate
@@ -55,13 +56,13 @@ SMALLEST = SparkSize(executors=2, max_executors=2, memory_gb_per_core=2)
 def test_the_service_accepts_every_size_and_the_most_labels_of_every_runtime(
     runner: str, size: SparkSize, version: str, fakes, simulate: Simulate
 ) -> None:
-    changes = {"runtime_version": version, "labels": {f"label_{n}": "x" * 63 for n in range(29)}}
+    changes = {"runtime_version": version, "labels": {f"label_{n}": "x" * 63 for n in range(30)}}
     settings = RUNNERS[runner][1].model_copy(update=changes)
     fakes(runner)
     done = simulate(runner, size=size, settings=settings).run()
     assert done.state == "success", done.errors
-    with pytest.raises(ValueError, match="at most 29 items"):
-        SparkSettings(labels={f"label_{n}": "x" for n in range(30)})
+    with pytest.raises(ValueError, match="at most 30 items"):
+        SparkSettings(labels={f"label_{n}": "x" for n in range(31)})
 
 
 def test_the_job_itself_sets_no_property_that_batches_refuse() -> None:
@@ -73,10 +74,10 @@ def test_the_job_itself_sets_no_property_that_batches_refuse() -> None:
 
 
 def test_labels_of_this_project_are_as_the_reference_asks() -> None:
-    """Batch.labels: keys and values conform to RFC 1035. Those of the profile are not changed."""
-    labels = {"dedup_clone_feed": "a_feed_", "dedup_clone_attempt": "00000007-abc123", "cost_center": "4_2"}
-    found = dataproc_labels(labels)
-    assert found == {"dedup-clone-feed": "a-feed", "dedup-clone-attempt": "n00000007-abc123", "cost_center": "4_2"}
+    """Batch.labels: keys and values conform to RFC 1035."""
+    services: Any = SimpleNamespace(feed=SimpleNamespace(feed="a_feed_"))
+    found = job_labels(services, "dedup")
+    assert found == {"dedup-clone-feed": "a-feed", "dedup-clone-step": "dedup"}
     rules.check_labels(found)
 
 

@@ -48,7 +48,7 @@ def jobs_of(world: FeedAgainstOracle) -> list[str]:
 def statements(world: FeedAgainstOracle, attempt: str) -> dict[str, Any]:
     """The attempt's query jobs by step."""
     jobs = [job for job in world.jobs() if attempt in job.job_id]
-    return {job.labels["dedup_clone_step"]: job for job in jobs if job.job_type == "query"}
+    return {job.labels["dedup-clone-step"]: job for job in jobs if job.job_type == "query"}
 
 
 def values(world: FeedAgainstOracle, table: str | None = None) -> dict[int, int]:

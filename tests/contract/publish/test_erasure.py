@@ -244,7 +244,7 @@ def test_what_cannot_be_erased_is_refused_before_anything_happens(world: FeedOnS
 def test_the_preview_counts_rows_and_tells_bigquery_no_key(published: FeedOnStandIn) -> None:
     text = runs.erasure(published, KEYS).until("preview").text
     assert "Rows of generation 1 with these keys: **2**, on: " in text
-    jobs = [j for j in published.jobs() if j.labels.get("dedup_clone_step") == "preview"]
+    jobs = [j for j in published.jobs() if j.labels.get("dedup-clone-step") == "preview"]
     assert jobs
     assert str(PERSON) not in text + "".join(str(job.to_api_repr()) for job in jobs)
     with step_faults.queries_that_read((100 << 30) + 1):

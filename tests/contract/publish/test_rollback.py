@@ -26,7 +26,7 @@ def published(world: FeedOnStandIn) -> FeedOnStandIn:
 
 def steps_of(world: FeedOnStandIn, attempt: str) -> list[str]:
     """The steps of an attempt that made a BigQuery job on staging or target."""
-    steps = [j.labels.get("dedup_clone_step") for j in world.jobs() if attempt in j.job_id]
+    steps = [j.labels.get("dedup-clone-step") for j in world.jobs() if attempt in j.job_id]
     return sorted(step for step in steps if step)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
@@ -114,7 +114,7 @@ def batch_of(spec: SparkJobSpec, settings: SparkSettings) -> dict[str, Any]:
     else:
         execution["staging_bucket"] = settings.staging_bucket
     return {
-        "labels": dataproc_labels(spec.labels),
+        "labels": dict(spec.labels),
         "pyspark_batch": _pyspark(spec),
         "runtime_config": {"version": settings.runtime_version, "properties": dict(spec.properties)},
         "environment_config": {"execution_config": {k: v for k, v in execution.items() if v is not None}},
@@ -129,7 +129,7 @@ def _job_of(spec: SparkJobSpec, *, project: str, name: str, cluster: str) -> dic
     return {
         "reference": {"project_id": project, "job_id": name},
         "placement": {"cluster_name": cluster},
-        "labels": dataproc_labels(spec.labels),
+        "labels": dict(spec.labels),
         "pyspark_job": {
             **_pyspark(spec, "--end-after-s", str(spec.ttl_s)),
             "properties": dict(spec.properties),
@@ -143,21 +143,6 @@ def _pyspark(spec: SparkJobSpec, *arguments: str) -> dict[str, Any]:
         "args": ["--request", spec.request_uri, *arguments],
         "python_file_uris": [spec.archive_uri],
     }
-
-
-def dataproc_labels(labels: Mapping[str, str]) -> dict[str, str]:
-    """The labels for Dataproc, whose reference asks for RFC 1035: no `_`, and a letter first.
-
-    Labels of the profile stay as they are, because Dataproc is not known to refuse them.
-    """
-    found = {}
-    for key, value in labels.items():
-        if key.startswith("dedup_clone_"):
-            text = value.replace("_", "-").strip("-")
-            found[key.replace("_", "-")] = text if text[0].isalpha() else f"n{text}"
-        else:
-            found[key] = value
-    return found
 
 
 def _state(state: Any) -> SparkRunState:

@@ -28,6 +28,7 @@ from dedup_clone.orchestration.runners.sizing import describe_size, read_workloa
 from dedup_clone.orchestration.runners.spark_run import SparkJobSpec, SparkRun, SparkRunner, SparkRunState, run_name
 from dedup_clone.orchestration.setup import FeedOfForm, FeedSetup
 from dedup_clone.orchestration.step import FeedRun, NotYet, Step
+from dedup_clone.publish.attempt_jobs import job_labels
 from dedup_clone.publish.attempts import best_effort
 from dedup_clone.publish.held_deliveries import is_reused
 from dedup_clone.publish.recovery import end_if_all_refused
@@ -168,12 +169,7 @@ def _job_spec(run: FeedRun) -> SparkJobSpec:
         main_uri=main_uri,
         archive_uri=archive_uri,
         properties=spark_properties(size, feed.spark),
-        labels={
-            **spark.labels,
-            "dedup_clone_feed": feed.feed,
-            "dedup_clone_step": "dedup",
-            "dedup_clone_attempt": attempt.id,
-        },
+        labels={**spark.labels, **job_labels(services, "dedup")},
         ttl_s=int(_timeout_s(run)) + TTL_MARGIN_S,
     )
 
