@@ -6,7 +6,8 @@ An operation of `dedup_clone/operations/` becomes a DAG here. Its DAG file names
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import timedelta
 from functools import partial
@@ -17,11 +18,10 @@ from airflow.sdk import BaseOperator, Param, chain
 from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
 
 from dedup_clone.contract.attempt import Attempt
-from dedup_clone.contract.errors import ConfigurationError, LeaseHeld
+from dedup_clone.contract.errors import LeaseHeld
 from dedup_clone.orchestration.load_to_commit import load_to_commit
 from dedup_clone.orchestration.setup import FeedOfForm, FeedSetup
 from dedup_clone.orchestration.step import FeedRun, NotYet, Step
-from dedup_clone.publish.attempts import Form
 from dedup_clone.publish.recovery import require_no_other_run
 from dedup_clone.publish.services import Services
 
@@ -45,22 +45,13 @@ def with_reason(run: FeedRun, text: str) -> str:
     return f"{text}\n\nReason given: " + _MARKUP.sub(r"\\\1", " ".join(given_reason(run).split()))
 
 
-def _require_idle(run: FeedRun, form: Form) -> None:
-    """Raises NotYet while another run is at work, because what that run publishes would change the preview.
-
-    Waits for at most twice the freshness SLA from the run's start, then raises ConfigurationError.
-    """
-    services, feed = run.services, run.services.feed
+@contextmanager
+def _waiting_for_the_lease() -> Iterator[None]:
+    """Raises NotYet instead of LeaseHeld. If the other run hangs, the watchdog reports it."""
     try:
-        require_no_other_run(services, form)
+        yield
     except LeaseHeld as error:
-        waited = services.now() - (run.context["dag_run"].start_date or services.now())
-        if waited <= timedelta(minutes=2 * feed.freshness.sla_minutes):
-            raise NotYet(f"for the end of the other run: {error}", LEASE_RETRY_INTERVAL) from error
-        raise ConfigurationError(
-            f"Nothing was done to [{feed.feed}], because another run has been at work for so long: {error} If that run "
-            f"hangs, mark it as failed. Then clear this run from its first task."
-        ) from error
+        raise NotYet(f"for the lease: {error}", LEASE_RETRY_INTERVAL) from error
 
 
 @dataclass(frozen=True)
@@ -83,7 +74,8 @@ class Operation:
         Acquires no lease, and waits while another run holds it.
         """
         form = self.read(run)
-        _require_idle(run, form)
+        with _waiting_for_the_lease():
+            require_no_other_run(run.services, form)  # what that run publishes would change the preview
         shown, text = self.preview(run.services, form)
         run.services.log(f"{self.name} would do this:\n{text}")
         return {"shown": shown, "text": with_reason(run, text)}
@@ -95,10 +87,8 @@ class Operation:
         is still to be read.
         """
         shown = run.result_of(show_task)["shown"] if show_task else None
-        try:
+        with _waiting_for_the_lease():
             begun = self.prepare(run.services, form or self.read(run), shown)
-        except LeaseHeld as error:
-            raise NotYet(f"for the lease: {error}", LEASE_RETRY_INTERVAL) from error
         if isinstance(begun, str):
             raise AirflowSkipException(begun)
         return begun

@@ -96,7 +96,7 @@ def rollback_fields() -> dict[str, Param]:
             title="Generation",
             description="The generation whose content readers should see again. The page Snapshots lists the "
             "generations that can be restored; so does the error of the first task if this one cannot be restored. "
-            "While another run is at work, the first task waits for its end, at most twice the freshness SLA.",
+            "While another run is at work, the first task waits for its end.",
         ),
         "reason": required_reason("Why the generation is restored; stored in the ledger."),
     }

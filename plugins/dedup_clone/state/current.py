@@ -142,7 +142,7 @@ def lease_held_error(feed: str, intent: Intent) -> LeaseHeld:
     return LeaseHeld(
         f"[{feed}] is being worked on by run [{intent.run_id}] of [{intent.dag_id}] "
         f"({intent.kind}, generation {intent.generation}, since {intent.taken_at:%Y-%m-%d %H:%M:%S} UTC): "
-        f"wait until it has ended; this task tries again by itself."
+        f"wait until it has ended (if it hangs, mark it as failed); this task tries again by itself."
     )
 
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
-from datetime import timedelta
 from functools import partial
 from typing import Any
 
@@ -355,16 +355,16 @@ def test_the_tasks_of_a_rebuild_give_the_table_another_form(world: FeedOnStandIn
     assert (world.rows(), table.clustering_fields) == (expected(*rows), ["store_id"])
 
 
-def test_a_rollback_waits_for_a_run_that_is_at_work_but_not_for_ever(world: FeedOnStandIn, run_of: RunOf) -> None:
+def test_a_rollback_waits_for_a_run_that_is_at_work_and_says_what_to_do_if_it_hangs(
+    world: FeedOnStandIn, run_of: RunOf
+) -> None:
     world.publish(world.land(7, [row(7, 1), row(7, 2)]))
     other = runs.publish(world, world.land(8, [row(8, 1)]), run_id="at-work").until("resolve")
     world.running.add("at-work")
     rollback = run_of("rollback", generation=1, reason="bad")
-    with pytest.raises(TaskDeferred):
+    with pytest.raises(TaskDeferred) as deferred:
         rollback.execute("show_difference")
-    world.move_clock(timedelta(minutes=121))  # the SLA is 60 minutes
-    with pytest.raises(AirflowFailException, match=r"run \[at-work\].*mark it as failed"):
-        rollback.execute("show_difference")
+    assert re.search(r"run \[at-work\].*mark it as failed", str(deferred.value.__context__))
     world.running.clear()
     other.end()
     shown = rollback.resume("show_difference", "a time")
