@@ -7,47 +7,15 @@ service, without credentials.
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
 from pathlib import Path
 
-from dedup_clone.publish.services import Services, open_services
+from dedup_clone.publish.services import Clients, Services
 from dedup_clone.settings.deployment import Deployment
 from dedup_clone.settings.feed import Feed, read_feed
-from dedup_clone.state.store import ObjectStore
-from dedup_clone.warehouse.bigquery import Warehouse
 from deploy.environment_settings import REPOSITORY, read_profile
 
 
-@dataclass(frozen=True)
-class LiveClients:
-    """The buckets and the warehouse of one profile, shared by the services of all feeds.
-
-    `job_poll_s`: the seconds between two looks at a BigQuery job.
-    """
-
-    state: ObjectStore
-    landing: ObjectStore
-    warehouse: Warehouse
-    job_poll_s: float
-
-    def services(self, feed: Feed) -> Services:
-        """The feed's services, for steps that ask neither who publishes the feed nor whether a run is alive.
-
-        A command is no Airflow environment: a feed that an environment publishes is refused, and `is_running` is false
-        for every run, because there is no Airflow to ask.
-        """
-        return open_services(
-            feed,
-            state=self.state,
-            landing=self.landing,
-            warehouse=self.warehouse,
-            job_poll_s=self.job_poll_s,
-            environment="",
-            is_running=lambda dag_id, run_id: False,
-        )
-
-
-def open_live_clients(profile: Deployment) -> LiveClients:
+def open_live_clients(profile: Deployment) -> Clients:
     """Open Google's clients. Raises GoogleAuthError without a login, unless both services are local."""
     from google.auth.credentials import AnonymousCredentials
     from google.cloud import bigquery, storage
@@ -56,20 +24,18 @@ def open_live_clients(profile: Deployment) -> LiveClients:
     is_local = os.environ.get("BIGQUERY_EMULATOR_HOST")
     credentials = AnonymousCredentials() if is_local else None  # type: ignore[no-untyped-call]
     client = bigquery.Client(project=profile.project, location=profile.location, credentials=credentials)
-    return LiveClients(
-        state=ObjectStore(gcs, profile.state_bucket),
-        landing=ObjectStore(gcs, profile.landing_bucket),
-        warehouse=Warehouse(
-            client,
-            project=profile.project,
-            dataset=profile.dataset,
-            location=profile.location,
-            sql_folder=REPOSITORY / "sql",
-        ),
-        job_poll_s=profile.job_poll_interval_s,
-    )
+    return Clients.of(profile, gcs, client, REPOSITORY / "sql")
+
+
+def live_services(clients: Clients, feed: Feed) -> Services:
+    """The feed's services, for steps that ask neither who publishes the feed nor whether a run is alive.
+
+    A command is no Airflow environment: a feed that an environment publishes is refused, and `is_running` is false
+    for every run, because there is no Airflow to ask.
+    """
+    return clients.of_feed(feed, environment="", is_running=lambda dag_id, run_id: False)
 
 
 def feed_services(name: str, dags: Path) -> Services:
     """The services of one feed in the profile that DEDUP_CLONE_PROFILE names. Raises ConfigurationError."""
-    return open_live_clients(read_profile(dags)).services(read_feed(dags / "feeds" / f"{name}.yaml"))
+    return live_services(open_live_clients(read_profile(dags)), read_feed(dags / "feeds" / f"{name}.yaml"))

@@ -76,11 +76,8 @@ def let_tasks_use(world: FeedOnStandIn, monkeypatch: pytest.MonkeyPatch, *others
     by_name = {one.feed.feed: one for one in others}
     monkeypatch.setattr(gcs, "GCSHook", lambda **_: SimpleNamespace(get_conn=lambda: world.storage))
     monkeypatch.setattr(setup_module, "environment_name", lambda: world.environment)
-    monkeypatch.setattr(setup_module, "open_clients", lambda deployment, sql: SimpleNamespace(**_CLIENTS))
-    monkeypatch.setattr(setup_module, "open_services", lambda feed, **_: by_name.get(feed.feed, world).services)
-
-
-_CLIENTS = dict.fromkeys(("state", "landing", "warehouse"))
+    clients = SimpleNamespace(of_feed=lambda feed, **_: by_name.get(feed.feed, world).services)
+    monkeypatch.setattr(setup_module, "open_clients", lambda deployment, sql: clients)
 
 
 def load_waiting_rows(world: FeedOnStandIn, monkeypatch: pytest.MonkeyPatch, *others: FeedOnStandIn) -> None:

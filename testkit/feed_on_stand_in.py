@@ -30,7 +30,7 @@ from dedup_clone.publish.preview_publish import preview_publish
 from dedup_clone.publish.recovery import end_if_all_refused
 from dedup_clone.publish.reporting import LONGEST_PAUSE, load_ledger_rows
 from dedup_clone.publish.resolve import PublishRequest, resolve
-from dedup_clone.publish.services import Services, open_services
+from dedup_clone.publish.services import Clients, Services
 from dedup_clone.publish.swap import begin_swap, finish_swap
 from dedup_clone.settings.feed import Feed
 from dedup_clone.state.ledger import LedgerRecord, ReportingBacklog
@@ -108,8 +108,7 @@ class FeedOnStandIn(ControlledStandIn):
 
     @property
     def services(self) -> Services:
-        return open_services(
-            self.feed,
+        clients = Clients(
             state=ObjectStore(self.storage, self.places.state),
             landing=ObjectStore(self.storage, self.places.landing),
             warehouse=Warehouse(
@@ -120,6 +119,9 @@ class FeedOnStandIn(ControlledStandIn):
                 sql_folder=SQL,
             ),
             job_poll_s=0.02,
+        )
+        return clients.of_feed(
+            self.feed,
             environment=self.environment,
             is_running=lambda dag_id, run_id: run_id in self.running,
             now=lambda: self.now(),

@@ -14,12 +14,11 @@ from urllib.parse import urlsplit
 from airflow.sdk import Context, DagRunState
 
 from dedup_clone.contract.errors import ConfigurationError
-from dedup_clone.publish.services import Services, open_services
+from dedup_clone.publish.services import Clients, Services
 from dedup_clone.settings.deployment import Deployment, read_deployment
 from dedup_clone.settings.feed import Feed, read_feed
 from dedup_clone.settings.spark_settings import Runner
 from dedup_clone.state.store import ObjectStore
-from dedup_clone.warehouse.bigquery import Warehouse
 from dedup_clone.warehouse.sql_files import TableNames
 
 if TYPE_CHECKING:
@@ -142,51 +141,22 @@ class FeedOfForm:
 ENVIRONMENT_VARIABLE = "DEDUP_CLONE_ENVIRONMENT"
 
 
-@dataclass(frozen=True)
-class Clients:
-    """The buckets and the warehouse of a deployment. They belong to no feed, so that several feeds can share them.
-
-    `bigquery_answers`: whether the warehouse can be asked now.
-    """
-
-    state: ObjectStore
-    landing: ObjectStore
-    warehouse: Warehouse
-    bigquery_answers: bool = True
-
-
 def open_clients(deployment: Deployment, sql_folder: Path) -> Clients:
     """The clients of a deployment, opened with Airflow's connections."""
     from airflow.providers.google.cloud.hooks.bigquery import BigQueryHook
+    from airflow.providers.google.cloud.hooks.gcs import GCSHook
 
-    client = BigQueryHook(gcp_conn_id=deployment.google_cloud_connection).get_client(
+    connection = deployment.google_cloud_connection
+    bigquery = BigQueryHook(gcp_conn_id=connection).get_client(
         project_id=deployment.project, location=deployment.location
     )
-    return Clients(
-        state=open_gcs_bucket(deployment.google_cloud_connection, deployment.state_bucket),
-        landing=open_gcs_bucket(deployment.google_cloud_connection, deployment.landing_bucket),
-        warehouse=Warehouse(
-            client,
-            project=deployment.project,
-            dataset=deployment.dataset,
-            location=deployment.location,
-            sql_folder=sql_folder,
-        ),
-    )
+    return Clients.of(deployment, GCSHook(gcp_conn_id=connection).get_conn(), bigquery, sql_folder)
 
 
 def open_feed_services(setup: FeedSetup, clients: Clients | None = None) -> Services:
     """The services of one feed. Without `clients`, new clients are opened."""
     clients = clients or open_clients(setup.deployment, setup.folders.sql)
-    return open_services(
-        setup.feed,
-        state=clients.state,
-        landing=clients.landing,
-        warehouse=clients.warehouse,
-        job_poll_s=setup.deployment.job_poll_interval_s,
-        environment=environment_name(),
-        is_running=dag_run_is_running,
-    )
+    return clients.of_feed(setup.feed, environment=environment_name(), is_running=dag_run_is_running)
 
 
 def environment_name() -> str:

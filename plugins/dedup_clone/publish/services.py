@@ -6,8 +6,11 @@ import logging
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
+from pathlib import Path
+from typing import Any
 
 from dedup_clone.contract.manifest import Manifest
+from dedup_clone.settings.deployment import Deployment
 from dedup_clone.settings.feed import Feed
 from dedup_clone.state.arrivals import Arrivals
 from dedup_clone.state.current import CurrentFile
@@ -71,30 +74,56 @@ class Services:
         _LOGGER.log(level, "%s %s", prefix, text)
 
 
-def open_services(
-    feed: Feed,
-    *,
-    state: ObjectStore,
-    landing: ObjectStore,
-    warehouse: Warehouse,
-    job_poll_s: float,
-    environment: str,
-    is_running: Callable[[str, str], bool],
-    now: Callable[[], datetime] = utc_now,
-) -> Services:
-    """The services of one feed over its state bucket, its landing bucket and a warehouse."""
-    return Services(
-        feed=feed,
-        names=warehouse.table_names(feed.staging, feed.target),
-        store=state,
-        landing=Landing(landing, feed.landing.prefix, feed.landing.marker),
-        arrivals=Arrivals(state, feed.feed),
-        current=CurrentFile(state, feed.feed),
-        manifests=Manifests(state, feed.feed),
-        ledger=Ledger(state, feed.feed),
-        warehouse=warehouse,
-        job_poll_s=job_poll_s,
-        environment=environment,
-        is_running=is_running,
-        now=now,
-    )
+@dataclass(frozen=True)
+class Clients:
+    """The buckets and the warehouse of a deployment. They belong to no feed, so that several feeds can share them.
+
+    `job_poll_s`: as in Services. `bigquery_answers`: whether the warehouse can be asked now.
+    """
+
+    state: ObjectStore
+    landing: ObjectStore
+    warehouse: Warehouse
+    job_poll_s: float
+    bigquery_answers: bool = True
+
+    @classmethod
+    def of(cls, deployment: Deployment, gcs: Any, bigquery: Any, sql_folder: Path) -> Clients:
+        """The clients of a deployment. `gcs`, `bigquery`: those of Google's libraries."""
+        return cls(
+            state=ObjectStore(gcs, deployment.state_bucket),
+            landing=ObjectStore(gcs, deployment.landing_bucket),
+            warehouse=Warehouse(
+                bigquery,
+                project=deployment.project,
+                dataset=deployment.dataset,
+                location=deployment.location,
+                sql_folder=sql_folder,
+            ),
+            job_poll_s=deployment.job_poll_interval_s,
+        )
+
+    def of_feed(
+        self,
+        feed: Feed,
+        *,
+        environment: str,
+        is_running: Callable[[str, str], bool],
+        now: Callable[[], datetime] = utc_now,
+    ) -> Services:
+        """The services of one feed."""
+        return Services(
+            feed=feed,
+            names=self.warehouse.table_names(feed.staging, feed.target),
+            store=self.state,
+            landing=Landing(self.landing, feed.landing.prefix, feed.landing.marker),
+            arrivals=Arrivals(self.state, feed.feed),
+            current=CurrentFile(self.state, feed.feed),
+            manifests=Manifests(self.state, feed.feed),
+            ledger=Ledger(self.state, feed.feed),
+            warehouse=self.warehouse,
+            job_poll_s=self.job_poll_s,
+            environment=environment,
+            is_running=is_running,
+            now=now,
+        )

@@ -19,9 +19,10 @@ from dedup_clone.contract.attempt import Kind
 from dedup_clone.contract.errors import FeedsNotChecked
 from dedup_clone.freshness.incident import read_incident_records
 from dedup_clone.freshness.verdict import FreshnessStatus, FreshnessVerdict
-from dedup_clone.orchestration.setup import Clients, DeployedFolders, find_folders
+from dedup_clone.orchestration.setup import DeployedFolders, find_folders
 from dedup_clone.orchestration.watchdog import all_feeds, feed_check
 from dedup_clone.orchestration.watchdog.all_feeds import check_all_feeds
+from dedup_clone.publish.services import Clients
 from dedup_clone.settings.deployment import AlertSettings, NotifierSettings, read_deployment
 from dedup_clone.state.current import CurrentFile, Retirement, TargetAction
 from dedup_clone.state.layout import FeedLayout
@@ -67,7 +68,8 @@ class Deployed:
         warehouse = Warehouse(
             self.bigquery, project="local-dev", dataset="warehouse", location="US", sql_folder=sql_folder
         )
-        return Clients(ObjectStore(self.storage, "state"), ObjectStore(self.storage, "landing"), warehouse)
+        state, landing = ObjectStore(self.storage, "state"), ObjectStore(self.storage, "landing")
+        return Clients(state, landing, warehouse, job_poll_s=0.02)
 
     def read_views(self, client: Any, project: str, location: str) -> dict[str, str]:
         self.views_read += 1

@@ -17,7 +17,6 @@ from dedup_clone.freshness.incident import Incident, IncidentKind, Severity, rea
 from dedup_clone.freshness.verdict import FreshnessStatus, FreshnessVerdict, read_summaries, read_verdict
 from dedup_clone.orchestration.dag_factory import is_permanent
 from dedup_clone.orchestration.setup import (
-    Clients,
     DeployedFolders,
     FeedSetup,
     environment_name,
@@ -26,7 +25,7 @@ from dedup_clone.orchestration.setup import (
 )
 from dedup_clone.orchestration.watchdog.feed_check import check_feed, forget_if_retired, gauges_line, store_verdict
 from dedup_clone.orchestration.watchdog.notifiers import report_incidents
-from dedup_clone.publish.services import utc_now
+from dedup_clone.publish.services import Clients, utc_now
 from dedup_clone.settings.deployment import AlertSettings, read_deployment
 from dedup_clone.state.current import CurrentFile
 from dedup_clone.state.ledger import Ledger

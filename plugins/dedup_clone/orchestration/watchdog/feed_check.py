@@ -18,11 +18,11 @@ from dedup_clone.freshness.feed_state import DagActivity, FeedState
 from dedup_clone.freshness.incident import read_incident_records
 from dedup_clone.freshness.read_feed_state import read_feed_state
 from dedup_clone.freshness.verdict import FeedFile, FreshnessVerdict, read_verdict, write_verdict
-from dedup_clone.orchestration.setup import Clients, FeedSetup, is_not_found, open_feed_services
+from dedup_clone.orchestration.setup import FeedSetup, is_not_found, open_feed_services
 from dedup_clone.orchestration.watch.publish_runs import find_failed_publish
 from dedup_clone.orchestration.watchdog.notifiers import report_incidents
 from dedup_clone.orchestration.watchdog.reporting import reporting_incidents
-from dedup_clone.publish.services import Services, utc_now
+from dedup_clone.publish.services import Clients, Services, utc_now
 from dedup_clone.settings.deployment import AlertSettings, read_deployment
 from dedup_clone.state.current import CurrentFile
 from dedup_clone.state.layout import FeedLayout
