@@ -124,7 +124,7 @@ def _load_deliveries(
 def _create_incoming(services: Services, attempt: Attempt) -> None:
     names, options = services.names.of_attempt(attempt.id), services.feed.table.options
     sql = services.warehouse.render("ddl/create_incoming.sql", names=names, table=attempt.table, options=options)
-    run_step_job(services, attempt.id, "incoming", query_configuration(services, "incoming", sql, {}))
+    run_step_job(services, attempt.id, "incoming", lambda: query_configuration(services, "incoming", sql, {}))
 
 
 def _may_be_appended(services: Services, attempt: Attempt, number: int) -> bool:
@@ -145,4 +145,4 @@ def _append(services: Services, attempt: Attempt, number: int, examined: Examine
         writeDisposition="WRITE_APPEND",
     )
     with refused_if_unreadable(attempt, examined.arrival, "load"):
-        run_step_job(services, attempt.id, f"append_{number}", configuration)
+        run_step_job(services, attempt.id, f"append_{number}", lambda: configuration)

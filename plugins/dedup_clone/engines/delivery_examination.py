@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import date
+from functools import partial
 from typing import Any
 
 from dedup_clone.contract.attempt import Attempt
@@ -138,10 +139,9 @@ def _count_rows(
         "date_folders": ("BOOL", str(attempt.date_folders).lower()),
     }
     sql = services.warehouse.render("engines/examine_delivery.sql", names=services.names, table=attempt.table)
-    configuration = limited_query_configuration(
-        services, "examine", sql, parameters, tableDefinitions=external_table(_LANDED_TABLE, uris)
-    )
-    job = run_step_job(services, attempt.id, f"examine_{number}", configuration)
+    files = external_table(_LANDED_TABLE, uris)
+    query = partial(limited_query_configuration, services, "examine", sql, parameters, tableDefinitions=files)
+    job = run_step_job(services, attempt.id, f"examine_{number}", query)
     return list(services.warehouse.jobs.rows(job.job_id))
 
 

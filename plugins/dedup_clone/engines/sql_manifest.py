@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import date, datetime
+from functools import partial
 from typing import Any
 
 from dedup_clone.checks.partition_checks import has_expired, roll_back_to
@@ -65,8 +66,8 @@ def count_dates(services: Services, attempt: Attempt, first_day: date, last_day:
     names, has_parent = services.names.of_attempt(attempt.id), attempt.parent is not None
     sql = services.warehouse.render("engines/evidence.sql", names=names, table=attempt.table, has_parent=has_parent)
     parameters = date_parameters(attempt.retention_day, first_day, last_day)
-    configuration = limited_query_configuration(services, "evidence", sql, parameters)
-    job = run_step_job(services, attempt.id, "evidence", configuration)
+    query = partial(limited_query_configuration, services, "evidence", sql, parameters)
+    job = run_step_job(services, attempt.id, "evidence", query)
     return CountedDates(tuple(services.warehouse.jobs.rows(job.job_id)))
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import timedelta
+from functools import partial
 from typing import Any
 
 from dedup_clone.checks.check_result import Level
@@ -64,10 +65,8 @@ def finish_staging(services: Services, attempt: Attempt, candidate: Candidate, m
         return
     if manifest.engine is Engine.MERGE and _waited_for_others(services, attempt):
         services.log("other DML statements ran on staging before the MERGE: a SELECT replaces all rows of staging")
-        is_started = find_step_job(services, attempt.id, REPLACE_STEP).metadata is not None
-        # Once the job has succeeded, an earlier try may have dropped the table that its query reads.
-        configuration = {} if is_started else _deduplicate_configuration(services, attempt, manifest, REPLACE_STEP)
-        run_step_job(services, attempt.id, REPLACE_STEP, configuration)
+        replace_all = partial(_deduplicate_configuration, services, attempt, manifest, REPLACE_STEP)
+        run_step_job(services, attempt.id, REPLACE_STEP, replace_all)
     finish_load(services, attempt, manifest)
     services.warehouse.alterations.drop(services.names.of_attempt(attempt.id).incoming_table)
 

@@ -21,7 +21,7 @@ from dedup_clone.contract.errors import ConfigurationError, ContractViolation
 from dedup_clone.contract.manifest import Manifest
 from dedup_clone.contract.table import NUMERIC_CONTEXT, NUMERIC_PRECISION, NUMERIC_SCALE
 from dedup_clone.publish import changes_table
-from dedup_clone.publish.attempt_jobs import COUNT_LIMIT, count_by_date, find_step_job, query_configuration
+from dedup_clone.publish.attempt_jobs import COUNT_LIMIT, count_by_date, query_configuration, run_step_job
 from dedup_clone.publish.attempts import Form, begin_attempt, write_attempt
 from dedup_clone.publish.changes_table import forget_change_rows
 from dedup_clone.publish.commit import prune
@@ -232,10 +232,8 @@ def _erase_changes(services: Services, erasure: Erasure, keys: KeysToErase) -> i
     if services.warehouse.table(services.names.changes_table) is None:
         return None
     sql = _sql(services, DELETE_SQL_FILE, keys)
-    job = find_step_job(services, erasure.attempt, DELETE_STEP)
     query = query_configuration(services, DELETE_STEP, sql, _key_parameters(keys))
-    services.warehouse.jobs.start(job.job_id, query)
-    return services.warehouse.jobs.wait(job.job_id, poll_s=services.job_poll_s).changed_rows
+    return run_step_job(services, erasure.attempt, DELETE_STEP, lambda: query, is_recorded=False).changed_rows
 
 
 def _sql(services: Services, file: str, keys: KeysToErase) -> str:

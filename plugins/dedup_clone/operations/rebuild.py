@@ -116,7 +116,7 @@ def export(services: Services, request: RebuildRequest, attempt: Attempt) -> Non
     configuration = _query_of_rows(services, names, live, request.renamed, COPY_SQL_FILE)
     if configuration is not None:
         try:
-            run_step_job(services, attempt.id, COPY_STEP, configuration)
+            run_step_job(services, attempt.id, COPY_STEP, lambda: configuration)
         except JobFailed as error:
             if not error.is_invalid_input:
                 raise

@@ -6,7 +6,7 @@ earlier jobs failed. The operators of the DAG and the engines use this module.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import date
 from typing import Any
@@ -74,14 +74,20 @@ def find_step_job(services: Services, attempt: str, step: str) -> StepJob:
     return job
 
 
-def run_step_job(services: Services, attempt: str, step: str, configuration: Mapping[str, Any]) -> JobMetadata:
-    """Find or start the step's job and wait for it. Its id is recorded in CURRENT before the job is started.
+def run_step_job(
+    services: Services, attempt: str, step: str, configure: Callable[[], Mapping[str, Any]], *, is_recorded: bool = True
+) -> JobMetadata:
+    """Find the step's job, or start it with the configuration that `configure` returns, and wait for it.
 
-    Raises JobFailed, OutcomeUnknown as `find_step_job` does, and LostRace when the attempt has lost the lease.
+    The job's id is recorded in CURRENT before the job is started, which needs the lease. `is_recorded`: False for a job
+    for which no recovery has to wait. Raises JobFailed, OutcomeUnknown as `find_step_job` does, what `configure`
+    raises, and LostRace when the attempt has lost the lease.
     """
     job = find_step_job(services, attempt, step)
     if job.metadata is None:
-        services.current.record_jobs(attempt, [job.job_id])
+        configuration = configure()
+        if is_recorded:
+            services.current.record_jobs(attempt, [job.job_id])
         services.warehouse.jobs.start(job.job_id, configuration)
     return services.warehouse.jobs.wait(job.job_id, poll_s=services.job_poll_s)
 

@@ -29,9 +29,9 @@ from dedup_clone.contract.table import (
 from dedup_clone.publish.attempt_jobs import (
     URI_LIST,
     find_job,
-    find_step_job,
     load_configuration,
     query_configuration,
+    run_step_job,
 )
 from dedup_clone.publish.attempts import best_effort
 from dedup_clone.publish.reporting import LEDGER_TABLE, is_due, stop_load, wait_for_load
@@ -131,9 +131,8 @@ def forget_change_rows(services: Services, attempt: str, *, last: int) -> None:
     step = f"lost_changes_{last}"
     sql = services.warehouse.render(_SQL_FILE, names=services.names, table=services.feed.table.to_contract())
     parameters = {"feed": ("STRING", services.feed.feed), "last": ("INT64", str(last))}
-    job = find_step_job(services, attempt, step)
-    services.warehouse.jobs.start(job.job_id, query_configuration(services, step, sql, parameters))
-    services.warehouse.jobs.wait(job.job_id, poll_s=services.job_poll_s)
+    query = query_configuration(services, step, sql, parameters)
+    run_step_job(services, attempt, step, lambda: query, is_recorded=False)
 
 
 def _generation(waiting: WaitingRows) -> int:

@@ -19,7 +19,7 @@ from dedup_clone.contract.schema_change import (
     with_wider_types,
 )
 from dedup_clone.contract.table import Column, TableContract
-from dedup_clone.publish.attempt_jobs import find_step_job, query_configuration, run_step_job
+from dedup_clone.publish.attempt_jobs import query_configuration, run_step_job
 from dedup_clone.publish.services import Services
 from dedup_clone.settings.table_settings import TableSettings
 from dedup_clone.state.current import Intent, Staging, lease_held_error
@@ -220,7 +220,7 @@ def set_layout_of_staging(services: Services, attempt: str) -> None:
 
 def drop_staging(services: Services, attempt: str) -> None:
     """Drop staging by a recorded job, which a recovery fences. Raises what `run_step_job` raises."""
-    run_step_job(services, attempt, "drop", _drop_configuration(services))
+    run_step_job(services, attempt, "drop", lambda: _drop_configuration(services))
 
 
 def set_clustering_of_target(services: Services, attempt: str, target: TableMetadata, table: TableContract) -> None:
@@ -251,10 +251,7 @@ def restore_tables(services: Services, intent: Intent) -> None:
     if staging is None or not _has_layout(staging, table):
         services.current.forget_staging()
         # Two runs may end the attempt. Both find this job, so the second drops no staging that was loaded since.
-        job = find_step_job(services, intent.attempt, "restore")
-        if job.metadata is None:
-            services.warehouse.jobs.start(job.job_id, _drop_configuration(services))
-        services.warehouse.jobs.wait(job.job_id, poll_s=services.job_poll_s)
+        run_step_job(services, intent.attempt, "restore", lambda: _drop_configuration(services), is_recorded=False)
         services.warehouse.create_staging(services.names, table, services.feed.table.options)
 
 

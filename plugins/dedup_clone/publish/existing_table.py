@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import date
+from functools import partial
 
 from dedup_clone.checks.check_result import CheckResult, make_result
 from dedup_clone.contract.attempt import Attempt
@@ -127,8 +128,8 @@ def _contents_equal(services: Services, attempt: str, existing: ExistingTable, m
     names = TableNames(services.names.project, services.names.dataset, services.feed.staging, services.feed.staging)
     expected, wrong = existing_table_names(services, existing).target, []
     for day in days:
-        query = compare_with_table(services, names, day, expected)
-        job = run_step_job(services, attempt, f"compare_{day:%Y%m%d}", query)
+        compare = partial(compare_with_table, services, names, day, expected)
+        job = run_step_job(services, attempt, f"compare_{day:%Y%m%d}", compare)
         comparison = read_comparison(services, job.job_id)
         if not comparison.is_equal:
             wrong.append(f"{day}: {comparison.difference}")

@@ -23,7 +23,7 @@ from dedup_clone.contract.errors import ConfigurationError, ContractViolation
 from dedup_clone.contract.manifest import DataFile, FileList, Manifest
 from dedup_clone.contract.records import digest, to_json
 from dedup_clone.contract.table import PartitionBy, float64_columns
-from dedup_clone.publish.attempt_jobs import find_step_job, job_labels, table_reference
+from dedup_clone.publish.attempt_jobs import job_labels, run_step_job, table_reference
 from dedup_clone.publish.services import Services
 from dedup_clone.state.landing import read_footers
 from dedup_clone.state.store import ObjectInfo
@@ -197,16 +197,14 @@ def export_partitions(
     folder = export_folder(services, attempt)
 
     def export(day: date) -> None:
-        job = find_step_job(services, attempt, f"export_{day:%Y%m%d}")
-        if job.metadata is None:
-            extract = {
-                "sourceTable": {**table, "tableId": f"{table['tableId']}${day:%Y%m%d}"},
-                "destinationUris": [services.store.uri(f"{folder}{partition_column}={day}/part-*.parquet")],
-                "destinationFormat": "PARQUET",
-                "compression": "ZSTD",
-            }
-            services.warehouse.jobs.start(job.job_id, {"extract": extract, "labels": job_labels(services, "export")})
-        services.warehouse.jobs.wait(job.job_id, poll_s=services.job_poll_s)
+        extract = {
+            "sourceTable": {**table, "tableId": f"{table['tableId']}${day:%Y%m%d}"},
+            "destinationUris": [services.store.uri(f"{folder}{partition_column}={day}/part-*.parquet")],
+            "destinationFormat": "PARQUET",
+            "compression": "ZSTD",
+        }
+        configuration = {"extract": extract, "labels": job_labels(services, "export")}
+        run_step_job(services, attempt, f"export_{day:%Y%m%d}", lambda: configuration, is_recorded=False)
 
     with ThreadPoolExecutor(PARALLEL_JOBS) as pool:
         list(pool.map(export, dates))
