@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import logging
 from collections import Counter, defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import date
 from functools import partial
@@ -33,7 +33,7 @@ from dedup_spark.plan_selection import DatePlan, applied_by_date, select_plans
 from dedup_spark.plans.adopt import adopt
 from dedup_spark.plans.date_task import DateTask, Outcome, SketchedPart, WrittenDate, WrittenDates
 from dedup_spark.plans.delivered_date import DeliveredDate, DeliveriesByDate
-from dedup_spark.plans.difference.comparison_inputs import open_inputs, sketch_part
+from dedup_spark.plans.difference.comparison_inputs import SketchForm, choose_form, open_inputs, sketch_part
 from dedup_spark.plans.difference.differences import find_differences
 from dedup_spark.plans.rewrite import Rewriter
 from dedup_spark.plans.window.window_plan import run_window_plan
@@ -50,10 +50,14 @@ _Outcome = TypeVar("_Outcome")
 
 @dataclass(frozen=True)
 class DatePart:
-    """Some files of a delivery of a date, for a task of their own. `delivered` has only these, `task` has all files."""
+    """Some files of a delivery of a date, for a task of their own.
 
-    task: DateTask
+    `form`: the same for all parts of the date; None if it could not be chosen, so that the files are only validated.
+    """
+
+    day: date
     delivered: DeliveredDate
+    form: SketchForm | None
 
 
 @dataclass(frozen=True)
@@ -81,37 +85,48 @@ class RunDate:
     validator: FileValidator
 
     def __call__(self, task: DateTask) -> DateResult[Outcome]:
-        return self._validated(task, task.deliveries, partial(self._outcome, task))
+        return self._validated(task.day, task.deliveries, partial(self._outcome, task))
+
+    def form(self, task: DateTask) -> SketchForm | None:
+        """Choose the form of the sketches of a date's parts; None if a footer cannot be read or is invalid."""
+        try:
+            return choose_form(task, self._reader(task.deliveries), self.seed, exact=self.attempt.exact)
+        except Exception as error:  # the task that validates the file finds out whether the file is the cause
+            _logger.warning("date [%s] may be read again: %s: %s", task.day, type(error).__name__, error)
+            return None
 
     def sketch(self, part: DatePart) -> DateResult[SketchedPart]:
-        """Validate the files of a part, and store the sketch of their rows below the data folder."""
-        return self._validated(part.task, [part.delivered], partial(self._sketched, part))
+        """Validate the files of a part, and store the sketch of their rows, if it has a form, below the data folder."""
+        return self._validated(part.day, [part.delivered], partial(self._sketched, part))
+
+    def _reader(self, deliveries: Sequence[DeliveredDate]) -> ValidatingReader:
+        landed = {file.uri: file for delivered in deliveries for file in delivered.unread_files}
+        return ValidatingReader(self.attempt.table, validator=self.validator, landed=landed)
 
     def _validated(
-        self, task: DateTask, read: Sequence[DeliveredDate], work: Callable[[ValidatingReader], _Outcome | None]
+        self, day: date, deliveries: Sequence[DeliveredDate], work: Callable[[ValidatingReader], _Outcome | None]
     ) -> DateResult[_Outcome]:
         """Do the work. If it fails, validate the files one by one: the cause is reported for the file, or next time.
 
-        `read`: the files whose rows the work reads. Raises what the work raises if all these files are valid already.
+        `deliveries`: the files that the work reads. Raises what the work raises if all these are valid already.
         """
-        landed = {file.uri: file for delivered in task.deliveries for file in delivered.unread_files}
-        reader = ValidatingReader(self.attempt.table, validator=self.validator, landed=landed)
-        outcome, files = None, [file for delivered in read for file in delivered.unread_files]
+        reader = self._reader(deliveries)
+        outcome, files = None, list(reader.landed.values())
         try:
             outcome = work(reader)
         except Exception as error:
             if not files:
                 raise
-            _logger.warning("date [%s] may run again: %s: %s", task.day, type(error).__name__, error)
+            _logger.warning("date [%s] may run again: %s: %s", day, type(error).__name__, error)
         validations = (reader.validations.get(file.uri) or self.validator(file) for file in files)
         return DateResult(tuple(validations), outcome)
 
     def _sketched(self, part: DatePart, reader: ValidatingReader) -> SketchedPart | None:
-        task, delivery = part.task, part.delivered.delivery
-        sketch = sketch_part(task, part.delivered, reader, self.seed, exact=self.attempt.exact)
+        delivery = part.delivered.delivery
+        sketch = sketch_part(part.delivered, part.form, reader) if part.form else None
         if sketch is None:
             return None
-        uri = storage.join(self.attempt.data_uri, stored.path_of_part(task.day))
+        uri = storage.join(self.attempt.data_uri, stored.path_of_part(part.day))
         stored.write(uri, stored.StoredSketch(delivery.snapshot_id, sketch))
         return SketchedPart(delivery, uri, sketch.digest(), reader.ranges)
 
@@ -139,18 +154,20 @@ class RunDate:
         return rewriter.rewrite(inputs, diff, reader)
 
 
-def _parts_of_large_dates(tasks: Sequence[DateTask], core_count: int) -> list[DatePart]:
-    """Divide the delivered files of those dates that have more bytes than one core's share of all dates."""
+def _large_dates(tasks: Sequence[DateTask], core_count: int) -> list[DateTask]:
+    """The dates whose delivered files are divided: they have more bytes than one core's share of all dates."""
     sizes = [sum(delivered.bytes for delivered in task.deliveries) for task in tasks]
     most_bytes = max(2 * _PART_BYTES - 1, sum(sizes) // core_count)
-    parts = []
-    for task in (task for task, size in zip(tasks, sizes, strict=True) if size > most_bytes):
-        for delivered in task.deliveries:
-            part_count = max(min(core_count, delivered.bytes // _PART_BYTES, len(delivered.files)), 1)
-            for numbers in divide_into(part_count, [file.size for file in delivered.files]):
-                files = tuple(delivered.files[number] for number in numbers)
-                parts.append(DatePart(task, replace(delivered, files=files)))
-    return parts
+    return [task for task, size in zip(tasks, sizes, strict=True) if size > most_bytes]
+
+
+def _parts(task: DateTask, form: SketchForm | None, core_count: int) -> Iterator[DatePart]:
+    """Divide the delivered files of a large date. A part knows no other file, because a date may have very many."""
+    for delivered in task.deliveries:
+        part_count = max(min(core_count, delivered.bytes // _PART_BYTES, len(delivered.files)), 1)
+        for numbers in divide_into(part_count, [file.size for file in delivered.files]):
+            files = tuple(delivered.files[number] for number in numbers)
+            yield DatePart(task.day, replace(delivered, files=files), form)
 
 
 @dataclass
@@ -209,15 +226,23 @@ class DateRuns:
     def _work(self) -> RunDate:
         return RunDate(self.attempt, self.seed, self._file_bytes, FileValidator.from_attempt(self.attempt))
 
+    def _description(self, step: str) -> str:
+        """What Spark's UI and event log call the step."""
+        return f"{self.attempt.feed} generation {self.attempt.generation}: {step}"
+
     def _sketch_parts(self, plans: Mapping[date, DatePlan]) -> None:
         """Validate the files of large dates, and store sketches of their rows, in several tasks for each date."""
         tasks = [plan.task for plan in plans.values() if plan.task]
-        parts = _parts_of_large_dates(tasks, self.session().sparkContext.defaultParallelism) if tasks else []
-        description = f"{self.attempt.feed} generation {self.attempt.generation}: sketch {len(parts)} parts of dates"
-        results = run_tasks(self.session, self._work.sketch, parts, [p.delivered.bytes for p in parts], description)
+        core_count = self.session().sparkContext.defaultParallelism
+        large = _large_dates(tasks, core_count)
+        description = self._description(f"choose sketches of {len(large)} large dates")
+        forms = run_tasks(self.session, self._work.form, large, [0] * len(large), description)
+        parts = [part for task, form in zip(large, forms, strict=True) for part in _parts(task, form, core_count)]
+        sizes, description = [part.delivered.bytes for part in parts], self._description(f"sketch {len(parts)} parts")
+        results = run_tasks(self.session, self._work.sketch, parts, sizes, description)
         for part, result in zip(parts, results, strict=True):
             self.deliveries.add(result.validations)
-            self._parts[part.task.day] += [result.outcome] if result.outcome else []
+            self._parts[part.day] += [result.outcome] if result.outcome else []
 
     def _run_tasks(self, plans: Mapping[date, DatePlan], step: str) -> None:
         """Run the tasks of these plans that have no outcome yet. What other tasks wrote before is deleted."""
@@ -225,7 +250,7 @@ class DateRuns:
         for task in self._outcomes.keys() - set(tasks):
             self._delete(task, self._outcomes.pop(task))
         remaining = [replace(task, parts=tuple(self._parts[task.day])) for task in tasks if task not in self._outcomes]
-        description = f"{self.attempt.feed} generation {self.attempt.generation}: {step} of {len(remaining)} dates"
+        description = self._description(f"{step} of {len(remaining)} dates")
         with self.job_log.dates_at_work(len(remaining)):
             results = run_tasks(self.session, self._work, remaining, [task.bytes for task in remaining], description)
         for task, result in zip(remaining, results, strict=True):

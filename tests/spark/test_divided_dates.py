@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pickle
+import re
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -74,6 +76,27 @@ def test_each_landed_row_is_summed_up_by_one_task(
         assert set(storage.list_objects(storage.join(area.data_uri(), "sketches"))) == {f"{FIRST}.bin"}
         sketched.clear()
     assert found(area) == [(1, 10, 1), *((product, 20, 2) for product in range(2, 90))]
+
+
+def test_the_task_of_a_part_is_sent_its_own_files_only(area: SparkJobFeed, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The date's own task, and the one that chooses how its rows are summed up, are sent all files."""
+    divide_every_date(monkeypatch)
+    sent: list[tuple[set[bytes], bool]] = []
+    copied = driver_session.copied
+
+    def noting(value: Any) -> Any:
+        if isinstance(value, list):  # the items of a task, not a result
+            pickled = pickle.dumps(value)
+            sent.append((set(re.findall(rb"/(\d)\.parquet", pickled)), b"/adopted-" in pickled))
+        return copied(value)
+
+    monkeypatch.setattr(driver_session, "copied", noting)
+    for snapshot_id in (1, 2):
+        sent.clear()
+        area.publish(three_files(area, snapshot_id, snapshot_id, 90))
+        parts = [names for names, has_files_of_parent in sent if len(names) == 1 and not has_files_of_parent]
+        assert sorted(map(min, parts)) == [b"0", b"1", b"2"]
+        assert [names for names, _ in sent if len(names) > 1] == [{b"0", b"1", b"2"}] * 2
 
 
 @pytest.mark.parametrize("harm", [Path.unlink, lambda path: path.write_bytes(b"DCSK")], ids=["gone", "damaged"])

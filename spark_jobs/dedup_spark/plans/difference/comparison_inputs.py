@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import pyarrow.parquet as pq
 
@@ -30,6 +31,13 @@ _KEY_CACHE_BYTES = 128 << 20
 _MAX_FOOTERS = 32
 
 Bounds = dict[str, tuple[int, int]]
+
+
+class SketchForm(NamedTuple):
+    """How the rows of a date are summed up: how they become words, and the bits of a cell's number."""
+
+    encoder: RowEncoder
+    bits: int
 
 
 @dataclass(frozen=True)
@@ -97,14 +105,20 @@ def open_inputs(task: DateTask, reader: KeyReader, seed: Seed, *, exact: bool) -
     raise AssertionError("no encoder took all rows")
 
 
-def sketch_part(task: DateTask, part: DeliveredDate, reader: KeyReader, seed: Seed, *, exact: bool) -> Sketch | None:
-    """Return the sketch of a delivery's files in `part`, as `open_inputs` makes that of all its files.
-
-    None if the first encoder does not take all rows. Raises what the reader of a damaged file raises.
-    """
+def choose_form(task: DateTask, reader: KeyReader, seed: Seed, *, exact: bool) -> SketchForm:
+    """Return the form that `open_inputs` tries first. Raises what the reader of a damaged footer raises."""
     encoder = next(_encoders(task, reader, seed, exact=exact))[0]
+    return SketchForm(encoder, _bits(task, encoder))
+
+
+def sketch_part(part: DeliveredDate, form: SketchForm, reader: KeyReader) -> Sketch | None:
+    """Return the sketch of some files of a delivery; None if the encoder does not take all rows.
+
+    Raises what the reader of a damaged file raises.
+    """
+    uris = [file.uri for file in part.files]
     try:
-        return _source(task, part, reader, encoder).sketch(_bits(task, encoder))
+        return KeySource(reader, form.encoder, uris, [part.delivery.snapshot_id] * len(uris)).sketch(form.bits)
     except OutOfSpan:
         return None
 
@@ -142,14 +156,6 @@ def _bits(task: DateTask, encoder: RowEncoder) -> int:
     return bits_for(rows, differing_rows, encoder.word_count, older_deliveries)
 
 
-def _source(
-    task: DateTask, delivered: DeliveredDate, reader: KeyReader, encoder: RowEncoder, cache_bytes: int = 0
-) -> KeySource:
-    uris = [file.uri for file in delivered.files]
-    ids = [None if task.has_own_ids else delivered.delivery.snapshot_id] * len(uris)
-    return KeySource(reader, encoder, uris, ids, cache_bytes)
-
-
 def _open(
     task: DateTask, reader: KeyReader, encoder: RowEncoder, base: Sketch | None, *, needs_base: bool
 ) -> ComparisonInputs:
@@ -163,7 +169,9 @@ def _open(
             base = source.sketch(bits, file_numbers=parent.base_files, only_id=base_id)
         links.append(Link(PARENT_SOURCE, base_id, source, base))
     for number, delivered in enumerate(task.deliveries, start=PARENT_SOURCE + 1):
-        source = _source(task, delivered, reader, encoder, _KEY_CACHE_BYTES // len(task.deliveries))
+        uris = [file.uri for file in delivered.files]
+        ids = [None if task.has_own_ids else delivered.delivery.snapshot_id] * len(uris)
+        source = KeySource(reader, encoder, uris, ids, _KEY_CACHE_BYTES // len(task.deliveries))
         sketch = _sum_of_parts(task, delivered, encoder) or source.sketch(bits)
         links.append(Link(number, delivered.delivery.snapshot_id, source, sketch))
     return ComparisonInputs(
