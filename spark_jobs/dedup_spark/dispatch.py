@@ -198,8 +198,7 @@ class DateRuns:
         self._log_not_adopted(plans)
         with self.job_log.phase("deduplicate"):
             self._run_tasks(plans, "compare and write")
-        for part in (part for parts in self._parts.values() for part in parts):
-            storage.delete(part.uri)
+        self._delete([part.uri for parts in self._parts.values() for part in parts])
         for task, outcome in self._outcomes.items():
             plans[task.day] = plans[task.day].after(outcome)
         written = {o.day: o for o in self._outcomes.values() if isinstance(o, WrittenDate)}
@@ -247,8 +246,8 @@ class DateRuns:
     def _run_tasks(self, plans: Mapping[date, DatePlan], step: str) -> None:
         """Run the tasks of these plans that have no outcome yet. What other tasks wrote before is deleted."""
         tasks = [plan.task for plan in plans.values() if plan.task]
-        for task in self._outcomes.keys() - set(tasks):
-            self._delete(task, self._outcomes.pop(task))
+        outdated = {task: self._outcomes.pop(task) for task in self._outcomes.keys() - set(tasks)}
+        self._delete([uri for task, outcome in outdated.items() for uri in self._written_uris(task, outcome)])
         remaining = [replace(task, parts=tuple(self._parts[task.day])) for task in tasks if task not in self._outcomes]
         description = self._description(f"{step} of {len(remaining)} dates")
         with self.job_log.dates_at_work(len(remaining)):
@@ -258,10 +257,14 @@ class DateRuns:
             if result.outcome:
                 self._outcomes[task] = result.outcome
 
-    def _delete(self, task: DateTask, outcome: Outcome) -> None:
+    def _written_uris(self, task: DateTask, outcome: Outcome) -> list[str]:
         files = (outcome.files or ()) if isinstance(outcome, WrittenDate) else ()
-        for path in (*(file.path for file in files), stored.path_of(task.day)):
-            storage.delete(storage.join(self.attempt.data_uri, path))
+        paths = [*(file.path for file in files), stored.path_of(task.day)]
+        return [storage.join(self.attempt.data_uri, path) for path in paths]
+
+    def _delete(self, uris: Sequence[str]) -> None:
+        description = self._description(f"delete {len(uris)} objects")
+        map_objects(self.session, storage.delete, uris, [0] * len(uris), description)
 
     def _run_window(self, plans: Mapping[date, DatePlan]) -> WrittenDates:
         """Write the dates of plan window."""

@@ -59,10 +59,10 @@ def erase_rows(
     found = {file: result for file, result in zip(to_read, results, strict=True) if result}
     erased: defaultdict[date, list[ErasedRow]] = defaultdict(list)
     for file, result in found.items():
-        storage.delete(storage.join(attempt.data_uri, file.path))
         erased[file.date] += result.rows
-    for day in erased:
-        storage.delete(storage.join(attempt.data_uri, stored.path_of(day)))
+    paths = [*(file.path for file in found), *map(stored.path_of, erased)]
+    uris = [storage.join(attempt.data_uri, path) for path in paths]
+    map_objects(session, storage.delete, uris, [0] * len(uris), "delete files with erased keys")
     files = [found[file].file if file in found else file for file in generation.files]
     remaining = [file for file in files if file]
     by_date = files_by_date(remaining)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pickle
 import re
+import threading
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -97,6 +98,23 @@ def test_the_task_of_a_part_is_sent_its_own_files_only(area: SparkJobFeed, monke
         parts = [names for names, has_files_of_parent in sent if len(names) == 1 and not has_files_of_parent]
         assert sorted(map(min, parts)) == [b"0", b"1", b"2"]
         assert [names for names, _ in sent if len(names) > 1] == [{b"0", b"1", b"2"}] * 2
+
+
+def test_sketches_of_parts_are_deleted_by_the_threads_of_a_task(
+    area: SparkJobFeed, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """There may be as many as cores. The driver would delete one after the other."""
+    divide_every_date(monkeypatch)
+    deleted, delete = [], storage.delete
+
+    def noting(uri: str) -> None:
+        deleted.append((uri, threading.current_thread() is threading.main_thread()))
+        delete(uri)
+
+    monkeypatch.setattr(storage, "delete", noting)
+    area.publish(three_files(area, 1, 1, 90))
+    assert ["-part-" in uri for uri, _ in deleted] == [True] * 3
+    assert not any(is_driver for _, is_driver in deleted)
 
 
 @pytest.mark.parametrize("harm", [Path.unlink, lambda path: path.write_bytes(b"DCSK")], ids=["gone", "damaged"])
