@@ -18,6 +18,7 @@ from dedup_clone.contract.table import UpdateIdMode
 from dedup_spark import storage
 from dedup_spark.comparison.key_reader import KeyReader
 from dedup_spark.landing.file_validation import FileValidator
+from dedup_spark.plans.difference import comparison_inputs, differences
 from dedup_spark.sketch import stored
 from testkit.spark_job_feed import SparkJobFeed
 from testkit.table_contracts import PRODUCTS
@@ -89,6 +90,24 @@ def test_landed_files_of_an_unchanged_date_are_opened_once(area: SparkJobFeed, o
     opened.clear()
     area.publish(arrival)
     assert [opened[area.uri(landed.name)] for landed in arrival.objects] == [1]
+
+
+@pytest.mark.parametrize("copies", [0, 1])
+def test_a_first_load_is_read_as_often_however_large_it_is(
+    area: SparkJobFeed, opened: Counter[str], monkeypatch: pytest.MonkeyPatch, copies: int
+) -> None:
+    """Its repeated keys are looked for in many ranges of keys, each of which has repeated keys, or none has."""
+    monkeypatch.setattr(comparison_inputs, "_KEY_CACHE_BYTES", 0)
+    arrival = area.land(1, unchanged(1, 500) * (1 + copies))
+    uri, reads = area.uri(arrival.objects[0].name), []
+    for codes_at_a_time in (1_000_000, 20):
+        monkeypatch.setattr(differences, "CODES_AT_A_TIME", codes_at_a_time)
+        area.manifest = area.parent = None
+        opened.clear()
+        area.publish(arrival)
+        assert (area.entry(FIRST).rows, area.entry(FIRST).ties) == (500, 500 * copies)
+        reads.append(opened[uri])
+    assert reads[0] == reads[1]
 
 
 def test_the_parents_base_is_not_read_and_its_survivors_only_if_keys_come(area: SparkJobFeed) -> None:

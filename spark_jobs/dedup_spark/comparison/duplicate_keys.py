@@ -13,11 +13,11 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from dedup_spark.arrays import I64Array, Indices, U64Array
+from dedup_spark.arrays import EMPTY_U64, I64Array, Indices, U64Array
 from dedup_spark.column_types import arrow_type
 from dedup_spark.comparison.key_source import KeySource
 from dedup_spark.comparison.keys import pack_keys, repeated_in, with_codes
-from dedup_spark.comparison.selected_rows import Columns, SelectedRows, combine_chunks, in_range, take_rows
+from dedup_spark.comparison.selected_rows import Columns, RangedRows, SelectedRows, combine_chunks, take_rows
 from dedup_spark.value_order import comparable
 
 # The most rows of repeated keys whose values are compared at a time, and the most bytes that are read for this. Python
@@ -61,13 +61,17 @@ def find_duplicates(source: KeySource, rows: int, limit: int) -> Iterator[Resolv
     Equal keys have equal codes, so only rows whose code repeats are compared, and `retained` has only such rows.
     `limit`: about how many codes are sorted at a time. Raises TooManyDuplicates.
     """
-    range_count = rows // limit + 1
-    for number in range(range_count):
-        repeated = source.repeated(in_range(number, range_count))
+    range_count, found = rows // limit + 1, [EMPTY_U64]
+    for repeated in source.repeated_by_range(range_count):
         if len(repeated) > _MAX_ROWS:  # each of these codes has several rows
             raise TooManyDuplicates
-        if len(repeated):
-            yield resolve_duplicates(source, source.select(with_codes(repeated)))
+        found.append(repeated)
+    if not any(map(len, found)):
+        return
+    selected = RangedRows(range_count)
+    source.select_into(selected, with_codes(np.concatenate(found)))
+    for number in range(range_count):
+        yield resolve_duplicates(source, selected.of_range(number))
 
 
 def resolve_duplicates(source: KeySource, rows: SelectedRows) -> ResolvedDuplicates:

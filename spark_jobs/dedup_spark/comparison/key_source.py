@@ -5,7 +5,9 @@ The first pass sums up the rows in a sketch. The second, if it is needed, return
 
 from __future__ import annotations
 
+import tempfile
 from collections.abc import Iterator, Sequence
+from contextlib import ExitStack
 from dataclasses import replace
 
 import numpy as np
@@ -23,6 +25,8 @@ from dedup_spark.comparison.selected_rows import (
     RowSelector,
     SelectedRows,
     concat_rows,
+    every_row,
+    order_by_range,
     take_rows,
 )
 from dedup_spark.sketch.row_words import RowEncoder
@@ -104,6 +108,27 @@ class KeySource:
         codes = self.codes(selector)
         codes.sort()  # in place: they may take a quarter of a worker's memory
         return repeated_in(codes)
+
+    def repeated_by_range(self, range_count: int) -> Iterator[U64Array]:
+        """Yield the key codes that several rows have, range by range (`order_by_range`).
+
+        The files are read once. With several ranges their codes go to temporary files, and one range is in memory at a
+        time.
+        """
+        if range_count == 1:
+            yield self.repeated(every_row)
+            return
+        with ExitStack() as stack:
+            files = [stack.enter_context(tempfile.TemporaryFile(prefix="dedup-clone-")) for _ in range(range_count)]
+            for codes in (codes for number in self._numbers(None) for codes in self._codes_in(number)):
+                order, edges = order_by_range(codes, range_count)
+                for file, of_range in zip(files, np.split(codes[order], edges[1:-1]), strict=True):
+                    file.write(of_range.tobytes())
+            for file in files:
+                file.seek(0)
+                codes = np.fromfile(file, np.uint64)
+                codes.sort()
+                yield repeated_in(codes)
 
     def words_in(
         self, cells: CellsLeft, *, file_numbers: FileNumbers | None = None, only_id: int | None = None

@@ -152,9 +152,7 @@ class RangedRows:
         if self._file is None:
             self._file = tempfile.TemporaryFile(prefix="dedup-clone-")  # noqa: SIM115 - deleted with this object
         rows = concat_rows(self._in_memory)
-        numbers = range_of(rows.codes, self.range_count)
-        order = np.argsort(numbers.astype(np.uint16), kind="stable")  # numpy sorts numbers of 16 bits by radix
-        edges = np.searchsorted(numbers[order], np.arange(self.range_count + 1))
+        order, edges = order_by_range(rows.codes, self.range_count)
         for number, spilled in enumerate(self._spilled):
             table = rows.take(order[edges[number] : edges[number + 1]]).to_table()
             start = self._file.seek(0, 2)
@@ -170,11 +168,11 @@ class RangedRows:
             return SelectedRows.from_table(stream.read_all())
 
 
-def in_range(number: int, range_count: int) -> RowSelector:
-    """Select the rows of the range with this number."""
-    return lambda codes: np.flatnonzero(range_of(codes, range_count) == number)
+def order_by_range(codes: U64Array, range_count: int) -> tuple[Indices, Indices]:
+    """Divide codes into `range_count` ranges of equal length. Return an order of the codes by their ranges.
 
-
-def range_of(codes: U64Array, range_count: int) -> Indices:
-    """For each code the number of its range, of `range_count` ranges of equal length."""
-    return (((codes >> _HALF_WORD_BITS) * np.uint64(range_count)) >> _HALF_WORD_BITS).view(np.intp)
+    Also return where each range begins in this order, and where the last one ends.
+    """
+    numbers = ((codes >> _HALF_WORD_BITS) * np.uint64(range_count)) >> _HALF_WORD_BITS
+    order = np.argsort(numbers.astype(np.uint16), kind="stable")  # numpy sorts numbers of 16 bits by radix
+    return order, np.searchsorted(numbers[order], np.arange(range_count + 1, dtype=np.uint64))

@@ -25,7 +25,7 @@ from dedup_spark.comparison import duplicate_keys, selected_rows
 from dedup_spark.comparison.key_reader import KeyReader
 from dedup_spark.comparison.key_source import KeySource
 from dedup_spark.comparison.keys import ABSENT, align, pack_keys, repeated_in, with_codes
-from dedup_spark.comparison.selected_rows import RangedRows, SelectedRows, every_row, in_range
+from dedup_spark.comparison.selected_rows import RangedRows, SelectedRows, every_row
 from dedup_spark.fingerprints.key_columns import key_columns
 from dedup_spark.fingerprints.seed import Seed
 from dedup_spark.plans.difference.comparison_inputs import encoders
@@ -221,7 +221,10 @@ def test_file_too_large_for_the_cache_of_key_codes_leaves_it_to_other_files(
     once = np.setdiff1d(everything, repeated)
     assert (len(repeated), len(once)) == (100, 50)
     assert [len(source.repeated(with_codes(codes))) for codes in (once, repeated, repeated[7:9])] == [0, 100, 2]
-    assert np.concatenate([source.repeated(in_range(number, 3)) for number in range(3)]).tolist() == repeated.tolist()
+    for range_count in (1, 3, 200):
+        opened.clear()
+        ranges = list(source.repeated_by_range(range_count))
+        assert (len(ranges), np.concatenate(ranges).tolist(), opened) == (range_count, repeated.tolist(), [uris[0]])
 
 
 def encoders_of(tmp_path: Path, *tables: pa.Table) -> list[int]:
