@@ -33,7 +33,7 @@ from dedup_spark.comparison.key_reader import KeyReader
 from dedup_spark.comparison.key_source import KeySource
 from dedup_spark.comparison.row_reader import RowSource, read_rows, whole_rows
 from dedup_spark.comparison.selected_rows import SelectedRows
-from dedup_spark.data_files import DataFileWriter, row_groups
+from dedup_spark.data_files import row_groups, write_files
 from dedup_spark.execution.fan_out import run_tasks
 from dedup_spark.execution.progress import JobLog
 from dedup_spark.execution.session import SessionSource
@@ -138,15 +138,8 @@ class WriteChanges:
         return self.attempt.taken_at.date()
 
     def __call__(self, task: ChangesTask) -> tuple[DataFile, ...]:
-        changes_contract = changes_table_contract(self.table, retention_days=0)
-        files, writer = [], None
-        for rows in self._rows(task):
-            writer = writer or DataFileWriter(changes_contract, self.folder_uri, self.publish_date, f"{task.day}")
-            writer.write(rows)
-            if writer.size >= self.attempt.file_bytes:
-                files.append(writer.close())
-                writer = None
-        return (*files, writer.close()) if writer else tuple(files)
+        contract, rows = changes_table_contract(self.table, retention_days=0), self._rows(task)
+        return write_files(contract, self.folder_uri, self.publish_date, f"{task.day}", rows, self.attempt.file_bytes)
 
     def _rows(self, task: ChangesTask) -> Iterator[pa.Table]:
         reader, old, new = KeyReader(self.table), task.old, task.new

@@ -15,7 +15,7 @@ from dedup_clone.contract.manifest import DataFile
 from dedup_spark import storage
 from dedup_spark.comparison.key_reader import KeyReader
 from dedup_spark.comparison.row_reader import RowSource, read_rows
-from dedup_spark.data_files import SortedFilesWriter, are_fragmented
+from dedup_spark.data_files import are_fragmented, write_sorted
 from dedup_spark.parent import PARENT_SOURCE
 from dedup_spark.plans.date_task import DateTask, MergePolicy, WrittenDate
 from dedup_spark.plans.difference.comparison_inputs import ComparisonInputs
@@ -102,7 +102,6 @@ class Rewriter:
         The overlap is None if files were copied, because these were not read. Delivered rows are written first:
         usually they are few, and one sorted run has all of them.
         """
-        files = SortedFilesWriter(self.attempt.table, self.attempt.data_uri, task.day, "rewritten", self.file_bytes)
         sources = []
         if task.deliveries and task.policy is MergePolicy.IN_ORDER:
             snapshot_id = task.newest.delivery.snapshot_id
@@ -116,10 +115,9 @@ class Rewriter:
                 if task.parent and file not in copied:
                     uri, removed = task.parent.uri(file), diff.removed_in(number)
                     sources.append(RowSource.all_rows(uri, file.rows, file.max_update_id, excluded=removed))
-        for source in sources:
-            for table in read_rows(reader, source):
-                files.add(table)
-        return files.close(), None if copied else files.cluster_overlap
+        rows, data_uri = (table for source in sources for table in read_rows(reader, source)), self.attempt.data_uri
+        files, overlap = write_sorted(self.attempt.table, data_uri, task.day, "rewritten", rows, self.file_bytes)
+        return files, None if copied else overlap
 
 
 class _NextSketch(NamedTuple):

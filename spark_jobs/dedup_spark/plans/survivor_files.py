@@ -17,7 +17,7 @@ from dedup_spark import storage
 from dedup_spark.comparison.key_reader import KeyReader
 from dedup_spark.comparison.row_reader import RowSource, read_rows
 from dedup_spark.comparison.selected_rows import NO_FILE
-from dedup_spark.data_files import SortedFilesWriter
+from dedup_spark.data_files import write_sorted
 from dedup_spark.parent import PARENT_SOURCE
 from dedup_spark.plans.date_task import DateTask
 from dedup_spark.plans.difference.diff_result import DiffResult
@@ -36,10 +36,9 @@ def write_survivors(task: DateTask, diff: DiffResult, reader: KeyReader, data_ur
     parent_data_uri = task.parent.data_uri if task.parent else ""
     for file in copied:
         storage.copy(storage.join(parent_data_uri, file.path), storage.join(data_uri, file.path))
-    written = SortedFilesWriter(reader.table, data_uri, task.day, "survivors", file_bytes=None)
-    for table in (table for source in sources for table in read_rows(reader, source)):
-        written.add(table)
-    return (*copied, *written.close())
+    rows = (table for source in sources for table in read_rows(reader, source))
+    written, _ = write_sorted(reader.table, data_uri, task.day, "survivors", rows)
+    return (*copied, *written)
 
 
 def _split_files(task: DateTask, diff: DiffResult, table: TableContract) -> tuple[list[DataFile], list[RowSource]]:
