@@ -17,7 +17,7 @@ from dedup_clone.contract.manifest import DataFile
 from dedup_clone.contract.table import TableContract
 from dedup_spark import storage
 from dedup_spark.column_types import arrow_schema
-from dedup_spark.comparison.cluster_overlap import Range, overlapping_share
+from dedup_spark.landing.cluster_overlap import Range, overlapping_share
 from dedup_spark.landing.file_validation import LandedFile
 from dedup_spark.parent import Parent
 

@@ -128,7 +128,7 @@ class RunDate:
             return None
         uri = storage.join(self.attempt.data_uri, stored.path_of_part(part.day))
         stored.write(uri, stored.StoredSketch(delivery.snapshot_id, sketch))
-        return SketchedPart(delivery, uri, sketch.digest(), reader.ranges)
+        return SketchedPart(delivery, uri, sketch.digest())
 
     def _outcome(self, task: DateTask, reader: ValidatingReader) -> Outcome | None:
         """Write the date's files and sketch below the data folder, or write nothing and leave the date to plan window.
@@ -136,8 +136,6 @@ class RunDate:
         Return None if the newest delivery has no row. Raises UnsuitableFile or pyarrow's errors if a file cannot be
         used, and DeliveryRefused if a landed object has changed since the inventory was frozen.
         """
-        for part in task.parts:
-            reader.ranges.update(part.ranges)
         rewriter = Rewriter(self.attempt, self.file_bytes)
         if not task.deliveries:
             return rewriter.sort_parent(task, reader)

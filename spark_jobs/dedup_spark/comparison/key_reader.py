@@ -7,7 +7,7 @@ all files.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 import pyarrow as pa
@@ -17,7 +17,6 @@ from dedup_clone.contract.table import Column, TableContract
 from dedup_spark import storage
 from dedup_spark.arrays import I64Array
 from dedup_spark.arrow_cast import complete_batch, with_folder_columns
-from dedup_spark.comparison.cluster_overlap import Range, block_ranges, overlapping_share
 from dedup_spark.fingerprints.key_columns import as_declared, key_columns
 from dedup_spark.landing.file_validation import FileValidation, FileValidator, LandedFile
 from dedup_spark.storage import open_parquet
@@ -42,21 +41,15 @@ class KeyBatch:
 
 @dataclass
 class KeyReader:
-    """Reads files of one table.
-
-    `ranges`: by the URI of each file that it read, the lowest and highest value of the first clustering column in each
-    block (row group).
-    """
+    """Reads files of one table."""
 
     table: TableContract
-    ranges: dict[str, tuple[Range, ...] | None] = field(default_factory=dict)
 
     def batches(self, uri: str, *, with_ids: bool, with_values: bool) -> Iterator[KeyBatch]:
         """Yield the rows of a file in order, in batches that are not empty; update_ids and values only on attempt."""
         names = self._names(with_ids=with_ids)
         names += [column.name for column in self.table.value_columns] if with_values else []
         with storage.open_input(uri) as source, open_parquet(source) as file:
-            self.note_ranges(uri, file)
             for first_row, batch in storage.read_batches(file, names):
                 yield self.key_batch(uri, first_row, batch, with_ids=with_ids, with_values=with_values)
 
@@ -83,23 +76,6 @@ class KeyReader:
         ids = batch.column(self.table.snapshot_id_column).cast(pa.int64()).to_numpy() if with_ids else None
         values = declared(self.table.value_columns) if with_values else None
         return KeyBatch(first_row, declared(key_columns(self.table)), ids, values)
-
-    def note_ranges(self, uri: str, file: pq.ParquetFile) -> None:
-        """Record the block ranges of the first clustering column.
-
-        The file must not have an encrypted column, because pyarrow crashes on the metadata of such a column.
-        """
-        if self.table.cluster_by:
-            self.ranges[uri] = block_ranges(file, self.table.cluster_by[0])
-
-    def cluster_overlap(self, uris: Iterable[str]) -> float | None:
-        """The share of blocks (0 to 1) that overlap. None without clustering.
-
-        Also None if one of the files was not read or has no bounds of its blocks, or if bounds cannot be compared.
-        """
-        if not self.table.cluster_by:
-            return None
-        return overlapping_share([self.ranges.get(uri) for uri in uris])
 
 
 class UnsuitableFile(Exception):
@@ -143,5 +119,4 @@ class ValidatingReader(KeyReader):
             result = validation.finish()
             if result.problems:
                 raise UnsuitableFile(landed.uri)
-            self.note_ranges(landed.uri, validation.file)
         self.validations[landed.uri] = result

@@ -22,6 +22,7 @@ from dedup_clone.contract.parquet import describe_unreadable
 from dedup_clone.contract.table import ColumnMode, TableContract
 from dedup_spark import storage
 from dedup_spark.arrow_cast import complete_batch, with_folder_columns
+from dedup_spark.landing.cluster_overlap import Range, block_ranges
 from dedup_spark.landing.footers import Footer, joined_files, read_footer, unsupported_encodings
 from dedup_spark.landing.values import CastChecks, InvalidValues, count_invalid_values
 from dedup_spark.storage import open_parquet
@@ -52,13 +53,15 @@ class FileValidation:
     """The result for one file, which is valid if it has no `problems`. `rows_by_date`: the number of its rows by date.
 
     `has_written_schema`: the file's columns, types and modes are exactly those that the job writes, so that BigQuery
-    can load the file together with written files.
+    can load the file together with written files. `ranges`: the block ranges of the first clustering column; None
+    without clustering, and if they are not known.
     """
 
     file: LandedFile
     rows_by_date: dict[date, int]
     problems: tuple[str, ...]
     has_written_schema: bool = False
+    ranges: tuple[Range, ...] | None = None
 
 
 @dataclass(frozen=True)
@@ -184,7 +187,7 @@ class RunningValidation:
 
     def finish(self) -> FileValidation:
         """Return the result, after all rows were added."""
-        metadata = self.file.metadata
+        metadata, cluster_by = self.file.metadata, self.validator.table.cluster_by
         found = unsupported_encodings(metadata) + joined_files(metadata, self.source)
         found += self._problems() + self._lost_rows(metadata.num_rows)
         return FileValidation(
@@ -192,6 +195,7 @@ class RunningValidation:
             rows_by_date=dict(self.rows_by_date),
             problems=tuple(f"file [{self.landed.uri}] {problem}" for problem in found),
             has_written_schema=self.footer.has_written_schema,
+            ranges=block_ranges(self.file, cluster_by[0]) if cluster_by else None,
         )
 
     def _lost_rows(self, expected: int) -> list[str]:

@@ -15,6 +15,7 @@ from dedup_spark import storage
 from dedup_spark.comparison.key_reader import KeyReader
 from dedup_spark.comparison.row_reader import RowSource, read_rows
 from dedup_spark.data_files import write_file
+from dedup_spark.landing.cluster_overlap import overlapping_share
 from dedup_spark.plans.date_task import DateTask, WrittenDate
 from dedup_spark.plans.delivered_date import DeliveredFile
 from dedup_spark.plans.difference.comparison_inputs import ComparisonInputs
@@ -33,7 +34,7 @@ def adopt(attempt: Attempt, inputs: ComparisonInputs, diff: DiffResult, reader: 
     Raises DeliveryRefused if a landed object has changed since the inventory was frozen.
     """
     task, source, sketch, data_uri = inputs.task, inputs.newest.source, inputs.newest_sketch, attempt.data_uri
-    delivery = task.newest.delivery
+    delivery, table = task.newest.delivery, attempt.table
     stored.write(storage.join(data_uri, stored.path_of(task.day)), StoredSketch(delivery.snapshot_id, sketch))
     survivors = write_survivors(task, diff, reader, data_uri)
     to_copy, normalized, new_files, cast_count = [], 0, [], 0
@@ -43,7 +44,7 @@ def adopt(attempt: Attempt, inputs: ComparisonInputs, diff: DiffResult, reader: 
             to_copy.append((number, file))
         elif file.rows:
             rows = RowSource.all_rows(file.uri, file.rows, delivery.snapshot_id, excluded=surplus)
-            written = write_file(reader.table, data_uri, task.day, "normalized", read_rows(reader, rows))
+            written = write_file(table, data_uri, task.day, "normalized", read_rows(reader, rows))
             new_files += [written] if written else []  # a file may have only surplus rows
             normalized += 1
             cast_count += not file.has_written_schema
@@ -60,8 +61,8 @@ def adopt(attempt: Attempt, inputs: ComparisonInputs, diff: DiffResult, reader: 
         surplus_rows={link.update_id: diff.surplus_rows(link.source) for link in inputs.links if link.source},
         how=how,
         key_fingerprint=sketch.digest(),
-        examples=diff.examples(reader.table, task.day),
-        cluster_overlap=reader.cluster_overlap(file.uri for file in task.newest.files),
+        examples=diff.examples(table, task.day),
+        cluster_overlap=overlapping_share(file.ranges for file in task.newest.files) if table.cluster_by else None,
         adopted_delivery=delivery,
         wrote_sketch=True,
     )

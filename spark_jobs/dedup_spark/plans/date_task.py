@@ -8,7 +8,6 @@ from enum import StrEnum
 
 from dedup_clone.contract.delivery import Delivery
 from dedup_clone.contract.manifest import DataFile, KeyExample
-from dedup_spark.comparison.cluster_overlap import Range
 from dedup_spark.parent import ParentDate
 from dedup_spark.plans.delivered_date import DeliveredDate, Validations
 
@@ -28,15 +27,11 @@ class MergePolicy(StrEnum):
 
 @dataclass(frozen=True)
 class SketchedPart:
-    """A sketch, at `uri`, of the rows that some files of one delivery of a date have. `digest`: of this sketch.
-
-    `ranges`: the block ranges of these files (`KeyReader.ranges`).
-    """
+    """A sketch, at `uri`, of the rows that some files of one delivery of a date have. `digest`: of this sketch."""
 
     delivery: Delivery
     uri: str
     digest: str
-    ranges: dict[str, tuple[Range, ...] | None]
 
 
 @dataclass(frozen=True)

@@ -9,6 +9,7 @@ from datetime import date
 
 from dedup_clone.contract.delivery import Delivery
 from dedup_spark import storage
+from dedup_spark.landing.cluster_overlap import Range
 from dedup_spark.landing.deliveries import Deliveries
 from dedup_spark.landing.file_validation import FileValidation, LandedFile
 from dedup_spark.parent import ParentDate
@@ -52,6 +53,11 @@ class DeliveredFile:
     def has_written_schema(self) -> bool:
         """Whether the columns, types and modes are those that the job writes; False until the file has been read."""
         return self.validation is not None and self.validation.has_written_schema
+
+    @property
+    def ranges(self) -> tuple[Range, ...] | None:
+        """Its block ranges; None if they are not known."""
+        return self.validation.ranges if self.validation else None
 
     @property
     def date_count(self) -> int:

@@ -16,9 +16,9 @@ import pytest
 from dedup_clone.contract.attempt import MAX_TABLE_FILES
 from dedup_clone.contract.manifest import DataFile
 from dedup_clone.contract.table import Column, TableContract
-from dedup_spark.comparison.cluster_overlap import block_ranges, overlapping_share
 from dedup_spark.comparison.key_examples import key_texts
 from dedup_spark.data_files import are_fragmented, file_bytes_within_limit, target_file_bytes
+from dedup_spark.landing.cluster_overlap import block_ranges, overlapping_share
 from dedup_spark.landing.file_validation import LandedFile
 from dedup_spark.parent import no_parent
 from dedup_spark.plans.window.window_plan import partition_dates
