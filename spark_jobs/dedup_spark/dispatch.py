@@ -30,12 +30,11 @@ from dedup_spark.landing.deliveries import Deliveries
 from dedup_spark.landing.file_validation import FileValidation, FileValidator, LandedFile
 from dedup_spark.parent import Parent
 from dedup_spark.plan_selection import DatePlan, applied_by_date, select_plans
-from dedup_spark.plans.adopt import adopt
+from dedup_spark.plans.date_files import sort_parent, write_date
 from dedup_spark.plans.date_task import DateTask, Outcome, SketchedPart, WrittenDate, WrittenDates
 from dedup_spark.plans.delivered_date import DeliveredDate, DeliveriesByDate
 from dedup_spark.plans.difference.comparison_inputs import SketchForm, choose_form, open_inputs, sketch_part
 from dedup_spark.plans.difference.differences import find_differences
-from dedup_spark.plans.rewrite import Rewriter
 from dedup_spark.plans.window.window_plan import run_window_plan
 from dedup_spark.sketch import stored
 
@@ -136,9 +135,8 @@ class RunDate:
         Return None if the newest delivery has no row. Raises UnsuitableFile or pyarrow's errors if a file cannot be
         used, and DeliveryRefused if a landed object has changed since the inventory was frozen.
         """
-        rewriter = Rewriter(self.attempt, self.file_bytes)
         if not task.deliveries:
-            return rewriter.sort_parent(task, reader)
+            return sort_parent(self.attempt, self.file_bytes, task, reader)
         inputs = open_inputs(task, reader, self.seed, exact=self.attempt.exact)
         inputs = replace(inputs, task=task.with_validations(reader.validations))
         if not inputs.task.newest.rows:
@@ -147,9 +145,7 @@ class RunDate:
             diff = find_differences(inputs, exact=self.attempt.exact)
         except TooManyDuplicates as error:
             return str(error)
-        if task.is_adopted:
-            return adopt(self.attempt, inputs, diff, reader)
-        return rewriter.rewrite(inputs, diff, reader)
+        return write_date(self.attempt, self.file_bytes, inputs, diff, reader)
 
 
 def _large_dates(tasks: Sequence[DateTask], core_count: int) -> list[DateTask]:

@@ -75,7 +75,7 @@ def test_a_failed_load_changes_nothing(sandbox: Sandbox) -> None:
 
 @rule(
     "LOAD statements; bq command-line reference",
-    f"spark_jobs/dedup_spark/plans/adopt.py {EXAMINATION}",
+    f"spark_jobs/dedup_spark/plans/date_files.py {EXAMINATION}",
     "Nothing: files are copied, which is slower than a URI that names a generation.",
 )
 def test_a_uri_with_a_generation_is_refused(sandbox: Sandbox) -> None:

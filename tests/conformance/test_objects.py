@@ -67,7 +67,7 @@ def test_a_listing_is_up_to_date(sandbox: Sandbox) -> None:
 
 @rule(
     PAGE,
-    f"{STORE} spark_jobs/dedup_spark/plans/adopt.py",
+    f"{STORE} spark_jobs/dedup_spark/plans/date_files.py",
     "Put landing and state into one location and storage class, or replay with plan `rewrite`.",
 )
 def test_the_server_copies_an_object(sandbox: Sandbox) -> None:

@@ -56,7 +56,7 @@ class Decision:
 
 CHANGED = {"mode": UpdateIdMode.LAST_CHANGED}
 STORED = "sketch of the parent stored"
-SAME, SAME_AS_LAST = "same keys and values as before", "same keys and values as in the last snapshot"
+SAME = "same keys and values as in the last snapshot"
 HALF = range(250, 750)
 
 ADOPTED = [
@@ -202,12 +202,12 @@ LAST_CHANGED = [
         "rewrite",
         settings=CHANGED,
     ),
-    Decision("nothing_changed", [[many(n, range(300))] for n in (1, 2, 3)], "rewrite", SAME_AS_LAST, settings=CHANGED),
+    Decision("nothing_changed", [[many(n, range(300))] for n in (1, 2, 3)], "rewrite", SAME, settings=CHANGED),
     Decision(
         "a_pause_changes_no_row",
         [[many(1, range(300))], [many(2, range(290))], [many(3, range(290))]],
         "rewrite",
-        SAME_AS_LAST,
+        SAME,
         settings=CHANGED,
     ),
     Decision(

@@ -82,14 +82,14 @@ def test_a_copy_with_another_size_or_checksum_is_refused(tmp_path: Path) -> None
 def test_a_comparison_that_fails_during_the_scan_is_repeated(
     area: SparkJobFeed, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    adopt, failures = dispatch.adopt, [OSError("the storage hangs up")]
+    write, failures = dispatch.write_date, [OSError("the storage hangs up")]
 
     def failing(*arguments: Any) -> Any:
         if failures:
             raise failures.pop()
-        return adopt(*arguments)
+        return write(*arguments)
 
-    monkeypatch.setattr(dispatch, "adopt", failing)
+    monkeypatch.setattr(dispatch, "write_date", failing)
     area.publish(area.land(1, rows(1, 1, 2)))
     assert area.entry(FIRST).plan == "adopt"
     assert found(area) == [(1, 10, 1), (2, 10, 1)]

@@ -1,0 +1,234 @@
+"""Writes the files of a date by plan `adopt` or `rewrite`, and the sketch with which the next publish compares.
+
+Adopt copies the newest delivery's files, and writes the rows that this delivery lacks. A file is not copied but written
+anew, in the order of its rows, if it has surplus rows, which are left out, or other types, modes or another order of
+columns than the job writes: a load job takes the schema of one file for all its files.
+
+Rewrite streams the rows of the date, and writes them sorted into files of a target size, without a shuffle. Files of
+the parent that need no change may be copied instead.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import NamedTuple
+from uuid import uuid4
+
+from dedup_clone.contract.attempt import Attempt
+from dedup_clone.contract.manifest import DataFile
+from dedup_spark import storage
+from dedup_spark.comparison.key_reader import KeyReader
+from dedup_spark.comparison.row_reader import RowSource, read_rows
+from dedup_spark.data_files import are_fragmented, write_file, write_sorted
+from dedup_spark.landing.cluster_overlap import overlapping_share
+from dedup_spark.parent import PARENT_SOURCE
+from dedup_spark.plans.date_task import DateTask, MergePolicy, WrittenDate
+from dedup_spark.plans.delivered_date import DeliveredFile
+from dedup_spark.plans.difference.comparison_inputs import ComparisonInputs
+from dedup_spark.plans.difference.diff_result import DiffResult
+from dedup_spark.plans.survivor_files import added_sources, survivor_sources, write_survivors
+from dedup_spark.sketch import stored
+
+# A thread only waits, because the storage itself copies objects.
+_THREADS = 8
+
+
+class _Files(NamedTuple):
+    """The files of a date; None if those of the parent are kept. `how`: how they were made, for the manifest."""
+
+    files: tuple[DataFile, ...] | None
+    cluster_overlap: float | None
+    how: list[str]
+
+
+def write_date(
+    attempt: Attempt, file_bytes: int, inputs: ComparisonInputs, diff: DiffResult, reader: KeyReader
+) -> WrittenDate:
+    """Write the date's files and its sketch below the data folder. `file_bytes`: the target size of a rewritten file.
+
+    No sketch is written if that of the parent remains valid, or if the next publish has to compute it. Raises
+    DeliveryRefused if a landed object has changed since the inventory was frozen.
+    """
+    task, newest = inputs.task, inputs.task.newest
+    if task.is_adopted:
+        made = _adopt(attempt, inputs, diff, reader)
+    else:
+        made = _rewrite(attempt, file_bytes, inputs, diff, reader)
+    kept_rows = task.parent.entry.rows if task.parent else 0
+    rows = kept_rows if made.files is None else sum(file.rows for file in made.files)
+    sketch = _sketch_for_next(inputs, diff, made.files or ())
+    if sketch.to_write:
+        stored.write(storage.join(attempt.data_uri, stored.path_of(task.day)), sketch.to_write)
+    return WrittenDate(
+        day=task.day,
+        files=made.files,
+        new_keys=diff.new_keys,
+        changed=diff.changed,
+        survivors=rows - (newest.rows - diff.surplus_rows(inputs.newest.source)),
+        surplus_rows={link.update_id: diff.surplus_rows(link.source) for link in inputs.links if link.source},
+        how="; ".join((_compared(inputs, diff, exact=attempt.exact), *made.how)),
+        key_fingerprint=sketch.digest,
+        examples=diff.examples(attempt.table, task.day),
+        cluster_overlap=made.cluster_overlap,
+        adopted_delivery=newest.delivery if task.is_adopted else None,
+        wrote_sketch=sketch.to_write is not None,
+    )
+
+
+def sort_parent(attempt: Attempt, file_bytes: int, task: DateTask, reader: KeyReader) -> WrittenDate:
+    """Write the parent's rows of a date that no delivery has, sorted, into new files."""
+    assert task.parent
+    entry = task.parent.entry
+    files, overlap = _write_sorted(attempt, file_bytes, task, DiffResult(), reader, [])
+    return WrittenDate(
+        day=task.day,
+        files=files,
+        new_keys=0,
+        changed=0,
+        survivors=entry.survivors,
+        surplus_rows={},
+        how="rows sorted into new files",
+        key_fingerprint=entry.key_fingerprint,
+        examples=(),
+        cluster_overlap=overlap,
+    )
+
+
+def _adopt(attempt: Attempt, inputs: ComparisonInputs, diff: DiffResult, reader: KeyReader) -> _Files:
+    task, table, source = inputs.task, attempt.table, inputs.newest.source
+    survivors = write_survivors(task, diff, reader, attempt.data_uri)
+    to_copy, normalized, new_files, cast_count = [], 0, [], 0
+    for number, file in enumerate(task.newest.files):
+        surplus = diff.surplus_in(source, number)
+        if file.rows and file.has_written_schema and not len(surplus):
+            to_copy.append((number, file))
+        elif file.rows:
+            rows = RowSource.all_rows(file.uri, file.rows, task.newest.delivery.snapshot_id, excluded=surplus)
+            written = write_file(table, attempt.data_uri, task.day, "normalized", read_rows(reader, rows))
+            new_files += [written] if written else []  # a file may have only surplus rows
+            normalized += 1
+            cast_count += not file.has_written_schema
+    surplus_rows = diff.surplus_rows(source)
+    how = [f"[{surplus_rows}] surplus rows of repeated keys left out"] if surplus_rows else []
+    how += [f"[{cast_count}] files brought into the written form"] if cast_count else []
+    how += [f"[{normalized}] files written anew"] if normalized else []
+    overlap = overlapping_share(file.ranges for file in task.newest.files) if table.cluster_by else None
+    return _Files((*_copy(attempt, task, to_copy), *new_files, *survivors), overlap, how)
+
+
+def _copy(attempt: Attempt, task: DateTask, files: list[tuple[int, DeliveredFile]]) -> list[DataFile]:
+    """Copy landed files inside the storage, and check each copy. A copy's name has its number in the delivery."""
+    prefix = f"{attempt.table.partition_column}={task.day.isoformat()}/adopted-{uuid4().hex[:12]}"
+    snapshot_id = task.newest.delivery.snapshot_id
+
+    def copy(numbered: tuple[int, DeliveredFile]) -> DataFile:
+        number, file = numbered
+        landed, path = file.landed, f"{prefix}-{number:05d}.parquet"
+        expected = storage.FrozenObject(landed.generation, landed.size, landed.crc32c)
+        storage.copy_frozen(landed.uri, storage.join(attempt.data_uri, path), expected)
+        return DataFile(path, task.day, file.rows, file.size, snapshot_id, snapshot_id)
+
+    if len(files) == 1:  # as in most small dates, for which starting threads would take as long as the copy
+        return [copy(files[0])]
+    with ThreadPoolExecutor(_THREADS) as pool:
+        return list(pool.map(copy, files))
+
+
+def _rewrite(
+    attempt: Attempt, file_bytes: int, inputs: ComparisonInputs, diff: DiffResult, reader: KeyReader
+) -> _Files:
+    """Write what the delivery changes.
+
+    The parent's files are kept if no key or value changed in mode last_changed, and they are not far more than needed.
+    """
+    task, parent = inputs.task, inputs.task.parent
+    how = []
+    if parent and task.policy is MergePolicy.BY_VALUE and not diff.new_keys and not diff.removed:
+        if not are_fragmented(parent.files, file_bytes):
+            return _Files(None, None, ["no row changed, so the parent's files are kept"])
+        how = [f"[{len(parent.files)}] files become few"]
+    copied = _copy_of_parent(attempt, task, diff)
+    written, overlap = _write_sorted(attempt, file_bytes, task, diff, reader, copied)
+    return _Files((*copied, *written), overlap, how)
+
+
+def _copy_of_parent(attempt: Attempt, task: DateTask, diff: DiffResult) -> list[DataFile]:
+    """Copy the parent's files of which no row is removed, if the task keeps files and the columns are the same."""
+    if not task.keeps_files or task.parent is None or task.parent.has_other_columns:
+        return []
+    copied = [file for number, file in enumerate(task.parent.files) if not len(diff.removed_in(number))]
+    for file in copied:
+        storage.copy(task.parent.uri(file), storage.join(attempt.data_uri, file.path))
+    return copied
+
+
+def _write_sorted(
+    attempt: Attempt, file_bytes: int, task: DateTask, diff: DiffResult, reader: KeyReader, copied: Sequence[DataFile]
+) -> tuple[tuple[DataFile, ...], float | None]:
+    """Write the rows of the date, except those in `copied` files. Return the new files and `cluster_overlap`.
+
+    The overlap is None if files were copied, because these were not read. Delivered rows are written first: usually
+    they are few, and one sorted run has all of them.
+    """
+    sources = []
+    if task.deliveries and task.policy is MergePolicy.IN_ORDER:
+        snapshot_id = task.newest.delivery.snapshot_id
+        for number, landed in enumerate(task.newest.files):
+            surplus = diff.surplus_in(PARENT_SOURCE + 1, number)
+            sources.append(RowSource.all_rows(landed.uri, landed.rows, snapshot_id, excluded=surplus))
+        sources += survivor_sources(task, diff, attempt.table)
+    else:
+        sources += added_sources(task, diff)
+        for number, file in enumerate(task.parent.files if task.parent else ()):
+            if task.parent and file not in copied:
+                uri, removed = task.parent.uri(file), diff.removed_in(number)
+                sources.append(RowSource.all_rows(uri, file.rows, file.max_update_id, excluded=removed))
+    rows = (table for source in sources for table in read_rows(reader, source))
+    files, overlap = write_sorted(attempt.table, attempt.data_uri, task.day, "rewritten", rows, file_bytes)
+    return files, None if copied else overlap
+
+
+class _NextSketch(NamedTuple):
+    """The sketch that the next publish compares with. `digest`: for the manifest; None if there is no such sketch.
+
+    `to_write`: the sketch with this digest; None if the parent has it already.
+    """
+
+    digest: str | None
+    to_write: stored.StoredSketch | None
+
+
+def _sketch_for_next(inputs: ComparisonInputs, diff: DiffResult, files: tuple[DataFile, ...]) -> _NextSketch:
+    """Return the sketch of the written date; `StoredSketch` says of which rows.
+
+    `files`: the date's new and copied files; empty if the parent's files are kept.
+    """
+    parent_entry, policy = inputs.task.parent.entry if inputs.task.parent else None, inputs.task.policy
+    if parent_entry and policy is MergePolicy.LATE:  # rows with the highest update_id stay the same
+        return _NextSketch(parent_entry.key_fingerprint, None)
+    sketch = inputs.newest_sketch
+    digest = sketch.digest()
+    is_same = parent_entry is not None and parent_entry.key_fingerprint == digest and diff.differing == 0
+    if is_same and policy is MergePolicy.BY_VALUE:
+        return _NextSketch(digest, None)
+    # Without a parent, rows may come from an existing table, with update_ids of their own.
+    newest_id = inputs.newest.update_id if parent_entry else max(file.max_update_id for file in files)
+    return _NextSketch(digest, stored.StoredSketch(newest_id, sketch))
+
+
+def _compared(inputs: ComparisonInputs, diff: DiffResult, *, exact: bool) -> str:
+    """What was compared, for the manifest."""
+    if inputs.parent is None:
+        return "the parent has no row of this date"
+    if exact:
+        return "all rows compared, as asked for"
+    if inputs.parent.sketch is None:
+        return "all rows compared, because no sketch tells how the delivery differs"
+    if diff.differing is None:
+        how = "all rows compared, because more differ than the sketches can tell"
+    elif not diff.differing:
+        how = "same keys and values as in the last snapshot"
+    else:
+        how = f"[{diff.differing}] differing rows {'decoded' if diff.is_decoded else 'compared'}"
+    return f"{how}; sketch of the parent {'stored' if inputs.base_was_stored else 'computed'}"
