@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from dedup_clone.contract.manifest import EXAMPLES_PER_DATE, Difference, KeyExample
 from dedup_clone.contract.table import TableContract
-from dedup_spark.arrays import EMPTY_I64, I64Array, U64Array
+from dedup_spark.arrays import EMPTY_I64, I64Array
 from dedup_spark.comparison.duplicate_keys import require_few_surplus_rows
 from dedup_spark.comparison.key_examples import key_texts
 from dedup_spark.comparison.selected_rows import Columns, SelectedRows
@@ -34,14 +34,11 @@ class DiffResult:
     - new_keys: how many keys of the deliveries the parent lacks.
     - changed: how many of the parent's rows get other values.
     - surplus: surplus rows by source number.
-    - surplus_words: the words of surplus rows of the newest delivery that its sketch still contains.
     - added: the numbers of rows that the date gets beside those that it keeps.
     - removed: by file, the numbers of the parent's rows that the date does not keep after all.
     - decoded: the `added` rows whose values are in memory, so that their files need not be read again. Those with the
       file number NO_FILE all are.
     - free_rows: of how many more added rows the values may be kept.
-    - same_id_words: the words of those survivors whose update_id is the newest delivery's snapshot id. There are
-      some only if this delivery lands a snapshot again.
     - new_examples, changed_examples, survivor_examples: the key columns of a few such rows.
     """
 
@@ -50,12 +47,10 @@ class DiffResult:
     new_keys: int = 0
     changed: int = 0
     surplus: defaultdict[int, list[SelectedRows]] = field(default_factory=lambda: defaultdict(list))
-    surplus_words: list[U64Array] = field(default_factory=list)
     added: defaultdict[tuple[int, int], list[I64Array]] = field(default_factory=lambda: defaultdict(list))
     removed: defaultdict[int, list[I64Array]] = field(default_factory=lambda: defaultdict(list))
     decoded: defaultdict[tuple[int, int], list[pa.Table]] = field(default_factory=lambda: defaultdict(list))
     free_rows: int = field(default_factory=lambda: MAX_DECODED_ROWS)
-    same_id_words: list[U64Array] = field(default_factory=list)
     new_examples: list[Columns] = field(default_factory=list)
     changed_examples: list[Columns] = field(default_factory=list)
     survivor_examples: list[Columns] = field(default_factory=list)

@@ -47,21 +47,17 @@ def find_differences(inputs: ComparisonInputs, *, exact: bool) -> DiffResult:
     The sketch of the newest delivery becomes that of all rows that will have its snapshot id, each key once. `exact`:
     compare all rows themselves, whatever the sketches say. Raises TooManyDuplicates.
     """
-    diff, newest = DiffResult(), inputs.newest_sketch
+    diff = DiffResult()
     if inputs.parent is None:
-        for resolved in find_duplicates(inputs.newest.reader, newest.rows, CODES_AT_A_TIME):
+        for resolved in find_duplicates(inputs.newest.reader, inputs.newest_sketch.rows, CODES_AT_A_TIME):
             _add_surplus(inputs.newest, resolved, diff)
-        diff.new_keys = newest.rows
+        diff.new_keys = inputs.newest_sketch.rows
     if len(inputs.links) > 1:
         # The chain: base and deliveries in ascending precedence.
         chain = sorted(inputs.links, key=lambda link: (link.update_id, link.source))
         sketches = [link.sketch for link in chain if link.sketch]
         steps = None if exact or len(sketches) < len(chain) else _steps(inputs, chain, sketches, diff)
         _compare_steps(inputs, chain, steps, diff)
-    for words in diff.surplus_words:
-        newest.remove(words)
-    for words in diff.same_id_words:
-        newest.add(words)
     return diff
 
 
@@ -161,6 +157,7 @@ def _remove_duplicates(link: Link, codes: U64Array, diff: DiffResult) -> bool:
 
 
 def _add_surplus(link: Link, resolved: ResolvedDuplicates, diff: DiffResult) -> None:
+    """Take surplus rows out of a delivery's sketch, and add them to `diff`. Raises TooManyDuplicates."""
     if len(resolved.surplus) and link.sketch:
         link.sketch.remove(resolved.surplus_words)
         diff.add_surplus(link.source, resolved.surplus)
@@ -223,9 +220,7 @@ def _compare(inputs: ComparisonInputs, rows: Sequence[tuple[Link, SelectedRows]]
     for link, some in rows:
         if link.source != PARENT_SOURCE:
             resolved = resolve_duplicates(link.reader, some)
-            if len(resolved.surplus):
-                diff.add_surplus(link.source, resolved.surplus)
-                diff.surplus_words += [resolved.surplus_words] if link is inputs.newest else []
+            _add_surplus(link, resolved, diff)
             some = resolved.retained
         unique.append((link, some))
     find_winners(inputs, unique, diff)

@@ -23,6 +23,8 @@ _LOWEST_ID = np.iinfo(np.int64).min
 def find_winners(inputs: ComparisonInputs, rows: Sequence[tuple[Link, SelectedRows]], diff: DiffResult) -> None:
     """Add to `diff` what the rows of some keys tell: all rows with these keys, each key once in each source.
 
+    Survivors with the newest delivery's snapshot id are added to this delivery's sketch.
+
     `rows`: by link, those of the parent first if there is a parent, those of the newest delivery last. The row with the
     highest update_id wins; if several rows have it, that of the highest source number. With policy BY_VALUE the
     delivered row wins, unless the parent's row has the same values. Without a parent, `diff.new_keys` counts the newest
@@ -89,8 +91,10 @@ def _add_rows(inputs: ComparisonInputs, link: Link, rows: SelectedRows, indices:
             table = whole_rows(link.reader.reader.table, inputs.task.day, keys, values, rows.update_ids[of_file])
             diff.decoded[link.source, file].append(table)
     if inputs.task.policy is MergePolicy.IN_ORDER:
+        # There are some only if the newest delivery lands a snapshot again.
         same_id = indices[rows.update_ids[indices] == inputs.newest.update_id]
-        diff.same_id_words += row_words(link.reader, rows.take(same_id))
+        for words in row_words(link.reader, rows.take(same_id)):
+            inputs.newest_sketch.add(words)
 
 
 def _by_file(rows: SelectedRows, indices: Indices) -> Iterator[tuple[int, Indices]]:
