@@ -9,7 +9,7 @@ import pytest
 
 from dedup_spark import data_files, dispatch
 from dedup_spark.changes import change_files
-from dedup_spark.comparison import duplicate_keys, key_source, selected_rows
+from dedup_spark.comparison import duplicate_keys, selected_rows
 from dedup_spark.plans.difference import comparison_inputs, diff_result, differences
 from dedup_spark.sketch import sketch
 from testkit import driver_session
@@ -20,7 +20,6 @@ def lower_limits(patch: pytest.MonkeyPatch) -> None:
     divide_every_date(patch)
     patch.setattr(comparison_inputs, "_KEY_CACHE_BYTES", 0)
     patch.setattr(selected_rows, "_ROWS_IN_MEMORY", 9)
-    patch.setattr(key_source, "_ROWS_AT_A_TIME", 5)
     patch.setattr(differences, "ROWS_AT_A_TIME", 25)
     patch.setattr(differences, "CODES_AT_A_TIME", 15)
     patch.setattr(change_files, "ROWS_PER_RANGE", 13)
@@ -44,6 +43,5 @@ def scale_limits(patch: pytest.MonkeyPatch, scale: int) -> None:
         (differences, "ROWS_AT_A_TIME"),
         (differences, "CODES_AT_A_TIME"),
         (selected_rows, "_ROWS_IN_MEMORY"),
-        (key_source, "_ROWS_AT_A_TIME"),
     ):
         patch.setattr(module, name, getattr(module, name) // scale)

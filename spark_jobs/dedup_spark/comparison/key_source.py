@@ -24,7 +24,6 @@ from dedup_spark.comparison.selected_rows import (
     RangedRows,
     RowSelector,
     SelectedRows,
-    concat_rows,
     every_row,
     order_by_range,
     take_rows,
@@ -36,8 +35,6 @@ FileNumbers = Sequence[int]
 # At most this many bytes of value columns of selected rows are kept for each range, so that survivors among these rows
 # need not be read again. Rows that can be packed have small values, which are always kept.
 _VALUE_BYTES = 64 << 20
-# About this many selected rows are collected before they are added to the others.
-_ROWS_AT_A_TIME = 1 << 18
 
 
 class KeySource:
@@ -172,15 +169,11 @@ class KeySource:
         self, selected: RangedRows, selector: RowSelector, *, file_numbers: FileNumbers | None = None
     ) -> None:
         """Add the rows that `selector` selects to `selected`: in all files, or in these."""
-        free_bytes, row_count, found = selected.range_count * _VALUE_BYTES, 0, [self._no_rows()]
+        free_bytes = selected.range_count * _VALUE_BYTES
+        selected.add(self._no_rows())
         for rows in (rows for number in self._numbers(file_numbers) for rows in self._selected(number, selector)):
             free_bytes -= 0 if self.encoder.is_packed else sum(column.nbytes for column in rows.value_columns or ())
-            found.append(rows if free_bytes > 0 else replace(rows, value_columns=None))
-            row_count += len(rows)
-            if row_count > _ROWS_AT_A_TIME:
-                selected.add(concat_rows(found))
-                row_count, found = 0, [self._no_rows()]
-        selected.add(concat_rows(found))
+            selected.add(rows if free_bytes > 0 else replace(rows, value_columns=None))
 
     def _selected(self, number: int, selector: RowSelector) -> Iterator[SelectedRows]:
         """Yield the selected rows of one file, batch by batch."""

@@ -133,12 +133,14 @@ class RangedRows:
     def __init__(self, range_count: int) -> None:
         self.range_count = range_count
         self._in_memory: list[SelectedRows] = []
+        self._row_count = 0  # of the rows in memory
         self._file: IO[bytes] | None = None
         self._spilled: list[list[tuple[int, int]]] = [[] for _ in range(range_count)]
 
     def add(self, rows: SelectedRows) -> None:
         self._in_memory.append(rows)
-        if self.range_count > 1 and sum(map(len, self._in_memory)) > _ROWS_IN_MEMORY:
+        self._row_count += len(rows)
+        if self.range_count > 1 and self._row_count > _ROWS_IN_MEMORY:
             self._spill()
 
     def of_range(self, number: int) -> SelectedRows:
@@ -159,7 +161,7 @@ class RangedRows:
             with pa.ipc.new_stream(self._file, table.schema) as stream:
                 stream.write_table(table)
             spilled.append((start, self._file.tell() - start))
-        self._in_memory = []
+        self._in_memory, self._row_count = [], 0
 
     def _read(self, start: int, size: int) -> SelectedRows:
         assert self._file
