@@ -6,7 +6,7 @@ declared lack these.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from datetime import date
 
 import pyarrow as pa
@@ -93,24 +93,28 @@ def _filler_value(data_type: pa.DataType) -> pa.Scalar:
     return pa.array([None], type=pa.struct([pa.field("field", data_type)])).field(0)[0]
 
 
-def complete_batch(batch: pa.RecordBatch, columns: Sequence[Column]) -> pa.RecordBatch:
-    """The batch with a NULL column for each of `columns` that it lacks, also inside STRUCTs.
+def complete_batch(table: TableContract, uri: str, batch: pa.RecordBatch, columns: Sequence[Column]) -> pa.RecordBatch:
+    """The batch of the file `uri` with each of `columns` that it lacks. Other columns of the batch stay as they are.
 
-    A REQUIRED column is not added, but a REQUIRED field of a STRUCT is. Other columns of the batch stay as they are.
+    Date and snapshot id come from the folders' names: `snapshot_id=N/COLUMN=YYYY-MM-DD/FILE`. Writers of Hive
+    partitions leave them out, and only validated files may lack them, so the folders are there. Other columns are NULL,
+    also fields of STRUCTs. A REQUIRED column is not added, but a REQUIRED field of a STRUCT is.
     """
     names, arrays = list(batch.schema.names), list(batch.columns)
     is_complete = True
     for column in columns:
-        if column.name not in names:
-            if column.mode is not ColumnMode.REQUIRED:
-                names.append(column.name)
-                arrays.append(_nulls(column, batch.num_rows))
-                is_complete = False
-        else:
+        if column.name in names:
             position = names.index(column.name)
-            if _lacks_fields(column, arrays[position].type):
-                arrays[position] = _complete(column, arrays[position])
-                is_complete = False
+            if not _lacks_fields(column, arrays[position].type):
+                continue
+            arrays[position] = _complete(column, arrays[position])
+        elif column.name in (table.partition_column, table.snapshot_id_column):
+            names.append(column.name)
+            arrays.append(pa.repeat(_folder_value(table, uri, column.name), batch.num_rows))
+        elif column.mode is not ColumnMode.REQUIRED:
+            names.append(column.name)
+            arrays.append(_nulls(column, batch.num_rows))
+        is_complete = False
     return batch if is_complete else pa.RecordBatch.from_arrays(arrays, names=names)
 
 
@@ -140,21 +144,6 @@ def _complete(column: Column, values: pa.Array) -> pa.Array:
         child = values.field(field.name)
         children.append(_complete(field, child) if _lacks_fields(field, child.type) else child)
     return pa.StructArray.from_arrays(children, names=[f.name for f in column.fields], mask=values.is_null())
-
-
-def with_folder_columns(
-    table: TableContract, uri: str, batch: pa.RecordBatch, needed: Collection[str]
-) -> pa.RecordBatch:
-    """The batch of the file `uri` with the partition column and the snapshot id column, if `needed` has their names.
-
-    Writers of Hive partitions leave columns out that the names of the folders have. Only validated files may lack them,
-    so the folders are there: `snapshot_id=N/COLUMN=YYYY-MM-DD/FILE`.
-    """
-    for name in (table.partition_column, table.snapshot_id_column):
-        if name in needed and batch.schema.get_field_index(name) < 0:
-            column = pa.repeat(_folder_value(table, uri, name), batch.num_rows)
-            batch = pa.RecordBatch.from_arrays([*batch.columns, column], names=[*batch.schema.names, name])
-    return batch
 
 
 def _folder_value(table: TableContract, uri: str, name: str) -> pa.Scalar:

@@ -16,7 +16,7 @@ import pyarrow.parquet as pq
 from dedup_clone.contract.table import Column, TableContract
 from dedup_spark import storage
 from dedup_spark.arrays import I64Array
-from dedup_spark.arrow_cast import complete_batch, with_folder_columns
+from dedup_spark.arrow_cast import complete_batch
 from dedup_spark.fingerprints.key_columns import as_declared, key_columns
 from dedup_spark.landing.file_validation import FileValidation, FileValidator, LandedFile
 from dedup_spark.storage import open_parquet
@@ -47,16 +47,15 @@ class KeyReader:
 
     def batches(self, uri: str, *, with_ids: bool, with_values: bool) -> Iterator[KeyBatch]:
         """Yield the rows of a file in order, in batches that are not empty; update_ids and values only on attempt."""
-        names = self._names(with_ids=with_ids)
-        names += [column.name for column in self.table.value_columns] if with_values else []
+        names = [column.name for column in self._columns(with_ids=with_ids, with_values=with_values)]
         with storage.open_input(uri) as source, open_parquet(source) as file:
             for first_row, batch in storage.read_batches(file, names):
                 yield self.key_batch(uri, first_row, batch, with_ids=with_ids, with_values=with_values)
 
-    def _names(self, *, with_ids: bool) -> list[str]:
-        """The names of the key columns and, on request, of the update id."""
-        names = [column.name for column in key_columns(self.table)]
-        return [*names, self.table.snapshot_id_column] if with_ids else names
+    def _columns(self, *, with_ids: bool, with_values: bool) -> list[Column]:
+        """The key columns and, on request, the update id and the value columns."""
+        ids = [self.table.column(self.table.snapshot_id_column)] if with_ids else []
+        return [*key_columns(self.table), *ids, *(self.table.value_columns if with_values else ())]
 
     def metadata(self, uri: str) -> pq.FileMetaData:
         """The footer of a file."""
@@ -67,8 +66,7 @@ class KeyReader:
         self, uri: str, first_row: int, batch: pa.RecordBatch, *, with_ids: bool, with_values: bool
     ) -> KeyBatch:
         """The requested columns of a decoded batch, with the declared types. A value column that it lacks is NULL."""
-        batch = with_folder_columns(self.table, uri, batch, self._names(with_ids=with_ids))
-        batch = complete_batch(batch, self.table.value_columns) if with_values else batch
+        batch = complete_batch(self.table, uri, batch, self._columns(with_ids=with_ids, with_values=with_values))
 
         def declared(columns: tuple[Column, ...]) -> tuple[pa.Array, ...]:
             return tuple(as_declared(column, batch.column(column.name)) for column in columns)

@@ -13,7 +13,7 @@ import pyarrow as pa
 from dedup_clone.contract.table import TableContract
 from dedup_spark import storage
 from dedup_spark.arrays import EMPTY_I64, BoolArray, I64Array
-from dedup_spark.arrow_cast import cast_table, complete_batch, with_folder_columns
+from dedup_spark.arrow_cast import cast_table, complete_batch
 from dedup_spark.column_types import arrow_schema
 from dedup_spark.comparison.key_reader import KeyReader
 from dedup_spark.comparison.selected_rows import Columns
@@ -79,11 +79,10 @@ def read_rows(reader: KeyReader, source: RowSource) -> Iterator[pa.Table]:
             return source.ids_below is not None or len(_between(source.included, start, stop)) > 0
 
         for first_row, read in storage.read_batches(file, names, is_needed):
-            batch = with_folder_columns(table, source.uri, read, names)
+            batch = complete_batch(table, source.uri, read, table.columns)
             selected = batch.filter(pa.array(_mask(table, source, batch, first_row)))
             if selected.num_rows:
-                complete = complete_batch(selected, table.columns)
-                yield cast_table(pa.Table.from_batches([complete]).select(names), schema)
+                yield cast_table(pa.Table.from_batches([selected]).select(names), schema)
 
 
 def _mask(table: TableContract, source: RowSource, batch: pa.RecordBatch, first_row: int) -> BoolArray:

@@ -21,7 +21,7 @@ from dedup_clone.contract.attempt import Attempt
 from dedup_clone.contract.parquet import describe_unreadable
 from dedup_clone.contract.table import ColumnMode, TableContract
 from dedup_spark import storage
-from dedup_spark.arrow_cast import complete_batch, with_folder_columns
+from dedup_spark.arrow_cast import complete_batch
 from dedup_spark.landing.cluster_overlap import Range, block_ranges
 from dedup_spark.landing.footers import Footer, joined_files, read_footer, unsupported_encodings
 from dedup_spark.landing.values import CastChecks, InvalidValues, count_invalid_values
@@ -146,8 +146,7 @@ class RunningValidation:
         """Validate a batch with all columns of the file."""
         self.rows += batch.num_rows
         table = self.validator.table
-        batch = with_folder_columns(table, self.landed.uri, batch, [column.name for column in table.columns])
-        batch = complete_batch(batch, table.columns)
+        batch = complete_batch(table, self.landed.uri, batch, table.columns)
         required = [c.name for c in table.columns if c.mode is ColumnMode.REQUIRED]
         for name in {*table.keys, table.snapshot_id_column, *required}:
             self.invalid[name, "rows are [NULL], expected none"] += batch.column(name).null_count

@@ -24,7 +24,7 @@ from dedup_clone.contract.manifest import Difference
 from dedup_clone.contract.table import TableContract
 from dedup_spark import storage
 from dedup_spark.arrays import U64Array
-from dedup_spark.arrow_cast import cast_table, complete_batch, nullable_type, with_folder_columns
+from dedup_spark.arrow_cast import cast_table, complete_batch, nullable_type
 from dedup_spark.column_types import arrow_type, spark_schema
 from dedup_spark.execution.fan_out import TASKS_PER_CORE
 from dedup_spark.fingerprints.hashing import KeyHasher
@@ -122,7 +122,7 @@ class _FileReader:
             counts = np.array([self.file_counts[day] for day in file["days"]], np.uint64)
             with storage.open_input(uri) as stream, open_parquet(stream) as parquet:
                 for _, read in storage.read_batches(parquet):
-                    batch = complete_batch(with_folder_columns(self.table, uri, read, schema.names), self.table.columns)
+                    batch = complete_batch(self.table, uri, read, self.table.columns)
                     rows = cast_table(pa.Table.from_batches([batch.select(schema.names)]), schema)
                     positions = pc.index_in(rows.column(self.table.partition_column), days)
                     rows = rows.filter(positions.is_valid())
