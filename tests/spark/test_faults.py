@@ -68,14 +68,13 @@ def test_a_landed_object_that_changed_after_it_was_compared_is_not_adopted(
         area.publish(arrival)
 
 
-def test_a_copy_with_another_size_or_checksum_is_refused(tmp_path: Path) -> None:
+def test_a_copy_with_another_size_is_refused(tmp_path: Path) -> None:
     source, copy = tmp_path / "source", str(tmp_path / "copy")
-    source.write_bytes(b"hello world")  # its crc32c is yZRlqg==
+    source.write_bytes(b"hello world")
     generation = source.stat().st_mtime_ns
-    for size, crc32c in ((11, "AAAAAA=="), (12, "yZRlqg==")):
-        with pytest.raises(DeliveryRefused, match=r"its copy has size and checksum \[11, 'yZRlqg=='\]"):
-            storage.copy_frozen(str(source), copy, storage.FrozenObject(generation, size, crc32c))
-    storage.copy_frozen(str(source), copy, storage.FrozenObject(generation, 11, "yZRlqg=="))
+    with pytest.raises(DeliveryRefused, match=r"its copy has size and checksum \[11, ''\]"):
+        storage.copy_frozen(str(source), copy, storage.FrozenObject(generation, 12, ""))
+    storage.copy_frozen(str(source), copy, storage.FrozenObject(generation, 11, ""))
     assert Path(copy).read_bytes() == b"hello world"
 
 

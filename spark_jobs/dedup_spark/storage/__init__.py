@@ -35,7 +35,7 @@ class StoredObject:
 class FrozenObject:
     """An object as an inventory recorded it. `generation` is its object generation; `size` in bytes.
 
-    `crc32c`: in base64, as Cloud Storage reports it; empty if unknown.
+    `crc32c`: in base64, as Cloud Storage reports it; empty if unknown, as for files of a file system.
     """
 
     generation: int
@@ -154,8 +154,8 @@ def copy_frozen(source_uri: str, target_uri: str, expected: FrozenObject) -> Non
     Raises DeliveryRefused when the source is gone or has another generation, or the copy has another size or checksum.
     """
     storage = cloud if _is_cloud(source_uri) else files
-    found = storage.copy_frozen(source_uri, target_uri, expected.generation, with_crc32c=bool(expected.crc32c))
-    if found is None or found != (expected.size, expected.crc32c):
+    found = storage.copy_frozen(source_uri, target_uri, expected.generation)
+    if found is None or found != (expected.size, expected.crc32c or found[1]):
         text = "it was replaced or deleted" if found is None else f"its copy has size and checksum {list(found)}"
         raise DeliveryRefused(
             f"Object [{source_uri}] is not as it was when the delivery was noticed: {text}, expected generation "

@@ -88,18 +88,15 @@ def list_below(folder_uri: str) -> Iterator[tuple[str, int, int]]:
         yield blob.name.removeprefix(prefix), int(blob.generation), int(blob.size)
 
 
-def copy_frozen(source_uri: str, target_uri: str, generation: int, *, with_crc32c: bool) -> tuple[int, str] | None:
-    """Copy this generation of the source. Return size and crc32c of the copy; None if the generation is gone.
-
-    The crc32c is as Cloud Storage reports it, and empty unless `with_crc32c`.
-    """
+def copy_frozen(source_uri: str, target_uri: str, generation: int) -> tuple[int, str] | None:
+    """Copy this generation of the source. Return size and crc32c of the copy; None if the generation is gone."""
     from google.api_core.exceptions import NotFound, PreconditionFailed
 
     try:
         target = _rewrite(source_uri, target_uri, generation)
     except (NotFound, PreconditionFailed):
         return None
-    return int(target.size), str(target.crc32c) if with_crc32c else ""
+    return int(target.size), str(target.crc32c)
 
 
 def copy(source_uri: str, target_uri: str) -> None:

@@ -6,17 +6,15 @@ A file's modification time in nanoseconds is its object generation. Functions wi
 
 from __future__ import annotations
 
-import base64
 import os
 import shutil
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 from uuid import uuid4
 
 import pyarrow as pa
-
-_CHUNK_BYTES = 1 << 20
 
 
 def _name(uri: str) -> str:
@@ -42,16 +40,24 @@ def open_output(uri: str) -> pa.NativeFile:
 
 def create_text(uri: str, text: str) -> bool:
     path = _path(uri)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.with_name(f".{path.name}.{uuid4().hex}")
-    temporary.write_text(text, encoding="utf-8")
-    try:
-        os.link(temporary, path)
-    except FileExistsError:
-        return False
-    finally:
-        temporary.unlink()
+    with _written_first(path) as temporary:
+        temporary.write_text(text, encoding="utf-8")
+        try:
+            os.link(temporary, path)
+        except FileExistsError:
+            return False
     return True
+
+
+@contextmanager
+def _written_first(target: Path) -> Iterator[Path]:
+    """The path of a new file beside `target`, which is to become the target. It is deleted if it is still there."""
+    target.parent.mkdir(parents=True, exist_ok=True)
+    temporary = target.with_name(f".{target.name}.{uuid4().hex}")
+    try:
+        yield temporary
+    finally:
+        temporary.unlink(missing_ok=True)
 
 
 def exists(uri: str) -> bool:
@@ -65,51 +71,33 @@ def list_below(folder_uri: str) -> Iterator[tuple[str, int, int]]:
         yield path.relative_to(folder).as_posix(), status.st_mtime_ns, status.st_size
 
 
-def copy_frozen(source_uri: str, target_uri: str, generation: int, *, with_crc32c: bool) -> tuple[int, str] | None:
-    """Copy the source. Return size and crc32c of the copy; None if the source is gone or has another generation.
+def copy_frozen(source_uri: str, target_uri: str, generation: int) -> tuple[int, str] | None:
+    """Copy the source. Return the size of the copy, and no checksum; None if the source is gone or was written again.
 
-    The crc32c is empty unless `with_crc32c`. The copy is no hard link: later writes to the source would change it.
+    The copy is no hard link: later writes to the source would change it.
     """
     source, target = _path(source_uri), _path(target_uri)
-    target.parent.mkdir(parents=True, exist_ok=True)
-    temporary = target.with_name(f".{target.name}.{uuid4().hex}")
-    try:
-        shutil.copyfile(source, temporary)
-        if source.stat().st_mtime_ns != generation:
+    with _written_first(target) as temporary:
+        try:
+            shutil.copyfile(source, temporary)
+            if source.stat().st_mtime_ns != generation:
+                return None
+        except FileNotFoundError:
             return None
-        checksum = _crc32c(temporary) if with_crc32c else ""
         size = temporary.stat().st_size
         temporary.replace(target)
-    except FileNotFoundError:
-        return None
-    finally:
-        temporary.unlink(missing_ok=True)
-    return size, checksum
-
-
-def _crc32c(path: Path) -> str:
-    from google_crc32c import extend
-
-    checksum = 0
-    with path.open("rb") as stream:
-        while chunk := stream.read(_CHUNK_BYTES):
-            checksum = extend(checksum, chunk)
-    return base64.b64encode(checksum.to_bytes(4, "big")).decode()
+    return size, ""
 
 
 def copy(source_uri: str, target_uri: str) -> None:
     """Make a hard link, or a copy where that is impossible, such as from one device to another."""
     source, target = _path(source_uri), _path(target_uri)
-    target.parent.mkdir(parents=True, exist_ok=True)
-    temporary = target.with_name(f".{target.name}.{uuid4().hex}")
-    try:
+    with _written_first(target) as temporary:
         try:
             os.link(source, temporary)
         except OSError:
             shutil.copyfile(source, temporary)
-        temporary.replace(target)
-    finally:  # `temporary` is still there if target was already a link to the same file
-        temporary.unlink(missing_ok=True)
+        temporary.replace(target)  # which does nothing if the target was already a link to the same file
 
 
 def delete(uri: str) -> None:
