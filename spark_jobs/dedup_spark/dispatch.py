@@ -17,7 +17,6 @@ from typing import Generic, TypeVar
 
 from dedup_clone.contract.attempt import Attempt
 from dedup_clone.contract.manifest import DateOutcome
-from dedup_clone.contract.table import UpdateIdMode
 from dedup_spark import storage
 from dedup_spark.comparison.duplicate_keys import TooManyDuplicates
 from dedup_spark.comparison.key_reader import ValidatingReader
@@ -268,7 +267,7 @@ class DateRuns:
             return {}
         with self.job_log.phase(DateOutcome.WINDOW), self.job_log.dates_at_work(len(dates)):
             found = run_window_plan(self.session(), self.attempt, dates, self.parent, self._file_bytes)
-        return {w.day: replace(w, key_fingerprint=self._unchanged_fingerprint(w.day, dates)) for w in found}
+        return {written.day: written for written in found}
 
     def _log_not_adopted(self, plans: Mapping[date, DatePlan]) -> None:
         """Log how many dates have a slower plan than adopt, and the most frequent reason, with the number of its dates.
@@ -283,15 +282,3 @@ class DateRuns:
                 f"[{len(slower)}] dates take longer than adopting them would, [{window_count}] of them by plan window; "
                 f"[{count}]: {reason}"
             )
-
-    def _unchanged_fingerprint(self, day: date, delivered: DeliveriesByDate) -> str | None:
-        """Return the digest of the parent's key fingerprint of a date of plan window, if it still holds, else None.
-
-        The fingerprint covers only the rows with the date's highest update_id. They do not change if all applied
-        deliveries of the date have lower snapshot ids.
-        """
-        entry = self.parent.dates.get(day)
-        if self.attempt.update_id_mode is not UpdateIdMode.LAST_SEEN or entry is None:
-            return None
-        ids = [dated.delivery.snapshot_id for dated in delivered[day]]
-        return entry.key_fingerprint if all(snapshot_id < entry.max_update_id for snapshot_id in ids) else None
