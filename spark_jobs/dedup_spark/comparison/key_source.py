@@ -91,7 +91,7 @@ class KeySource:
         tables, size = [], 0
         for file in np.unique(rows.file_numbers):
             numbers = rows.row_numbers[order[rows.file_numbers[order] == file]]
-            for table in read_rows(self.reader, RowSource.selected_rows(self.uris[file], len(numbers), numbers)):
+            for table in read_rows(self.reader, RowSource.selected_rows(self.uris[file], numbers)):
                 tables.append(table)
                 size += table.nbytes
                 if max_bytes is not None and size > max_bytes:

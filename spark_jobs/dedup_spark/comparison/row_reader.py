@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import date
 from typing import Self
@@ -27,8 +27,7 @@ class RowSource:
 
     They are the rows with the numbers `included`, and all rows with an update_id below `ids_below` except those with
     the numbers `excluded`. Both arrays ascend. If `ids_below` is None, only `included` counts. `rows`: how many rows
-    the file has; not used if `ids_below` is None. `decoded`: the rows themselves, if they have been read already; the
-    file is then not read.
+    the file has, or how many are included. `tables`: the rows themselves, if they are in memory and not in a file.
     """
 
     uri: str
@@ -36,7 +35,7 @@ class RowSource:
     included: I64Array
     excluded: I64Array
     ids_below: int | None
-    decoded: tuple[pa.Table, ...] = ()
+    tables: tuple[pa.Table, ...] = ()
 
     @classmethod
     def all_rows(cls, uri: str, rows: int, max_update_id: int, *, excluded: I64Array = EMPTY_I64) -> Self:
@@ -44,14 +43,18 @@ class RowSource:
         return cls(uri, rows, EMPTY_I64, excluded, ids_below=max_update_id + 1)
 
     @classmethod
-    def selected_rows(cls, uri: str, rows: int, included: I64Array, decoded: tuple[pa.Table, ...] = ()) -> Self:
+    def selected_rows(cls, uri: str, included: I64Array) -> Self:
         """The `included` row numbers alone."""
-        return cls(uri, rows, included, EMPTY_I64, None, decoded)
+        return cls(uri, len(included), included, EMPTY_I64, None)
+
+    @classmethod
+    def in_memory(cls, tables: Sequence[pa.Table]) -> Self:
+        return cls("", sum(map(len, tables)), EMPTY_I64, EMPTY_I64, None, tuple(tables))
 
     @property
     def max_rows(self) -> int:
         """Upper limit of the number of rows that are read."""
-        return len(self.included) if self.ids_below is None else self.rows - len(self.excluded)
+        return self.rows - len(self.excluded)
 
 
 def whole_rows(table: TableContract, day: date, keys: Columns, values: Columns, update_ids: I64Array) -> pa.Table:
@@ -67,8 +70,8 @@ def whole_rows(table: TableContract, day: date, keys: Columns, values: Columns, 
 
 def read_rows(reader: KeyReader, source: RowSource) -> Iterator[pa.Table]:
     """Yield the rows of `source` in the file's order, with the declared columns and types."""
-    if source.decoded:
-        yield from source.decoded
+    if source.tables:
+        yield from source.tables
         return
     table = reader.table
     names = [column.name for column in table.columns]

@@ -6,17 +6,11 @@ written into it, too. So each row is rewritten only a few times, and a date has 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
-import numpy as np
-import pyarrow as pa
-
 from dedup_clone.contract.manifest import DataFile
 from dedup_clone.contract.table import Absent, TableContract
 from dedup_spark import storage
 from dedup_spark.comparison.key_reader import KeyReader
 from dedup_spark.comparison.row_reader import RowSource, read_rows
-from dedup_spark.comparison.selected_rows import NO_FILE
 from dedup_spark.data_files import write_sorted
 from dedup_spark.parent import PARENT_SOURCE
 from dedup_spark.plans.date_task import DateTask
@@ -58,8 +52,7 @@ def _split_files(task: DateTask, diff: DiffResult, table: TableContract) -> tupl
         elif file.min_update_id < base_id:
             sources.append(RowSource(uri, file.rows, added, removed, ids_below=base_id))
         elif len(added):
-            decoded = _decoded(diff.decoded[PARENT_SOURCE, number], len(added))
-            sources.append(RowSource.selected_rows(uri, file.rows, added, decoded))
+            sources.append(RowSource.selected_rows(uri, added))
     return copied, sources + added_sources(task, diff)
 
 
@@ -70,23 +63,14 @@ def survivor_sources(task: DateTask, diff: DiffResult, table: TableContract) -> 
 
 
 def added_sources(task: DateTask, diff: DiffResult) -> list[RowSource]:
-    """Return where to read the rows that the date gets from deliveries, and those that were decoded from a sketch."""
-    sources = []
-    for (_, number), tables in diff.decoded.items():
-        if number == NO_FILE:
-            sources.append(RowSource.selected_rows("", 0, np.arange(sum(map(len, tables))), tuple(tables)))
+    """Return where to read the rows that the date gets from deliveries, and those that are in memory already."""
+    sources = [RowSource.in_memory(diff.added_rows)] if diff.added_rows else []
     for source, delivered in enumerate(task.deliveries, start=PARENT_SOURCE + 1):
         for number, landed in enumerate(delivered.files):
             added = diff.added_in(source, number)
             if len(added):
-                decoded = _decoded(diff.decoded[source, number], len(added))
-                sources.append(RowSource.selected_rows(landed.uri, landed.rows, added, decoded))
+                sources.append(RowSource.selected_rows(landed.uri, added))
     return sources
-
-
-def _decoded(decoded: Sequence[pa.Table], expected: int) -> tuple[pa.Table, ...]:
-    """The decoded rows; none if values of some of the `expected` rows were not decoded."""
-    return tuple(decoded) if sum(map(len, decoded)) == expected else ()
 
 
 def _merge_small_files(copied: list[DataFile], sources: list[RowSource], task: DateTask) -> list[DataFile]:

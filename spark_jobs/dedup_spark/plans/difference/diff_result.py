@@ -16,8 +16,8 @@ from dedup_spark.comparison.duplicate_keys import require_few_surplus_rows
 from dedup_spark.comparison.key_examples import key_texts
 from dedup_spark.comparison.selected_rows import Columns, SelectedRows
 
-# The most added rows whose values are kept in memory, beside those that were decoded from a sketch.
-MAX_DECODED_ROWS = 1 << 20
+# The most added rows that are kept in memory, beside those that were decoded from a sketch.
+MAX_ADDED_ROWS = 1 << 20
 
 
 @dataclass
@@ -34,11 +34,10 @@ class DiffResult:
     - new_keys: how many keys of the deliveries the parent lacks.
     - changed: how many of the parent's rows get other values.
     - surplus: surplus rows by source number.
-    - added: the numbers of rows that the date gets beside those that it keeps.
+    - added_rows: rows that the date gets beside those that it keeps.
+    - added: the numbers of more such rows, which are not in memory and have to be read from their files.
     - removed: by file, the numbers of the parent's rows that the date does not keep after all.
-    - decoded: the `added` rows whose values are in memory, so that their files need not be read again. Those with the
-      file number NO_FILE all are.
-    - free_rows: of how many more added rows the values may be kept.
+    - free_rows: how many more rows of files may be in `added_rows`.
     - new_examples, changed_examples, survivor_examples: the key columns of a few such rows.
     """
 
@@ -47,10 +46,10 @@ class DiffResult:
     new_keys: int = 0
     changed: int = 0
     surplus: defaultdict[int, list[SelectedRows]] = field(default_factory=lambda: defaultdict(list))
+    added_rows: list[pa.Table] = field(default_factory=list)
     added: defaultdict[tuple[int, int], list[I64Array]] = field(default_factory=lambda: defaultdict(list))
     removed: defaultdict[int, list[I64Array]] = field(default_factory=lambda: defaultdict(list))
-    decoded: defaultdict[tuple[int, int], list[pa.Table]] = field(default_factory=lambda: defaultdict(list))
-    free_rows: int = field(default_factory=lambda: MAX_DECODED_ROWS)
+    free_rows: int = field(default_factory=lambda: MAX_ADDED_ROWS)
     new_examples: list[Columns] = field(default_factory=list)
     changed_examples: list[Columns] = field(default_factory=list)
     survivor_examples: list[Columns] = field(default_factory=list)
@@ -65,7 +64,7 @@ class DiffResult:
         return np.sort(np.concatenate([EMPTY_I64, *rows]))
 
     def added_in(self, source: int, file: int) -> I64Array:
-        """Return the row numbers, ascending, of the added rows of the source's file of this number."""
+        """Return the row numbers, ascending, of the added rows to read from the source's file of this number."""
         return np.sort(np.concatenate([EMPTY_I64, *self.added.get((source, file), ())]))
 
     def removed_in(self, file: int) -> I64Array:

@@ -83,13 +83,18 @@ def _find_changed(parent: SelectedRows, rows: Indices, hashes: U64Array, won: Bo
 
 def _add_rows(inputs: ComparisonInputs, link: Link, rows: SelectedRows, indices: Indices, diff: DiffResult) -> None:
     """Add the rows of a link at these indices to those that the date gets."""
-    for file, of_file in _by_file(rows, indices):
+    in_memory = rows.file_numbers[indices] == NO_FILE
+    if rows.value_columns is not None and len(indices) <= diff.free_rows:
+        in_memory[:] = True
+    some = indices[in_memory]
+    if len(some):
+        assert rows.value_columns is not None
+        diff.free_rows -= len(some)
+        keys, values = take_rows(rows.key_columns, some), take_rows(rows.value_columns, some)
+        table = link.reader.reader.table
+        diff.added_rows.append(whole_rows(table, inputs.task.day, keys, values, rows.update_ids[some]))
+    for file, of_file in _by_file(rows, indices[~in_memory]):
         diff.added[link.source, file].append(rows.row_numbers[of_file])
-        if rows.value_columns is not None and (file == NO_FILE or len(of_file) <= diff.free_rows):
-            diff.free_rows -= len(of_file)
-            keys, values = take_rows(rows.key_columns, of_file), take_rows(rows.value_columns, of_file)
-            table = whole_rows(link.reader.reader.table, inputs.task.day, keys, values, rows.update_ids[of_file])
-            diff.decoded[link.source, file].append(table)
     if inputs.task.policy is MergePolicy.IN_ORDER:
         # There are some only if the newest delivery lands a snapshot again.
         same_id = indices[rows.update_ids[indices] == inputs.newest.update_id]
