@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import date
 from functools import partial
-from typing import Generic, TypeVar
+from typing import TypeVar
 
 from dedup_clone.contract.attempt import Attempt
 from dedup_clone.contract.manifest import DateOutcome
@@ -44,6 +44,8 @@ _logger = logging.getLogger("dedup_spark")
 # sketch, which has up to 96 MiB.
 _PART_BYTES = 512 << 20
 _Outcome = TypeVar("_Outcome")
+# What a Spark task returns for a date: validations of the files that no task had read before, and the outcome.
+DateResult = tuple[tuple[FileValidation, ...], _Outcome | None]
 
 
 @dataclass(frozen=True)
@@ -56,18 +58,6 @@ class DatePart:
     day: date
     delivered: DeliveredDate
     form: SketchForm | None
-
-
-@dataclass(frozen=True)
-class DateResult(Generic[_Outcome]):
-    """What a Spark task returns for a date: validations of the files that no task had read before, and the outcome.
-
-    The outcome is None if the work failed before the files were known to be valid, or if the newest delivery has no row
-    of the date.
-    """
-
-    validations: tuple[FileValidation, ...]
-    outcome: _Outcome | None
 
 
 @dataclass(frozen=True)
@@ -106,6 +96,7 @@ class RunDate:
     ) -> DateResult[_Outcome]:
         """Do the work. If it fails, validate the files one by one: the cause is reported for the file, or next time.
 
+        The outcome is None if the work failed before the files were known to be valid, or if there is nothing to do.
         `deliveries`: the files that the work reads. Raises what the work raises if all these are valid already.
         """
         reader = self._reader(deliveries)
@@ -117,7 +108,7 @@ class RunDate:
                 raise
             _logger.warning("date [%s] may run again: %s: %s", day, type(error).__name__, error)
         validations = (reader.validations.get(file.uri) or self.validator(file) for file in files)
-        return DateResult(tuple(validations), outcome)
+        return tuple(validations), outcome
 
     def _sketched(self, part: DatePart, reader: ValidatingReader) -> SketchedPart | None:
         delivery = part.delivered.delivery
@@ -232,9 +223,9 @@ class DateRuns:
         parts = [part for task, form in zip(large, forms, strict=True) for part in _parts(task, form, core_count)]
         sizes, description = [part.delivered.bytes for part in parts], self._description(f"sketch {len(parts)} parts")
         results = run_tasks(self.session, self._work.sketch, parts, sizes, description)
-        for part, result in zip(parts, results, strict=True):
-            self.deliveries.add(result.validations)
-            self._parts[part.day] += [result.outcome] if result.outcome else []
+        for part, (validations, sketch) in zip(parts, results, strict=True):
+            self.deliveries.add(validations)
+            self._parts[part.day] += [sketch] if sketch else []
 
     def _run_tasks(self, plans: Mapping[date, DatePlan], step: str) -> None:
         """Run the tasks of these plans that have no outcome yet. What other tasks wrote before is deleted."""
@@ -245,10 +236,10 @@ class DateRuns:
         description = self._description(f"{step} of {len(remaining)} dates")
         with self.job_log.dates_at_work(len(remaining)):
             results = run_tasks(self.session, self._work, remaining, [task.bytes for task in remaining], description)
-        for task, result in zip(remaining, results, strict=True):
-            self.deliveries.add(result.validations)
-            if result.outcome:
-                self._outcomes[task] = result.outcome
+        for task, (validations, outcome) in zip(remaining, results, strict=True):
+            self.deliveries.add(validations)
+            if outcome:
+                self._outcomes[task] = outcome
 
     def _written_uris(self, task: DateTask, outcome: Outcome) -> list[str]:
         files = (outcome.files or ()) if isinstance(outcome, WrittenDate) else ()

@@ -8,18 +8,9 @@ from dataclasses import dataclass, field, replace
 from datetime import date
 
 from dedup_clone.contract.delivery import Delivery
-from dedup_spark import storage
 from dedup_spark.landing.cluster_overlap import Range
 from dedup_spark.landing.deliveries import Deliveries
 from dedup_spark.landing.file_validation import FileValidation, LandedFile
-from dedup_spark.parent import ParentDate
-from dedup_spark.storage import open_parquet
-
-# If the larger of delivery and parent has at most this many times the bytes of the other, both are taken to have the
-# same number of rows.
-_SIMILAR_SIZE_FACTOR = 2
-# At most this many footers are read to estimate the rows of all files.
-_MAX_FOOTERS = 32
 
 
 @dataclass(frozen=True)
@@ -120,26 +111,3 @@ def _dates(file: LandedFile, validation: FileValidation | None) -> Iterable[date
     if validation is None:
         return [file.folder_date] if file.folder_date else []
     return [day for day, rows in validation.rows_by_date.items() if rows]
-
-
-def expected_rows(delivered: DeliveredDate, parent: ParentDate | None) -> int:
-    """Return the rows of the delivery. If not all files have been read, the number is estimated.
-
-    The estimate is the parent's number of rows if both have similar sizes; otherwise it is made from footers. By this
-    number the number of cells of a sketch is chosen. With too few cells, the next snapshot could not be told apart.
-    Raises pyarrow's errors if a footer cannot be read.
-    """
-    if not delivered.unread_files:
-        return delivered.rows
-    if parent:
-        smaller, larger = sorted((delivered.bytes, parent.bytes))
-        if larger <= _SIMILAR_SIZE_FACTOR * smaller:
-            return parent.entry.rows
-    sample = delivered.files[:: -(-len(delivered.files) // _MAX_FOOTERS)]
-    sample_bytes = max(sum(file.size for file in sample), 1)
-    return sum(_footer_rows(file.uri) for file in sample) * delivered.bytes // sample_bytes
-
-
-def _footer_rows(uri: str) -> int:
-    with storage.open_input(uri) as source:
-        return int(open_parquet(source).metadata.num_rows)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 import pyarrow.parquet as pq
 
@@ -20,17 +20,21 @@ from dedup_spark.fingerprints.key_columns import key_columns
 from dedup_spark.fingerprints.seed import Seed
 from dedup_spark.parent import PARENT_SOURCE, ParentDate
 from dedup_spark.plans.date_task import DateTask, MergePolicy
-from dedup_spark.plans.delivered_date import DeliveredDate, expected_rows
+from dedup_spark.plans.delivered_date import DeliveredDate
 from dedup_spark.sketch import stored
 from dedup_spark.sketch.row_words import OutOfSpan, RowEncoder
 from dedup_spark.sketch.sketch import Sketch, bits_for
 
 # The most bytes of key codes that a task caches between two passes over the files of a date.
 _KEY_CACHE_BYTES = 128 << 20
-# At most this many footers are read to find the ranges of numbers in all files.
+# At most this many footers are read to find the ranges of numbers in all files, or to estimate the rows.
 _MAX_FOOTERS = 32
+# If the larger of delivery and parent has at most this many times the bytes of the other, both are taken to have the
+# same number of rows.
+_SIMILAR_SIZE_FACTOR = 2
 
 Bounds = dict[str, tuple[int, int]]
+_File = TypeVar("_File")
 
 
 class SketchForm(NamedTuple):
@@ -108,7 +112,7 @@ def open_inputs(task: DateTask, reader: KeyReader, seed: Seed, *, exact: bool) -
 def choose_form(task: DateTask, reader: KeyReader, seed: Seed, *, exact: bool) -> SketchForm:
     """Return the form that `open_inputs` tries first. Raises what the reader of a damaged footer raises."""
     encoder = next(_encoders(task, reader, seed, exact=exact))[0]
-    return SketchForm(encoder, _bits(task, encoder))
+    return SketchForm(encoder, _bits(task, encoder, reader))
 
 
 def sketch_part(part: DeliveredDate, form: SketchForm, reader: KeyReader) -> Sketch | None:
@@ -150,17 +154,39 @@ def _encoders(
         yield encoder, base if base and base.encoder == encoder else None
 
 
-def _bits(task: DateTask, encoder: RowEncoder) -> int:
+def _bits(task: DateTask, encoder: RowEncoder, reader: KeyReader) -> int:
     differing_rows = task.parent.differing_rows if task.parent else 0
-    rows, older_deliveries = expected_rows(task.newest, task.parent), len(task.deliveries) - 1
+    rows, older_deliveries = _expected_rows(task.newest, task.parent, reader), len(task.deliveries) - 1
     return bits_for(rows, differing_rows, encoder.word_count, older_deliveries)
+
+
+def _expected_rows(delivered: DeliveredDate, parent: ParentDate | None, reader: KeyReader) -> int:
+    """Return the rows of the delivery. If not all files have been read, the number is estimated.
+
+    The estimate is the parent's number of rows if both have similar sizes; otherwise it is made from footers. By this
+    number the number of cells of a sketch is chosen. With too few cells, the next snapshot could not be told apart.
+    """
+    if not delivered.unread_files:
+        return delivered.rows
+    if parent:
+        smaller, larger = sorted((delivered.bytes, parent.bytes))
+        if larger <= _SIMILAR_SIZE_FACTOR * smaller:
+            return parent.entry.rows
+    sample = _some(delivered.files)
+    sample_rows = sum(reader.metadata(file.uri).num_rows for file in sample)
+    return sample_rows * delivered.bytes // max(sum(file.size for file in sample), 1)
+
+
+def _some(files: Sequence[_File]) -> Sequence[_File]:
+    """At most _MAX_FOOTERS of these, from all over the list."""
+    return files[:: -(-len(files) // _MAX_FOOTERS) or 1]
 
 
 def _open(
     task: DateTask, reader: KeyReader, encoder: RowEncoder, base: Sketch | None, *, needs_base: bool
 ) -> ComparisonInputs:
     """Open the inputs with this encoder. `base`: the stored sketch, if it can be used. Raises OutOfSpan."""
-    parent, bits = task.parent, _bits(task, encoder)
+    parent, bits = task.parent, _bits(task, encoder, reader)
     links, was_stored = [], base is not None
     if parent:
         base_id = parent.entry.max_update_id
@@ -215,7 +241,7 @@ def encoders(reader: KeyReader, seed: Seed, base: Sketch | None, uris: Sequence[
     if base:
         yield base.encoder
     if wide.has_packable_types:
-        found = [_bounds(reader.metadata(uri)) for uri in uris[:: -(-len(uris) // _MAX_FOOTERS) or 1]]
+        found = [_bounds(reader.metadata(uri)) for uri in _some(uris)]
         names = set.intersection(*(set(bounds) for bounds in found)) if found else set()
         yield wide.narrowed({name: (min(b[name][0] for b in found), max(b[name][1] for b in found)) for name in names})
     yield wide
