@@ -27,8 +27,7 @@ from dedup_spark.comparison.selected_rows import (
 from dedup_spark.parent import PARENT_SOURCE
 from dedup_spark.plans.date_task import MergePolicy
 from dedup_spark.plans.difference.comparison_inputs import ComparisonInputs, Link
-from dedup_spark.plans.difference.diff_result import DiffResult
-from dedup_spark.plans.difference.winning_rows import find_winners
+from dedup_spark.plans.difference.diff_result import DiffResult, find_winners
 from dedup_spark.sketch.chain import KeyVersions, StuckStep, peel_chain
 from dedup_spark.sketch.sketch import Difference, Sketch
 
