@@ -45,14 +45,14 @@ def spark_type(column: Column) -> spark.DataType:
 
 def arrow_schema(columns: tuple[Column, ...]) -> pa.Schema:
     """The schema of written Parquet files. REQUIRED columns are not nullable: BigQuery takes the mode from the file."""
-    return pa.schema([_arrow_field(c) for c in columns])
+    return pa.schema([arrow_field(c) for c in columns])
 
 
-def _arrow_field(column: Column) -> pa.Field:
+def arrow_field(column: Column) -> pa.Field:
     return pa.field(column.name, arrow_type(column), nullable=column.mode is not ColumnMode.REQUIRED)
 
 
 def arrow_type(column: Column) -> pa.DataType:
     is_struct = column.type == STRUCT
-    inner = pa.struct([_arrow_field(f) for f in column.fields]) if is_struct else SCALARS[column.type].in_arrow
+    inner = pa.struct([arrow_field(f) for f in column.fields]) if is_struct else SCALARS[column.type].in_arrow
     return pa.list_(pa.field("element", inner)) if column.mode is ColumnMode.REPEATED else inner

@@ -15,8 +15,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from dedup_clone.contract.table import Column, ColumnMode
-from dedup_spark.arrow_cast import cast_array
-from dedup_spark.column_types import STRUCT, arrow_type
+from dedup_spark.arrow_cast import cast_array, field_of
+from dedup_spark.column_types import STRUCT, arrow_field, arrow_type
 
 _EPOCH_DAY = date(1970, 1, 1)
 _FIRST_DAY, _LAST_DAY = (date.min - _EPOCH_DAY).days, (date.max - _EPOCH_DAY).days
@@ -47,7 +47,7 @@ def _count(column: Column, path: str, values: pa.Array, counts: InvalidValues) -
     elif column.type == STRUCT:
         present = values.drop_null()
         for field in column.fields:
-            inner = pc.struct_field(present, field.name)
+            inner = field_of(present, arrow_field(field))
             if field.mode is ColumnMode.REQUIRED:
                 _add(counts, f"{path}.{field.name}", "values are [NULL], expected none", inner.null_count)
             _count(field, f"{path}.{field.name}", inner, counts)
