@@ -14,7 +14,7 @@ from dedup_clone.contract.errors import ContractViolation
 from dedup_clone.contract.manifest import DataFile, DateEntry, FileList, Manifest
 from dedup_clone.contract.records import digest, from_json
 from dedup_clone.contract.schema_change import refused_table_changes
-from dedup_clone.contract.table import Absent, Column
+from dedup_clone.contract.table import Absent
 from dedup_spark import storage
 from dedup_spark.sketch import stored
 from dedup_spark.sketch.row_words import RowEncoder
@@ -84,7 +84,6 @@ class Parent:
     - deliveries: the deliveries that it contains, with all their rows of dates from `complete_since` on. Empty if the
       new generation has other columns or another update_id mode; then `dates` has no fingerprints either. Empty, too,
       if rows were or are deleted that a newer snapshot lacks.
-    - columns: the columns of its files.
     - has_other_columns: whether the new generation has other columns.
     """
 
@@ -95,7 +94,6 @@ class Parent:
     dropped_rows: int
     deliveries: frozenset[Delivery] = frozenset()
     complete_since: date = date.max
-    columns: tuple[Column, ...] = ()
     has_other_columns: bool = False
 
     def uri(self, file: DataFile) -> str:
@@ -147,30 +145,21 @@ def read_parent(attempt: Attempt) -> Parent:
         )
     _require_same_table(attempt, manifest, reference)
     listed = from_json(FileList, text, where=reference.file_list_uri)
-    oldest, is_comparable = attempt.retention_day, _has_comparable_rows(attempt, manifest)
+    oldest, has_other_columns = attempt.retention_day, manifest.table.columns != attempt.table.columns
+    is_comparable = manifest.update_id_mode is attempt.update_id_mode and not has_other_columns
     # A publish that deletes must read even deliveries that were live before.
     is_complete = is_comparable and not manifest.has_deleted and attempt.table.absent_keys is Absent.KEEP
+    entries = manifest.dates if is_comparable else tuple(replace(e, key_fingerprint=None) for e in manifest.dates)
     return Parent(
         data_uri=reference.data_uri,
-        dates={e.date: e if is_comparable else _without_fingerprints(e) for e in manifest.dates if e.date >= oldest},
+        dates={entry.date: entry for entry in entries if entry.date >= oldest},
         files=tuple(file for file in listed.files if file.date >= oldest),
         newest_id=manifest.newest_id,
         dropped_rows=sum(e.rows for e in manifest.dates if e.date < oldest),
         deliveries=frozenset(manifest.deliveries if is_complete else ()),
         complete_since=manifest.retention_day,
-        columns=manifest.table.columns,
-        has_other_columns=manifest.table.columns != attempt.table.columns,
+        has_other_columns=has_other_columns,
     )
-
-
-def _has_comparable_rows(attempt: Attempt, manifest: Manifest) -> bool:
-    """Whether the new generation has the parent's columns and mode, so that the parent's fingerprints can be used."""
-    same_mode = manifest.update_id_mode is attempt.update_id_mode
-    return same_mode and manifest.table.columns == attempt.table.columns
-
-
-def _without_fingerprints(entry: DateEntry) -> DateEntry:
-    return replace(entry, key_fingerprint=None)
 
 
 def _require_same_table(attempt: Attempt, manifest: Manifest, reference: ParentFiles) -> None:
