@@ -199,8 +199,7 @@ def _in_batches(changes: RowChanges, limit: int) -> Iterator[RowChanges]:
 
 def _whole_rows(source: KeySource, day: date, rows: SelectedRows) -> pa.Table:
     """All columns of the rows, in the order of `rows`. Values that `rows` lacks are read from the files."""
-    if rows.value_columns is not None:
-        return whole_rows(source.reader.table, day, rows.key_columns, rows.value_columns, rows.update_ids)
-    read = source.whole_rows(rows)
-    assert read is not None
-    return read
+    complete = source.with_values(rows)
+    assert complete is not None
+    assert complete.value_columns is not None
+    return whole_rows(source.reader.table, day, complete.key_columns, complete.value_columns, complete.update_ids)

@@ -11,13 +11,11 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
 
 from dedup_spark.arrays import EMPTY_U64, I64Array, Indices, U64Array
-from dedup_spark.column_types import arrow_type
 from dedup_spark.comparison.key_source import KeySource
 from dedup_spark.comparison.keys import pack_keys, repeated_in, with_codes
-from dedup_spark.comparison.selected_rows import Columns, RangedRows, SelectedRows, combine_chunks, take_rows
+from dedup_spark.comparison.selected_rows import Columns, RangedRows, SelectedRows, take_rows
 from dedup_spark.value_order import comparable
 
 # The most rows of repeated keys whose values are compared at a time, and the most bytes that are read for this. Python
@@ -87,7 +85,7 @@ def resolve_duplicates(source: KeySource, rows: SelectedRows) -> ResolvedDuplica
     if len(indices) > _MAX_ROWS:
         raise TooManyDuplicates
     duplicates = rows.take(indices)
-    values = value_columns(source, duplicates)
+    values = _value_columns(source, duplicates)
     lower = np.sort(lower_ranked(keys, duplicates.update_ids, values))
     is_retained = np.ones(len(rows), dtype=bool)
     is_retained[indices[lower]] = False
@@ -120,20 +118,16 @@ def lower_ranked(keys: U64Array, update_ids: I64Array, values: Columns) -> Indic
     return np.array(lower, dtype=np.intp)
 
 
-def value_columns(source: KeySource, rows: SelectedRows) -> Columns:
+def _value_columns(source: KeySource, rows: SelectedRows) -> Columns:
     """The value columns of the rows. Raises TooManyDuplicates if they are too large for the memory."""
-    if rows.value_columns is not None:
-        return rows.value_columns
-    if not len(rows):
-        return combine_chunks(pa.chunked_array([], arrow_type(column)) for column in source.encoder.values)
-    read = source.whole_rows(rows, _MAX_BYTES)
-    if read is None:
+    complete = source.with_values(rows, _MAX_BYTES)
+    if complete is None or complete.value_columns is None:
         raise TooManyDuplicates
-    return combine_chunks(read.select([column.name for column in source.encoder.values]).columns)
+    return complete.value_columns
 
 
 def row_words(source: KeySource, rows: SelectedRows) -> list[U64Array]:
     """The words of the rows, in parts, as a sketch takes them. Values that `rows` lacks are read from the files."""
     starts = range(0, len(rows), _ROWS_AT_A_TIME)
     parts = (rows.take(np.arange(start, min(start + _ROWS_AT_A_TIME, len(rows)))) for start in starts)
-    return [source.words(part.key_columns, value_columns(source, part)) for part in parts]
+    return [source.words(part.key_columns, _value_columns(source, part)) for part in parts]

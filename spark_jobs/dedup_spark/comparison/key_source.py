@@ -85,8 +85,15 @@ class KeySource:
         columns = ([column.combine_chunks() for column in some] for some in (keys, values))
         return self.encoder.words(*columns)
 
-    def whole_rows(self, rows: SelectedRows, max_bytes: int | None = None) -> pa.Table | None:
-        """Read all columns of the rows, in the order of `rows`. Return None if they take more than `max_bytes`."""
+    def with_values(self, rows: SelectedRows, max_bytes: int | None = None) -> SelectedRows | None:
+        """The rows with their value columns, which are read if `rows` lacks them.
+
+        Return None if the rows that are read for this take more than `max_bytes`.
+        """
+        if rows.value_columns is not None:
+            return rows
+        if not len(rows):
+            return self._no_rows()
         order = np.lexsort((rows.row_numbers, rows.file_numbers))
         tables, size = [], 0
         for file in np.unique(rows.file_numbers):
@@ -98,7 +105,9 @@ class KeySource:
                     return None
         position = np.empty(len(order), np.intp)
         position[order] = np.arange(len(order))
-        return pa.concat_tables(tables).take(pa.array(position))
+        # A large date has thousands of chunks, and `take` would search all of them.
+        read = pa.concat_tables(tables).combine_chunks().take(pa.array(position))
+        return replace(rows, value_columns=tuple(read[column.name] for column in self.encoder.values))
 
     def repeated(self, selector: RowSelector) -> U64Array:
         """The key codes that several of the selected rows have, sorted. Keys with equal codes may differ."""

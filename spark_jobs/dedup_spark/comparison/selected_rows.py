@@ -8,7 +8,7 @@ the rows of one range are in memory at a time.
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import IO
 
@@ -116,12 +116,6 @@ def take_rows(columns: Sequence[pa.Array | pa.ChunkedArray], indices: Indices) -
     """The rows at these indices, column by column."""
     positions = pa.array(indices)
     return tuple(column.take(positions) for column in columns)
-
-
-def combine_chunks(columns: Iterable[pa.ChunkedArray]) -> Columns:
-    """The columns, each in one chunk. A large date has thousands of chunks, and `take` would search all of them."""
-    chunked = list(columns)
-    return tuple(pa.table(chunked, names=[str(number) for number in range(len(chunked))]).combine_chunks().columns)
 
 
 class RangedRows:
