@@ -114,10 +114,8 @@ class RowComparison:
             return self._selected(new, old, encoder, with_codes(np.unique(np.concatenate(found))), range_count)
         selected = RangedRows(range_count), RangedRows(range_count)
         for ranged_rows, link, rows in zip(selected, (1, 0), (new, old), strict=True):
-            source, words = self.source(rows, encoder), versions.words_of(link)
-            columns, key_count = encoder.columns(words), len(encoder.keys)
-            ids = np.full(words.shape[1], rows.entry.max_update_id)
-            ranged_rows.add(source.rows(columns[:key_count], columns[key_count:], ids))
+            source = self.source(rows, encoder)
+            ranged_rows.add(source.rows_of_words(versions.words_of(link), rows.entry.max_update_id))
             source.select_into(ranged_rows, every_row, file_numbers=rows.survivor_files)
         return selected
 

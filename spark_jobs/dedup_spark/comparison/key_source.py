@@ -227,6 +227,11 @@ class KeySource:
             codes=self.encoder.key_codes(keys),
         )
 
+    def rows_of_words(self, words: U64Array, update_id: int) -> SelectedRows:
+        """Packed rows with this update_id, which are given by their words."""
+        columns, key_count = self.encoder.columns(words), len(self.encoder.keys)
+        return self.rows(columns[:key_count], columns[key_count:], np.full(words.shape[1], update_id))
+
     def _no_rows(self) -> SelectedRows:
         keys, values = (
             [pa.array([], arrow_type(column)) for column in columns]

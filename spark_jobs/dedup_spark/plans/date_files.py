@@ -47,19 +47,20 @@ def write_date(
 ) -> WrittenDate:
     """Write the date's files and its sketch below the data folder. `file_bytes`: the target size of a rewritten file.
 
-    No sketch is written if that of the parent remains valid, or if the next publish has to compute it. Raises
-    DeliveryRefused if a landed object has changed since the inventory was frozen.
+    No sketch is written if that of the parent remains valid. Raises DeliveryRefused if a landed object has changed
+    since the inventory was frozen.
     """
     task, newest = inputs.task, inputs.task.newest
     if task.is_adopted:
         made = _adopt(attempt, inputs, diff, reader)
     else:
         made = _rewrite(attempt, file_bytes, inputs, diff, reader)
-    kept_rows = task.parent.entry.rows if task.parent else 0
-    rows = kept_rows if made.files is None else sum(file.rows for file in made.files)
-    sketch = _sketch_for_next(inputs, diff, made.files or ())
-    if sketch.to_write:
-        stored.write(storage.join(attempt.data_uri, stored.path_of(task.day)), sketch.to_write)
+    files = made.files if made.files is not None or not task.parent else task.parent.files
+    rows, sketch = sum(file.rows for file in files or ()), _sketch_for_next(inputs, files or ())
+    digest = task.parent.entry.key_fingerprint if task.parent else None
+    if sketch:
+        stored.write(storage.join(attempt.data_uri, stored.path_of(task.day)), sketch)
+        digest = sketch.sketch.digest()
     return WrittenDate(
         day=task.day,
         files=made.files,
@@ -68,11 +69,11 @@ def write_date(
         survivors=rows - (newest.rows - diff.surplus_rows(inputs.newest.source)),
         surplus_rows={link.update_id: diff.surplus_rows(link.source) for link in inputs.links if link.source},
         how="; ".join((_compared(inputs, diff, exact=attempt.exact), *made.how)),
-        key_fingerprint=sketch.digest,
+        key_fingerprint=digest,
         examples=diff.examples(attempt.table, task.day),
         cluster_overlap=made.cluster_overlap,
         adopted_delivery=newest.delivery if task.is_adopted else None,
-        wrote_sketch=sketch.to_write is not None,
+        wrote_sketch=sketch is not None,
     )
 
 
@@ -189,32 +190,17 @@ def _write_sorted(
     return files, None if copied else overlap
 
 
-class _NextSketch(NamedTuple):
-    """The sketch that the next publish compares with. `digest`: for the manifest; None if there is no such sketch.
+def _sketch_for_next(inputs: ComparisonInputs, files: Sequence[DataFile]) -> stored.StoredSketch | None:
+    """Return the sketch that the next publish compares with, or None if it is that of the parent.
 
-    `to_write`: the sketch with this digest; None if the parent has it already.
+    `StoredSketch` says of which rows. `files`: those of the date.
     """
-
-    digest: str | None
-    to_write: stored.StoredSketch | None
-
-
-def _sketch_for_next(inputs: ComparisonInputs, diff: DiffResult, files: tuple[DataFile, ...]) -> _NextSketch:
-    """Return the sketch of the written date; `StoredSketch` says of which rows.
-
-    `files`: the date's new and copied files; empty if the parent's files are kept.
-    """
-    parent_entry, policy = inputs.task.parent.entry if inputs.task.parent else None, inputs.task.policy
-    if parent_entry and policy is MergePolicy.LATE:  # rows with the highest update_id stay the same
-        return _NextSketch(parent_entry.key_fingerprint, None)
-    sketch = inputs.newest_sketch
-    digest = sketch.digest()
-    is_same = parent_entry is not None and parent_entry.key_fingerprint == digest and diff.differing == 0
-    if is_same and policy is MergePolicy.BY_VALUE:
-        return _NextSketch(digest, None)
+    parent_entry = inputs.task.parent.entry if inputs.task.parent else None
+    if parent_entry and inputs.task.policy is MergePolicy.LATE:  # rows with the highest update_id stay the same
+        return None
     # Without a parent, rows may come from an existing table, with update_ids of their own.
     newest_id = inputs.newest.update_id if parent_entry else max(file.max_update_id for file in files)
-    return _NextSketch(digest, stored.StoredSketch(newest_id, sketch))
+    return stored.StoredSketch(newest_id, inputs.newest_sketch)
 
 
 def _compared(inputs: ComparisonInputs, diff: DiffResult, *, exact: bool) -> str:

@@ -169,10 +169,7 @@ def _decoded(
     versions = KeyVersions.of_steps(inputs.encoder, steps)
     found = []
     for number, link in enumerate(links):
-        words = versions.words_of(number)
-        columns, key_count = inputs.encoder.columns(words), len(inputs.encoder.keys)
-        ids = np.full(words.shape[1], link.update_id)
-        rows = link.reader.rows(columns[:key_count], columns[key_count:], ids)
+        rows = link.reader.rows_of_words(versions.words_of(number), link.update_id)
         if link.source == PARENT_SOURCE:
             rows = _with_survivors(inputs, link, rows, versions.absent_codes(number))
         found.append((link, rows))
