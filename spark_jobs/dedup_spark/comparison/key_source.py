@@ -35,6 +35,8 @@ FileNumbers = Sequence[int]
 # At most this many bytes of value columns of selected rows are kept for each range, so that survivors among these rows
 # need not be read again. Rows that can be packed have small values, which are always kept.
 _VALUE_BYTES = 64 << 20
+# So many cached codes are looked at together. A file may have many times as many.
+_CODES_AT_A_TIME = 1 << 18
 
 
 class KeySource:
@@ -160,8 +162,9 @@ class KeySource:
         return np.concatenate([EMPTY_U64, *(codes[selector(codes)] for codes in found)])
 
     def _codes_in(self, number: int) -> Iterator[U64Array]:
-        if number in self._cached_codes:
-            yield self._cached_codes[number]
+        cached = self._cached_codes.get(number)
+        if cached is not None:
+            yield from np.split(cached, range(_CODES_AT_A_TIME, len(cached), _CODES_AT_A_TIME))
         else:
             yield from map(self._codes_of, self._batches(number, with_values=False))
 
