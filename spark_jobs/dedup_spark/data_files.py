@@ -143,21 +143,17 @@ _FEW_FILES = 8
 _FRAGMENTED_FACTOR = 4
 
 
-def file_bytes_within_limit(requested_file_bytes: int, table_bytes: int) -> int:
-    """Return the requested file size, or a larger one if the table would have too many files of that size."""
-    return max(requested_file_bytes, -(-table_bytes // _MAX_PLANNED_FILES))
-
-
 def target_file_bytes(requested_file_bytes: int, landed: Iterable[LandedFile], parent: Parent) -> int:
-    """Return the target size, in bytes, of written files. `landed`: the files of all deliveries.
+    """Return the requested file size, or a larger one if the table would have too many files of that size.
 
     Deliveries and parent mostly have the same keys, so the table will be about as large as the largest of them.
+    `landed`: the files of all deliveries.
     """
     delivery_bytes: Counter[int] = Counter()
     for file in landed:
         delivery_bytes[file.snapshot_id] += file.size
     table_bytes = max(sum(file.size for file in parent.files), *delivery_bytes.values(), 0)
-    return file_bytes_within_limit(requested_file_bytes, table_bytes)
+    return max(requested_file_bytes, -(-table_bytes // _MAX_PLANNED_FILES))
 
 
 def are_fragmented(files: Iterable[DataFile], file_bytes: int) -> bool:

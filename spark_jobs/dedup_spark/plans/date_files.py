@@ -144,7 +144,7 @@ def _rewrite(
     The parent's files are kept if no key or value changed in mode last_changed, and they are not far more than needed.
     """
     task, parent = inputs.task, inputs.task.parent
-    how = []
+    how: list[str] = []
     if parent and task.policy is MergePolicy.BY_VALUE and not diff.new_keys and not diff.removed:
         if not are_fragmented(parent.files, file_bytes):
             return _Files(None, None, ["no row changed, so the parent's files are kept"])

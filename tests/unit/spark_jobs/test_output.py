@@ -13,11 +13,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from dedup_clone.contract.attempt import MAX_TABLE_FILES
 from dedup_clone.contract.manifest import DataFile
 from dedup_clone.contract.table import Column, TableContract
 from dedup_spark.comparison.key_examples import key_texts
-from dedup_spark.data_files import are_fragmented, file_bytes_within_limit, target_file_bytes
+from dedup_spark.data_files import are_fragmented, target_file_bytes
 from dedup_spark.landing.cluster_overlap import block_ranges, overlapping_share
 from dedup_spark.landing.file_validation import LandedFile
 from dedup_spark.parent import no_parent
@@ -31,18 +30,18 @@ def files(count: int, size: int) -> list[DataFile]:
     return [DataFile(f"{n}", date(2026, 1, 1), 1, size, 1, 1) for n in range(count)]
 
 
-def test_the_size_asked_for_holds_while_a_generation_may_have_all_files() -> None:
-    assert file_bytes_within_limit(256 * MEGABYTE, 15 << 40) == 256 * MEGABYTE
+def landed(count: int, size: int) -> list[LandedFile]:
+    """The only files of so many deliveries."""
+    return [LandedFile(f"{snapshot_id}", size, snapshot_id, None) for snapshot_id in range(count)]
 
 
-def test_a_table_of_many_terabytes_has_files_so_large_that_a_generation_may_have_them() -> None:
-    table = 150 << 40
-    assert table / file_bytes_within_limit(256 * MEGABYTE, table) <= MAX_TABLE_FILES / 2
+def test_files_have_the_size_asked_for_unless_a_generation_of_many_terabytes_would_have_too_many() -> None:
+    assert target_file_bytes(256 * MEGABYTE, landed(1, 15 << 40), no_parent()) == 256 * MEGABYTE
+    assert (150 << 40) / target_file_bytes(256 * MEGABYTE, landed(1, 150 << 40), no_parent()) <= 125_000
 
 
 def test_a_table_is_expected_to_be_as_large_as_its_largest_delivery_not_as_all_together() -> None:
-    landed = [LandedFile(f"{snapshot_id}", 80 << 40, snapshot_id, None) for snapshot_id in (1, 2)]
-    assert target_file_bytes(1, landed, no_parent()) == target_file_bytes(1, landed[:1], no_parent())
+    assert len({target_file_bytes(1, landed(count, 80 << 40), no_parent()) for count in (1, 2)}) == 1
 
 
 @pytest.mark.parametrize(
