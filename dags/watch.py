@@ -1,5 +1,5 @@
 """
-### Watch: notices every delivery of the feed and starts its publish run, once.
+### Watch: notices every delivery of the feed and starts publish runs.
 
 When a run ends, the next one starts (`@continuous`). Each run waits, as a deferred task, for the next marker in the
 feed's part of the landing bucket, records which files the delivery consists of, and starts `FEED_publish`. If a marker

@@ -23,8 +23,8 @@ def run(options: argparse.Namespace, dags: Path) -> int:
     )
     print(
         f"Environment [{options.environment}] publishes feed [{options.feed}]. Leave the feed's DAGs paused in "
-        f"[{options.former}]. Unpause [{options.feed}_watch] in [{options.environment}]: it starts a run for each "
-        f"delivery that waits, within five minutes."
+        f"[{options.former}]. Unpause [{options.feed}_watch] in [{options.environment}]: it starts a run "
+        f"that publishes all that waits, within five minutes."
     )
     return 0
 

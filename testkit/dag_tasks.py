@@ -14,7 +14,6 @@ from datetime import UTC, datetime, timedelta
 from functools import cache
 from types import SimpleNamespace
 from typing import Any, cast
-from unittest.mock import patch
 
 import pytest
 from airflow.providers.google.cloud.hooks import gcs
@@ -201,14 +200,10 @@ class Watch(_Later):
         for snapshot_id in snapshot_ids:
             self.world.overwrite(snapshot_id, "_SUCCESS", b"")
 
-    def register(self, *, at_most: int = 1000) -> list[str]:
-        """Register the deliveries in landing. Returns the ids of the runs to start, which Airflow then knows.
-
-        `at_most`: the limit of runs that are started at once.
-        """
+    def register(self) -> list[str]:
+        """Register the deliveries in landing. Returns the ids of the runs to start, which Airflow then knows."""
         event = {"message": "found a marker"}
-        with patch.object(notice_delivery, "MAX_RUNS_STARTED", at_most):
-            items = notice_delivery.notice_delivery(FeedRun(self.setup, cast("Any", {}), event))
+        items = notice_delivery.notice_delivery(FeedRun(self.setup, cast("Any", {}), event))
         found = [str(item["trigger_run_id"]) for item in items]
         for run_id in found:
             self.airflow.add_run(self.dag_id, run_id)

@@ -110,7 +110,10 @@ class Stack:
         return self.land_at_once(feed, {snapshot_id: rows}, schema)[0]
 
     def land_at_once(self, feed: str, snapshots: Mapping[int, Sequence[Row]], schema: pa.Schema = SCHEMA) -> list[str]:
-        """Land snapshots: all files first, then all markers in parallel. Returns the ids of their publish runs."""
+        """Land snapshots: all files first, then all markers in parallel. Returns the ids of their publish runs.
+
+        Of deliveries that are found together only the newest gets its run, which publishes all.
+        """
         for snapshot_id, rows in snapshots.items():
             for name, content in files_of_snapshot(rows, schema).items():
                 self.landing.blob(f"{feed}/snapshot_id={snapshot_id}/{name}").upload_from_string(content)
@@ -118,7 +121,7 @@ class Stack:
             return list(pool.map(lambda snapshot_id: self.mark(feed, snapshot_id), snapshots))
 
     def mark(self, feed: str, snapshot_id: int) -> str:
-        """Upload the marker of a snapshot. Returns the id of the publish run that the delivery must get."""
+        """Upload the marker of a snapshot. Returns the id of the publish run of the delivery."""
         blob = self.landing.blob(f"{feed}/snapshot_id={snapshot_id}/_SUCCESS")
         blob.upload_from_string("")
         return f"publish__{snapshot_id}__{blob.generation}"

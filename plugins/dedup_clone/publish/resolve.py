@@ -76,7 +76,7 @@ def decide(services: Services, publish_request: PublishRequest) -> Decision:
     if publish_request.dates is not None and skip_reason is None:
         require_replayable(services, publish_request.delivery, publish_request.dates, parent)
     if skip_reason is None and _is_published_alone(services, publish_request):
-        # Other waiting deliveries are published by their own runs.
+        # The watch DAG has started a run that publishes other waiting deliveries.
         backlog = Backlog(apply=(publish_request.delivery,), superseded=())
     return Decision(parent, backlog, skip_reason)
 

@@ -1,4 +1,4 @@
-"""The first step of the watch DAG: waits for a new marker, registers its delivery, and names the publish runs to start.
+"""The first step of the watch DAG: waits for a new marker, registers its delivery, and names the publish run to start.
 
 The provider's sensors wait for one object name, and the marker of a re-delivery has the same name as before. So the
 trigger here lists the landing prefix every few seconds, and compares the markers with the registered deliveries.
@@ -43,17 +43,14 @@ IDLE_LIMIT_S = 12 * 60 * 60
 BACKLOG_LIMIT_S = 5 * 60
 # How long a watch run waits if the feed is retired, or another environment publishes it.
 NOT_IN_USE_INTERVAL = timedelta(minutes=5)
-# Only so many of the newest deliveries get runs of their own, because Airflow maps a task at most 1,024 times
-# (core.max_map_length). The others need no run of their own: one run publishes all that waits.
-MAX_RUNS_STARTED = 1000
 
 
 def notice_delivery(run: FeedRun) -> list[dict[str, Any]]:
-    """Registers the deliveries that have arrived, and returns arguments of TriggerDagRunOperator, one for each run.
+    """Registers the deliveries that have arrived, and returns arguments of TriggerDagRunOperator, if a run is due.
 
-    Each new delivery gets a run. If none is new, the newest that waits gets its first run (if a killed task started
-    none), or a repeat as soon as it is due. If there is no run to start, waits until a marker arrives or a time limit
-    has passed; after that, the next watch run goes on.
+    One run publishes all that waits. The newest of the new deliveries gets it. If none is new, the newest that waits
+    gets its first run (if a killed task started none), or a repeat as soon as it is due. If there is no run to start,
+    waits until a marker arrives or a time limit has passed; after that, the next watch run goes on.
     """
     services, setup = run.services, run.setup
     current = services.current.read()
@@ -95,7 +92,7 @@ def _not_in_use(run: FeedRun, refusal: str | None) -> list[dict[str, Any]]:
 def _register(run: FeedRun) -> tuple[list[dict[str, Any]], bool]:
     """Registers the deliveries of all new markers, and logs invalid ones.
 
-    Returns the arguments of the publish runs to start, and whether deliveries wait to be published.
+    Returns the arguments of the publish run to start, if one is due, and whether deliveries wait to be published.
     """
     services, publish_dag = run.services, run.setup.dag_id("publish")
     listing = services.landing.list_markers()
@@ -109,38 +106,39 @@ def _register(run: FeedRun) -> tuple[list[dict[str, Any]], bool]:
             snapshot_id=marker.delivery.snapshot_id,
         )
     # Registered, and not live, excluded, refused or superseded; by snapshot id.
-    generation = services.current.read().generation
-    live = None if generation is None else services.manifests.read(generation)
-    waiting = services.arrivals.backlog(live).apply
-    first = sorted(marker.delivery for marker in new_markers)[-MAX_RUNS_STARTED:]
-    if not first and waiting and not has_run(publish_dag, waiting[-1]):
-        first = [waiting[-1]]
-    runs = {publish_run_id(delivery): delivery for delivery in first}
+    waiting = services.arrivals.backlog(services.find_live()).apply
+    due = _due_run(services, publish_dag, waiting, {marker.delivery for marker in new_markers})
     arguments = [
         {
-            "trigger_run_id": run_id,
+            "trigger_run_id": publish_run_id(delivery, number),
             "conf": {
                 "snapshot_id": str(delivery.snapshot_id),
                 "marker_generation": str(delivery.marker_generation),
                 "reason": "a delivery arrived",  # Airflow starts no run without one; the ledger has those of people
             },
         }
-        for run_id, delivery in (runs or _due_repeat(services, publish_dag, waiting)).items()
+        for delivery, number in due
     ]
     return arguments, bool(waiting)
 
 
-def _due_repeat(services: Services, publish_dag: str, waiting: tuple[Delivery, ...]) -> dict[str, Delivery]:
-    """The delivery whose run is to be repeated, by the next run's id; empty if no repeat is due."""
+def _due_run(
+    services: Services, publish_dag: str, waiting: tuple[Delivery, ...], new: set[Delivery]
+) -> list[tuple[Delivery, int]]:
+    """The delivery that is to get a run now, with the run's number; empty if no run is due."""
+    if arrived := [delivery for delivery in waiting if delivery in new]:
+        return [(arrived[-1], 1)]
+    if waiting and not has_run(publish_dag, waiting[-1]):
+        return [(waiting[-1], 1)]
     failed = find_failed_publish(services, publish_dag, waiting)
     if failed is None or failed.repeat_at is None or services.now() < failed.repeat_at:
-        return {}
+        return []
     services.log(
         f"run [{failed.run_id}] ended and delivery [{failed.delivery.name}] waits: starts run {failed.number + 1} "
         f"of at most {MAX_RUNS}",
         snapshot_id=failed.delivery.snapshot_id,
     )
-    return {publish_run_id(failed.delivery, failed.number + 1): failed.delivery}
+    return [(failed.delivery, failed.number + 1)]
 
 
 class DeliveryTrigger(BaseTrigger):

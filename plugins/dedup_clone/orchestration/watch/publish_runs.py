@@ -47,8 +47,8 @@ def is_automatic_run(run_id: str, delivery: Delivery) -> bool:
 
 
 def has_run(dag_id: str, delivery: Delivery) -> bool:
-    """Whether a run was started for the delivery."""
-    return _count_runs(dag_id, [publish_run_id(delivery)]) > 0
+    """Whether Airflow knows a run of the delivery."""
+    return _count_runs(dag_id, _run_ids(delivery)) > 0
 
 
 def find_failed_publish(services: Services, dag_id: str, waiting: Sequence[Delivery]) -> FailedRun | None:
@@ -100,10 +100,14 @@ def find_failed_publish(services: Services, dag_id: str, waiting: Sequence[Deliv
 
 def _automatic_runs(dag_id: str, delivery: Delivery) -> dict[int, DagRunResult]:
     """The runs that the watch DAG started for the delivery, by their numbers. Numbers of deleted runs are missing."""
-    run_ids = [publish_run_id(delivery, number) for number in range(1, MAX_RUNS + 1)]
+    run_ids = _run_ids(delivery)
     count = _count_runs(dag_id, run_ids)
     found = ((number, run) for number, run_id in enumerate(run_ids, 1) if (run := _find_run(dag_id, run_id)))
     return dict(islice(found, count))
+
+
+def _run_ids(delivery: Delivery) -> list[str]:
+    return [publish_run_id(delivery, number) for number in range(1, MAX_RUNS + 1)]
 
 
 def _find_run(dag_id: str, run_id: str) -> DagRunResult | None:
