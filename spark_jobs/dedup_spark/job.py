@@ -8,7 +8,6 @@ from datetime import UTC, date, datetime
 from uuid import uuid4
 
 from dedup_clone.contract.attempt import Attempt
-from dedup_clone.contract.costs import JobRun
 from dedup_clone.contract.delivery import Delivery
 from dedup_clone.contract.erasure import ErasedRows
 from dedup_clone.contract.manifest import (
@@ -78,7 +77,8 @@ class DedupJob:
         with self.job_log.phase("examine"):
             parent = read_parent(self.attempt)
             unread_plans = copying_plans(self.attempt, parent)
-            self._record_run()
+            application = self.session().sparkContext.applicationId  # waits until Spark has started
+            self.job_log.info(f"run [{self.run_id}] is Spark application [{application}]")
         if unread_plans is not None:
             generation = self._assemble(unread_plans, {}, {}, parent)
             return self._finish(Deliveries(self.attempt), self.attempt.deliveries, generation, {}, parent)
@@ -108,13 +108,6 @@ class DedupJob:
     def _log_refused(self, refused: Iterable[RefusedDelivery]) -> None:
         for refusal in refused:
             self.job_log.info(f"refused: {refusal.reason}")
-
-    def _record_run(self) -> None:
-        """Write the id of this run's Spark application, for links to its UI. Waits until Spark has started."""
-        run = JobRun(self.run_id, self.session().sparkContext.applicationId, datetime.now(UTC))
-        uri = storage.join(self.attempt.folder_uri, "runs", f"{self.run_id}.json")
-        storage.create_text(uri, to_json(run))
-        self.job_log.info(f"run [{self.run_id}] is Spark application [{run.spark_application}]")
 
     def _assemble(
         self,

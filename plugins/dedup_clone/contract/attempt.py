@@ -120,7 +120,6 @@ class Attempt:
     differ from the parent's below its own folder in `changes_uri`. Below `folder_uri` the run writes (the named
     classes are in `contract/`):
 
-    - `runs/<run>.json`: JobRun.
     - `files-<run>.json` and `changes-<run>.json`: FileList.
     - `uris-<run>.txt`: one gs:// URI per line, for the load job.
     - `candidate.json`: Candidate, which names these lists; written last, and only if it is absent.

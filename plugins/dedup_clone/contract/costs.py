@@ -1,4 +1,4 @@
-"""BigQuery's prices, and records of the Spark runs of an attempt and of what they used.
+"""BigQuery's prices, and the record of what the Spark runs of an attempt used.
 
 The task `dedup_snapshot` writes the usage when a run has ended, well or not; with runner `local` there is none.
 """
@@ -6,7 +6,6 @@ The task `dedup_snapshot` writes the usage when a run has ended, well or not; wi
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from datetime import datetime
 
 MIB = 1 << 20
 GIB = 1 << 30
@@ -14,18 +13,6 @@ TIB = 1 << 40
 USD_PER_TIB = 6.25  # on-demand queries, US
 USD_PER_STREAMED_GIB = 0.025  # Storage Write API, without the two TiB a month that are free
 MIN_BYTES_BILLED = 10 * MIB  # for each table that a query reads, and for each query, however little it reads
-
-
-@dataclass(frozen=True)
-class JobRun:
-    """One run of the dedup job. `run`: its own id, as in the names of its files and folders.
-
-    `spark_application`: Spark's application id, as in its UI and event log.
-    """
-
-    run: str
-    spark_application: str
-    started_at: datetime
 
 
 @dataclass(frozen=True)

@@ -98,14 +98,11 @@ class FeedLayout:
         return f"{self.attempt_folder(attempt)}dedup_started"
 
     def progress(self, attempt: str) -> str:
-        """How far the attempt's Spark job is, which the job writes for the page."""
+        """How far the attempt's Spark job is, which the job writes for the page and the watch DAG."""
         return f"{self.attempt_folder(attempt)}progress.json"
 
     def candidate(self, attempt: str) -> str:
         return f"{self.attempt_folder(attempt)}candidate.json"
-
-    def job_runs(self, attempt: str) -> str:
-        return f"{self.attempt_folder(attempt)}runs/"
 
     def spark_usage(self, attempt: str) -> str:
         return f"{self.attempt_folder(attempt)}spark_usage.json"

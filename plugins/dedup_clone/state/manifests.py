@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from dedup_clone.contract.attempt import Attempt
-from dedup_clone.contract.costs import JobRun
 from dedup_clone.contract.errors import ContractViolation
 from dedup_clone.contract.manifest import Candidate, FileList, Manifest
 from dedup_clone.contract.records import from_json, to_json
@@ -39,12 +38,6 @@ class Manifests:
     def candidate(self, attempt: str) -> Candidate | None:
         """The candidate of `attempt`; None if the dedup job has not finished."""
         return self._store.read_record(Candidate, self._layout.candidate(attempt))
-
-    def last_job_run(self, attempt: str) -> JobRun | None:
-        """The attempt's latest run of the Spark job; None if no run started."""
-        names = [info.name for info in self._store.objects(self._layout.job_runs(attempt))]
-        runs = [run for name in names if (run := self._store.read_record(JobRun, name))]
-        return max(runs, key=lambda run: run.started_at, default=None)
 
     def candidate_files(self, candidate: Candidate) -> FileList | None:
         """The candidate's file list; None when it has none. Raises ContractViolation when the list is gone."""

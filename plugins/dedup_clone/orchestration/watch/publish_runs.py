@@ -140,14 +140,13 @@ def _read_rows(services: Services, run_id: str) -> bool:
 def _began_dedup(services: Services, attempt: str) -> bool:
     """Whether Spark, or an engine in SQL, began to work for the attempt.
 
-    The Spark job itself, not the task, records that it runs: a task can fail before the service has started the job.
+    The Spark job itself, not the task, writes how far it is: a task can fail before the service has started the job.
     """
-    record = services.manifests.find_attempt(attempt)
+    record, layout = services.manifests.find_attempt(attempt), services.layout
     if record is None:
         return False
-    if record.engine.runs_spark:
-        return services.manifests.last_job_run(attempt) is not None
-    return services.store.read(services.layout.dedup_started(attempt)) is not None
+    began = layout.progress(attempt) if record.engine.runs_spark else layout.dedup_started(attempt)
+    return services.store.read(began) is not None
 
 
 def _ended_attempts(services: Services, run_id: str) -> list[str]:
