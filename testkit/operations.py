@@ -83,7 +83,7 @@ def feed_state(world: FeedOnStandIn) -> FeedState:
     return read_feed_state(
         world.services,
         watch_dag=None,
-        publish_dag=None,
+        publish_is_paused=False,
         find_failed_run=lambda waiting: None,
         check_interval=timedelta(minutes=5),
     )

@@ -143,7 +143,7 @@ def feed_state(
         invalid_markers=(),
         target=target(),
         watch_dag=activity(),
-        publish_dag=activity("sales_publish"),
+        publish_is_paused=False,
         failed_run=None,
         check_interval=minutes(5),
         audits=audits(),

@@ -103,8 +103,8 @@ class FeedState:
     after its swap that failed. `included` are the deliveries in the live generation, `excluded` those that a rollback
     took out. `arrivals` are the times at which deliveries arrived, `check_interval` is the time until the next check.
     `lease_holder_running` is False if no run holds the lease. `refused` are the refusals about which a person must
-    still be told. `target` is None if it was not read, `watch_dag` and `publish_dag` if Airflow does not know the DAG,
-    `pending_job` if BigQuery was not asked or no job waits. `current_is_lost`: whether CURRENT was deleted.
+    still be told. `target` is None if it was not read, `watch_dag` if Airflow does not know the DAG, `pending_job` if
+    BigQuery was not asked or no job waits. `current_is_lost`: whether CURRENT was deleted.
     """
 
     feed: str
@@ -120,7 +120,7 @@ class FeedState:
     invalid_markers: tuple[InvalidMarker, ...]
     target: TargetState | None
     watch_dag: DagActivity | None
-    publish_dag: DagActivity | None
+    publish_is_paused: bool
     failed_run: FailedRun | None
     check_interval: timedelta
     audits: Audits

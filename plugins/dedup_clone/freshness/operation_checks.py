@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from datetime import datetime, timedelta
 
 from dedup_clone.checks.check_result import listed, next_step_after_checks, stopped_by
-from dedup_clone.freshness.feed_state import DagActivity, FeedState
+from dedup_clone.freshness.feed_state import FeedState
 from dedup_clone.freshness.incident import Incident, IncidentKind, Severity, format_duration, format_time
 from dedup_clone.state.current import restore_records
 
@@ -26,19 +26,19 @@ def check_dags(now: datetime, state: FeedState) -> Iterator[Incident]:
     active run is sound once its task waits for a marker: at most one run is active, so the failed one came before.
     """
 
-    def incident(dag: DagActivity, cause: str, since: datetime, what: str, next_step: str) -> Incident:
-        return Incident(IncidentKind.STOPPED, Severity.ALERT, since, what, next_step, subject=cause, dag_id=dag.dag_id)
+    def incident(dag_id: str, cause: str, since: datetime, what: str, next_step: str) -> Incident:
+        return Incident(IncidentKind.STOPPED, Severity.ALERT, since, what, next_step, subject=cause, dag_id=dag_id)
 
-    watch, publish = state.watch_dag, state.publish_dag
+    watch, publish = state.watch_dag, f"{state.feed}_publish"
     if watch is not None and watch.is_paused:
         what = f"DAG [{watch.dag_id}] is paused: no delivery is registered."
         step = "unpause it; deliveries that have landed meanwhile are found."
-        yield incident(watch, "watch_paused", now, what, step)
+        yield incident(watch.dag_id, "watch_paused", now, what, step)
     elif watch is not None:
         failed, succeeded = watch.failed_at, watch.succeeded_at
         if failed is not None and (succeeded is None or failed > succeeded) and not watch.is_deferred:
             what = f"the last run of DAG [{watch.dag_id}] failed at {format_time(failed)}; the next one tries again."
-            yield incident(watch, "watch_failing", failed, what, "read the log of notice_delivery.")
+            yield incident(watch.dag_id, "watch_failing", failed, what, "read the log of notice_delivery.")
         ended = [] if watch.has_active_run else [end for end in (failed, succeeded) if end is not None]
         landed = [waiting.arrived_at for waiting in state.waiting if not waiting.is_registered]
         since = min([*landed, *([max(ended)] if ended else [])], default=now)
@@ -49,9 +49,9 @@ def check_dags(now: datetime, state: FeedState) -> Iterator[Incident]:
                 "see whether scheduler, DAG processor and triggerer are healthy, whether the DAG has an import error, "
                 "and whether the log of notice_delivery names listings that failed."
             )
-            yield incident(watch, "watch_idle", since, what, step)
-    if publish is not None and publish.is_paused:
-        what = f"DAG [{publish.dag_id}] is paused: deliveries are registered and wait."
+            yield incident(watch.dag_id, "watch_idle", since, what, step)
+    if state.publish_is_paused:
+        what = f"DAG [{publish}] is paused: deliveries are registered and wait."
         yield incident(publish, "publish_paused", now, what, "unpause it; the runs that wait start.")
 
 

@@ -6,9 +6,11 @@ Google's clients are imported when a task runs, not while DAGs are parsed.
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from dataclasses import dataclass
+from http import HTTPStatus
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TypeVar
 from urllib.parse import urlsplit
 
 from airflow.sdk import Context, DagRunState
@@ -21,8 +23,7 @@ from dedup_clone.settings.spark_settings import Runner
 from dedup_clone.state.store import ObjectStore
 from dedup_clone.warehouse.sql_files import TableNames
 
-if TYPE_CHECKING:
-    from airflow.sdk.exceptions import AirflowRuntimeError
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -186,26 +187,28 @@ def open_gcs_bucket(connection: str, gcs_bucket: str) -> ObjectStore:
 
 
 def dag_run_is_running(dag_id: str, run_id: str) -> bool:
-    """Whether a task of the run may be running. False for a queued run.
+    """Whether a task of the run may be running. False for a queued run, and for one that was deleted.
 
     No task of a queued run is at work. If the run made an attempt before it was queued again, its first task will
-    recover that attempt. Raises AirflowRuntimeError when Airflow's API does not answer, so that no live run is taken
-    for a dead one.
+    recover that attempt. Raises what `find_in_airflow` raises.
     """
-    from airflow.sdk.exceptions import AirflowRuntimeError
     from airflow.sdk.execution_time.task_runner import RuntimeTaskInstance
 
-    try:
-        return RuntimeTaskInstance.get_dagrun_state(dag_id, run_id) == DagRunState.RUNNING
-    except AirflowRuntimeError as error:
-        if is_not_found(error):
-            return False  # the run was deleted
-        raise
+    state = find_in_airflow(lambda: RuntimeTaskInstance.get_dagrun_state(dag_id, run_id))
+    return state == DagRunState.RUNNING
 
 
-def is_not_found(error: AirflowRuntimeError) -> bool:
-    """Whether Airflow's API answered that there is no such run or DAG.
+def find_in_airflow(question: Callable[[], T]) -> T | None:
+    """What Airflow's API for tasks answers to `question`; None if it answers that there is no such run or DAG.
 
-    The same exception is also raised for lost connections and for other errors of the API.
+    The API needs no login and no database access. Raises AirflowRuntimeError if it does not answer, so that no live run
+    is taken for a dead one, and no open incident about a DAG for ended.
     """
-    return (error.error.detail or {}).get("status_code") == 404
+    from airflow.sdk.exceptions import AirflowRuntimeError
+
+    try:
+        return question()
+    except AirflowRuntimeError as error:
+        if (error.error.detail or {}).get("status_code") == HTTPStatus.NOT_FOUND:
+            return None
+        raise

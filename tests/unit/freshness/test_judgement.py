@@ -148,10 +148,10 @@ CASES: dict[str, tuple[FeedState, list[str]]] = {
         ),
         ["stopped-watch_idle"],
     ),
-    "Airflow does not know the DAGs yet": (feed_state(watch_dag=None, publish_dag=None), []),
+    "Airflow does not know the DAGs yet": (feed_state(watch_dag=None), []),
     "no run is left for a delivery that waits": (feed_state(failed_run=GIVEN_UP), ["publish_failed"]),
     "publish is paused": (
-        feed_state(publish_dag=activity("sales_publish", is_paused=True)),
+        feed_state(publish_is_paused=True),
         ["stopped-publish_paused"],
     ),
     "the lease is held for a while": (feed_state(current=current(intent(minutes(59)))), []),
@@ -334,7 +334,7 @@ def test_an_incident_of_the_sla_names_the_run_to_see(
 
 
 def test_an_incident_of_a_dag_names_it() -> None:
-    paused = feed_state(watch_dag=activity(is_paused=True), publish_dag=activity("sales_publish", is_paused=True))
+    paused = feed_state(watch_dag=activity(is_paused=True), publish_is_paused=True)
     assert [i.dag_id for i in find_incidents(NOW, paused)] == ["sales_watch", "sales_publish"]
 
 

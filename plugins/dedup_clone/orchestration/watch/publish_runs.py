@@ -12,7 +12,7 @@ from airflow.sdk.execution_time.task_runner import RuntimeTaskInstance
 
 from dedup_clone.contract.delivery import Delivery
 from dedup_clone.freshness.feed_state import FailedRun
-from dedup_clone.orchestration.setup import is_not_found
+from dedup_clone.orchestration.setup import find_in_airflow
 from dedup_clone.publish.attempts import failed_checks
 from dedup_clone.publish.held_deliveries import find_stopped_before_dedup
 from dedup_clone.publish.services import Services
@@ -112,16 +112,10 @@ def _run_ids(delivery: Delivery) -> list[str]:
 
 def _find_run(dag_id: str, run_id: str) -> DagRunResult | None:
     """The DAG run as the task execution API describes it; None when there is none."""
-    from airflow.sdk.exceptions import AirflowRuntimeError
     from airflow.sdk.execution_time import task_runner
     from airflow.sdk.execution_time.comms import DagRunResult, GetDagRun
 
-    try:
-        answer = task_runner.SUPERVISOR_COMMS.send(GetDagRun(dag_id=dag_id, run_id=run_id))
-    except AirflowRuntimeError as error:
-        if is_not_found(error):
-            return None  # it was deleted
-        raise
+    answer = find_in_airflow(lambda: task_runner.SUPERVISOR_COMMS.send(GetDagRun(dag_id=dag_id, run_id=run_id)))
     return answer if isinstance(answer, DagRunResult) else None
 
 

@@ -18,7 +18,7 @@ from dedup_clone.freshness.feed_state import DagActivity, FeedState
 from dedup_clone.freshness.incident import read_incident_records
 from dedup_clone.freshness.read_feed_state import read_feed_state
 from dedup_clone.freshness.verdict import FeedFile, FreshnessVerdict, read_verdict, write_verdict
-from dedup_clone.orchestration.setup import FeedSetup, is_not_found, open_feed_services
+from dedup_clone.orchestration.setup import FeedSetup, find_in_airflow, open_feed_services
 from dedup_clone.orchestration.watch.publish_runs import find_failed_publish
 from dedup_clone.orchestration.watchdog.notifiers import report_incidents
 from dedup_clone.orchestration.watchdog.reporting import reporting_incidents
@@ -117,7 +117,7 @@ def _evaluate(
     state = read_feed_state(
         services,
         watch_dag=dag_activity(setup.dag_id("watch")),
-        publish_dag=dag_activity(setup.dag_id("publish"), with_runs=False),
+        publish_is_paused=_is_paused(setup.dag_id("publish")),
         find_failed_run=lambda waiting: find_failed_publish(services, setup.dag_id("publish"), waiting),
         check_interval=timedelta(minutes=setup.deployment.alerts.check_interval_minutes),
         reads_bigquery=reads_bigquery,
@@ -219,25 +219,13 @@ def feed_metrics(now: datetime, state: FeedState, open_incidents: int) -> dict[s
     return {name: float(value) for name, value in values.items() if value is not None}
 
 
-def dag_activity(dag_id: str, *, with_runs: bool = True) -> DagActivity | None:
-    """What Airflow knows of a DAG, and of its runs if `with_runs`. None if Airflow does not know the DAG (yet).
-
-    Without `with_runs` the result is that of a DAG without runs.
-
-    Asks Airflow through the task execution API, which needs no login and no database access. Raises AirflowRuntimeError
-    when the API does not answer, so that no open incident about the DAG is taken for ended.
-    """
-    from airflow.sdk.exceptions import AirflowRuntimeError
+def dag_activity(dag_id: str) -> DagActivity | None:
+    """What Airflow knows of a DAG and its runs; None if it does not know the DAG (yet)."""
     from airflow.sdk.execution_time.task_runner import RuntimeTaskInstance
 
-    try:
-        dag = RuntimeTaskInstance.get_dag(dag_id)
-    except AirflowRuntimeError as error:
-        if is_not_found(error):
-            return None
-        raise
-    if not with_runs:
-        return DagActivity(dag_id, dag.is_paused, has_active_run=False, succeeded_at=None, failed_at=None)
+    dag = find_in_airflow(lambda: RuntimeTaskInstance.get_dag(dag_id))
+    if dag is None:
+        return None
     return DagActivity(
         dag_id=dag_id,
         is_paused=dag.is_paused,
@@ -246,6 +234,14 @@ def dag_activity(dag_id: str, *, with_runs: bool = True) -> DagActivity | None:
         failed_at=_last_end(dag_id, "failed"),
         is_deferred=RuntimeTaskInstance.get_ti_count(dag_id, states=["deferred"]) > 0,
     )
+
+
+def _is_paused(dag_id: str) -> bool:
+    """False if Airflow does not know the DAG (yet)."""
+    from airflow.sdk.execution_time.task_runner import RuntimeTaskInstance
+
+    dag = find_in_airflow(lambda: RuntimeTaskInstance.get_dag(dag_id))
+    return dag is not None and dag.is_paused
 
 
 def _last_end(dag_id: str, state: str) -> datetime | None:
