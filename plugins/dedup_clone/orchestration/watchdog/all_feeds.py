@@ -12,7 +12,6 @@ from pathlib import Path
 
 from dedup_clone.contract.errors import AlertNotSent, ConfigurationError, ContractViolation, FeedsNotChecked
 from dedup_clone.freshness.evaluation import keep_first_seen
-from dedup_clone.freshness.feed_state import describe_live
 from dedup_clone.freshness.incident import Incident, IncidentKind, Severity, read_incident_records
 from dedup_clone.freshness.verdict import FreshnessStatus, FreshnessVerdict, read_summaries, read_verdict
 from dedup_clone.orchestration.dag_factory import is_permanent
@@ -28,7 +27,6 @@ from dedup_clone.orchestration.watchdog.notifiers import report_incidents
 from dedup_clone.publish.services import Clients, utc_now
 from dedup_clone.settings.deployment import AlertSettings, read_deployment
 from dedup_clone.state.current import CurrentFile
-from dedup_clone.state.ledger import Ledger
 from dedup_clone.state.store import ObjectStore
 
 log = logging.getLogger(__name__)
@@ -149,12 +147,10 @@ def _report_invalid_feed_file(
     The first check after the file was corrected ends the incident. Does nothing if the feed is retired, or if another
     environment publishes it. Raises AlertNotSent.
     """
-    now, current, previous = utc_now(), CurrentFile(store, feed).read(), read_verdict(store, feed)
+    now, current = utc_now(), CurrentFile(store, feed).read()
     if current.retired or current.refusal(environment_name()):
         forget_if_retired(store, feed, environment_name(), settings)
         return []
-    live = Ledger(store, feed).of_generation(current.generation)
-    readers_see = describe_live(live, current.generation)
     at_work = f" Run [{current.intent.run_id}] has the lease, and cannot go on." if current.intent else ""
     incident = Incident(
         IncidentKind.STOPPED,
@@ -165,9 +161,7 @@ def _report_invalid_feed_file(
         next_step="correct the file and deploy it; deliveries that have landed meanwhile are found.",
         subject="feed_file_invalid",
     )
-    verdict = _empty_verdict(feed, FreshnessStatus.STOPPED, readers_see, now, settings)
-    if previous:
-        verdict = replace(verdict, waiting=previous.waiting, feed_file=previous.feed_file)
+    verdict = replace(_last_verdict(feed, now, store, settings), status=FreshnessStatus.STOPPED, checked_at=now)
     return _report(incident, verdict, now, store, settings)
 
 
@@ -176,11 +170,9 @@ def _report_unchecked_feed(feed: str, error: Exception, store: ObjectStore, sett
 
     One failed check after a good one is not reported, because the next check follows soon. Raises AlertNotSent.
     """
-    now, last = utc_now(), read_verdict(store, feed)
-    if last is None or last.status is FreshnessStatus.UNKNOWN:
-        readers_see = "what was published last, if anything was: no check has succeeded yet"
-        last = _empty_verdict(feed, FreshnessStatus.UNKNOWN, readers_see, now, settings)
-    elif not last.is_stale(now):
+    now = utc_now()
+    last = _last_verdict(feed, now, store, settings)
+    if last.status is not FreshnessStatus.UNKNOWN and not last.is_stale(now):
         return
     incident = Incident(
         IncidentKind.REPORTING,
@@ -194,11 +186,14 @@ def _report_unchecked_feed(feed: str, error: Exception, store: ObjectStore, sett
     _report(incident, last, now, store, settings)
 
 
-def _empty_verdict(
-    feed: str, status: FreshnessStatus, readers_see: str, now: datetime, settings: AlertSettings
-) -> FreshnessVerdict:
+def _last_verdict(feed: str, now: datetime, store: ObjectStore, settings: AlertSettings) -> FreshnessVerdict:
+    """The last verdict, or one of `now` that says that no check has succeeded yet."""
+    last = read_verdict(store, feed)
+    if last is not None and last.status is not FreshnessStatus.UNKNOWN:
+        return last
+    readers_see = "what was published last, if anything was: no check has succeeded yet"
     interval_s = settings.check_interval_minutes * 60
-    return FreshnessVerdict(feed, status, readers_see, (), now, interval_s, runbook=settings.runbook)
+    return FreshnessVerdict(feed, FreshnessStatus.UNKNOWN, readers_see, (), now, interval_s, runbook=settings.runbook)
 
 
 def _report(
