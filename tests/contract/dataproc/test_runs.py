@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from datetime import timedelta
 from types import SimpleNamespace
 
@@ -166,6 +167,25 @@ def test_a_poll_that_fails_does_not_move_the_time_at_which_the_run_is_stopped(
     now[0] = 3600.0
     with pytest.raises(AirflowFailException, match="Spark was not done within 60 minutes"):
         task.resume(again.value)
+    assert_nothing_is_at_work(fake)
+
+
+@pytest.mark.parametrize("runner", RUNNERS)
+def test_a_later_try_that_attaches_to_a_run_stops_it_when_the_first_would_have(
+    runner: str, fakes, simulate: Simulate
+) -> None:
+    """Also after the task was cleared. The service's own limit counts from the beginning of the run, too."""
+    fake, task = fakes(runner, slowness=99), simulate(runner)
+    task.deferral()
+    fake.state.runs[FIRST].created_at -= timedelta(minutes=50)
+    task.clear()
+    left_s = task.deferral().trigger.timeout_at - time.time()
+    assert left_s == pytest.approx(600, abs=60)
+    fake.state.runs[FIRST].created_at -= timedelta(minutes=10)
+    task.tries += 1
+    with pytest.raises(AirflowFailException, match="Spark was not done within 60 minutes"):
+        task.operator().execute(task.context())
+    assert list(fake.state.runs) == [FIRST]
     assert_nothing_is_at_work(fake)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import suppress
+from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from dedup_clone.contract.errors import SparkUnavailable
@@ -41,7 +42,7 @@ class ServerlessRunner:
             return None
         used = batch.runtime_info.approximate_usage.milli_dcu_seconds
         dcu_hours = used / 3.6e6 if used else None
-        return SparkRun(name, _state(batch.state), batch.state_message, dcu_hours=dcu_hours)
+        return SparkRun(name, _state(batch.state), batch.state_message, batch.create_time, dcu_hours=dcu_hours)
 
     def submit(self, name: str, spec: SparkJobSpec) -> None:
         from google.api_core.exceptions import AlreadyExists
@@ -77,9 +78,9 @@ class ClusterRunner:
             job = self._client().get_job({**self._location, "job_id": name}, **CALL)
         except NotFound:
             return None
-        state = _state(job.status.state)
-        lasted_s = _lasted_s(job) if state.is_finished else None
-        return SparkRun(name, state, job.status.details, lasted_s=lasted_s)
+        state, times = _state(job.status.state), _times(job)
+        lasted_s = (max(times) - min(times)).total_seconds() if state.is_finished and len(times) > 1 else None
+        return SparkRun(name, state, job.status.details, min(times, default=None), lasted_s=lasted_s)
 
     def submit(self, name: str, spec: SparkJobSpec) -> None:
         from google.api_core.exceptions import AlreadyExists, FailedPrecondition
@@ -150,7 +151,6 @@ def _state(state: Any) -> SparkRunState:
     return _LAST_STATES.get(getattr(state, "name", ""), SparkRunState.ACTIVE)
 
 
-def _lasted_s(job: Job) -> float | None:
-    """Seconds from the job's first state to its last; None if the service does not tell their times."""
-    times: Any = [s.state_start_time for s in (*job.status_history, job.status) if s.state_start_time]
-    return (max(times) - min(times)).total_seconds() if len(times) > 1 else None
+def _times(job: Job) -> list[datetime]:
+    """When each of the job's states began, as far as the service tells."""
+    return [state.state_start_time for state in (*job.status_history, job.status) if state.state_start_time]

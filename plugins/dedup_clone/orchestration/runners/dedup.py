@@ -90,7 +90,12 @@ def _run_spark(run: FeedRun, runner: SparkRunner) -> str:
 
     Raises AirflowFailException if no retry can help.
     """
-    name = run.event["name"] if run.event else _attach_or_start(run, runner)
+    timeout_s = _timeout_s(run)
+    if run.event:
+        name, timeout_at = run.event["name"], run.event["timeout_at"]
+    else:
+        name, began_at = _attach_or_start(run, runner)
+        timeout_at = began_at + timeout_s
     run.on_kill = lambda: runner.cancel(name)
     found = runner.get_run(name)
     if found is None:
@@ -98,8 +103,6 @@ def _run_spark(run: FeedRun, runner: SparkRunner) -> str:
     _show(run, found)
     if found.state.is_finished:
         return _finish(run, found)
-    timeout_s = _timeout_s(run)
-    timeout_at = run.event["timeout_at"] if run.event else time.time() + timeout_s
     if time.time() >= timeout_at:
         runner.cancel(name)
         raise AirflowFailException(
@@ -115,17 +118,20 @@ def _run_spark(run: FeedRun, runner: SparkRunner) -> str:
     raise NotYet(f"Spark run {name} is at work", trigger)
 
 
-def _attach_or_start(run: FeedRun, runner: SparkRunner) -> str:
-    """The name of an earlier try's run that is active or succeeded, else of this try's own, which is started."""
+def _attach_or_start(run: FeedRun, runner: SparkRunner) -> tuple[str, float]:
+    """The name of an earlier try's run that is active or succeeded, else of this try's own, which is started.
+
+    Also returns when the run began, in seconds since 1970: its time limit in the service counts from then on.
+    """
     for number in range(run.try_number - 1, 0, -1):
         found = runner.get_run(_name(run, number))
         if found and found.state in (SparkRunState.ACTIVE, SparkRunState.SUCCEEDED):
             run.services.log(f"attaches to Spark run {found.name}, which is {found.state}")
-            return found.name
+            return found.name, found.created_at.timestamp() if found.created_at else time.time()
     name = _name(run, run.try_number)
     run.on_kill = lambda: runner.cancel(name)
     runner.submit(name, _job_spec(run))
-    return name
+    return name, time.time()
 
 
 def _finish(run: FeedRun, ended: SparkRun) -> str:

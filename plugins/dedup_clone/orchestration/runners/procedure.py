@@ -38,7 +38,7 @@ class ProcedureRunner:
             return None
         error = job.error_result or {}
         lasted_s = (job.ended - job.started).total_seconds() if job.ended and job.started else None
-        return SparkRun(name, _state(job.state, error), error.get("message", ""), lasted_s=lasted_s)
+        return SparkRun(name, _state(job.state, error), error.get("message", ""), job.created, lasted_s=lasted_s)
 
     def submit(self, name: str, spec: SparkJobSpec) -> None:
         from google.api_core.exceptions import Conflict

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from datetime import datetime
 from enum import StrEnum
 from typing import Any, Protocol
 
@@ -23,7 +24,7 @@ class SparkRunState(StrEnum):
 
 @dataclass(frozen=True)
 class SparkRun:
-    """One run as the service reports it. `message`: from the service.
+    """One run as the service reports it. `message`: from the service. `created_at`: None if it does not tell.
 
     `dcu_hours`: what a finished run used; None while it runs, and for services that do not report it.
     `lasted_s`: how many seconds a finished job of a cluster or procedure took; None for other runs.
@@ -32,6 +33,7 @@ class SparkRun:
     name: str
     state: SparkRunState
     message: str = ""
+    created_at: datetime | None = None
     dcu_hours: float | None = None
     lasted_s: float | None = None
 

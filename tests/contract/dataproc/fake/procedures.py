@@ -102,9 +102,12 @@ class FakeProcedures:
         status: dict[str, Any] = {"state": active if run.outcome is None else "DONE"}
         if run.outcome in _ENDED:
             status["errorResult"] = {"reason": _ENDED[run.outcome], "message": run.message}
+        statistics = {"creationTime": str(int(run.created_at.timestamp() * 1000))}
+        if run.outcome is not None:
+            statistics |= _STATISTICS
         return {
             "jobReference": {"projectId": "my-project", "jobId": run.name, "location": "EU"},
             "configuration": {"query": {"query": "CALL"}},
             "status": status,
-            "statistics": {} if run.outcome is None or self.state.is_newer else {**_STATISTICS},
+            "statistics": {} if self.state.is_newer else statistics,
         }

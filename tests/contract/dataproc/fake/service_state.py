@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 
 from tests.contract.dataproc.fake import rules
 from tests.contract.dataproc.fake.faults import Refused
@@ -17,6 +18,7 @@ class Run:
 
     `polls`: the number of polls so far. `polls_left`: the number of polls until it ends with the outcome `ends`.
     `outcome`: None while it is active. `stopping`: how many more polls report that it is being cancelled.
+    `created_at`: tests may set it back.
     """
 
     name: str
@@ -27,6 +29,7 @@ class Run:
     outcome: str | None = None
     polls: int = 0
     stopping: int = 0
+    created_at: datetime = field(default_factory=lambda: datetime.now(UTC))
 
     def state(self, active: tuple[str, ...], stopping: tuple[str, ...], finished: Mapping[str, str]) -> str:
         """The state in a service's words. The last of `active` and of `stopping` stays until the run ends."""

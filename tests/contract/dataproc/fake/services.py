@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from concurrent import futures
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from typing import Any
 
 import grpc
@@ -35,7 +35,6 @@ UNKNOWN = 99  # a state of batches or jobs that the installed library does not k
 
 
 DCU_HOURS = 5  # of each finished batch
-CREATED = datetime(2026, 11, 20, 12, tzinfo=UTC)
 LASTED = timedelta(minutes=1)  # each run
 
 
@@ -75,6 +74,7 @@ class FakeDataproc:
             state=self._state(run, BATCH_STATES),
             state_message=run.message if run.outcome else "",
             operation=f"{_OPERATIONS}/{run.name}",
+            create_time=None if self.state.is_newer else run.created_at,
             runtime_info={"approximate_usage": {"milli_dcu_seconds": DCU_HOURS * 3_600_000 if run.outcome else 0}},
         )
 
@@ -119,9 +119,9 @@ class FakeDataproc:
         status: dict[str, Any] = {
             "state": self._state(run, JOB_STATES),
             "details": run.message if run.outcome else "",
-            "state_start_time": CREATED + LASTED if run.outcome else CREATED,
+            "state_start_time": run.created_at + LASTED if run.outcome else run.created_at,
         }
-        history: list[dict[str, Any]] = [{"state": "PENDING", "state_start_time": CREATED}]
+        history: list[dict[str, Any]] = [{"state": "PENDING", "state_start_time": run.created_at}]
         if self.state.is_newer:
             for each in (status, *history):
                 del each["state_start_time"]
