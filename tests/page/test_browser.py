@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from datetime import UTC, datetime
 from zoneinfo import ZoneInfo
 
 import pytest
 
-from dedup_clone.contract.records import to_json, to_plain
+from dedup_clone.contract.records import to_json
 from dedup_clone.freshness.incident import Incident, IncidentKind, Severity
 from dedup_clone.freshness.verdict import FreshnessStatus
 from dedup_clone.state.current import Current
@@ -179,7 +178,7 @@ def test_a_form_that_is_being_filled_in_stays_until_its_snapshot_is_chosen_from_
     with serve(site(now, two=store)) as address:
         page = show(browser, f"{address}/two/")
         page.fill("#replay input[required]", "prices were wrong")
-        store.summaries["_freshness/store_visits.json"] = json.dumps(to_plain(late.summary))
+        store.store_verdict(late)
         page.value(LOOK_AGAIN)
         page.wait_until("document.querySelector('#feeds .dot.late') !== null")
         assert page.value("document.querySelector('#feeds [aria-current]').hash") == "#product_attributes"

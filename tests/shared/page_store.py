@@ -10,8 +10,8 @@ from typing import Any
 
 from dedup_clone.contract.attempt import Kind
 from dedup_clone.contract.delivery import Arrival, LandedObject
-from dedup_clone.contract.records import to_json, to_plain
-from dedup_clone.freshness.verdict import SUMMARY_KEY, FreshnessVerdict
+from dedup_clone.contract.records import to_json
+from dedup_clone.freshness.verdict import FreshnessVerdict
 from dedup_clone.page.feed_reader import FeedRecords, ListedDelivery
 from dedup_clone.state.arrivals import Refusal
 from dedup_clone.state.current import Current, Intent
@@ -63,7 +63,6 @@ class MemoryStore:
 
     def __init__(self, *feeds: FeedRecords, verdicts: tuple[FreshnessVerdict, ...] = ()) -> None:
         self.texts: dict[str, StoredText] = {}
-        self.summaries: dict[str, str] = {}
         self.reads: list[str] = []
         self.listings = 0
         for records in feeds:
@@ -85,19 +84,14 @@ class MemoryStore:
         name = FeedLayout(verdict.feed).freshness
         before = self.texts.get(name)
         self.texts[name] = StoredText(to_json(verdict), before.object_generation + 1 if before else 1)
-        self.summaries[name] = json.dumps(to_plain(verdict.summary))
 
     def uri(self, name: str) -> str:
         return f"gs://state/{name}"
 
-    def metadata(self, prefix: str) -> dict[str, dict[str, str]]:
-        self.listings += 1
-        return {name: {SUMMARY_KEY: text} for name, text in self.summaries.items() if name.startswith(prefix)}
-
     def objects(self, prefix: str, *, first: str = "") -> Iterator[ObjectInfo]:
         self.listings += 1
         names = sorted(name for name in self.texts if name.startswith(prefix) and name >= first)
-        return (ObjectInfo(name, 1, "", 0, page_feeds.NOW) for name in names)
+        return (ObjectInfo(name, self.texts[name].object_generation, "", 0, page_feeds.NOW) for name in names)
 
     def read(self, name: str) -> StoredText | None:
         self.reads.append(name)

@@ -1,26 +1,20 @@
-"""Stores the verdict, the result of the last check of a feed, in `_freshness/`. The page shows it.
-
-The verdict without its lists and without the feed's file is stored as metadata of the same object, too, so that one
-listing gives the page the verdicts of all feeds.
-"""
+"""Stores the verdict, the result of the last check of a feed, in `_freshness/`. The page shows it."""
 
 from __future__ import annotations
 
 import contextlib
-import json
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import StrEnum
 
 from dedup_clone.contract.engine import Engine
 from dedup_clone.contract.errors import ContractViolation
-from dedup_clone.contract.records import from_plain, to_json, to_plain
+from dedup_clone.contract.records import to_json
 from dedup_clone.freshness.incident import Incident, format_duration, format_time
 from dedup_clone.publish.held_deliveries import HeldDelivery, StoppedPublish
 from dedup_clone.state.layout import FRESHNESS_FOLDER, FeedLayout
 from dedup_clone.state.store import ObjectStore
 
-SUMMARY_KEY = "summary"  # the key in the object's metadata
 STALE_AFTER_INTERVALS = 3  # a verdict is stale when it is older than this many check intervals
 
 
@@ -115,10 +109,6 @@ class FreshnessVerdict:
         waits = "1 delivery waits" if self.waiting == 1 else f"{self.waiting} deliveries wait"
         return f"Readers see {self.readers_see}{f'; {waits}' if self.waiting else ''}."
 
-    @property
-    def summary(self) -> FreshnessVerdict:
-        return replace(self, incidents=(), expected=(), stopped=None, held=(), feed_file=None)
-
     def is_stale(self, now: datetime) -> bool:
         """Whether the verdict is old, because checks that should have replaced it did not happen."""
         return now - self.checked_at > STALE_AFTER_INTERVALS * timedelta(seconds=self.check_interval_s)
@@ -137,15 +127,15 @@ def status_and_headline(verdict: FreshnessVerdict, now: datetime) -> tuple[Fresh
 
 def write_verdict(store: ObjectStore, verdict: FreshnessVerdict) -> None:
     """Store the verdict, unless the verdict of a later check is stored. Raises LostRace as `change_record` does."""
-    name, metadata = FeedLayout(verdict.feed).freshness, {SUMMARY_KEY: json.dumps(to_plain(verdict.summary))}
+    name = FeedLayout(verdict.feed).freshness
 
     def newer(stored: FreshnessVerdict | None) -> FreshnessVerdict | None:
         return None if stored and stored.checked_at > verdict.checked_at else verdict
 
     try:
-        store.change_record(FreshnessVerdict, name, newer, metadata=metadata)
+        store.change_record(FreshnessVerdict, name, newer)
     except ContractViolation:  # a stored verdict that cannot be read is replaced
-        store.put(name, to_json(verdict), metadata=metadata)
+        store.put(name, to_json(verdict))
 
 
 def read_verdict(store: ObjectStore, feed: str) -> FreshnessVerdict | None:
@@ -155,11 +145,7 @@ def read_verdict(store: ObjectStore, feed: str) -> FreshnessVerdict | None:
     return None
 
 
-def read_summaries(store: ObjectStore) -> dict[str, FreshnessVerdict]:
-    """The verdict of each feed, without incidents, by its name, from one listing. Unreadable ones are left out."""
-    summaries = {}
-    for name, metadata in store.metadata(FRESHNESS_FOLDER).items():
-        with contextlib.suppress(ContractViolation, ValueError, KeyError):
-            summary = from_plain(FreshnessVerdict, json.loads(metadata[SUMMARY_KEY]), where=store.uri(name))
-            summaries[summary.feed] = summary
-    return summaries
+def checked_feeds(store: ObjectStore) -> set[str]:
+    """The names of the feeds that have a verdict. A retired feed has none."""
+    names = [info.name for info in store.objects(FRESHNESS_FOLDER)]
+    return {name.removeprefix(FRESHNESS_FOLDER).removesuffix(".json") for name in names}

@@ -78,8 +78,8 @@ def create_application(
     @application.get("/api/feeds")
     def feeds(permissions: Permissions = users_permissions) -> JSONResponse:
         at = now()
-        readable = [found for feed, found in reader.overview().items() if permissions.may_read(f"{feed}_publish")]
-        feeds = [feed_summary(summary, at) for summary in readable]
+        readable = [verdict for verdict in reader.overview() if permissions.may_read(f"{verdict.feed}_publish")]
+        feeds = [feed_summary(verdict, at) for verdict in readable]
         return JSONResponse({"now": at.isoformat(), "feeds": feeds})
 
     @application.get("/api/feeds/{feed}")

@@ -1,7 +1,7 @@
 """Reads what the page shows from the state bucket.
 
 Each request reads listings and objects that change, and of objects that are written once only new ones. The list of all
-feeds needs one listing, however many feeds there are.
+feeds needs one listing, and only those verdicts that are new.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ from dedup_clone.checks.check_result import CheckResults
 from dedup_clone.contract.attempt import Kind
 from dedup_clone.contract.delivery import Arrival, Delivery
 from dedup_clone.contract.manifest import Manifest
-from dedup_clone.freshness.verdict import FreshnessVerdict, read_summaries
+from dedup_clone.freshness.verdict import FreshnessVerdict
 from dedup_clone.state.arrivals import Arrivals, Refusal
 from dedup_clone.state.audits import Audits
 from dedup_clone.state.current import Current, Intent
-from dedup_clone.state.layout import FeedLayout, generation_of
+from dedup_clone.state.layout import FRESHNESS_FOLDER, FeedLayout, generation_of
 from dedup_clone.state.ledger import Ledger, LedgerRecord, Outcome
-from dedup_clone.state.store import ObjectStore, in_parallel
+from dedup_clone.state.store import ObjectInfo, ObjectStore, in_parallel
 
 R = TypeVar("R")
 T = TypeVar("T")
@@ -107,10 +107,19 @@ class FeedReader:
     def __init__(self, open_store: Callable[[], ObjectStore]) -> None:
         self._open_store = functools.cache(open_store)
         self._known: dict[str, dict[str, Any]] = {}  # by feed: what its last reading used of objects written once
+        self._verdicts: dict[ObjectInfo, FreshnessVerdict | None] = {}  # as last listed; None: it cannot be read
 
-    def overview(self) -> dict[str, FreshnessVerdict]:
-        """The summary of each feed's verdict, ordered by the feed's name."""
-        return dict(sorted(read_summaries(self._open_store()).items()))
+    def overview(self) -> list[FreshnessVerdict]:
+        """Each feed's verdict, ordered by the feed's name."""
+        store, known = self._open_store(), self._verdicts
+
+        def read(listed: ObjectInfo) -> FreshnessVerdict | None:
+            return known[listed] if listed in known else _newest(store, FreshnessVerdict, listed.name)
+
+        listed = list(store.objects(FRESHNESS_FOLDER))
+        found = in_parallel(read, listed)
+        self._verdicts = dict(zip(listed, found, strict=True))
+        return [verdict for verdict in found if verdict is not None]
 
     def read(self, feed: str) -> FeedRecords | None:
         """The records of one feed; None if it has no verdict, or if the verdict cannot be read."""
@@ -119,6 +128,11 @@ class FeedReader:
         if reading.used:
             self._known[feed] = reading.used
         return records
+
+
+def _newest(store: ObjectStore, kind: type[R], name: str) -> R | None:
+    """The record as it is now; None if it is absent or damaged."""
+    return next(iter(store.read_reports(kind, [name])), None)
 
 
 class _Reading:
@@ -136,20 +150,17 @@ class _Reading:
 
     def read(self) -> FeedRecords | None:
         feed, layout = self._layout.feed, self._layout
-        verdict = self._newest(FreshnessVerdict, layout.freshness)
+        verdict = _newest(self._store, FreshnessVerdict, layout.freshness)
         if verdict is None:
             return None
-        current = self._newest(Current, layout.current) or Current(feed, None, None, 0, None)
+        current = _newest(self._store, Current, layout.current) or Current(feed, None, None, 0, None)
         intent = current.intent
         records = FeedRecords(
             verdict=verdict,
             intent=intent,
-            progress=self._newest(JobProgress, layout.progress(intent.attempt)) if intent else None,
+            progress=_newest(self._store, JobProgress, layout.progress(intent.attempt)) if intent else None,
         )
         return records if verdict.feed_file is None else self._with_history(records, current)
-
-    def _newest(self, kind: type[R], name: str) -> R | None:
-        return next(iter(self._store.read_reports(kind, [name])), None)
 
     def _with_history(self, records: FeedRecords, current: Current) -> FeedRecords:
         names = [] if current.generation is None else [self._layout.manifest(current.generation)]
@@ -169,7 +180,7 @@ class _Reading:
             attempts=tuple(attempts),
             deliveries=self._deliveries(live),
             results={attempt: phases for attempt, phases in results if phases},
-            audits=self._newest(Audits, self._layout.audits),
+            audits=_newest(self._store, Audits, self._layout.audits),
             erasure_generation=erasure_generation,
         )
 
@@ -182,7 +193,7 @@ class _Reading:
         def find(name: str) -> T | None:
             if name in self._known:
                 return self._known[name]  # type: ignore[no-any-return]
-            record = self._newest(kind, name)
+            record = _newest(self._store, kind, name)
             return None if record is None else keep(record)
 
         found = {name: kept for name, kept in zip(names, in_parallel(find, names), strict=True) if kept is not None}

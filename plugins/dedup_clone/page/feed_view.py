@@ -24,10 +24,10 @@ from dedup_clone.state.ledger import LedgerRecord, Outcome
 APPROVAL_MARGIN = timedelta(hours=1)
 
 
-def feed_summary(summary: FreshnessVerdict, now: datetime) -> dict[str, Any]:
-    """The feed's entry in the list of all feeds: of the last verdict, as the feed's own page shows it."""
-    status, headline = status_and_headline(summary, now)
-    return {"feed": summary.feed, "status": str(status), "headline": headline, "waiting": summary.waiting}
+def feed_summary(verdict: FreshnessVerdict, now: datetime) -> dict[str, Any]:
+    """The feed's entry in the list of all feeds, as the feed's own page shows it."""
+    status, headline = status_and_headline(verdict, now)
+    return {"feed": verdict.feed, "status": str(status), "headline": headline, "waiting": verdict.waiting}
 
 
 def page_view(records: FeedRecords, now: datetime) -> dict[str, Any]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import logging
 import secrets
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -106,35 +106,26 @@ class ObjectStore:
             return False
         return True
 
-    def replace(
-        self, name: str, text: str, *, expected_object_generation: int, metadata: Mapping[str, str] | None = None
-    ) -> int:
-        """Replace the object and return its new object generation. `metadata`: the object's new custom metadata.
+    def replace(self, name: str, text: str, *, expected_object_generation: int) -> int:
+        """Replace the object and return its new object generation.
 
         Raises LostRace unless the stored object generation equals the expected one; 0 means that the object is absent.
         """
         from google.api_core.exceptions import PreconditionFailed
 
         try:
-            return self._upload(name, text, expected_object_generation=expected_object_generation, metadata=metadata)
+            return self._upload(name, text, expected_object_generation=expected_object_generation)
         except PreconditionFailed as error:
             raise LostRace(
                 f"[{self.uri(name)}] changed since it was read as object generation [{expected_object_generation}]: "
                 f"another run wrote it. Retry the task: it reads again and decides anew."
             ) from error
 
-    def put(self, name: str, text: str, *, metadata: Mapping[str, str] | None = None) -> None:
+    def put(self, name: str, text: str) -> None:
         """Write an object unconditionally: the last writer wins."""
-        self._upload(name, text, expected_object_generation=None, metadata=metadata)
+        self._upload(name, text, expected_object_generation=None)
 
-    def change_record(
-        self,
-        kind: type[T],
-        name: str,
-        change: Callable[[T | None], T | None],
-        *,
-        metadata: Mapping[str, str] | None = None,
-    ) -> None:
+    def change_record(self, kind: type[T], name: str, change: Callable[[T | None], T | None]) -> None:
         """Replace a record by what `change` returns of it, unless that is None. `change` gets None if it is absent.
 
         If another process writes the object meanwhile, `change` is called again; the fifth time LostRace is raised.
@@ -147,7 +138,7 @@ class ObjectStore:
                 return
             found = 0 if stored is None else stored.object_generation
             try:
-                self.replace(name, to_json(changed), expected_object_generation=found, metadata=metadata)
+                self.replace(name, to_json(changed), expected_object_generation=found)
                 return
             except LostRace:
                 if not tries_left:
@@ -172,11 +163,6 @@ class ObjectStore:
         """All objects whose names begin with `prefix`, in the order of names, from the name `first` on."""
         for blob in self._bucket.list_blobs(prefix=prefix, start_offset=first or None):
             yield _info(blob)
-
-    def metadata(self, prefix: str) -> dict[str, Mapping[str, str]]:
-        """The custom metadata of all objects whose names begin with `prefix`, by name; 1,000 objects per request."""
-        listing = self._bucket.list_blobs(prefix=prefix, fields="items(name,metadata),nextPageToken")
-        return {blob.name: blob.metadata or {} for blob in listing}
 
     def folders(self, prefix: str) -> list[str]:
         """The folders directly below `prefix` (which ends in a slash), each ending in a slash."""
@@ -223,14 +209,7 @@ class ObjectStore:
 
         return len(in_parallel(delete, list(self._bucket.list_blobs(prefix=prefix))))
 
-    def _upload(
-        self,
-        name: str,
-        text: str,
-        *,
-        expected_object_generation: int | None,
-        metadata: Mapping[str, str] | None = None,
-    ) -> int:
+    def _upload(self, name: str, text: str, *, expected_object_generation: int | None) -> int:
         """Write an object and return its new object generation. `expected_object_generation`: None for any.
 
         Raises PreconditionFailed if another write changed the object. The client repeats a write whose answer was lost,
@@ -240,7 +219,7 @@ class ObjectStore:
         from google.api_core.exceptions import PreconditionFailed
 
         write_id, blob = secrets.token_hex(8), self._bucket.blob(name)
-        blob.metadata = {**(metadata or {}), _WRITE_ID: write_id}
+        blob.metadata = {_WRITE_ID: write_id}
         try:
             blob.upload_from_string(
                 text.encode(errors="surrogateescape"),

@@ -103,20 +103,23 @@ def test_the_live_generation_is_found_however_many_attempts_failed_since() -> No
     assert page_view(found, NOW)["live"]["generation"] == 120
 
 
-def test_the_list_of_many_feeds_takes_one_listing() -> None:
+def test_the_list_of_many_feeds_takes_one_listing_and_the_verdicts_that_are_new() -> None:
     feeds = [f"feed_{number:03}" for number in range(times(20, 200))]
     store = MemoryStore(*[replace(make_feed(1, 1, feed=feed)) for feed in feeds])
-    overviews = FeedReader(lambda: store).overview()
-    assert list(overviews) == feeds
-    assert all(overviews.values())
-    assert (store.listings, store.reads) == (1, [])
+    reader = FeedReader(lambda: store)
+    assert [found.feed for found in reader.overview()] == feeds
+    assert (store.listings, len(store.reads)) == (1, len(feeds))
+    store.reads.clear()
+    store.store_verdict(verdict("feed_003", FreshnessStatus.LATE))
+    assert [found.feed for found in reader.overview() if found.status is FreshnessStatus.LATE] == ["feed_003"]
+    assert (store.listings, store.reads) == (2, ["_freshness/feed_003.json"])
 
 
 @pytest.mark.parametrize("status", [FreshnessStatus.EMPTY, FreshnessStatus.AT_RISK, FreshnessStatus.STOPPED])
 def test_a_feed_without_deliveries_is_listed_as_soon_as_it_was_checked(status: FreshnessStatus) -> None:
     checked = verdict("sales", status)
     reader = FeedReader(lambda: MemoryStore(verdicts=(checked,)))
-    assert reader.overview() == {"sales": checked.summary}
+    assert reader.overview() == [checked]
     records = reader.read("sales")
     assert records is not None
     assert records == FeedRecords(checked)
@@ -129,7 +132,7 @@ def test_a_damaged_object_hides_nothing_else() -> None:
     for name in ("AUDITS", "ledger/00000119-a1b2c3.json", "arrivals/2119-1795000000000119.json"):
         store.texts[f"product_attributes/{name}"] = StoredText("{}", 2)
     reader = FeedReader(lambda: store)
-    assert list(reader.overview()) == ["product_attributes"]
+    assert reader.overview() == [whole.verdict]
     records = reader.read("product_attributes")
     assert records is not None
     assert records.verdict == whole.verdict
@@ -137,6 +140,7 @@ def test_a_damaged_object_hides_nothing_else() -> None:
     assert len(records.deliveries) == 99
     store.texts["_freshness/product_attributes.json"] = StoredText("{}", 3)
     assert reader.read("product_attributes") is None, "the next check replaces the verdict"
+    assert reader.overview() == []
     assert reader.read("_status") is None
     assert reader.read("nobody") is None, "a folder without verdict is no feed"
 

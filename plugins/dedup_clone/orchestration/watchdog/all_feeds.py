@@ -13,7 +13,7 @@ from pathlib import Path
 from dedup_clone.contract.errors import AlertNotSent, ConfigurationError, ContractViolation, FeedsNotChecked
 from dedup_clone.freshness.evaluation import keep_first_seen
 from dedup_clone.freshness.incident import Incident, IncidentKind, Severity, read_incident_records
-from dedup_clone.freshness.verdict import FreshnessStatus, FreshnessVerdict, read_summaries, read_verdict
+from dedup_clone.freshness.verdict import FreshnessStatus, FreshnessVerdict, checked_feeds, read_verdict
 from dedup_clone.orchestration.dag_factory import is_permanent
 from dedup_clone.orchestration.setup import (
     DeployedFolders,
@@ -101,10 +101,10 @@ def _emit_heartbeat(feeds_checked: int) -> None:
 def _feeds_without_file(store: ObjectStore, files: Collection[str]) -> list[str]:
     """The feeds that this environment has published and not retired, and that are not in `files`.
 
-    A retired feed has no verdict. Other environments may have feeds of their own in the same bucket.
+    Other environments may have feeds of their own in the same bucket.
     """
     found, own = [], environment_name()
-    for feed in sorted(read_summaries(store).keys() - set(files)):
+    for feed in sorted(checked_feeds(store) - set(files)):
         with suppress(ContractViolation):
             if CurrentFile(store, feed).read().environment == own:
                 found.append(feed)
