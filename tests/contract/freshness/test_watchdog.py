@@ -180,13 +180,18 @@ TOLD_BY_BIGQUERY = (
 )
 
 
+def without_bigquery(dog: Watchdog) -> Mock:
+    """The clients of a check of all feeds that has found that BigQuery does not answer."""
+    return Mock(bigquery_answers=False, of_feed=lambda feed, **_: dog.world.services)
+
+
 @pytest.mark.parametrize("found", TOLD_BY_BIGQUERY, ids=lambda found: found.name)
 def test_what_only_bigquery_tells_stays_open_while_bigquery_does_not_answer(dog: Watchdog, found: Incident) -> None:
     services = dog.world.services
     records = IncidentRecords((IncidentRecord(found, told={"log": found.severity}),))
     write_incident_records(services.store, services.feed.feed, records)
     dog.later = 5 * MINUTE
-    check_feed(dog.setup, Mock(bigquery_answers=False))
+    check_feed(dog.setup, without_bigquery(dog))
     assert dog.titles() == []
     assert dog.check(later=10 * MINUTE) == [f"RECOVERED: {found.name}"]
 
@@ -212,7 +217,7 @@ def test_drift_stays_in_the_verdict_since_it_began_while_bigquery_does_not_answe
     assert dog.check() == ["ALERT: target_drift"]
     (began,) = [incident.since for incident in verdict_of(world).incidents]
     dog.later = 5 * MINUTE
-    check_feed(dog.setup, Mock(bigquery_answers=False))
+    check_feed(dog.setup, without_bigquery(dog))
     assert [incident.since for incident in verdict_of(world).incidents] == [began]
     assert dog.check(later=10 * MINUTE) == []
     assert [incident.since for incident in verdict_of(world).incidents] == [began]
