@@ -56,11 +56,6 @@ def find_incidents(now: datetime, state: FeedState) -> list[Incident]:
     return [incident for check in CHECKS for incident in check(now, state)]
 
 
-def is_unchecked(incident: Incident, state: FeedState) -> bool:
-    """Whether the incident may have been overlooked, so that it does not count as ended if it was not found."""
-    return (incident.kind, incident.subject) in TOLD_BY_BIGQUERY and state.target is None
-
-
 def evaluate(
     now: datetime,
     state: FeedState,
@@ -76,7 +71,8 @@ def evaluate(
     incidents = keep_first_seen(find_incidents(now, state), now, reported)
     stopped = state.stopped and replace(state.stopped, failed=without_examples(state.stopped.failed))
     names = {incident.name for incident in incidents}
-    incidents += [i for i in reported if is_unchecked(i, state) and i.name not in names]
+    if state.target is None:
+        incidents += [i for i in reported if (i.kind, i.subject) in TOLD_BY_BIGQUERY and i.name not in names]
     return FreshnessVerdict(
         feed=state.feed,
         status=_status(state, incidents),

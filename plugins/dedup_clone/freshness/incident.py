@@ -6,7 +6,7 @@ between the two sends them again.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from enum import StrEnum
@@ -112,13 +112,11 @@ class IncidentRecords:
     def open(self) -> tuple[Incident, ...]:
         return tuple(record.incident for record in self.records if record.ended_at is None)
 
-    def compare(
-        self, found: Iterable[Incident], now: datetime, is_unchecked: Callable[[Incident], bool]
-    ) -> tuple[IncidentRecord, ...]:
+    def compare(self, found: Iterable[Incident], now: datetime) -> tuple[IncidentRecord, ...]:
         """The records after a check that found these incidents: those that are not found have ended.
 
-        Incidents that the check could not look for stay open. An open incident keeps what was found first, until its
-        severity changes. If an ended incident is found again, those who do not know of its end are told nothing.
+        An open incident keeps what was found first, until its severity changes. If an ended incident is found again,
+        those who do not know of its end are told nothing.
         """
         active = {incident.name: incident for incident in found}
         after = []
@@ -127,10 +125,8 @@ class IncidentRecords:
             if incident is not None:
                 is_same = record.ended_at is None and record.incident.severity is incident.severity
                 after.append(record if is_same else IncidentRecord(incident, told=record.told))
-            elif record.ended_at is not None or is_unchecked(record.incident):
-                after.append(record)
             else:
-                after.append(replace(record, ended_at=now))
+                after.append(replace(record, ended_at=record.ended_at or now))
         return (*after, *map(IncidentRecord, active.values()))
 
 

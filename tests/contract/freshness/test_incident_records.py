@@ -47,19 +47,11 @@ class Bench(AlertNotifiers):
         self.sent += [f"{name}: {alert.incident.name} {ended}{warning}" for name in reached]
         return reached
 
-    def check(self, *found: Incident, minute: float = 0, is_all_unchecked: bool = False) -> list[str]:
-        """What a check sends that finds these incidents. `is_all_unchecked`: and that could look for no others."""
+    def check(self, *found: Incident, minute: float = 0) -> list[str]:
+        """What a check sends that finds these incidents."""
         before, now = len(self.sent), NOW + timedelta(minutes=minute)
         with pytest.raises(AlertNotSent, match="mail") if self.broken else nullcontext():
-            report_incidents(
-                self.store,
-                self.feed,
-                found,
-                now,
-                AlertSettings(),
-                readers_see="snapshot 7",
-                is_unchecked=lambda _: is_all_unchecked,
-            )
+            report_incidents(self.store, self.feed, found, now, AlertSettings(), readers_see="snapshot 7")
         return self.sent[before:]
 
 
@@ -150,12 +142,13 @@ def test_who_is_told_of_what(bench: Bench, name: str) -> None:
 
 
 def test_what_was_not_looked_for_stays_open_and_is_sent_again_to_those_that_were_not_reached(bench: Bench) -> None:
+    """A feed that cannot be checked is reported beside the incidents that are open."""
     bench.broken = {"mail"}
     assert bench.check(OVERDUE) == [f"log: {BEGAN}"]
-    assert bench.check(UNCHECKED, is_all_unchecked=True) == ["log: reporting-not_checked began"]
+    assert bench.check(UNCHECKED, OVERDUE) == ["log: reporting-not_checked began"]
     bench.broken = set()
-    assert bench.check(UNCHECKED, is_all_unchecked=True) == [f"mail: {BEGAN}", "mail: reporting-not_checked began"]
-    assert bench.check(UNCHECKED, is_all_unchecked=True) == []
+    assert bench.check(UNCHECKED, OVERDUE) == [f"mail: {BEGAN}", "mail: reporting-not_checked began"]
+    assert bench.check(UNCHECKED, OVERDUE) == []
     assert read_incident_records(bench.store, bench.feed).open == (OVERDUE, UNCHECKED)
     assert bench.check(OVERDUE) == both("reporting-not_checked ended")
 

@@ -211,5 +211,5 @@ def _report(
     readers_see = verdict.readers_see
     if verdict.is_stale(now):
         readers_see = f"unknown; at the last check: {readers_see}"
-    report_incidents(store, feed, [found], now, settings, readers_see=readers_see, is_unchecked=lambda _: True)
+    report_incidents(store, feed, incidents, now, settings, readers_see=readers_see)
     return [one.name for one in incidents]

@@ -6,14 +6,13 @@ import logging
 from collections.abc import Mapping
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
-from functools import partial
 from pathlib import Path
 
 from dedup_clone.contract.attempt import Swap
 from dedup_clone.contract.errors import ConfigurationError
 from dedup_clone.contract.table import PartitionBy
 from dedup_clone.freshness.arrival_checks import overdue_times
-from dedup_clone.freshness.evaluation import evaluate, is_unchecked
+from dedup_clone.freshness.evaluation import evaluate
 from dedup_clone.freshness.feed_state import DagActivity, FeedState
 from dedup_clone.freshness.incident import read_incident_records
 from dedup_clone.freshness.read_feed_state import read_feed_state
@@ -61,7 +60,6 @@ def check_feed(setup: FeedSetup, clients: Clients | None = None) -> list[str]:
             verdict.checked_at,
             setup.deployment.alerts,
             readers_see=verdict.readers_see,
-            is_unchecked=partial(is_unchecked, state=state),
         )
     finally:
         store_verdict(services.store, verdict)
@@ -103,7 +101,7 @@ def forget_if_retired(store: ObjectStore, feed: str, environment: str, settings:
         return
     store.delete_prefix(layout.freshness)
     readers_see = "the table as the retirement left it: the feed is out of use"
-    report_incidents(store, feed, (), utc_now(), settings, readers_see=readers_see, is_unchecked=lambda _: False)
+    report_incidents(store, feed, (), utc_now(), settings, readers_see=readers_see)
     if not read_incident_records(store, feed).records:
         store.delete_prefix(layout.incidents)
 

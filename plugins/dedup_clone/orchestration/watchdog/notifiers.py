@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import html
 import logging
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Any
@@ -170,12 +170,11 @@ def report_incidents(
     settings: AlertSettings,
     *,
     readers_see: str,
-    is_unchecked: Callable[[Incident], bool],
 ) -> None:
     """Send an alert for each incident that began, ended or changed its severity, and store what was sent.
 
-    Incidents that `is_unchecked` stay open. `readers_see`: what readers see now. Raises AlertNotSent when a notifier
-    failed: the next check sends it that alert again.
+    `found`: also the open incidents that could not be looked for. `readers_see`: what readers see now. Raises
+    AlertNotSent when a notifier failed: the next check sends it that alert again.
     """
     before, notifiers = read_incident_records(store, feed), AlertNotifiers(settings)
 
@@ -187,7 +186,7 @@ def report_incidents(
         left = {name: told for name, told in record.told.items() if name in notifiers.names and name not in reached}
         return replace(record, told=left) if left and now - record.ended_at <= RECOVERY_RETRIED_FOR else None
 
-    told = [tell(record) for record in before.compare(found, now, is_unchecked)]
+    told = [tell(record) for record in before.compare(found, now)]
     after = IncidentRecords(tuple(record for record in told if record is not None))
     if after != before:
         write_incident_records(store, feed, after)
