@@ -9,9 +9,7 @@ from airflow.sdk import Asset, AssetAlias
 
 from dedup_clone.orchestration.setup import FeedOfForm, FeedSetup
 from dedup_clone.orchestration.step import FeedRun
-from dedup_clone.warehouse.metadata import schema_field
 
-CONSOLE = "https://console.cloud.google.com/bigquery"
 EVENT_FIELDS = (
     *("snapshot_id", "deliveries", "generation", "restores", "arrived_at", "swapped_at", "lag_s"),
     *("rows", "new_rows", "changed_rows", "kept_rows"),
@@ -39,16 +37,9 @@ def emit_event(run: FeedRun, record: dict[str, Any]) -> None:
 
 
 def target_asset(setup: FeedSetup) -> Asset:
-    """The asset. Its `extra` describes the table and is the same for all generations."""
     names, feed = setup.names, setup.feed
     return Asset(
         name=f"{names.dataset}.{names.target_table}",
         uri=f"bigquery://{names.project}/{names.dataset}/{names.target_table}",
-        extra={
-            "description": feed.description,
-            "owner": feed.owner,
-            "keys": list(feed.table.keys),
-            "schema": [schema_field(column) for column in feed.table.to_contract().columns],
-            "links": {"table": f"{CONSOLE}?p={names.project}&d={names.dataset}&t={names.target_table}&page=table"},
-        },
+        extra={"description": feed.description, "owner": feed.owner},
     )
