@@ -1,5 +1,5 @@
 """
-### Freshness watchdog: checks every feed every few minutes and sends one alert for each incident.
+### Freshness watchdog: checks every feed every five minutes and sends one alert for each incident.
 
 It does not depend on publish runs: it compares the deliveries that arrived with the live generation, and looks for what
 delays those that are not live yet. One task checks all feeds; a feed that cannot be checked affects no other. One alert
@@ -19,10 +19,10 @@ from pathlib import Path
 
 from airflow.sdk import DAG, task
 
+from dedup_clone.freshness.verdict import CHECK_INTERVAL
 from dedup_clone.orchestration.dag_factory import TAG
 from dedup_clone.orchestration.setup import find_folders
 from dedup_clone.orchestration.watchdog.all_feeds import check_all_feeds, first_valid_setup
-from dedup_clone.orchestration.watchdog.feed_check import check_interval
 from dedup_clone.orchestration.watchdog.reporting import load_waiting_rows
 
 folders = find_folders(Path(__file__).resolve().parent)
@@ -30,7 +30,7 @@ folders = find_folders(Path(__file__).resolve().parent)
 with DAG(
     "freshness_watchdog",
     description="Alerts when a table misses its freshness SLA, or is about to",
-    schedule=check_interval(folders.profiles),
+    schedule=CHECK_INTERVAL,
     start_date=datetime(2026, 1, 1, tzinfo=UTC),
     catchup=False,
     max_active_runs=1,

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from datetime import timedelta
 from types import SimpleNamespace
 from typing import Any
 from unittest.mock import patch
@@ -85,7 +84,6 @@ def feed_state(world: FeedOnStandIn) -> FeedState:
         watch_dag=None,
         publish_is_paused=False,
         find_failed_run=lambda waiting: None,
-        check_interval=timedelta(minutes=5),
     )
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from zoneinfo import ZoneInfo
 
 import pytest
@@ -172,9 +172,10 @@ def test_the_page_follows_the_run_at_work(browser: Browser) -> None:
 def test_a_form_that_is_being_filled_in_stays_until_its_snapshot_is_chosen_from_a_card(browser: Browser) -> None:
     """Meanwhile another feed gets into a worse state, and then a delivery of this one arrives and is stopped."""
     now, names = datetime.now(UTC), ("product_attributes", "store_visits")
-    fresh = tuple(page_feeds.verdict(name, now=now, check_interval_s=3600.0) for name in names)
+    later = {"checked_at": now + timedelta(hours=1)}
+    fresh = tuple(page_feeds.verdict(name, now=now, **later) for name in names)
     store = MemoryStore(*(page_feeds.make_feed(now=now, feed=name) for name in names), verdicts=fresh)
-    late = page_feeds.verdict(names[1], FreshnessStatus.LATE, now, check_interval_s=3600.0)
+    late = page_feeds.verdict(names[1], FreshnessStatus.LATE, now, **later)
     with serve(site(now, two=store)) as address:
         page = show(browser, f"{address}/two/")
         page.fill("#replay input[required]", "prices were wrong")

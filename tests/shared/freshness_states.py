@@ -145,7 +145,6 @@ def feed_state(
         watch_dag=activity(),
         publish_is_paused=False,
         failed_run=None,
-        check_interval=minutes(5),
         audits=audits(),
     )
     return dataclasses.replace(healthy, **changes)

@@ -240,19 +240,18 @@ def empty(now: datetime = NOW) -> FeedRecords:
 def verdict(
     feed: str, status: FreshnessStatus = FreshnessStatus.FRESH, now: datetime = NOW, **changes: Any
 ) -> FreshnessVerdict:
-    """The verdict of a check 40 seconds before `now`, by a watchdog that checks every five minutes."""
+    """The verdict of a check 40 seconds before `now`."""
     expected = [now + timedelta(hours=4 * place, minutes=-84) for place in range(-5, 6)]
     values: dict[str, Any] = {
         "readers_see": "snapshot 2120 (generation 120)",
         "incidents": (),
-        "check_interval_s": 300.0,
+        "checked_at": now - timedelta(seconds=40),
         "expected": tuple(
             ExpectedTime(at, ExpectedTimeState.MET if at <= now else ExpectedTimeState.PENDING) for at in expected
         ),
         **changes,
     }
-    checked_at = now - timedelta(seconds=40)
-    return FreshnessVerdict(feed, status, checked_at=checked_at, **values)
+    return FreshnessVerdict(feed, status, **values)
 
 
 def invalid_feed_file(feed: str, now: datetime = NOW) -> FreshnessVerdict:
@@ -273,12 +272,13 @@ def invalid_feed_file(feed: str, now: datetime = NOW) -> FreshnessVerdict:
         readers_see="no table yet: nothing was published",
         incidents=(found,),
         runbook="https://example.org/runbook.md",
-        check_interval_s=3600.0,
+        checked_at=now + timedelta(hours=1),
     )
 
 
 def verdicts(now: datetime = NOW) -> tuple[FreshnessVerdict, ...]:
-    """The verdicts on `fresh`, `late` and `empty`, by an hourly watchdog, so that they stay valid in a slow test."""
+    """The verdicts on `fresh`, `late` and `empty`, of a check an hour later, so that they stay valid in a slow test."""
+    later = {"checked_at": now + timedelta(hours=1)}
     missed = Incident(
         IncidentKind.LATE,
         Severity.ALERT,
@@ -301,7 +301,7 @@ def verdicts(now: datetime = NOW) -> tuple[FreshnessVerdict, ...]:
         "snapshot 2120",
     )
     return (
-        verdict("product_attributes", now=now, check_interval_s=3600.0),
+        verdict("product_attributes", now=now, **later),
         verdict(
             "store_visits",
             FreshnessStatus.LATE,
@@ -309,7 +309,7 @@ def verdicts(now: datetime = NOW) -> tuple[FreshnessVerdict, ...]:
             waiting=1,
             incidents=(missed, refused),
             runbook="https://example.org/runbook.md",
-            check_interval_s=3600.0,
+            **later,
         ),
         verdict(
             "worked_example",
@@ -317,6 +317,6 @@ def verdicts(now: datetime = NOW) -> tuple[FreshnessVerdict, ...]:
             now,
             readers_see="no table yet: nothing was published",
             expected=(),
-            check_interval_s=3600.0,
+            **later,
         ),
     )

@@ -11,7 +11,7 @@ from dedup_clone.checks.check_result import next_step_after_checks, stopped_by
 from dedup_clone.contract.attempt import Kind
 from dedup_clone.freshness.feed_state import FeedState
 from dedup_clone.freshness.incident import Incident, IncidentKind, Severity, format_duration, format_time
-from dedup_clone.freshness.verdict import ExpectedTime, ExpectedTimeState
+from dedup_clone.freshness.verdict import CHECK_INTERVAL, ExpectedTime, ExpectedTimeState
 from dedup_clone.settings.feed import ExpectedArrivals
 from dedup_clone.state.ledger import PUBLISHES_COMPARED
 
@@ -102,7 +102,7 @@ def check_sla(now: datetime, state: FeedState) -> Iterator[Incident]:
         return
     remaining, failure = remaining_time(now, state), _failure_reason(state)
     is_missed = now > due
-    if not is_missed and not failure and now + remaining + state.check_interval <= due:
+    if not is_missed and not failure and now + remaining + CHECK_INTERVAL <= due:
         return
     outlook = f"and is not live; the freshness SLA is {state.sla // timedelta(minutes=1)} min"
     if not is_missed:

@@ -79,7 +79,6 @@ def evaluate(
         readers_see=readers_see(state),
         incidents=tuple(incidents),
         checked_at=now,
-        check_interval_s=state.check_interval.total_seconds(),
         waiting=len(state.waiting),
         runbook=runbook,
         zone=expected.zone if expected else "UTC",

@@ -101,10 +101,10 @@ class FeedState:
     `history` are the last attempts that committed a generation, newest last; empty if no delivery waits. `stopped` is
     the run that checks stopped with the newest waiting delivery. `failed_after_swap` are the live generation's checks
     after its swap that failed. `included` are the deliveries in the live generation, `excluded` those that a rollback
-    took out. `arrivals` are the times at which deliveries arrived, `check_interval` is the time until the next check.
-    `lease_holder_running` is False if no run holds the lease. `refused` are the refusals about which a person must
-    still be told. `target` is None if it was not read, `watch_dag` if Airflow does not know the DAG, `pending_job` if
-    BigQuery was not asked or no job waits. `current_is_lost`: whether CURRENT was deleted.
+    took out. `arrivals` are the times at which deliveries arrived. `lease_holder_running` is False if no run holds the
+    lease. `refused` are the refusals about which a person must still be told. `target` is None if it was not read,
+    `watch_dag` if Airflow does not know the DAG, `pending_job` if BigQuery was not asked or no job waits.
+    `current_is_lost`: whether CURRENT was deleted.
     """
 
     feed: str
@@ -122,7 +122,6 @@ class FeedState:
     watch_dag: DagActivity | None
     publish_is_paused: bool
     failed_run: FailedRun | None
-    check_interval: timedelta
     audits: Audits
     pending_job: PendingJob | None = None
     included: tuple[Delivery, ...] = ()

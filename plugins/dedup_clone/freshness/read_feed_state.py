@@ -8,7 +8,7 @@ number of rows than was published.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from datetime import datetime, timedelta
+from datetime import datetime
 
 from dedup_clone.checks.check_result import CheckResult, Level
 from dedup_clone.checks.partition_checks import check_rows
@@ -47,7 +47,6 @@ def read_feed_state(
     watch_dag: DagActivity | None,
     publish_is_paused: bool,
     find_failed_run: Callable[[tuple[Delivery, ...]], FailedRun | None],
-    check_interval: timedelta,
     reads_bigquery: bool = True,
 ) -> FeedState:
     """Read the feed's state. `find_failed_run` asks Airflow about the runs of the registered deliveries that wait.
@@ -93,7 +92,6 @@ def read_feed_state(
         watch_dag=watch_dag,
         publish_is_paused=publish_is_paused,
         failed_run=find_failed_run(registered),
-        check_interval=check_interval,
         audits=read_audits(services.store, services.feed.feed),
         pending_job=None if intent is None or not reads_bigquery else _pending_job(services, intent),
     )

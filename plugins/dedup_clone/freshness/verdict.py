@@ -15,7 +15,8 @@ from dedup_clone.publish.held_deliveries import HeldDelivery, StoppedPublish
 from dedup_clone.state.layout import FRESHNESS_FOLDER, FeedLayout
 from dedup_clone.state.store import ObjectStore
 
-STALE_AFTER_INTERVALS = 3  # a verdict is stale when it is older than this many check intervals
+CHECK_INTERVAL = timedelta(minutes=5)  # how often the watchdog checks
+STALE_AFTER = 3 * CHECK_INTERVAL  # when a verdict is older, checks that should have replaced it did not happen
 
 
 class FreshnessStatus(StrEnum):
@@ -82,11 +83,11 @@ class FeedFile:
 class FreshnessVerdict:
     """The result of one check of a feed. `incidents`: all that the page shows, the most important first.
 
-    `readers_see`: what a query of target returns, as the alerts say it. `check_interval_s`: the seconds until the next
-    check. `expected`: the expected arrivals of the last week and the next days, which are given in `zone`. `waiting`:
-    the number of deliveries that are not live yet. `stopped`: the run that checks stopped with the newest of these,
-    `held`: the deliveries that are held, both without examples. `runbook`: its address; it has a heading for each kind
-    of incident. `feed_file`: as last read, if it ever could be.
+    `readers_see`: what a query of target returns, as the alerts say it. `expected`: the expected arrivals of the last
+    week and the next days, which are given in `zone`. `waiting`: the number of deliveries that are not live yet.
+    `stopped`: the run that checks stopped with the newest of these, `held`: the deliveries that are held, both without
+    examples. `runbook`: its address; it has a heading for each kind of incident. `feed_file`: as last read, if it ever
+    could be.
     """
 
     feed: str
@@ -94,7 +95,6 @@ class FreshnessVerdict:
     readers_see: str
     incidents: tuple[Incident, ...]
     checked_at: datetime
-    check_interval_s: float
     waiting: int = 0
     runbook: str = ""
     zone: str = "UTC"
@@ -110,8 +110,7 @@ class FreshnessVerdict:
         return f"Readers see {self.readers_see}{f'; {waits}' if self.waiting else ''}."
 
     def is_stale(self, now: datetime) -> bool:
-        """Whether the verdict is old, because checks that should have replaced it did not happen."""
-        return now - self.checked_at > STALE_AFTER_INTERVALS * timedelta(seconds=self.check_interval_s)
+        return now - self.checked_at > STALE_AFTER
 
 
 def status_and_headline(verdict: FreshnessVerdict, now: datetime) -> tuple[FreshnessStatus, str]:

@@ -46,18 +46,14 @@ class NotifierSettings(StrictModel):
 
 
 class AlertSettings(StrictModel):
-    """The section `alerts`.
-
-    `check_interval_minutes`: interval of the watchdog's checks. `runbook`: the
-    address of docs/runbook.md; each alert links to the section on its incident.
-    """
+    """The section `alerts`. `runbook`: the address of docs/runbook.md, to which each alert links."""
 
     removed_keys: ClassVar[dict[str, str]] = {
         "webhooks": "Name a notifier for each connection in [alerts.notifiers] (docs/alerts-and-metrics.md): Slack's "
-        "or PagerDuty's, or Apprise's for any other address."
+        "or PagerDuty's, or Apprise's for any other address.",
+        "check_interval_minutes": "The watchdog checks every five minutes.",
     }
 
-    check_interval_minutes: Annotated[int, Field(ge=1, le=60)] = 5
     runbook: str = "docs/runbook.md"
     notifiers: tuple[NotifierSettings, ...] = ()
 

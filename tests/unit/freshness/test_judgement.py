@@ -396,10 +396,10 @@ def test_the_headline_says_what_readers_see(state: FeedState, headline: str) -> 
     assert evaluate(NOW, state).headline == headline
 
 
-def test_the_verdict_has_the_expected_arrivals_and_says_when_the_next_check_is_due() -> None:
+def test_the_verdict_has_the_expected_arrivals_and_is_stale_after_three_checks_without_another() -> None:
     verdict = evaluate(NOW, feed_state(expected=DAILY, arrivals=(NOW - minutes(62),)))
     assert next(one.at for one in verdict.expected if one.at > NOW) == NOW + timedelta(hours=23)
-    assert (verdict.checked_at, verdict.check_interval_s) == (NOW, 300.0)
+    assert verdict.checked_at == NOW
     assert not verdict.is_stale(NOW + minutes(15))
     assert verdict.is_stale(NOW + minutes(15.1))
     assert evaluate(NOW, feed_state()).expected == ()

@@ -109,7 +109,6 @@ def test_a_profile_that_cannot_run_spark_is_refused(lines: list[str], fault: str
 LOCAL = (PROFILES / "local.yaml").read_text()
 ALERTS = """
 alerts:
-  check_interval_minutes: 3
   runbook: https://example.org/runbook.md
   notifiers:
     - class_path: airflow.providers.smtp.notifications.smtp.SmtpNotifier
@@ -120,7 +119,7 @@ alerts:
 def test_notifiers_are_read_from_the_profile(tmp_path: Path) -> None:
     (tmp_path / "local.yaml").write_text(LOCAL.split("alerts:")[0] + ALERTS)
     alerts = read_deployment(tmp_path, {"DEDUP_CLONE_PROFILE": "local"}).alerts
-    assert alerts.check_interval_minutes == 3
+    assert alerts.runbook == "https://example.org/runbook.md"
     assert alerts.notifiers[0].arguments["to"] == ["ops@example.org"]
 
 

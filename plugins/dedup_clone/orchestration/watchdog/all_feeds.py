@@ -192,8 +192,7 @@ def _last_verdict(feed: str, now: datetime, store: ObjectStore, settings: AlertS
     if last is not None and last.status is not FreshnessStatus.UNKNOWN:
         return last
     readers_see = "what was published last, if anything was: no check has succeeded yet"
-    interval_s = settings.check_interval_minutes * 60
-    return FreshnessVerdict(feed, FreshnessStatus.UNKNOWN, readers_see, (), now, interval_s, runbook=settings.runbook)
+    return FreshnessVerdict(feed, FreshnessStatus.UNKNOWN, readers_see, (), now, runbook=settings.runbook)
 
 
 def _report(

@@ -6,10 +6,8 @@ import logging
 from collections.abc import Mapping
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
 
 from dedup_clone.contract.attempt import Swap
-from dedup_clone.contract.errors import ConfigurationError
 from dedup_clone.contract.table import PartitionBy
 from dedup_clone.freshness.arrival_checks import overdue_times
 from dedup_clone.freshness.evaluation import evaluate
@@ -22,21 +20,12 @@ from dedup_clone.orchestration.watch.publish_runs import find_failed_publish
 from dedup_clone.orchestration.watchdog.notifiers import report_incidents
 from dedup_clone.orchestration.watchdog.reporting import reporting_incidents
 from dedup_clone.publish.services import Clients, Services, utc_now
-from dedup_clone.settings.deployment import AlertSettings, read_deployment
+from dedup_clone.settings.deployment import AlertSettings
 from dedup_clone.state.current import CurrentFile
 from dedup_clone.state.layout import FeedLayout
 from dedup_clone.state.store import ObjectStore
 
 log = logging.getLogger(__name__)
-
-
-def check_interval(profiles: Path) -> timedelta:
-    """How often the watchdog runs. With an invalid profile it is the default, so that a run shows the error."""
-    try:
-        alerts = read_deployment(profiles).alerts
-    except ConfigurationError:
-        alerts = AlertSettings()
-    return timedelta(minutes=alerts.check_interval_minutes)
 
 
 def check_feed(setup: FeedSetup, clients: Clients | None = None) -> list[str]:
@@ -117,7 +106,6 @@ def _evaluate(
         watch_dag=dag_activity(setup.dag_id("watch")),
         publish_is_paused=_is_paused(setup.dag_id("publish")),
         find_failed_run=lambda waiting: find_failed_publish(services, setup.dag_id("publish"), waiting),
-        check_interval=timedelta(minutes=setup.deployment.alerts.check_interval_minutes),
         reads_bigquery=reads_bigquery,
     )
     verdict = evaluate(now, state, reported=reported, runbook=setup.deployment.alerts.runbook)
