@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from airflow.providers.common.compat.lineage.entities import File
 from airflow.sdk import Asset, AssetAlias
 
+from dedup_clone.contract.records import to_plain
 from dedup_clone.orchestration.setup import FeedOfForm, FeedSetup
 from dedup_clone.orchestration.step import FeedRun
+from dedup_clone.state.ledger import LedgerRecord
 
 EVENT_FIELDS = (
     *("snapshot_id", "deliveries", "generation", "restores", "arrived_at", "swapped_at", "lag_s"),
@@ -26,9 +26,10 @@ def landing_folder(setup: FeedSetup) -> File:
     return File(f"gs://{setup.deployment.landing_bucket}/{setup.feed.landing.prefix}")
 
 
-def emit_event(run: FeedRun, record: dict[str, Any]) -> None:
+def emit_event(run: FeedRun, record: LedgerRecord) -> None:
     """Emits the event of the feed's asset for a ledger record, by way of the alias if the DAG serves all feeds."""
-    extra = {name: record[name] for name in EVENT_FIELDS}
+    plain = to_plain(record)
+    extra = {name: plain[name] for name in EVENT_FIELDS}
     asset, events = target_asset(run.setup), run.context["outlet_events"]
     if ANY_TARGET in run.context["task"].outlets:
         events[ANY_TARGET].add(asset, extra)

@@ -5,14 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import Any
 
 from airflow.providers.common.compat.lineage.entities import File
 from airflow.providers.google.cloud.links.bigquery import BigQueryJobDetailLink
 from airflow.sdk import TriggerRule
 
 from dedup_clone.checks.check_result import require_no_failure
-from dedup_clone.contract.records import to_plain
 from dedup_clone.orchestration.assets import emit_event, target_outlet
 from dedup_clone.orchestration.jobs import load_staging, swap_target
 from dedup_clone.orchestration.runners.dedup import stop_spark_runs
@@ -80,17 +78,12 @@ def check_staging(run: FeedRun) -> None:
     check_before_swap(run.services, run.attempt)
 
 
-def commit_generation(run: FeedRun) -> dict[str, Any]:
-    """Commits the attempt and returns its ledger record, which the Asset event summarizes.
-
-    Fails when a check after the swap failed; the generation is committed even then.
-    """
-    committed, results_after = commit_attempt(run.services, run.attempt_id)
-    record: dict[str, Any] = to_plain(committed)
+def commit_generation(run: FeedRun) -> None:
+    """Commits the attempt. Fails when a check after the swap failed; the generation is committed even then."""
+    record, results_after = commit_attempt(run.services, run.attempt_id)
     emit_event(run, record)
     refresh_verdict(run.setup)
     require_no_failure(results_after, "Target holds the new generation, which is committed.")
-    return record
 
 
 def reconcile_failure(run: FeedRun) -> None:
