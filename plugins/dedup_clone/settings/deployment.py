@@ -65,14 +65,15 @@ DEFAULT_PROFILE = "gcp"
 class Deployment(StrictModel):
     """One profile. `runner` applies to feeds that name none; `spark` has the settings of all runners but `local`.
 
-    `spark_connection`: Airflow's connection for runner `local`. `notice_interval_s`: seconds between listings of the
-    landing bucket. `job_poll_interval_s`: seconds between polls of a running job. `extends`: the name of the profile
-    from which this one inherits the settings that it lacks, also single settings of a section.
+    `notice_interval_s`: seconds between listings of the landing bucket. `job_poll_interval_s`: seconds between polls of
+    a running job. `extends`: the name of the profile from which this one inherits the settings that it lacks, also
+    single settings of a section.
     """
 
     removed_keys: ClassVar[dict[str, str]] = {
         "organization_views": "Only materialized views of the profile's own project are looked for. Let those of other "
-        "projects read another table, because each publish breaks them."
+        "projects read another table, because each publish breaks them.",
+        "spark_connection": "Runner [local] uses Airflow's connection [spark_default].",
     }
 
     extends: str | None = None
@@ -82,7 +83,6 @@ class Deployment(StrictModel):
     landing_bucket: BucketName
     state_bucket: BucketName
     google_cloud_connection: ConnectionId
-    spark_connection: ConnectionId
     runner: Runner
     spark: SparkSettings = SparkSettings()
     notice_interval_s: Annotated[int, Field(ge=1, le=60)]

@@ -17,10 +17,10 @@ def run_local_spark(run: FeedRun) -> None:
     """Runs the job's source files against the storage emulator, and returns when the job has succeeded."""
     from airflow.providers.apache.spark.hooks.spark_submit import SparkSubmitHook  # not installed for other runners
 
-    folders, deployment = run.setup.folders, run.setup.deployment
+    folders = run.setup.folders
     hook = SparkSubmitHook(
         application_args=["--request", run.attempt.uri],
-        conn_id=deployment.spark_connection,
+        conn_id="spark_default",
         name=f"dedup {run.setup.feed.feed}",
         conf={
             **local_spark_conf(),
