@@ -13,6 +13,7 @@ import os
 import shutil
 import tempfile
 import typing
+from collections.abc import Iterator
 
 import hypothesis
 import pytest
@@ -67,3 +68,12 @@ def pytest_collection_finish(session: pytest.Session) -> None:
 
 def pytest_unconfigure() -> None:
     gc.unfreeze()  # otherwise modules in C++ report leaks when the process ends
+
+
+@pytest.fixture(scope="session")
+def zetasql() -> Iterator[typing.Any]:
+    """A running testkit.zetasql.ZetaSql."""
+    from testkit.zetasql import running_zetasql
+
+    with running_zetasql() as service:
+        yield service

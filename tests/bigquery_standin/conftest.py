@@ -1,14 +1,11 @@
-"""A stand-in for each test, one that all tests share for reading, and Google's own implementation of GoogleSQL."""
+"""A stand-in for each test, and one that all tests share for reading."""
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 
 import pytest
 
-from devstack.zetasql.install import ZetaSqlUnavailable
-from devstack.zetasql.service import ZetaSql, running_zetasql
 from tests.bigquery_standin.warehouse import Warehouse
 
 
@@ -27,18 +24,3 @@ def shared(tmp_path_factory: pytest.TempPathFactory) -> Warehouse:
     found = Warehouse(tmp_path_factory.mktemp("stand_in"))
     found.client.create_dataset("d")
     return found
-
-
-@pytest.fixture(scope="session")
-def zetasql() -> Iterator[ZetaSql]:
-    try:
-        running = running_zetasql()
-        service = running.__enter__()
-    except ZetaSqlUnavailable as error:
-        if os.environ.get("CI"):
-            raise
-        pytest.skip(str(error))
-    try:
-        yield service
-    finally:
-        running.__exit__(None, None, None)

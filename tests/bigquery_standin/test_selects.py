@@ -17,7 +17,7 @@ import pytest
 from google.api_core.exceptions import GoogleAPICallError
 from google.cloud.bigquery import SchemaField
 
-from devstack.zetasql.service import ZetaSql
+from testkit.zetasql import ZetaSql
 from tests.bigquery_standin.warehouse import Warehouse
 from tests.thoroughness import every_third
 

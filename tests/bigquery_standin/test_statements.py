@@ -17,7 +17,7 @@ from google.cloud.bigquery import (
     StructQueryParameter,
 )
 
-from devstack.zetasql.service import ZetaSql
+from testkit.zetasql import ZetaSql
 from tests.bigquery_standin.test_selects import comparable, sections, selects
 from tests.bigquery_standin.warehouse import Warehouse
 

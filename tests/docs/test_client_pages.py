@@ -22,10 +22,10 @@ from devstack.stack import client_config
 from devstack.stack.layout import Layout
 from devstack.stack.parts import Part, bigquery, fake_gcs
 from devstack.stack.ports import Ports, any_free_port
-from devstack.zetasql.service import running_zetasql
 from testkit.fake_dedup_job import parquet_bytes
 from testkit.feed_on_stand_in import TODAY, FeedOnStandIn, row, today
 from testkit.local_servers import start_process, stop_process
+from testkit.zetasql import ZetaSql
 from tests.docs.pages import DOCS, PAGES, ROOT
 from tests.shared.required_tools import require
 
@@ -201,7 +201,6 @@ def test_the_sql_of_the_pages_runs(stack: LocalStack, page: str, sql: str) -> No
     assert (job.state, job.errors) == ("DONE", None)
 
 
-def test_googles_grammar_takes_the_sql_of_the_pages() -> None:
+def test_googles_grammar_takes_the_sql_of_the_pages(zetasql: ZetaSql) -> None:
     assert len(STATEMENTS) == len(RUN) + len(NOT_RUN) > 5
-    with running_zetasql() as grammar:
-        assert {sql: fault for _, sql in STATEMENTS if (fault := grammar.check(sql)) is not None} == {}
+    assert {sql: fault for _, sql in STATEMENTS if (fault := zetasql.check(sql)) is not None} == {}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -17,8 +16,8 @@ from dedup_clone.settings.deployment import Deployment
 from dedup_clone.settings.feed import Feed, read_feed
 from dedup_clone.settings.spark_settings import SparkSettings
 from dedup_clone.warehouse.sql_files import TableNames, render, render_query
-from devstack.zetasql.service import ZetaSql, running_zetasql
 from testkit.table_contracts import PRODUCTS
+from testkit.zetasql import ZetaSql
 from tests.golden_files import assert_golden, assert_no_other_golden
 
 REPOSITORY = Path(__file__).parents[2]
@@ -100,19 +99,13 @@ def test_no_golden_file_is_orphaned() -> None:
     assert_no_other_golden("sql", OF_ONE_FEED)
 
 
-@pytest.fixture(scope="module")
-def grammar() -> Iterator[ZetaSql]:
-    with running_zetasql() as started:
-        yield started
-
-
 @pytest.mark.parametrize("name", sorted(STATEMENTS))
-def test_googles_grammar_accepts(grammar: ZetaSql, name: str) -> None:
-    assert grammar.check(STATEMENTS[name]) is None
+def test_googles_grammar_accepts(zetasql: ZetaSql, name: str) -> None:
+    assert zetasql.check(STATEMENTS[name]) is None
 
 
-def test_googles_grammar_refuses_a_misspelt_statement(grammar: ZetaSql) -> None:
-    assert grammar.check("CREATE OR REPLACE TABLE a CLON b") is not None
+def test_googles_grammar_refuses_a_misspelt_statement(zetasql: ZetaSql) -> None:
+    assert zetasql.check("CREATE OR REPLACE TABLE a CLON b") is not None
 
 
 HOSTILE = "a\"b'c\\d\ne\tf`g\u00e9\U0001f600); DROP TABLE x; --"
@@ -126,8 +119,8 @@ def script(properties: dict[str, str]) -> str:
 
 
 @pytest.mark.parametrize("properties", [{}, {"spark.a": "1"}, {"spark.a": "1", "spark.b": HOSTILE}])
-def test_googles_grammar_accepts_the_script(grammar: ZetaSql, properties: dict[str, str]) -> None:
-    assert grammar.check(script(properties)) is None
+def test_googles_grammar_accepts_the_script(zetasql: ZetaSql, properties: dict[str, str]) -> None:
+    assert zetasql.check(script(properties)) is None
 
 
 def test_values_are_literals_that_cannot_be_left() -> None:

@@ -6,7 +6,7 @@ implementation knows none.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import date
 from random import Random
@@ -19,11 +19,11 @@ from dedup_clone.contract.table import Column, ColumnMode, TableContract
 from dedup_clone.publish.partition_comparison import PUBLISHED_FILES, SQL_FILE
 from dedup_clone.warehouse.row_sql import as_in_files
 from dedup_clone.warehouse.sql_files import TableNames, render
-from devstack.zetasql.service import ZetaSql, running_zetasql
 from testkit.feed_on_stand_in import SQL
 from testkit.generated_tables import GeneratedHistory, random_table
 from testkit.oracle import OracleDelivery, OracleState, comparable
 from testkit.table_contracts import NESTED, oracle_table
+from testkit.zetasql import ZetaSql
 from tests.sql.compared_rows import (
     DAY,
     TABLE,
@@ -40,12 +40,6 @@ from tests.thoroughness import times
 
 FIRST_DAY, DAYS = date(2026, 3, 1), 2
 ROWS = random_rows(3, 40)
-
-
-@pytest.fixture(scope="module")
-def google() -> Iterator[ZetaSql]:
-    with running_zetasql() as started:
-        yield started
 
 
 @dataclass(frozen=True)
@@ -102,7 +96,7 @@ def as_row(table: TableContract, cells: tuple[Any, ...]) -> Row:
 
 
 @pytest.mark.parametrize("seed", range(times(10, 200)))
-def test_statements_of_the_engines(google: ZetaSql, seed: int) -> None:
+def test_statements_of_the_engines(zetasql: ZetaSql, seed: int) -> None:
     """Their rows and counts are the oracle's after each publish."""
     random = Random(seed)
     table = random_table(random, floats_in_arrays=False) if seed % 5 > 1 else NESTED
@@ -115,10 +109,10 @@ def test_statements_of_the_engines(google: ZetaSql, seed: int) -> None:
         expected = expected.apply(deliveries, FIRST_DAY)
         asked = (table, before, incoming, step > 0)
         for form in SqlForm:
-            winners = google.evaluate(statement("engines/bigquery/deduplicate.sql", *asked, form))
+            winners = zetasql.evaluate(statement("engines/bigquery/deduplicate.sql", *asked, form))
             found_rows = [as_row(table, cells) for cells in winners.rows]
             assert comparable(expected.table, found_rows) == expected.table_rows(), form
-        evidence = google.evaluate(statement("engines/evidence.sql", *asked))
+        evidence = zetasql.evaluate(statement("engines/evidence.sql", *asked))
         found = [dict(zip(evidence.names, cells, strict=True)) for cells in evidence.rows]
         assert {
             day["found_day"]: [day[n] for n in ("row_count", "new_keys", "changed", "survivors")] for day in found
@@ -133,22 +127,22 @@ def test_statements_of_the_engines(google: ZetaSql, seed: int) -> None:
 # -- The comparison of a partition
 
 
-def compare(google: ZetaSql, table: TableContract, rows: list[Row], *, with_files: bool) -> tuple[int, ...]:
+def compare(zetasql: ZetaSql, table: TableContract, rows: list[Row], *, with_files: bool) -> tuple[int, ...]:
     in_files = table_of(as_in_files(table), ROWS)
     names = Literals("p", "d", "s", "t", table=table, target_rows=rows)
     sql = render(SQL, SQL_FILE, names=names, table=table, expected="" if with_files else table_of(table, ROWS))
     sql = sql.replace("@compared_date", f"DATE '{DAY}'").replace(f"FROM {PUBLISHED_FILES}", f"FROM {in_files}")
-    (found,) = google.evaluate(sql.rstrip().removesuffix(";")).rows
+    (found,) = zetasql.evaluate(sql.rstrip().removesuffix(";")).rows
     return found
 
 
 @pytest.mark.parametrize("damage", damages())
-def test_each_damage_is_counted(google: ZetaSql, damage: str) -> None:
+def test_each_damage_is_counted(zetasql: ZetaSql, damage: str) -> None:
     rows = damaged(ROWS, damage)
-    assert compare(google, narrow_table(damage), rows, with_files=True) == comparison(rows, ROWS)
+    assert compare(zetasql, narrow_table(damage), rows, with_files=True) == comparison(rows, ROWS)
 
 
 @pytest.mark.parametrize("with_files", [True, False])
-def test_all_types_in_one_table(google: ZetaSql, with_files: bool) -> None:
+def test_all_types_in_one_table(zetasql: ZetaSql, with_files: bool) -> None:
     rows = [*damaged(ROWS, "list.inside.f_bytes changed"), *random_rows(4, 10)]
-    assert compare(google, TABLE, rows, with_files=with_files) == comparison(rows, ROWS) == (50, 40, 1, 11)
+    assert compare(zetasql, TABLE, rows, with_files=with_files) == comparison(rows, ROWS) == (50, 40, 1, 11)

