@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+
 # HTTP status by reason; of all others it is 400. Source: "Error messages" of the BigQuery documentation. Only
 # `standInFailed` is not BigQuery's: after some of BigQuery's reasons, clients retry for ten minutes.
 HTTP_STATUS = {
@@ -78,6 +81,15 @@ class Invalid(StandInError):
     """BigQuery does not accept a request field, a schema or a file."""
 
     reason = "invalid"
+
+
+@contextmanager
+def as_invalid_query() -> Iterator[None]:
+    """Raises InvalidQuery for Invalid: the error of a statement that asks for what BigQuery does not accept."""
+    try:
+        yield
+    except Invalid as error:
+        raise InvalidQuery(error.message) from error
 
 
 class BackendError(StandInError):

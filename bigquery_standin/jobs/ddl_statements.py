@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
-from functools import partial
 from typing import Any
 
 from sqlglot import exp
 
-from bigquery_standin.bigquery_errors import Duplicate, Invalid, InvalidQuery, NotFound, NotImplementedConstruct
-from bigquery_standin.clock import DAY_MS, HOUR_US, from_datetime
+from bigquery_standin.bigquery_errors import (
+    Duplicate,
+    Invalid,
+    InvalidQuery,
+    NotFound,
+    NotImplementedConstruct,
+    as_invalid_query,
+)
+from bigquery_standin.clock import HOUR_US
 from bigquery_standin.jobs.destination_table import NewSegments, write_change
 from bigquery_standin.jobs.query_statements import conform_query_rows
 from bigquery_standin.jobs.scanned_bytes import NOTHING_SCANNED
@@ -41,7 +47,7 @@ from bigquery_standin.storage.model import (
 from bigquery_standin.storage.segment_store import arrow_schema
 from bigquery_standin.storage.streamed_rows import needs_runtime_merge
 from bigquery_standin.storage.table_history import Change
-from bigquery_standin.storage.table_rules import check_clone, check_replacement, check_settings, may_become
+from bigquery_standin.storage.table_rules import changed_settings, check_clone, check_replacement
 
 
 def create_table(tree: exp.Create, run: StatementRun) -> Outcome:
@@ -86,21 +92,17 @@ def _settings(tree: exp.Create, table: TableId, columns: tuple[TableField, ...],
     """The settings of a new table. Raises InvalidQuery for columns, a layout or options that do not fit together."""
     partition_column, by_month = partitioning_of(tree)
     _, primary_key = declared_columns(tree)
-    settings = TableSettings(
-        schema=columns,
-        partition_column=partition_column,
-        by_month=by_month,
-        clustering=clustering_of(tree),
-        primary_key=primary_key,
-        view=tree.meta.get(QUERY_TEXT),
-    )
-    settings = with_options(settings, evaluate_options(options_of(tree), "table", run.evaluator.python_value))
-    settings = settings.in_schema_spelling()
-    try:
-        check_settings(table, settings)
-    except Invalid as error:
-        raise InvalidQuery(error.message) from error
-    return settings
+    changes = {
+        "schema": columns,
+        "partition_column": partition_column,
+        "by_month": by_month,
+        "clustering": clustering_of(tree),
+        "primary_key": primary_key,
+        "view": tree.meta.get(QUERY_TEXT),
+    }
+    changes |= evaluate_options(options_of(tree), "table", run.evaluator.python_value)
+    with as_invalid_query():
+        return changed_settings(table, None, changes)
 
 
 def _create_change(
@@ -150,6 +152,10 @@ def _clone_source(statement: CreateClone, run: StatementRun) -> tuple[TableId, T
     return source, version
 
 
+# What a clone has of its source's settings.
+_CLONED = ("schema", "partition_column", "by_month", "clustering", "row_policies", "primary_key", "has_altered_types")
+
+
 def _clone_change(
     catalog: Catalog,
     table: TableId,
@@ -166,18 +172,8 @@ def _clone_change(
     expiration, so callers can rely only on what they write in OPTIONS. `current`: the table that the clone replaces, or
     None. `clone_us`: the time as of which the source is cloned.
     """
-    cloned = source_version.settings
-    settings = TableSettings(
-        cloned.schema,
-        cloned.partition_column,
-        cloned.by_month,
-        clustering=cloned.clustering,
-        row_policies=cloned.row_policies,
-        primary_key=cloned.primary_key,
-        has_altered_types=cloned.has_altered_types,
-    )
-    settings = with_options(settings, options)
-    check_settings(table, settings)
+    cloned = {name: getattr(source_version.settings, name) for name in _CLONED}
+    settings = changed_settings(table, None, {**cloned, **options})
     check_clone(catalog, table, source, source_version.clone)
     if current is not None:
         check_replacement(table, current.settings, settings)
@@ -234,57 +230,38 @@ def _restore_dataset(catalog: Catalog, dataset_id: DatasetId, location: str) -> 
 def alter_table(tree: exp.Alter, run: StatementRun) -> Outcome:
     """ALTER TABLE with SET OPTIONS or ALTER COLUMN … SET DATA TYPE."""
     table, (action,) = run.target(target_of(tree)), tree.args["actions"]
-    change_settings: Callable[[TableSettings], TableSettings]
-    if isinstance(action, exp.AlterColumn):
-        change_settings = partial(_with_column, table, field_of(action.args["dtype"], action.name))
-    else:
+    changes: dict[str, Any] = {}
+    if not isinstance(action, exp.AlterColumn):
         properties = action.expressions[0].expressions
-        options = evaluate_options(properties, "table", run.evaluator.python_value)
-        change_settings = partial(with_options, options=options)
+        changes = evaluate_options(properties, "table", run.evaluator.python_value)
 
     def build(current: TableVersion, commit_us: int) -> Change:
-        settings = change_settings(current.settings)
-        check_settings(table, settings)
+        before = current.settings
+        if isinstance(action, exp.AlterColumn):
+            changes["schema"] = _retyped(table, before, field_of(action.args["dtype"], action.name))
+        settings = changed_settings(table, before, changes, widens=True)
         return Change("options", settings, current.partitions, current.clone)
 
-    return run.change(table, build, run.outcome("ALTER_TABLE"))
+    with as_invalid_query():
+        return run.change(table, build, run.outcome("ALTER_TABLE"))
 
 
-def with_options(settings: TableSettings, options: Mapping[str, Any]) -> TableSettings:
-    """The settings after OPTIONS(…). An option that is not written stays as it is; NULL removes an option."""
-    changes: dict[str, Any] = {}
-    for name, value in options.items():
-        if name == "labels":
-            changes["labels"] = dict(value or ())
-        elif name == "partition_expiration_days":
-            changes["partition_expiration_ms"] = None if value is None else round(value * DAY_MS)
-        elif name == "expiration_timestamp":
-            changes["expires_us"] = None if value is None else from_datetime(value)
-        elif name == "require_partition_filter":
-            changes[name] = bool(value)
-        elif name == "max_staleness":
-            changes["max_staleness_s"] = value
-        else:  # description, friendly_name and kms_key_name
-            changes[name] = value
-    return replace(settings, **changes)
-
-
-def _with_column(table: TableId, new: TableField, settings: TableSettings) -> TableSettings:
-    """The settings with another type of one column, as BigQuery's page "Data definition language" allows it."""
+def _retyped(table: TableId, settings: TableSettings, new: TableField) -> tuple[TableField, ...]:
+    """The columns, of which one has a new type. Raises InvalidQuery if there is no such column."""
     column = settings.column(new.name)
     if column is None:
         raise InvalidQuery(f"Column not found: {new.name} in table {table}")
-    if not may_become(column, replace(new, name=column.name), widens=True):
-        raise InvalidQuery(
-            f"ALTER TABLE ALTER COLUMN SET DATA TYPE requires that the existing column type ({column.sql_type()}) is "
-            f"assignable to the new type ({new.sql_type()})"
-        )
-    changed = _with_type(column, new)
-    schema = tuple(changed if field is column else field for field in settings.schema)
-    altered = settings.has_altered_types or changed.sql_type() != column.sql_type()
-    return replace(settings, schema=schema, has_altered_types=altered)
+    changed = _with_type(column, replace(new, name=column.name))
+    return tuple(changed if field is column else field for field in settings.schema)
 
 
-def _with_type(column: TableField, new_type: TableField) -> TableField:
-    fields = tuple(map(_with_type, column.fields, new_type.fields))
-    return replace(column, type=new_type.type, parameters=new_type.parameters, fields=fields)
+def _with_type(column: TableField, new: TableField) -> TableField:
+    """`new`, with what a type does not say: description and policy tags of the column, and whether it is REQUIRED."""
+    before = {child.name: child for child in column.fields}
+    return replace(
+        new,
+        mode=column.mode if (column.mode, new.mode) == ("REQUIRED", "NULLABLE") else new.mode,
+        fields=tuple(_with_type(before.get(child.name, child), child) for child in new.fields),
+        description=column.description,
+        policy_tags=column.policy_tags,
+    )

@@ -18,7 +18,13 @@ from typing import TypeVar
 
 import pyarrow as pa
 
-from bigquery_standin.bigquery_errors import Invalid, InvalidQuery, NotImplementedConstruct, StandInError, StoppedJob
+from bigquery_standin.bigquery_errors import (
+    InvalidQuery,
+    NotImplementedConstruct,
+    StandInError,
+    StoppedJob,
+    as_invalid_query,
+)
 from bigquery_standin.jobs.duckdb_session import DuckDbSession
 from bigquery_standin.sql.field_types import quote_identifier
 from bigquery_standin.storage.catalog import Catalog
@@ -107,10 +113,8 @@ def write_partitions(
 
     Raises InvalidQuery for a new row that does not fit the table's schema.
     """
-    try:
+    with as_invalid_query():
         changed = conform(changes.new_rows, version.settings.schema)
-    except Invalid as error:
-        raise InvalidQuery(error.message) from error
     new_rows = dict(split_rows(changed, version.settings))
     columns = ", ".join(f"_old.{quote_identifier(column.name)}" for column in version.settings.schema)
     replaced: dict[str, tuple[Segment, ...]] = {}

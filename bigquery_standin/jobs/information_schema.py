@@ -9,10 +9,10 @@ from typing import Any
 import pyarrow as pa
 
 from bigquery_standin.bigquery_errors import NotFound
-from bigquery_standin.clock import DAY_MS, DAY_US, Clock, floor_to_millisecond, to_datetime
+from bigquery_standin.clock import DAY_US, Clock, floor_to_millisecond, to_datetime
 from bigquery_standin.jobs.job_store import JobRecord, JobStore
 from bigquery_standin.jobs.script_state import dml_statement
-from bigquery_standin.sql.ddl_options import staleness_text
+from bigquery_standin.sql.ddl_options import TABLE_OPTIONS
 from bigquery_standin.sql.field_types import TableField
 from bigquery_standin.sql.type_parser import REGION_PREFIX, field_of_type
 from bigquery_standin.storage.catalog import Catalog
@@ -21,7 +21,6 @@ from bigquery_standin.storage.model import (
     UNPARTITIONED,
     DatasetId,
     TableId,
-    TableSettings,
     TableVersion,
 )
 from bigquery_standin.storage.segment_store import arrow_schema
@@ -96,38 +95,12 @@ def _has_partition(key: str) -> bool:
     return key == NULL_PARTITION or 1960 <= int(key[:4]) <= 2159
 
 
-def _sql_string(text: str | None) -> str | None:
-    """A string literal as BigQuery prints it in option_value; None for None."""
-    if text is None:
-        return None
-    escaped = text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n").replace("\r", "\\r")
-    return f'"{escaped}"'
-
-
-def printed_options(settings: TableSettings) -> list[tuple[str, str, str]]:
-    """Name, type and value of each option that is set. Values are SQL text as BigQuery prints it."""
-    labels = [f"STRUCT({_sql_string(key)}, {_sql_string(value)})" for key, value in sorted(settings.labels.items())]
-    expires, expiration_ms = settings.expires_us, settings.partition_expiration_ms
-    values = {
-        ("description", "STRING"): _sql_string(settings.description),
-        ("expiration_timestamp", "TIMESTAMP"): None if expires is None else _sql_timestamp(expires),
-        ("friendly_name", "STRING"): _sql_string(settings.friendly_name),
-        ("kms_key_name", "STRING"): _sql_string(settings.kms_key_name),
-        ("labels", "ARRAY<STRUCT<STRING, STRING>>"): f"[{', '.join(labels)}]" if labels else None,
-        ("max_staleness", "INTERVAL"): staleness_text(settings.max_staleness_s),
-        ("partition_expiration_days", "FLOAT64"): None if expiration_ms is None else str(expiration_ms / DAY_MS),
-        ("require_partition_filter", "BOOL"): "true" if settings.require_partition_filter else None,
-    }
-    return [(name, kind, value) for (name, kind), value in values.items() if value is not None]
-
-
-def _sql_timestamp(moment_us: int) -> str:
-    return f'TIMESTAMP "{to_datetime(moment_us):%Y-%m-%dT%H:%M:%S.%fZ}"'
-
-
 def _option_rows(table: TableId, version: TableVersion) -> Iterator[Row]:
-    for name, kind, value in printed_options(version.settings):
-        yield {"option_name": name, "option_type": kind, "option_value": value}
+    """A row for each option that is set. Values are SQL text as BigQuery prints it."""
+    for name, option in TABLE_OPTIONS.items():
+        value = getattr(version.settings, option.setting)
+        if value != option.unset:
+            yield {"option_name": name, "option_type": option.kind, "option_value": option.printed(value)}
 
 
 _ROWS: dict[str, Callable[[TableId, TableVersion], Iterator[Row]]] = {

@@ -11,6 +11,7 @@ from bigquery_standin.rest.request_response import ApiRequest, ApiResponse, chec
 from bigquery_standin.rest.table_resource import check_etag, dataset_resource, etag_of
 from bigquery_standin.stand_in import StandIn
 from bigquery_standin.storage.model import DEFAULT_TIME_TRAVEL_HOURS, Dataset, DatasetId, Procedure
+from bigquery_standin.storage.table_rules import check_labels
 
 DEFAULT_LOCATION = "US"
 TIME_TRAVEL_HOURS = range(48, 169, 24)
@@ -114,6 +115,7 @@ def _with_changes(dataset: Dataset, body: Mapping[str, Any]) -> Dataset:
         )
     if "labels" in body:
         changes["labels"] = merged_labels(dataset.labels, body["labels"])
+        check_labels(changes["labels"])
     changes |= changed_values(_SETTINGS, body)
     return replace(dataset, **changes)
 

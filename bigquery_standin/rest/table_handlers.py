@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import replace
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from bigquery_standin.bigquery_errors import Duplicate, Invalid, NotImplementedConstruct
@@ -18,7 +17,7 @@ from bigquery_standin.stand_in import StandIn
 from bigquery_standin.storage.model import DatasetId, TableId, TableSettings, TableVersion
 from bigquery_standin.storage.partitions import split_decorator
 from bigquery_standin.storage.table_history import Change
-from bigquery_standin.storage.table_rules import check_settings, describe_partitioning, may_become
+from bigquery_standin.storage.table_rules import changed_settings
 
 # The fields of a table in a list. Source: REST reference of tables.list.
 _LISTED = (
@@ -34,7 +33,7 @@ def insert_table(stand_in: StandIn, request: ApiRequest) -> ApiResponse:
     table, partition = split_decorator(TableId(dataset.project, dataset.dataset, reference.get("tableId") or ""))
     if partition is not None or not table.table:
         raise Invalid(f"tableReference.tableId is [{reference.get('tableId')}], expected a plain table id.")
-    settings = _settings_after(table, TableSettings(()), request.body, new=True)
+    settings = changed_settings(table, None, _changes(TableSettings(()), request.body))
 
     def build(current: TableVersion | None, commit_us: int) -> Change:
         if current is not None:
@@ -84,7 +83,7 @@ def patch_table(stand_in: StandIn, request: ApiRequest) -> ApiResponse:
     def build(current: TableVersion, commit_us: int) -> Change:
         check_etag(request.headers, table_resource(table, current, location, request.base_url))
         before = current.settings
-        settings = _settings_after(table, before, request.body, new=False)
+        settings = changed_settings(table, before, _changes(before, request.body))
         if len(settings.schema) > len(before.schema) > 0:
             if current.buffer:
                 raise NotImplementedConstruct(f"new columns of table {table} while it has a streaming buffer")
@@ -108,80 +107,43 @@ _SETTINGS: ValuesByField = {
 }
 
 
-def _settings_after(table: TableId, settings: TableSettings, body: Mapping[str, Any], *, new: bool) -> TableSettings:
-    """The settings with the values in the request's body. `new`: whether the table is new.
+def _changes(before: TableSettings, body: Mapping[str, Any]) -> dict[str, Any]:
+    """The new values of settings in a request's body, by their names in TableSettings.
 
-    A null removes a value. A null schema changes nothing, and partitioning cannot be removed.
+    A null removes a value. A null schema changes nothing.
     """
-    changes: dict[str, Any] = {}
+    changes, layout = changed_values(_SETTINGS, body), layout_from_api(body)
     if body.get("schema") is not None:
-        changes["schema"] = _schema(table, settings, body["schema"].get("fields") or [], new=new)
-    if "timePartitioning" in body or "clustering" in body:
-        changes |= _layout_changes(table, settings, body, new=new)
-    changes |= changed_values(_SETTINGS, body)
-    if "labels" in body:
-        changes["labels"] = merged_labels(settings.labels, body["labels"])
-    flag = "requirePartitionFilter"  # the API also has it, deprecated, in timePartitioning
-    flags = [part[flag] for part in (body, body.get("timePartitioning") or {}) if flag in part]
-    if flags:
-        changes["require_partition_filter"] = any(flags)
-    changed = replace(settings, **changes).in_schema_spelling()
-    check_settings(table, changed)
-    return changed
-
-
-def _schema(
-    table: TableId, settings: TableSettings, fields: list[Mapping[str, Any]], *, new: bool
-) -> tuple[TableField, ...]:
-    """The schema after a request with these fields.
-
-    Raises Invalid for new REQUIRED columns, NotImplementedConstruct for other changes that are not supported.
-    """
-    schema = tuple(TableField.from_api(field) for field in fields)
-    if new or not settings.schema:
-        return schema
-    existing = len(settings.schema)
-    if len(schema) < existing or not all(map(may_become, settings.schema, schema)):
-        raise NotImplementedConstruct(
-            f"change of columns of existing table {table} (descriptions and policy tags may change, columns be added, "
-            f"and REQUIRED become NULLABLE)"
-        )
-    required = [column.name for column in schema[existing:] if column.mode == "REQUIRED"]
-    if required:
-        raise Invalid(
-            f"Provided Schema does not match Table {table}. Cannot add required fields to an existing schema. "
-            f"(field: {required[0]})"
-        )
-    return _with_unchanged_tags(schema[:existing], fields[:existing], settings.schema) + schema[existing:]
-
-
-def _with_unchanged_tags(
-    schema: tuple[TableField, ...], fields: list[Mapping[str, Any]], existing: tuple[TableField, ...]
-) -> tuple[TableField, ...]:
-    """A column without `policyTags` in the request keeps its tags. An empty list of names or a null removes them."""
-    return tuple(
-        replace(
-            column,
-            policy_tags=column.policy_tags if "policyTags" in field else before.policy_tags,
-            fields=_with_unchanged_tags(column.fields, field.get("fields") or [], before.fields),
-        )
-        for column, field, before in zip(schema, fields, existing, strict=True)
-    )
-
-
-def _layout_changes(table: TableId, settings: TableSettings, body: Mapping[str, Any], *, new: bool) -> dict[str, Any]:
-    layout = layout_from_api(body)
-    changes: dict[str, Any] = {}
+        fields = body["schema"].get("fields") or []
+        changes["schema"] = tuple(map(TableField.from_api, _with_unchanged_tags(fields, before.schema)))
     if "timePartitioning" in body:
-        if not new and (layout.partition_column, layout.by_month) != (settings.partition_column, settings.by_month):
-            raise Invalid(
-                f"Cannot change partitioning of table {table}: it is {describe_partitioning(settings)}, the request "
-                f"says [{layout.partition_column}]. Create another table."
-            )
         changes["partition_column"], changes["by_month"] = layout.partition_column, layout.by_month
         changes["partition_expiration_ms"] = layout.partition_expiration_ms
     if "clustering" in body:
         # BigQuery keeps the rows in the order in which they were written. Source: "Manage clustered tables", Modify the
         # clustering specification. The stand-in estimates scanned bytes as if they were in the new order.
         changes["clustering"] = layout.clustering or ()
+    if "labels" in body:
+        changes["labels"] = merged_labels(before.labels, body["labels"])
+    flag = "requirePartitionFilter"  # the API also has it, deprecated, in timePartitioning
+    flags = [part[flag] for part in (body, body.get("timePartitioning") or {}) if flag in part]
+    if flags:
+        changes["require_partition_filter"] = any(flags)
     return changes
+
+
+def _with_unchanged_tags(fields: Sequence[Mapping[str, Any]], existing: Sequence[TableField]) -> list[dict[str, Any]]:
+    """The fields with the tags of existing columns for which the request has no `policyTags`.
+
+    An empty list of names or a null removes the tags.
+    """
+    columns = {column.name: column for column in existing}
+    kept = []
+    for field in fields:
+        before, new = columns.get(field.get("name", "")), dict(field)
+        if before is not None and before.policy_tags:
+            new = {"policyTags": {"names": list(before.policy_tags)}, **new}
+        if before is not None and field.get("fields"):
+            new["fields"] = _with_unchanged_tags(field["fields"], before.fields)
+        kept.append(new)
+    return kept

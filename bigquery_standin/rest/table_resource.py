@@ -92,7 +92,7 @@ def table_resource(table: TableId, version: TableVersion, location: str, base_ur
         friendlyName=settings.friendly_name,
         expirationTime=None if settings.expires_us is None else str(settings.expires_us // 1000),
         tableConstraints={"primaryKey": {"columns": list(settings.primary_key)}} if settings.primary_key else None,
-        maxStaleness=staleness_text(settings.max_staleness_s),
+        maxStaleness=None if settings.max_staleness_s is None else staleness_text(settings.max_staleness_s),
         cloneDefinition=_clone_definition(version),
         encryptionConfiguration={"kmsKeyName": settings.kms_key_name} if settings.kms_key_name else None,
         streamingBuffer=_streaming_buffer(version),

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from sqlglot import exp
 from sqlglot.errors import ParseError
 
-from bigquery_standin.bigquery_errors import Invalid, InvalidQuery, NotImplementedConstruct
+from bigquery_standin.bigquery_errors import InvalidQuery, NotImplementedConstruct, as_invalid_query
 from bigquery_standin.sql.field_types import TableField
 from bigquery_standin.sql.scalar_types import canonical_type, checked_parameters
 from bigquery_standin.sql.syntax import STAND_IN
@@ -38,13 +38,11 @@ def field_of(kind: exp.DataType, name: str = "") -> TableField:
             raise InvalidQuery("A STRUCT has fields, as in STRUCT<a INT64>")
         return TableField(name, "STRUCT", fields=_struct_fields(kind.expressions))
     parameters = tuple(int(parameter.name) for parameter in kind.expressions if parameter.name.isdigit())
-    try:
+    with as_invalid_query():
         type_name = canonical_type(exp.DataType(this=kind.this).sql(dialect="bigquery"))
         if len(parameters) != len(kind.expressions):
-            raise Invalid(f"Parameters of type {type_name} are not whole numbers.")
+            raise InvalidQuery(f"Parameters of type {type_name} are not whole numbers.")
         return TableField(name, type_name, parameters=checked_parameters(type_name, parameters))
-    except Invalid as error:
-        raise InvalidQuery(error.message) from error
 
 
 def type_without_parameters(kind: exp.DataType, what: str) -> TableField:

@@ -1,8 +1,11 @@
-"""Checks BigQuery's rules for the layout of tables, and for replacing and cloning them, with BigQuery's messages."""
+"""Judges the settings of tables, and whether a table may be replaced or cloned, with BigQuery's messages."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
 
 from bigquery_standin.bigquery_errors import Invalid, NotImplementedConstruct
 from bigquery_standin.sql.field_types import CLUSTERING_TYPES, MAXIMUM_CLUSTERING_COLUMNS, TableField
@@ -18,6 +21,9 @@ RESERVED_PREFIXES = (
 )
 MAXIMUM_NAME_LENGTH = 300  # characters of a column name
 MAXIMUM_KEY_COLUMNS = 16
+MAXIMUM_LABELS = 64
+_LABEL_KEY = re.compile(r"[a-z\u00df-\uffff][\w\-]{0,62}")
+_LABEL_VALUE = re.compile(r"[\w\-]{0,63}")
 KEY_TYPES = frozenset(["BIGNUMERIC", "BOOL", "BYTES", "DATE", "DATETIME", "INT64", "NUMERIC", "STRING", "TIMESTAMP"])
 
 
@@ -47,8 +53,55 @@ def describe_clustering(settings: TableSettings) -> str:
     return f"clustering({', '.join(settings.clustering)})" if settings.clustering else "none"
 
 
+def changed_settings(
+    table: TableId, before: TableSettings | None, changes: Mapping[str, Any], *, widens: bool = False
+) -> TableSettings:
+    """The settings of a table after a request or a DDL statement. `before`: None for a new table.
+
+    `changes`: the new values, by the names that they have in TableSettings. `widens`: whether the type of a column may
+    become a wider one. Raises Invalid for what BigQuery refuses, NotImplementedConstruct for what is not supported.
+    """
+    settings = replace(before or TableSettings(()), **changes).in_schema_spelling()
+    if before is not None:
+        if (settings.partition_column, settings.by_month) != (before.partition_column, before.by_month):
+            raise Invalid(
+                f"Cannot change partitioning of table {table}: it is {describe_partitioning(before)}, the request "
+                f"says [{settings.partition_column}]. Create another table."
+            )
+        _check_columns(table, before.schema, settings.schema, widens=widens)
+        types = [[column.sql_type() for column in columns] for columns in (before.schema, settings.schema)]
+        settings = replace(settings, has_altered_types=before.has_altered_types or (widens and types[0] != types[1]))
+    check_settings(table, settings)
+    return settings
+
+
+def _check_columns(table: TableId, before: Sequence[TableField], after: Sequence[TableField], *, widens: bool) -> None:
+    """Raises an error unless a table with columns `before` may get the columns `after`. Without columns, it may."""
+    if not before:
+        return
+    pairs = zip(before, after, strict=False)
+    unfit = next((pair for pair in pairs if not may_become(*pair, widens=widens)), None)
+    if unfit is not None and widens:
+        old_type, new_type = (column.sql_type() for column in unfit)
+        raise Invalid(
+            f"ALTER TABLE ALTER COLUMN SET DATA TYPE requires that the existing column type ({old_type}) is "
+            f"assignable to the new type ({new_type})"
+        )
+    if unfit is not None or len(after) < len(before):
+        raise NotImplementedConstruct(
+            f"change of columns of existing table {table} (descriptions and policy tags may change, columns be added, "
+            f"and REQUIRED become NULLABLE)"
+        )
+    required = [column.name for column in after[len(before) :] if column.mode == "REQUIRED"]
+    if required:
+        raise Invalid(
+            f"Provided Schema does not match Table {table}. Cannot add required fields to an existing schema. "
+            f"(field: {required[0]})"
+        )
+
+
 def check_settings(table: TableId, settings: TableSettings) -> None:
-    """Raises Invalid if BigQuery would refuse the column names, partitioning, clustering or primary key.
+    """Raises Invalid if BigQuery would refuse the column names, partitioning, clustering, primary key or labels.
 
     It raises NotImplementedConstruct for a partitioning column of another type than DATE.
     """
@@ -74,6 +127,21 @@ def check_settings(table: TableId, settings: TableSettings) -> None:
         raise Invalid(f"Partition options of {table} need a partitioned table: add PARTITION BY or leave them out.")
     _check_clustering(table, settings)
     _check_primary_key(table, settings)
+    check_labels(settings.labels)
+
+
+def check_labels(labels: Mapping[str, str]) -> None:
+    """Raises Invalid for labels that BigQuery refuses. Source: "Creating and updating labels", requirements."""
+    for key, text in labels.items():
+        if not _LABEL_KEY.fullmatch(key) or key != key.lower():
+            raise Invalid(
+                f"Label key [{key}] is not valid, expected [a lower-case letter, then up to 62 lower-case letters, "
+                "digits, _ and -]"
+            )
+        if not _LABEL_VALUE.fullmatch(text) or text != text.lower():
+            raise Invalid(f"Label value [{text}] is not valid, expected [up to 63 lower-case letters, digits, _ and -]")
+    if len(labels) > MAXIMUM_LABELS:
+        raise Invalid(f"[{len(labels)}] labels given, expected at most [{MAXIMUM_LABELS}]")
 
 
 def _check_names_differ(table: TableId, columns: Sequence[TableField], parent: str = "") -> None:
