@@ -16,7 +16,6 @@ from bigquery_standin.bigquery_errors import (
     NotImplementedConstruct,
     as_invalid_query,
 )
-from bigquery_standin.clock import HOUR_US
 from bigquery_standin.jobs.destination_table import NewSegments, write_change
 from bigquery_standin.jobs.query_statements import conform_query_rows
 from bigquery_standin.jobs.scanned_bytes import NOTHING_SCANNED
@@ -37,6 +36,7 @@ from bigquery_standin.sql.type_parser import field_of
 from bigquery_standin.storage.access import check_all_rows, check_columns
 from bigquery_standin.storage.catalog import Catalog
 from bigquery_standin.storage.model import (
+    TIME_TRAVEL_US,
     CloneDefinition,
     DatasetId,
     Partition,
@@ -215,7 +215,7 @@ def _restore_dataset(catalog: Catalog, dataset_id: DatasetId, location: str) -> 
     deleted = catalog.datasets.find_deleted(dataset_id)
     if deleted is None or deleted.deleted_us is None or deleted.location.lower() != location.lower():
         raise NotFound(f"Not found: no deleted dataset {dataset_id} in location {location}")
-    if catalog.clock.now_us() - deleted.deleted_us > deleted.max_time_travel_hours * HOUR_US:
+    if catalog.clock.now_us() - deleted.deleted_us > TIME_TRAVEL_US:
         raise NotFound(f"Not found: dataset {dataset_id} was deleted before its time travel window")
     if deleted.procedures:
         raise NotImplementedConstruct("UNDROP SCHEMA of a dataset that had procedures")

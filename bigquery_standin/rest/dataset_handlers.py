@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -10,11 +10,10 @@ from bigquery_standin.bigquery_errors import Invalid, NotImplementedConstruct
 from bigquery_standin.rest.request_response import ApiRequest, ApiResponse, check_reference, paginate
 from bigquery_standin.rest.table_resource import check_etag, dataset_resource, etag_of
 from bigquery_standin.stand_in import StandIn
-from bigquery_standin.storage.model import DEFAULT_TIME_TRAVEL_HOURS, Dataset, DatasetId, Procedure
+from bigquery_standin.storage.model import Dataset, DatasetId, Procedure
 from bigquery_standin.storage.table_rules import check_labels
 
 DEFAULT_LOCATION = "US"
-TIME_TRAVEL_HOURS = range(48, 169, 24)
 
 
 def normalize_location(location: str | None) -> str:
@@ -39,7 +38,7 @@ def insert_dataset(stand_in: StandIn, request: ApiRequest) -> ApiResponse:
 def list_datasets(stand_in: StandIn, request: ApiRequest) -> ApiResponse:
     all_datasets = stand_in.catalog.datasets.list(request.project())
     items, next_page = paginate(all_datasets, request)
-    keys = ("kind", "id", "datasetReference", "location", "labels", "friendlyName", "type")
+    keys = ("kind", "id", "datasetReference", "location", "labels", "type")
     datasets = []
     for dataset in items:
         resource = dataset_resource(dataset, request.base_url)
@@ -71,37 +70,9 @@ def _dataset_id(request: ApiRequest) -> DatasetId:
     return DatasetId(request.project(), request.path["dataset"])
 
 
-# By field of a request: the name of the setting, and what makes its value.
-ValuesByField = Mapping[str, tuple[str, Callable[[Any], Any]]]
-
-
-def changed_values(settings: ValuesByField, body: Mapping[str, Any]) -> dict[str, Any]:
-    """The new values of the settings in the request's body, by name."""
-    return {name: make(body[field]) for field, (name, make) in settings.items() if field in body}
-
-
-def value_or_none(value: Any) -> Any:
-    return value or None
-
-
-def _milliseconds(value: Any) -> int | None:
-    return int(value or 0) or None  # 0 removes the default
-
-
-def _time_travel_hours(value: Any) -> int:
-    hours = int(value or DEFAULT_TIME_TRAVEL_HOURS)
-    if hours not in TIME_TRAVEL_HOURS:
-        raise Invalid(f"maxTimeTravelHours is [{hours}], expected a multiple of 24 from 48 to 168.")
-    return hours
-
-
-_SETTINGS: ValuesByField = {
-    "description": ("description", value_or_none),
-    "friendlyName": ("friendly_name", value_or_none),
-    "storageBillingModel": ("storage_billing_model", value_or_none),
-    "maxTimeTravelHours": ("max_time_travel_hours", _time_travel_hours),
-    "defaultTableExpirationMs": ("default_table_expiration_ms", _milliseconds),
-    "defaultPartitionExpirationMs": ("default_partition_expiration_ms", _milliseconds),
+_EXPIRATIONS = {
+    "defaultTableExpirationMs": "default_table_expiration_ms",
+    "defaultPartitionExpirationMs": "default_partition_expiration_ms",
 }
 
 
@@ -116,7 +87,8 @@ def _with_changes(dataset: Dataset, body: Mapping[str, Any]) -> Dataset:
     if "labels" in body:
         changes["labels"] = merged_labels(dataset.labels, body["labels"])
         check_labels(changes["labels"])
-    changes |= changed_values(_SETTINGS, body)
+    for field in _EXPIRATIONS.keys() & body.keys():
+        changes[_EXPIRATIONS[field]] = int(body[field] or 0) or None  # 0 removes the default
     return replace(dataset, **changes)
 
 

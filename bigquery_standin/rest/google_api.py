@@ -30,7 +30,6 @@ ONLY_VALUES: dict[str, frozenset[object]] = {
     "configuration.load.encoding": frozenset({"UTF-8"}),
     "useLegacySql": frozenset({False}),
     "jobCreationMode": frozenset({"JOB_CREATION_REQUIRED"}),
-    "storageBillingModel": frozenset({"LOGICAL", "PHYSICAL"}),
 }
 # Fields that only answers have, but that are not marked as such. Requests may have them; they are ignored.
 _ONLY_IN_ANSWERS = ("kind", "access")

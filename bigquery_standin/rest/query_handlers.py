@@ -13,7 +13,6 @@ from decimal import Decimal
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from bigquery_standin.bigquery_errors import Invalid, NotFound, StandInError
 from bigquery_standin.clock import MICROSECONDS, from_datetime
@@ -27,9 +26,9 @@ from bigquery_standin.sql.field_types import TableField
 from bigquery_standin.sql.scalar_types import SCALARS
 from bigquery_standin.stand_in import StandIn
 from bigquery_standin.storage.access import check_all_rows, check_columns
-from bigquery_standin.storage.model import Segment, TableId, TableVersion
+from bigquery_standin.storage.model import TableId, TableVersion
 from bigquery_standin.storage.partitions import without_expired
-from bigquery_standin.storage.segment_store import SegmentStore, arrow_schema, conform
+from bigquery_standin.storage.segment_store import SegmentStore
 
 DEFAULT_TIMEOUT_MS = 10_000
 MAXIMUM_TIMEOUT_MS = 200_000
@@ -48,8 +47,7 @@ def run_query(stand_in: StandIn, request: ApiRequest) -> ApiResponse:
     record = new_job_record(stand_in, request.project(), job, request.user())
     record = replace(record, request_id=body.get("requestId") or None)
     record = stand_in.jobs.insert(record)
-    options = body.get("formatOptions") or {}
-    encode_timestamp = timestamp_encoder(bool(options.get("useInt64Timestamp")), options.get("timestampOutputFormat"))
+    encode_timestamp = _timestamp_encoder(bool((body.get("formatOptions") or {}).get("useInt64Timestamp")))
     page_parameters = {"maxResults": str(body["maxResults"])} if body.get("maxResults") is not None else {}
     timeout_ms = int(body["timeoutMs"]) if body.get("timeoutMs") is not None else DEFAULT_TIMEOUT_MS
     return _results(
@@ -68,7 +66,7 @@ def get_query_results(stand_in: StandIn, request: ApiRequest) -> ApiResponse:
     if record.kind != "query":
         raise Invalid(f"Job {record.key} is a {record.kind} job: only query jobs have query results.")
     return _results(
-        stand_in, request, record, timeout_ms, requested_timestamp_encoder(request), "bigquery#getQueryResultsResponse"
+        stand_in, request, record, timeout_ms, _requested_encoder(request), "bigquery#getQueryResultsResponse"
     )
 
 
@@ -137,22 +135,18 @@ class RowPage:
 def list_rows(stand_in: StandIn, request: ApiRequest) -> ApiResponse:
     table = requested_table(request)
     version = stand_in.catalog.get(table)
-    selected = request.query.get("selectedFields", "")
-    page = read_row_page(stand_in, request, table, requested_timestamp_encoder(request), selected)
+    page = read_row_page(stand_in, request, table, _requested_encoder(request))
     body: dict[str, Any] = {"kind": "bigquery#tableDataList", "totalRows": str(page.total), "rows": page.rows}
     if page.next_token:
         body["pageToken"] = page.next_token
     return ApiResponse(body | {"etag": etag_of({"id": str(table), "version": version.number})})
 
 
-def read_row_page(
-    stand_in: StandIn, request: ApiRequest, table: TableId, encode_timestamp: Encode, selected: str = ""
-) -> RowPage:
+def read_row_page(stand_in: StandIn, request: ApiRequest, table: TableId, encode_timestamp: Encode) -> RowPage:
     """The page that the request's maxResults, startIndex and pageToken describe.
 
-    `selected`: names of columns, separated by commas; all columns if it is empty. Raises AccessDenied for rows or
-    columns that the caller may not read, Invalid for a wrong parameter, and NotFound if the table, or the version of it
-    that the page token names, is gone.
+    Raises AccessDenied for rows or columns that the caller may not read, Invalid for a wrong parameter, and NotFound if
+    the table, or the version of it that the page token names, is gone.
     """
     number, start = _position(request)
     with stand_in.catalog.pin(lambda: _version(stand_in, table, number)) as version:
@@ -164,17 +158,7 @@ def read_row_page(
         rows = read_page(stand_in.catalog.segments, version, start, size)
     following = start + rows.num_rows
     token = f"{version.number}-{following}" if following < total and (rows.num_rows or size == 0) else None
-    columns = _selected_columns(table, version, selected)
-    return RowPage(encode_rows(rows.select([c.name for c in columns]), columns, encode_timestamp), total, token)
-
-
-def _selected_columns(table: TableId, version: TableVersion, names: str) -> list[TableField]:
-    selected = {name.strip().lower() for name in names.split(",") if name}
-    columns = [column for column in version.settings.schema if not selected or column.name.lower() in selected]
-    if selected and len(columns) != len(selected):
-        known = ", ".join(column.name for column in version.settings.schema)
-        raise Invalid(f"selectedFields of {table} is [{names}], expected top-level columns of [{known}].")
-    return columns
+    return RowPage(encode_rows(rows, version.settings.schema, encode_timestamp), total, token)
 
 
 def _version(stand_in: StandIn, table: TableId, number: int | None) -> TableVersion:
@@ -209,55 +193,27 @@ def read_page(store: SegmentStore, version: TableVersion, start: int, count: int
 
     Rows in the streaming buffer are left out, and `start` counts the others from 0.
     """
-    schema = version.settings.schema
-    parts = [arrow_schema(schema).empty_table()]
+    segments, skipped, first = [], 0, 0
     for segment in version.segments():
-        if count <= 0:
-            break
-        if start >= segment.rows:
-            start -= segment.rows
-            continue
-        page = _read_rows(store, segment, start, count)
-        parts.append(conform(page, schema))
-        count -= page.num_rows
-        start = 0
-    return pa.concat_tables(parts)
-
-
-def _read_rows(store: SegmentStore, segment: Segment, start: int, count: int) -> pa.Table:
-    """Reads only the row groups that contain the page."""
-    with pq.ParquetFile(store.path(segment)) as file:
-        groups, skipped, first = [], 0, 0
-        for number in range(file.num_row_groups):
-            rows = file.metadata.row_group(number).num_rows
-            if first + rows <= start:
-                skipped += rows
-            elif first < start + count:
-                groups.append(number)
-            first += rows
-        return file.read_row_groups(groups).slice(start - skipped, count)
+        following = first + segment.rows
+        if following <= start:
+            skipped = following
+        elif first < start + count:
+            segments.append(segment)
+        first = following
+    return store.read_all(segments, version.settings.schema).slice(start - skipped, count)
 
 
 Encode = Callable[[Any], Any]  # from a value in Python to the value in the response
 
 
-def timestamp_encoder(use_int64: bool, output_format: str | None) -> Encode:
-    """The encoder of TIMESTAMP values: as decimal seconds, microseconds or ISO text.
-
-    `use_int64`: whether to use microseconds if there is no `output_format`. Raises Invalid for an unknown format.
-    """
-    if output_format in (None, "", "TIMESTAMP_OUTPUT_FORMAT_UNSPECIFIED"):
-        return SCALARS["TIMESTAMP"].encode if use_int64 else _seconds
-    spellings = {"INT64": SCALARS["TIMESTAMP"].encode, "FLOAT64": _seconds, "ISO8601_STRING": _iso}
-    if output_format not in spellings:
-        raise Invalid(f"Value of timestampOutputFormat is [{output_format}], expected [{', '.join(spellings)}].")
-    return spellings[str(output_format)]
+def _timestamp_encoder(use_int64: bool) -> Encode:
+    """The encoder of TIMESTAMP values: as microseconds or decimal seconds."""
+    return SCALARS["TIMESTAMP"].encode if use_int64 else _seconds
 
 
-def requested_timestamp_encoder(request: ApiRequest) -> Encode:
-    return timestamp_encoder(
-        request.flag("formatOptions.useInt64Timestamp"), request.query.get("formatOptions.timestampOutputFormat")
-    )
+def _requested_encoder(request: ApiRequest) -> Encode:
+    return _timestamp_encoder(request.flag("formatOptions.useInt64Timestamp"))
 
 
 def encode_rows(rows: pa.Table, columns: Sequence[TableField], encode_timestamp: Encode) -> list[dict[str, Any]]:
@@ -290,8 +246,3 @@ def _scalar_encoder(column: TableField, encode_timestamp: Encode) -> Encode:
 def _seconds(value: datetime) -> str:
     seconds, rest = divmod(from_datetime(value), MICROSECONDS)
     return str(Decimal(seconds) + Decimal(rest) / MICROSECONDS)
-
-
-def _iso(value: datetime) -> str:
-    # strftime would write years before 1000 with fewer than four digits.
-    return f"{value.replace(tzinfo=None).isoformat(timespec='microseconds')}Z"

@@ -18,8 +18,8 @@ _TABLE_REFERENCE = "{0}.projectId {0}.datasetId {0}.tableId "
 _SCHEMA_FIELDS = "schema.fields.* "  # parsed by TableField.from_api, which refuses unsupported keys
 _LAYOUT = "timePartitioning.type timePartitioning.field timePartitioning.expirationMs clustering.fields "
 _DATASET_FIELDS = (
-    "datasetReference.projectId datasetReference.datasetId location labels.* description friendlyName "
-    "maxTimeTravelHours storageBillingModel defaultTableExpirationMs defaultPartitionExpirationMs"
+    "datasetReference.projectId datasetReference.datasetId location labels.* "
+    "defaultTableExpirationMs defaultPartitionExpirationMs"
 )
 _TABLE_FIELDS = (
     _TABLE_REFERENCE.format("tableReference")
@@ -48,7 +48,7 @@ _INSERTED_JOB_FIELDS = (
     "jobReference.projectId jobReference.jobId jobReference.location configuration.jobType configuration.dryRun "
     "configuration.labels.* configuration.jobTimeoutMs "
 ) + " ".join(f"configuration.{kind}.{name}" for kind, names in _JOB_FIELDS.items() for name in names.split())
-_FORMAT = "formatOptions.useInt64Timestamp formatOptions.timestampOutputFormat "
+_FORMAT = "formatOptions.useInt64Timestamp "
 _PAGE = "maxResults pageToken "
 
 METHODS = (
@@ -63,7 +63,7 @@ METHODS = (
     Method("tables.patch", table_handlers.patch_table, fields=_TABLE_FIELDS),
     Method("tables.delete", table_handlers.delete_table),
     Method("tables.testIamPermissions", row_policy_handlers.test_table_permissions, fields="permissions"),
-    Method("tabledata.list", query_handlers.list_rows, _PAGE + _FORMAT + "selectedFields startIndex"),
+    Method("tabledata.list", query_handlers.list_rows, _PAGE + _FORMAT + "startIndex"),
     Method(
         "rowAccessPolicies.insert",
         row_policy_handlers.insert_policy,

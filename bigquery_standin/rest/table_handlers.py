@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from bigquery_standin.bigquery_errors import Duplicate, Invalid, NotImplementedConstruct
 from bigquery_standin.jobs.destination_table import with_new_columns
 from bigquery_standin.jobs.job_configuration import layout_from_api
-from bigquery_standin.rest.dataset_handlers import ValuesByField, changed_values, merged_labels, value_or_none
+from bigquery_standin.rest.dataset_handlers import merged_labels
 from bigquery_standin.rest.request_response import ApiRequest, ApiResponse, check_reference, paginate
 from bigquery_standin.rest.table_resource import check_etag, table_resource
 from bigquery_standin.sql.ddl_options import staleness_seconds
@@ -94,9 +94,10 @@ def patch_table(stand_in: StandIn, request: ApiRequest) -> ApiResponse:
         return _resource(stand_in, request, table, stand_in.catalog.change(table, build))
 
 
-_SETTINGS: ValuesByField = {
-    "description": ("description", value_or_none),
-    "friendlyName": ("friendly_name", value_or_none),
+# By field of a request: the setting, and what makes its value.
+_SETTINGS: Mapping[str, tuple[str, Callable[[Any], Any]]] = {
+    "description": ("description", lambda value: value or None),
+    "friendlyName": ("friendly_name", lambda value: value or None),
     "encryptionConfiguration": ("kms_key_name", lambda value: (value or {}).get("kmsKeyName")),
     "expirationTime": ("expires_us", lambda value: int(value) * 1000 if value else None),
     "maxStaleness": ("max_staleness_s", lambda value: staleness_seconds(value) if value else None),
@@ -112,7 +113,8 @@ def _changes(before: TableSettings, body: Mapping[str, Any]) -> dict[str, Any]:
 
     A null removes a value. A null schema changes nothing.
     """
-    changes, layout = changed_values(_SETTINGS, body), layout_from_api(body)
+    changes = {name: make(body[field]) for field, (name, make) in _SETTINGS.items() if field in body}
+    layout = layout_from_api(body)
     if body.get("schema") is not None:
         fields = body["schema"].get("fields") or []
         changes["schema"] = tuple(map(TableField.from_api, _with_unchanged_tags(fields, before.schema)))

@@ -8,9 +8,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from bigquery_standin.bigquery_errors import StandInError
-from bigquery_standin.clock import MICROSECONDS, floor_to_millisecond, to_datetime
+from bigquery_standin.clock import HOUR_US, MICROSECONDS, floor_to_millisecond, to_datetime
 from bigquery_standin.sql.ddl_options import staleness_text
-from bigquery_standin.storage.model import Dataset, TableId, TableSettings, TableVersion
+from bigquery_standin.storage.model import TIME_TRAVEL_US, Dataset, TableId, TableSettings, TableVersion
 
 
 def etag_of(resource: Mapping[str, Any]) -> str:
@@ -38,15 +38,12 @@ def dataset_resource(dataset: Dataset, base_url: str) -> dict[str, Any]:
         "location": dataset.location,
         "creationTime": str(dataset.created_us // 1000),
         "lastModifiedTime": str(dataset.modified_us // 1000),
-        "maxTimeTravelHours": str(dataset.max_time_travel_hours),
+        "maxTimeTravelHours": str(TIME_TRAVEL_US // HOUR_US),
         "type": "DEFAULT",
     }
     _add_set_fields(
         resource,
         labels=dict(dataset.labels),
-        description=dataset.description,
-        friendlyName=dataset.friendly_name,
-        storageBillingModel=dataset.storage_billing_model,
         defaultTableExpirationMs=_text(dataset.default_table_expiration_ms),
         defaultPartitionExpirationMs=_text(dataset.default_partition_expiration_ms),
     )

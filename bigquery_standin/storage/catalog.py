@@ -15,10 +15,11 @@ from dataclasses import replace
 from pathlib import Path
 
 from bigquery_standin.bigquery_errors import Invalid, NotFound, StandInError
-from bigquery_standin.clock import HOUR_US, Clock
+from bigquery_standin.clock import Clock
 from bigquery_standin.storage import quotas
 from bigquery_standin.storage.dataset_store import DatasetStore
 from bigquery_standin.storage.model import (
+    TIME_TRAVEL_US,
     CommitInfo,
     DatasetId,
     TableId,
@@ -69,21 +70,20 @@ class Catalog:
         return version
 
     def at(self, table_id: TableId, moment_us: int) -> TableVersion:
-        """The version that was current at the moment, within the dataset's time travel window.
+        """The version that was current at the moment, within the time travel window.
 
         Raises NotFound for a table that does not exist now, and Invalid for a moment in the future, before the window
         or before the table was last created.
         """
         self.get(table_id)
         now_us = self.clock.now_us()
-        hours = self.datasets.get(table_id.dataset_id).max_time_travel_hours
         history = self.history(table_id)
         if moment_us > now_us:
             raise Invalid(
                 f"Invalid snapshot time {moment_us // 1000} for table {table_id}@{moment_us // 1000}. "
                 f"Cannot read after {now_us // 1000}."
             )
-        first_us = max(now_us - hours * HOUR_US, history.first_readable_us() or 0)
+        first_us = max(now_us - TIME_TRAVEL_US, history.first_readable_us() or 0)
         version = history.at(moment_us)
         if version is None or moment_us < first_us:
             raise Invalid(

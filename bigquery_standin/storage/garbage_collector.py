@@ -11,9 +11,8 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 
-from bigquery_standin.clock import HOUR_US
 from bigquery_standin.storage.catalog import Catalog
-from bigquery_standin.storage.model import DEFAULT_TIME_TRAVEL_HOURS
+from bigquery_standin.storage.model import TIME_TRAVEL_US
 from bigquery_standin.storage.streamed_rows import flush_buffers
 
 SWEEP_INTERVAL_S = 1.0
@@ -34,8 +33,7 @@ def remove_old_versions(catalog: Catalog) -> int:
     removed = 0
     for table_id, history in catalog.histories():
         dataset = catalog.datasets.find(table_id.dataset_id)
-        hours = dataset.max_time_travel_hours if dataset else DEFAULT_TIME_TRAVEL_HOURS
-        limit_us = now_us if dataset and dataset.hidden else now_us - hours * HOUR_US
+        limit_us = now_us if dataset and dataset.hidden else now_us - TIME_TRAVEL_US
         with catalog.pin_lock:
             removed += history.remove_before(limit_us)
         latest = history.latest()

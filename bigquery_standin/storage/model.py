@@ -8,11 +8,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+from bigquery_standin.clock import DAY_US
 from bigquery_standin.sql.field_types import TableField
 
 WHOLE_TABLE = ""  # the partition id of an unpartitioned table's rows
 NULL_PARTITION = "__NULL__"  # the partition id of rows without a date
-DEFAULT_TIME_TRAVEL_HOURS = 168  # of a dataset
+TIME_TRAVEL_US = 7 * DAY_US
 # The partition id that INFORMATION_SCHEMA shows for rows in the streaming buffer, and for days outside 1960 to 2159.
 UNPARTITIONED = "__UNPARTITIONED__"
 
@@ -275,10 +276,6 @@ class Dataset:
     created_us: int
     modified_us: int
     labels: Mapping[str, str] = field(default_factory=dict)
-    description: str | None = None
-    friendly_name: str | None = None
-    max_time_travel_hours: int = DEFAULT_TIME_TRAVEL_HOURS
-    storage_billing_model: str | None = None
     default_table_expiration_ms: int | None = None
     default_partition_expiration_ms: int | None = None
     hidden: bool = False
