@@ -26,7 +26,7 @@ requests that BigQuery does not have (DELETE removes all grants or faults):
                            a caller is the bearer token, read as an email address
   POST /_standin/faults    {"match": {"path": ".*/jobs"}, "effect": "error", "status": 503, "nth": 1, "times": 1}
                            match: method and path of REST requests, or job_type and job_id of jobs
-                           seconds: for the effects delay and queue
+                           jobs have the effects delay and queue, too, with [seconds]
 """
 
 

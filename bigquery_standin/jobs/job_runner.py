@@ -130,7 +130,8 @@ class JobRunner:
     def _call_function(self, context: JobContext) -> Mapping[str, Any]:
         """Runs the job function when the job may start. Returns the job's statistics."""
         record = context.record
-        fault, admission = self._faults.match_job(record.kind, record.job_id), self._admissions.get(record.kind)
+        fault = self._faults.match(job_type=record.kind, job_id=record.job_id)
+        admission = self._admissions.get(record.kind)
         if fault is not None and fault.effect == "queue":
             self._faults.wait_in_queue(fault, context.stop)
         with admission(context) if admission is not None else nullcontext(), self._slots:
@@ -165,8 +166,6 @@ def deadline_us(record: JobRecord) -> float:
 
 
 def _inject(fault: Fault) -> None:
-    if fault.effect == "quota":
-        raise StandInError(f"Quota exceeded: {fault.message}", "quotaExceeded")
     if fault.effect == "error":
         raise StandInError(fault.message, fault.reason)
     if fault.effect == "delay" and fault.seconds is not None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
 from collections.abc import Awaitable, Callable
 from typing import Any
@@ -13,11 +12,11 @@ from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
-from starlette.types import ASGIApp, Message, Receive, Scope, Send
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from bigquery_standin.bigquery_errors import Invalid, NotFound, NotImplementedConstruct, StandInError
 from bigquery_standin.clock import MICROSECONDS
-from bigquery_standin.faults import Fault, FaultRegistry, parse_fault
+from bigquery_standin.faults import FaultRegistry, parse_fault
 from bigquery_standin.rest import uploads
 from bigquery_standin.rest.google_api import local_document
 from bigquery_standin.rest.request_response import ApiRequest, ApiResponse, Handler
@@ -65,10 +64,7 @@ def move_clock(stand_in: StandIn, request: ApiRequest) -> ApiResponse:
 
 
 def add_fault(stand_in: StandIn, request: ApiRequest) -> ApiResponse:
-    body: Any = request.body
-    if not isinstance(body, dict):
-        raise Invalid(f"Fault is [{body}], expected a JSON object.")
-    stand_in.faults.add(parse_fault(body))
+    stand_in.faults.add(parse_fault(request.body))
     return ApiResponse(None, 204)
 
 
@@ -173,7 +169,7 @@ def _error(status: int, reason: str, message: str) -> Response:
 
 
 class FaultMiddleware:
-    """Lets matching requests fail, wait, or lose their response, as the active faults demand."""
+    """Lets matching requests fail, as the active faults demand."""
 
     def __init__(self, application: ASGIApp, faults: FaultRegistry) -> None:
         self._application = application
@@ -181,28 +177,6 @@ class FaultMiddleware:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         is_exempt = scope["type"] != "http" or scope["path"].startswith("/_standin/")
-        fault = None if is_exempt else self._faults.match_request(scope["method"], scope["path"])
-        if fault is None:
-            await self._application(scope, receive, send)
-        elif fault.effect == "delay":
-            await asyncio.sleep(fault.seconds or 0)
-            await self._application(scope, receive, send)
-        elif fault.effect == "lost_reply":
-            await self._application(scope, receive, _discard)
-            _close_connection(send)
-        else:
-            await _fault_error(fault)(scope, receive, send)
-
-
-async def _discard(message: Message) -> None:
-    """Discards the response."""
-
-
-def _close_connection(send: Any) -> None:
-    """Closes the connection without a response. ASGI cannot do that, so this uses uvicorn's transport."""
-    send.__self__.transport.close()
-
-
-def _fault_error(fault: Fault) -> Response:
-    status, reason = (403, "quotaExceeded") if fault.effect == "quota" else (fault.status, fault.reason)
-    return _error(status, reason, fault.message)
+        fault = None if is_exempt else self._faults.match(method=scope["method"], path=scope["path"])
+        answer: ASGIApp = self._application if fault is None else _error(fault.status, fault.reason, fault.message)
+        await answer(scope, receive, send)
