@@ -17,10 +17,10 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from bigquery_standin.bigquery_errors import Invalid, NotFound, NotImplementedConstruct, StandInError
 from bigquery_standin.clock import MICROSECONDS
 from bigquery_standin.faults import FaultRegistry, parse_fault
-from bigquery_standin.rest import uploads
 from bigquery_standin.rest.google_api import local_document
 from bigquery_standin.rest.request_response import ApiRequest, ApiResponse, Handler
 from bigquery_standin.rest.supported_methods import METHODS
+from bigquery_standin.rest.uploads import upload
 from bigquery_standin.stand_in import StandIn
 
 THREAD_COUNT = 100  # a request that waits for the end of a job occupies one
@@ -95,12 +95,10 @@ _CONTROL: tuple[tuple[str, str, Handler], ...] = (
     ("POST", "grants", add_grant),
     ("DELETE", "grants", clear_grants),
 )
-_UPLOAD = "/upload/bigquery/v2/projects/{project}/jobs"
 ROUTES: tuple[tuple[str, str, Handler], ...] = (
     *((method.http, f"/bigquery/v2/{method.path}", method.answer) for method in METHODS),
     *((http, f"/_standin/{path}", handler) for http, path, handler in _CONTROL),
-    ("POST", _UPLOAD, uploads.open_upload),
-    ("PUT", _UPLOAD, uploads.continue_upload),
+    ("POST", "/upload/bigquery/v2/projects/{project}/jobs", upload),
     ("GET", "/$discovery/rest", _discovery),
     ("GET", "/discovery/v1/apis/bigquery/v2/rest", _discovery),
     *((http, "/{rest:path}", _refuse) for http in ("GET", "POST", "PUT", "PATCH", "DELETE")),
@@ -127,7 +125,6 @@ class _Server:
                 self._thread_limiter = CapacityLimiter(THREAD_COUNT)
             received = ApiRequest(
                 http=request.method,
-                url=request.url,
                 path=request.path_params,
                 query=_parameters(request),
                 headers=request.headers,
@@ -143,8 +140,8 @@ class _Server:
                 failed = StandInError(f"The stand-in failed: {error!r}. See its log.", "standInFailed")
                 return _error(failed.http_status, failed.reason, failed.message)
             if response.body is None:
-                return Response(status_code=response.status, headers=dict(response.headers))
-            return JSONResponse(response.body, status_code=response.status, headers=dict(response.headers))
+                return Response(status_code=response.status)
+            return JSONResponse(response.body, status_code=response.status)
 
         return endpoint
 

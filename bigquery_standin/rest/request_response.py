@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
-
-from starlette.datastructures import URL
 
 from bigquery_standin.bigquery_errors import Invalid
 from bigquery_standin.stand_in import StandIn
@@ -24,7 +22,6 @@ class ApiRequest:
     """
 
     http: str
-    url: URL
     path: Mapping[str, str]
     query: Mapping[str, str]
     headers: Mapping[str, str]
@@ -66,7 +63,6 @@ class ApiResponse:
 
     body: Mapping[str, Any] | None
     status: int = 200
-    headers: Mapping[str, str] = field(default_factory=dict)
 
 
 Handler = Callable[[StandIn, ApiRequest], ApiResponse]

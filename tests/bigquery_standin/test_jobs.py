@@ -33,7 +33,7 @@ def load(warehouse: Warehouse, content: bytes, *fields: SchemaField, **options: 
     warehouse.job("DROP TABLE IF EXISTS d.t")
     given = {"source_format": "NEWLINE_DELIMITED_JSON", "schema": fields or None, **options}
     config = LoadJobConfig(**{name: value for name, value in given.items() if value is not None})
-    job = warehouse.client.load_table_from_file(io.BytesIO(content), "d.t", job_config=config)
+    job = warehouse.client.load_table_from_file(io.BytesIO(content), "d.t", size=len(content), job_config=config)
     return job.result(retry=None)
 
 
@@ -195,6 +195,7 @@ def test_parameters_and_fields_that_ask_for_nothing_are_accepted(warehouse: Ware
     assert warehouse.http.get(f"{URL}/datasets/d/tables?maxResult=1").status_code == 400
     assert warehouse.http.get(f"{patch}/data?selectedFields=a").status_code == 501
     assert warehouse.http.patch(f"{URL}/datasets/d", json={"maxTimeTravelHours": "48"}).status_code == 501
+    assert warehouse.http.post(f"/upload{URL}/jobs?uploadType=resumable", json=job_body()).status_code == 501
     body = {"query": "SELECT 1", "useLegacySql": False, "formatOptions": {"timestampOutputFormat": "INT64"}}
     assert warehouse.http.post(f"{URL}/queries", json=body).status_code == 501
     assert "tables" in warehouse.http.get(f"{URL}/datasets/d/tables?maxResults=1&alt=json&fields=tables").json()
@@ -220,7 +221,7 @@ def test_a_job_ends_by_its_timeout_or_when_it_is_cancelled_and_leaves_no_uploade
         job.result(retry=None)
     with warehouse.fault(match={"job_type": "load"}, effect="queue"):
         config = LoadJobConfig(source_format="NEWLINE_DELIMITED_JSON")
-        load_job = warehouse.client.load_table_from_file(io.BytesIO(b"{}"), "d.t", job_config=config)
+        load_job = warehouse.client.load_table_from_json([{}], "d.t", job_config=config)
         assert list((warehouse.folder / "uploads").iterdir())
         load_job.cancel(retry=None)
     wait_for(lambda: warehouse.client.get_job(load_job.job_id).state == "DONE", "the job ends")

@@ -71,9 +71,10 @@ class NaiveSteps:
                 source_format=SourceFormat.PARQUET, write_disposition=WriteDisposition.WRITE_TRUNCATE_DATA
             )
             destination = f"local-dev.warehouse.{self.world.feed.staging}${day:%Y%m%d}"
+            content, job_id = parquet_bytes(rows), f"{attempt.name}-{day}-load"
             attempt.jobs.append(
                 self.world.bigquery.load_table_from_file(
-                    io.BytesIO(parquet_bytes(rows)), destination, job_config=config, job_id=f"{attempt.name}-{day}-load"
+                    io.BytesIO(content), destination, size=len(content), job_config=config, job_id=job_id
                 )
             )
 

@@ -227,6 +227,7 @@ def test_readers_of_a_target_that_is_loaded_date_by_date_see_a_mixture(world: Fe
             config = bigquery.LoadJobConfig(source_format="PARQUET", write_disposition="WRITE_TRUNCATE_DATA")
             content = parquet_bytes([found for found in same_values(8) if found["date"] == day])
             name = f"local-dev.warehouse.{world.feed.target}${day:%Y%m%d}"
-            world.bigquery.load_table_from_file(io.BytesIO(content), name, job_config=config).result()
+            file, size = io.BytesIO(content), len(content)
+            world.bigquery.load_table_from_file(file, name, size=size, job_config=config).result()
             wait_for(lambda: wrong, "a reader sees both snapshots")
     assert set(wrong) == {(7, 8, 20)}
