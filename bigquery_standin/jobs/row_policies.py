@@ -1,4 +1,4 @@
-"""Creates and drops row access policies, for DDL statements and for REST requests.
+"""Creates and drops row access policies.
 
 A policy's filter is checked but never evaluated, because the stand-in refuses reads for which it would have to be
 evaluated (`storage/access.py`). Sources, in BigQuery's documentation: "Use row-level security"; REST resource
@@ -8,7 +8,6 @@ rowAccessPolicies.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from sqlglot import exp
@@ -28,7 +27,26 @@ _GRANTEE = re.compile(r"(?:user|serviceAccount|group|domain|principal|principalS
 
 
 def create_policy(statement: CreateRowPolicy, run: StatementRun) -> Outcome:
-    build = add_policy(statement.name, statement.predicate, statement.text, statement.grantees, run.state.session)
+    """Adds a policy. Raises Invalid for a wrong name or grantee."""
+    name = statement.name
+    if not _NAME.fullmatch(name):
+        raise Invalid(
+            f"Row access policy id [{name}] is not valid, expected [1 to 256 letters, digits and underscores]."
+        )
+    for grantee in statement.grantees:
+        if not _GRANTEE.fullmatch(grantee):
+            raise Invalid(
+                f"Grantee [{grantee}] of row access policy [{name}] is not valid, expected [user:EMAIL, "
+                "serviceAccount:EMAIL, group:EMAIL, domain:NAME, allAuthenticatedUsers or allUsers]."
+            )
+
+    def build(current: TableVersion, commit_us: int) -> Change:
+        _check_predicate(statement.predicate, current.settings, run.state.session)
+        if current.settings.row_policy(name) is not None:
+            raise Duplicate(f"Already Exists: Row access policy {name}")
+        added = RowPolicy(name, statement.text, statement.grantees, commit_us)
+        return _change(current, (*current.settings.row_policies, added))
+
     return run.change(run.target(statement.table), build, run.outcome("CREATE_ROW_ACCESS_POLICY"))
 
 
@@ -53,31 +71,6 @@ def _check_predicate(predicate: exp.Expression, settings: TableSettings, session
 
 def _no_table(name: TableName, _: exp.Expression | None) -> str:
     raise InvalidQuery(f"Table [{name.table}] cannot be read in the filter of a row access policy")
-
-
-def add_policy(
-    name: str, predicate: exp.Expression, text: str, grantees: Sequence[str], session: DuckDbSession
-) -> Callable[[TableVersion, int], Change]:
-    """The change that adds a policy. Raises Invalid for a wrong name or grantee. `text`: the predicate as written."""
-    if not _NAME.fullmatch(name):
-        raise Invalid(
-            f"Row access policy id [{name}] is not valid, expected [1 to 256 letters, digits and underscores]."
-        )
-    for grantee in grantees:
-        if not _GRANTEE.fullmatch(grantee):
-            raise Invalid(
-                f"Grantee [{grantee}] of row access policy [{name}] is not valid, expected [user:EMAIL, "
-                "serviceAccount:EMAIL, group:EMAIL, domain:NAME, allAuthenticatedUsers or allUsers]."
-            )
-
-    def build(current: TableVersion, commit_us: int) -> Change:
-        _check_predicate(predicate, current.settings, session)
-        if current.settings.row_policy(name) is not None:
-            raise Duplicate(f"Already Exists: Row access policy {name}")
-        added = RowPolicy(name, text, tuple(grantees), commit_us)
-        return _change(current, (*current.settings.row_policies, added))
-
-    return build
 
 
 def _change(current: TableVersion, policies: tuple[RowPolicy, ...]) -> Change:

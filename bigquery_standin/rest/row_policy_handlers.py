@@ -5,36 +5,18 @@ Resources contain no grantees, because BigQuery stores these as IAM policies.
 
 from __future__ import annotations
 
-import threading
-from contextlib import closing
 from typing import Any
 
-from bigquery_standin.bigquery_errors import Invalid, NotFound, NotImplementedConstruct
-from bigquery_standin.jobs.duckdb_session import DuckDbSession
-from bigquery_standin.jobs.row_policies import add_policy
-from bigquery_standin.rest.request_response import ApiRequest, ApiResponse, check_reference, paginate
+from bigquery_standin.bigquery_errors import NotFound, NotImplementedConstruct
+from bigquery_standin.rest.request_response import ApiRequest, ApiResponse, paginate
 from bigquery_standin.rest.table_handlers import requested_table
 from bigquery_standin.rest.table_resource import etag_of, rfc3339
-from bigquery_standin.sql.script_parser import parse_predicate
 from bigquery_standin.stand_in import StandIn
 from bigquery_standin.storage.access import OVERRIDE_TIME_TRAVEL
 from bigquery_standin.storage.model import RowPolicy, TableId
 
 _READ_ROWS = "bigquery.rowAccessPolicies.getFilteredData"
 _GRANTEES_ROLE = "roles/bigquery.filteredDataViewer"
-
-
-def insert_policy(stand_in: StandIn, request: ApiRequest) -> ApiResponse:
-    table = requested_table(request)
-    reference, text = request.body.get("rowAccessPolicyReference") or {}, request.body.get("filterPredicate")
-    name = reference.get("policyId")
-    if not name or not text:
-        raise Invalid("Required parameter is missing: rowAccessPolicyReference.policyId and filterPredicate.")
-    check_reference("rowAccessPolicyReference", reference, table.to_api())
-    with closing(DuckDbSession(threading.Event())) as session:
-        build = add_policy(name, parse_predicate(text), text, request.body.get("grantees") or (), session)
-        version = stand_in.catalog.change(table, build)
-    return ApiResponse(_resource(table, version.settings.row_policies[-1]))
 
 
 def list_policies(stand_in: StandIn, request: ApiRequest) -> ApiResponse:

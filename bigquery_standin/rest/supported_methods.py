@@ -64,12 +64,6 @@ METHODS = (
     Method("tables.delete", table_handlers.delete_table),
     Method("tables.testIamPermissions", row_policy_handlers.test_table_permissions, fields="permissions"),
     Method("tabledata.list", query_handlers.list_rows, _PAGE + _FORMAT + "startIndex"),
-    Method(
-        "rowAccessPolicies.insert",
-        row_policy_handlers.insert_policy,
-        fields=_TABLE_REFERENCE.format("rowAccessPolicyReference")
-        + "rowAccessPolicyReference.policyId filterPredicate grantees",
-    ),
     Method("rowAccessPolicies.list", row_policy_handlers.list_policies, "pageSize pageToken"),
     Method(
         "rowAccessPolicies.getIamPolicy", row_policy_handlers.get_iam_policy, fields="options.requestedPolicyVersion"

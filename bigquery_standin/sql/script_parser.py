@@ -9,22 +9,18 @@ from __future__ import annotations
 
 import copy
 import re
-from collections.abc import Callable
 from functools import lru_cache
-from typing import TypeVar
 
-from sqlglot import exp
 from sqlglot.errors import ErrorLevel, ParseError, SqlglotError
 from sqlglot.tokenizer_core import Token, TokenType
 
 from bigquery_standin.bigquery_errors import InvalidQuery, NotImplementedConstruct
 from bigquery_standin.sql.statement_checks import refuse_words
 from bigquery_standin.sql.statement_parser import STATEMENTS, StatementParser
-from bigquery_standin.sql.statements import Script
+from bigquery_standin.sql.statements import Script, Statement
 from bigquery_standin.sql.syntax import STAND_IN
 
 MAXIMUM_CACHED_SCRIPTS = 256
-Parsed = TypeVar("Parsed")
 
 
 def parse_script(text: str) -> Script:
@@ -40,17 +36,12 @@ def parse_shared_script(text: str) -> Script:
     """As `parse_script`, but callers with the same text get the same trees, and so must not change them."""
     tokens = tokenize(text)
     refuse_words(tokens)
-    return Script(_parsed(lambda parser: parser.script_of(tokens, text)))
+    return Script(_statements(tokens, text))
 
 
-def parse_predicate(text: str) -> exp.Expression:
-    """One expression, such as the filter of a row access policy in a request. Raises as `parse_script` does."""
-    return _parsed(lambda parser: parser.expression_of(tokenize(text), text))
-
-
-def _parsed(parse: Callable[[StatementParser], Parsed]) -> Parsed:
+def _statements(tokens: list[Token], text: str) -> tuple[Statement, ...]:
     try:
-        return parse(StatementParser(error_level=ErrorLevel.IMMEDIATE, dialect=STATEMENTS))
+        return StatementParser(error_level=ErrorLevel.IMMEDIATE, dialect=STATEMENTS).script_of(tokens, text)
     except ParseError as error:
         first = error.errors[0]
         text_there = str(first.get("highlight") or "")

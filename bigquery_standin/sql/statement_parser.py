@@ -41,23 +41,13 @@ class StatementParser(ExpressionParser):
     """Parses a script. SQLGlot's parsers see its tokens up to the next `;` only, which always ends a statement."""
 
     def script_of(self, tokens: list[Token], text: str) -> tuple[Statement, ...]:
-        self._read(tokens, text)
+        self.reset()
+        self._tokens, self.sql = tokens, text
+        self._go_to(0)
         statements = self._statements(())
         if self._curr or not statements:
             self.raise_error("Expected a statement")
         return statements
-
-    def expression_of(self, tokens: list[Token], text: str) -> exp.Expression:
-        self._read(tokens, text)
-        expression = self._value()
-        if self._curr or self._tokens_size < len(tokens):
-            self.raise_error("Expected the end of the expression")
-        return expression
-
-    def _read(self, tokens: list[Token], text: str) -> None:
-        self.reset()
-        self._tokens, self.sql = tokens, text
-        self._go_to(0)
 
     def _go_to(self, index: int) -> None:
         semicolons = (i for i in range(index, len(self._tokens)) if self._tokens[i].token_type is TokenType.SEMICOLON)

@@ -12,13 +12,7 @@ def add_policy(
     sandbox: Sandbox, table: str, policy: str, predicate: str, grantee: str = "allAuthenticatedUsers"
 ) -> None:
     """Add a row access policy that shows the grantee the rows for which `predicate` is true. `table`: its full name."""
-    project, dataset, table_id = table.split(".")
-    reference = {"projectId": project, "datasetId": dataset, "tableId": table_id, "policyId": policy}
-    sandbox.rest(
-        f"/tables/{table_id}/rowAccessPolicies",
-        "POST",
-        {"rowAccessPolicyReference": reference, "filterPredicate": predicate, "grantees": [grantee]},
-    )
+    sandbox.query(f"CREATE ROW ACCESS POLICY {policy} ON `{table}` GRANT TO ('{grantee}') FILTER USING ({predicate})")
 
 
 def row_policies(sandbox: Sandbox, table: str) -> list[str]:
