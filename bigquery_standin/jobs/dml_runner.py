@@ -5,16 +5,11 @@ from __future__ import annotations
 from sqlglot import exp
 
 from bigquery_standin.bigquery_errors import InvalidQuery
-from bigquery_standin.jobs.dml_changes import (
-    check_names_and_types,
-    deletes_whole_partitions,
-    read_query_of,
-    row_changes,
-)
+from bigquery_standin.jobs.dml_changes import check_names_and_types, read_query_of, row_changes
 from bigquery_standin.jobs.dml_commit import affected_partitions, dml_change, truncate_change, write_partitions
-from bigquery_standin.jobs.scanned_bytes import ScannedBytes, check_bytes_billed
+from bigquery_standin.jobs.scanned_bytes import check_bytes_billed
 from bigquery_standin.jobs.statement_run import Outcome, StatementRun
-from bigquery_standin.sql.statements import NOT_MATCHED_BY_TARGET, Mutation, clause_kind, clauses_of, target_of
+from bigquery_standin.sql.statements import Mutation, target_of
 from bigquery_standin.storage.model import TableId, TableVersion
 from bigquery_standin.storage.table_history import Change
 
@@ -32,20 +27,14 @@ def change_rows(tree: Mutation, run: StatementRun) -> Outcome:
     catalog, session, evaluator = run.catalog, run.state.session, run.evaluator
     table, version = _mutable_version(tree, run)
     kind = tree.key.upper()
-    reads_nothing = _deletes_without_reading(tree, version, run)
     scanned = run.scan(read_query_of(tree))
-    if reads_nothing:
-        scanned = ScannedBytes({table: 0 for table in scanned.sizes}, 0)
     if run.is_dry:
         check_names_and_types(tree, evaluator, table, version)
         # It is known only after execution which partitions are rewritten: those that are read, at most.
-        if not (reads_nothing or _only_inserts(tree)):
-            scanned = scanned.plus(table, scanned.partition_sizes.get(table, 0))
-        return run.outcome(kind, scanned)
+        return run.outcome(kind, scanned.plus(table, scanned.partition_sizes.get(table, 0)))
     changes = row_changes(tree, evaluator, table, version)
     affected = affected_partitions(table, version, changes, session)
-    if not reads_nothing:
-        scanned = scanned.plus(table, sum(version.partitions[key].bytes for key in affected))
+    scanned = scanned.plus(table, sum(version.partitions[key].bytes for key in affected))
     check_bytes_billed(scanned, run.maximum_bytes_billed)
     run.check_cancelled()
     outcome = run.outcome(kind, scanned, changed_rows=changes.counts)
@@ -73,18 +62,3 @@ def _mutable_version(tree: Mutation | exp.TruncateTable, run: StatementRun) -> t
             "active with change data capture: wait until the streamed changes are applied"
         )
     return table, version
-
-
-def _only_inserts(tree: Mutation) -> bool:
-    return isinstance(tree, exp.Merge) and all(clause_kind(one) == NOT_MATCHED_BY_TARGET for one in clauses_of(tree))
-
-
-def _deletes_without_reading(tree: Mutation, version: TableVersion, run: StatementRun) -> bool:
-    """Whether the statement is a DELETE of whole partitions, which reads and rewrites nothing.
-
-    BigQuery says that this rule "might also not apply" to tables clustered by other columns; here it never applies to
-    them. Source: "Update partitioned table data using DML", DELETE statement.
-    """
-    settings = version.settings
-    by_day = set(settings.clustering) <= {settings.partition_column} and not settings.by_month
-    return by_day and deletes_whole_partitions(tree, settings.partition_column)

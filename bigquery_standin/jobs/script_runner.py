@@ -214,8 +214,8 @@ class StatementRunner:
         """The job statistics of a dry run. A script's bytes are known only after it has run."""
         if not script.is_script:
             statement = script.statements[0]
-            if not isinstance(statement, Query | Mutation):
-                raise NotImplementedConstruct("dry run of other statements than SELECT, UPDATE, DELETE and MERGE")
+            if not isinstance(statement, Query | exp.Update | exp.Delete):
+                raise NotImplementedConstruct("dry run of other statements than SELECT, UPDATE and DELETE")
             return self.run(statement, None, None).statistics()
         statistics = script_statistics([])
         del statistics["numChildJobs"]
