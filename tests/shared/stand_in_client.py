@@ -8,7 +8,6 @@ from google.cloud import bigquery
 from google.oauth2.credentials import Credentials
 
 PROJECT = "local-dev"
-BUCKET = "landing"
 OVERRIDE_TIME_TRAVEL = "bigquery.rowAccessPolicies.overrideTimeTravelRestrictions"
 FINE_GRAINED_READ = "datacatalog.categories.fineGrainedGet"
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from google.cloud import bigquery, storage
 
 from testkit.local_servers import REPOSITORY
-from tests.shared.stand_in_client import BUCKET, PROJECT
+from tests.shared.stand_in_client import PROJECT
 
 FLOW = """
 import json, sys, types
@@ -80,20 +80,19 @@ FAILED = {
 }
 
 
-def test_operators_and_sensors_of_the_provider(
-    stand_in: str, object_store: str, client: bigquery.Client, bucket: storage.Bucket, tmp_path: Path
-) -> None:
+def test_operators_and_sensors_of_the_provider(clients: tuple[storage.Client, bigquery.Client], tmp_path: Path) -> None:
     """In a process of their own, because Airflow reads its environment when it is imported."""
+    objects, client = clients
     connection = {"conn_type": "google_cloud_platform", "extra": {"project": PROJECT, "is_anonymous": True}}
     environment = {
         **os.environ,
         "AIRFLOW_HOME": str(tmp_path),
         "AIRFLOW__CORE__UNIT_TEST_MODE": "False",
         "AIRFLOW_CONN_GOOGLE_CLOUD_DEFAULT": json.dumps(connection),
-        "BIGQUERY_EMULATOR_HOST": f"http://{stand_in}",
-        "STORAGE_EMULATOR_HOST": f"http://{object_store}",
+        "BIGQUERY_EMULATOR_HOST": client._connection.API_BASE_URL,
+        "STORAGE_EMULATOR_HOST": objects._connection.API_BASE_URL,
     }
-    command = [sys.executable, "-c", FLOW, PROJECT, BUCKET]
+    command = [sys.executable, "-c", FLOW, PROJECT, "landing"]
     done = subprocess.run(
         command, cwd=REPOSITORY, env=environment, capture_output=True, text=True, timeout=300, check=False
     )

@@ -4,18 +4,17 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 import subprocess
 from pathlib import Path
 from typing import Any
 
-import pytest
-from google.cloud import bigquery
+from google.cloud import bigquery, storage
 
+from tests.shared.required_tools import require
 from tests.shared.stand_in_client import PROJECT
 
 
-def run_bq(folder: Path, address: str, *arguments: str) -> Any:
+def run_bq(folder: Path, url: str, *arguments: str) -> Any:
     """The JSON that the command prints; None for none."""
     environment = {
         **os.environ,
@@ -23,7 +22,7 @@ def run_bq(folder: Path, address: str, *arguments: str) -> Any:
         "CLOUDSDK_CONFIG": str(folder),
         "HOME": str(folder),
     }
-    options = [f"--api=http://{address}", f"--project_id={PROJECT}", "--format=json", "--quiet"]
+    options = [f"--api={url}", f"--project_id={PROJECT}", "--format=json", "--quiet"]
     command = ["bq", *options, *arguments]
     done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=120, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
@@ -31,16 +30,16 @@ def run_bq(folder: Path, address: str, *arguments: str) -> Any:
 
 
 def test_tables_are_made_changed_queried_shown_and_removed(
-    stand_in: str, client: bigquery.Client, dataset: str, tmp_path: Path
+    clients: tuple[storage.Client, bigquery.Client], tmp_path: Path
 ) -> None:
-    if shutil.which("bq") is None:
-        text = "the tool bq is not installed: https://cloud.google.com/sdk/docs/install"
-        pytest.fail(text) if os.environ.get("CI") else pytest.skip(text)
+    require("bq", "https://cloud.google.com/sdk/docs/install")
     (tmp_path / "token").write_text("local\n")
+    _, client = clients
 
     def bq(*arguments: str) -> Any:
-        return run_bq(tmp_path, stand_in, *arguments)
+        return run_bq(tmp_path, client._connection.API_BASE_URL, *arguments)
 
+    dataset = client.create_dataset("by_bq").dataset_id
     rows = ", ".join(f"(DATE '2026-01-31', {key})" for key in range(3))
     client.query_and_wait(f"CREATE TABLE {dataset}.t (day DATE, id INT64); INSERT {dataset}.t VALUES {rows}")
     name = f"{dataset}.made"
