@@ -7,71 +7,42 @@ from __future__ import annotations
 
 import threading
 from collections import Counter
-from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import date
+from functools import cache
 from random import Random
 from typing import Any
 
+import duckdb
 import pytest
 from google.api_core.exceptions import GoogleAPICallError
 from google.cloud.bigquery import QueryJob
 
 from testkit.waiting import wait_for
-from tests.bigquery_standin.warehouse import Warehouse, literals
+from tests.bigquery_standin.warehouse import Warehouse
 from tests.thoroughness import seeds
 
 Row = tuple[Any, Any, Any]  # day, k, v
-Truth = bool | None
 DAYS = (date(2026, 1, 1), date(2026, 1, 2), None)
 TOO_MANY = "must match at most one source row"
+ON = ("t.k = s.k", "t.day = s.day AND t.k = s.k", "t.v < s.v", "s.k = 1 AND t.k = 1", "FALSE")
+OF_TARGET = ("t.v > 1", "t.v IS NULL", "t.day = DATE '2026-01-01'", "TRUE")
+OF_SOURCE = ("s.v > 1", "s.k = 0", "TRUE")
+OF_BOTH = (*OF_TARGET, *OF_SOURCE, "t.v = s.v")
 
 
-@dataclass(frozen=True)
-class Condition:
-    """An SQL condition and its value for a target row and a source row."""
-
-    sql: str
-    holds: Callable[[Any, Any], Truth]
-
-
-def equal(a: Any, b: Any) -> Truth:
-    return None if a is None or b is None else a == b
-
-
-def less(a: Any, b: Any) -> Truth:
-    return None if a is None or b is None else a < b
-
-
-def both(a: Truth, b: Truth) -> Truth:
-    return False if a is False or b is False else None if a is None or b is None else True
-
-
-ON = (
-    Condition("t.k = s.k", lambda t, s: equal(t[1], s[1])),
-    Condition("t.day = s.day AND t.k = s.k", lambda t, s: both(equal(t[0], s[0]), equal(t[1], s[1]))),
-    Condition("t.v < s.v", lambda t, s: less(t[2], s[2])),
-    Condition("s.k = 1 AND t.k = 1", lambda t, s: both(equal(s[1], 1), equal(t[1], 1))),
-    Condition("FALSE", lambda t, s: False),
-)
-OF_TARGET = (
-    Condition("t.v > 1", lambda t, s: less(1, t[2])),
-    Condition("t.v IS NULL", lambda t, s: t[2] is None),
-    Condition("t.day = DATE '2026-01-01'", lambda t, s: equal(t[0], DAYS[0])),
-    Condition("TRUE", lambda t, s: True),
-)
-OF_SOURCE = (
-    Condition("s.v > 1", lambda t, s: less(1, s[2])),
-    Condition("s.k = 0", lambda t, s: equal(s[1], 0)),
-    Condition("TRUE", lambda t, s: True),
-)
-OF_BOTH = (*OF_TARGET, *OF_SOURCE, Condition("t.v = s.v", lambda t, s: equal(t[2], s[2])))
+@cache
+def holds(condition: str, *rows: Row | None) -> bool:
+    """Whether an SQL condition is true for a target row t and a source row s, of which one may be missing."""
+    row = "SELECT ?::DATE AS day, ?::BIGINT AS k, ?::BIGINT AS v"
+    values = [value for found in rows for value in found or (None, None, None)]
+    return duckdb.execute(f"SELECT {condition} FROM ({row}) AS t, ({row}) AS s", values).fetchall() == [(True,)]
 
 
 @dataclass(frozen=True)
 class Clause:
     kind: str
-    condition: Condition
+    condition: str
     action: str
 
     def sql(self) -> str:
@@ -80,7 +51,7 @@ class Clause:
             "delete": "DELETE",
             "insert": "INSERT (v, k, day) VALUES (s.v, s.k + 100, s.day)",
         }
-        return f"WHEN {self.kind} AND {self.condition.sql} THEN {values[self.action]}"
+        return f"WHEN {self.kind} AND {self.condition} THEN {values[self.action]}"
 
 
 KINDS = {
@@ -104,17 +75,15 @@ def random_rows(random: Random) -> list[Row]:
 
 
 def first_that_holds(found: list[Clause], kind: str, target: Any, source: Any) -> str | None:
-    return next((c.action for c in found if c.kind == kind and c.condition.holds(target, source) is True), None)
+    return next((c.action for c in found if c.kind == kind and holds(c.condition, target, source)), None)
 
 
-def merged(
-    target: list[Row], source: list[Row], on: Condition, found: list[Clause]
-) -> tuple[list[Row], list[int]] | None:
+def merged(target: list[Row], source: list[Row], on: str, found: list[Clause]) -> tuple[list[Row], list[int]] | None:
     """The rows after MERGE, and the counts of inserted, updated and deleted rows. None if BigQuery refuses."""
     after: list[Row] = []
     inserted = updated = deleted = 0
     for t in target:
-        matches = [s for s in source if on.holds(t, s) is True]
+        matches = [s for s in source if holds(on, t, s)]
         acts = [(action, s) for s in matches if (action := first_that_holds(found, "MATCHED", t, s)) is not None]
         if len(acts) > 1:
             return None
@@ -129,7 +98,7 @@ def merged(
             after.append((t[0], t[1], t[1] + 10) if s is None else (s[0], t[1], s[2]))
             updated += 1
     for s in source:
-        if not any(on.holds(t, s) is True for t in target):
+        if not any(holds(on, t, s) for t in target):
             action = first_that_holds(found, "NOT MATCHED BY TARGET", None, s)
             if action is not None:
                 after.append((s[0], s[1] + 100, s[2]))
@@ -151,7 +120,9 @@ def tables(tmp_path_factory: pytest.TempPathFactory) -> Warehouse:
 def put(warehouse: Warehouse, table: str, content: list[Row]) -> None:
     """Replace the content by two INSERTs, so that partitions have several files."""
     statements = [f"TRUNCATE TABLE {table}"]
-    statements += [f"INSERT {table} VALUES {literals(part)}" for part in (content[::2], content[1::2]) if part]
+    for part in filter(None, (content[::2], content[1::2])):
+        rows = ", ".join(f"({day and repr(str(day))}, {k}, {v})" for day, k, v in part)
+        statements.append(f"INSERT {table} VALUES {rows}".replace("None", "NULL"))
     warehouse.job("; ".join(statements))
 
 
@@ -167,7 +138,7 @@ def test_merge_does_what_a_loop_over_the_rows_does(tables: Warehouse, seed: int)
     put(tables, "d.t", target)
     put(tables, "d.s", source)
     expected = merged(target, source, on, clauses)
-    sql = f"MERGE d.t AS t USING d.s AS s ON {on.sql} {' '.join(clause.sql() for clause in clauses)}"
+    sql = f"MERGE d.t AS t USING d.s AS s ON {on} {' '.join(clause.sql() for clause in clauses)}"
     if expected is None:
         assert TOO_MANY in tables.refusal(sql)[1]
         assert content(tables) == Counter(target)
@@ -182,13 +153,13 @@ def test_update_and_delete_do_what_a_loop_over_the_rows_does(tables: Warehouse, 
     random = Random(seed)
     target, changed = random_rows(random), random.choice(OF_TARGET)
     put(tables, "d.t", target)
-    job = tables.job(f"UPDATE d.t AS t SET v = t.k + 7, t.k = k + 1 WHERE {changed.sql}")
-    after = [(t[0], t[1] + 1, t[1] + 7) if changed.holds(t, None) is True else t for t in target]
-    assert job.num_dml_affected_rows == sum(changed.holds(t, None) is True for t in target)
+    job = tables.job(f"UPDATE d.t AS t SET v = t.k + 7, t.k = k + 1 WHERE {changed}")
+    after = [(t[0], t[1] + 1, t[1] + 7) if holds(changed, t, None) else t for t in target]
+    assert job.num_dml_affected_rows == sum(holds(changed, t, None) for t in target)
     assert content(tables) == Counter(after)
     where = random.choice(OF_TARGET)
-    tables.job(f"DELETE FROM d.t AS t WHERE {where.sql}")
-    assert content(tables) == Counter(row for row in after if where.holds(row, None) is not True)
+    tables.job(f"DELETE FROM d.t AS t WHERE {where}")
+    assert content(tables) == Counter(row for row in after if not holds(where, row, None))
 
 
 def test_statements_of_one_partition_wait_or_fail_and_lose_no_change(warehouse: Warehouse) -> None:

@@ -5,7 +5,7 @@ Tests see of the stand-in only what a client sees, its control endpoints, and th
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import fields
 from datetime import datetime, timedelta
@@ -19,7 +19,6 @@ from google.api_core.exceptions import GoogleAPICallError
 from google.auth.credentials import AnonymousCredentials
 from google.cloud import bigquery
 from google.cloud.bigquery_storage_v1 import BigQueryWriteClient
-from google.cloud.bigquery_storage_v1.services.big_query_write.transports import BigQueryWriteGrpcTransport
 from google.cloud.bigquery_storage_v1.types import AppendRowsResponse
 from starlette.testclient import TestClient
 
@@ -27,7 +26,7 @@ from bigquery_standin.rest.application import create_application
 from bigquery_standin.stand_in import open_stand_in
 from bigquery_standin.storage.quotas import QuotaLimits
 from bigquery_standin.write_api.server import WriteApiServer
-from tests.shared.write_api_client import append, append_request, default_stream, message_class
+from tests.shared.write_api_client import append, append_request, default_stream, message_class, write_client
 
 PROJECT = "local-dev"
 UNLIMITED = QuotaLimits(*[10**9] * len(fields(QuotaLimits)))
@@ -111,7 +110,7 @@ class Warehouse:
         self._server = WriteApiServer(self._stand_in, "127.0.0.1", 0)
         self._server.start()
         self._channel = grpc.insecure_channel(self._server.address)
-        return BigQueryWriteClient(transport=BigQueryWriteGrpcTransport(channel=self._channel))
+        return write_client(self._channel)
 
     def now(self) -> datetime:
         return datetime.fromisoformat(self.http.get("/_standin/clock").json()["now"])
@@ -131,21 +130,6 @@ class Warehouse:
         finally:
             self.http.delete("/_standin/faults").raise_for_status()
 
-    def grant(self, permission: str) -> None:
-        body = {"member": "user:stand-in@local.invalid", "permission": permission}
-        self.http.post("/_standin/grants", json=body).raise_for_status()
-
     def files(self) -> int:
         """How many files with rows there are."""
         return len(list((self.folder / "segments").glob("**/*.parquet")))
-
-
-def literals(rows: Sequence[tuple[Any, ...]]) -> str:
-    """The rows as they follow VALUES in an INSERT."""
-    return ", ".join(f"({', '.join(map(literal, row))})" for row in rows)
-
-
-def literal(value: Any) -> str:
-    if value is None:
-        return "NULL"
-    return str(value) if isinstance(value, int) else f"'{value}'"

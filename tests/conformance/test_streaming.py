@@ -12,11 +12,10 @@ import grpc
 import pyarrow.parquet as pq
 from google.cloud.bigquery import ExtractJobConfig
 from google.cloud.bigquery_storage_v1 import BigQueryWriteClient
-from google.cloud.bigquery_storage_v1.services.big_query_write.transports import BigQueryWriteGrpcTransport
 
 from tests.conformance.rules import rule
 from tests.conformance.sandbox import Sandbox
-from tests.shared.write_api_client import append, append_request, default_stream, message_class
+from tests.shared.write_api_client import append, append_request, default_stream, message_class, write_client
 
 PLAIN = message_class({"id": "int64", "name": "string"})
 
@@ -29,7 +28,7 @@ def writer() -> Iterator[BigQueryWriteClient]:
         yield BigQueryWriteClient()
         return
     with grpc.insecure_channel(address) as channel:
-        yield BigQueryWriteClient(transport=BigQueryWriteGrpcTransport(channel=channel))
+        yield write_client(channel)
 
 
 def send(table: str, *requests: list[Any]) -> list[Any]:

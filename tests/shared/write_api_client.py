@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from datetime import date
 from typing import Any
-from urllib.parse import urlsplit
 
 import grpc
 from google.cloud import bigquery
@@ -15,7 +13,7 @@ from google.cloud.bigquery_storage_v1.services.big_query_write.transports import
 from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
 from google.protobuf.message import Message
 
-from bigquery_standin.client import Control
+from testkit.server_clients import control_of
 from tests.shared.stand_in_client import PROJECT
 
 _TYPES = {
@@ -28,11 +26,9 @@ def days_since_epoch(day: date) -> int:
     return (day - EPOCH).days
 
 
-@contextmanager
-def write_client(stand_in: str) -> Iterator[BigQueryWriteClient]:
-    """Yield Google's client, connected to the port that the stand-in's health endpoint names."""
-    with grpc.insecure_channel(Control(stand_in).write_api()) as channel:
-        yield BigQueryWriteClient(transport=BigQueryWriteGrpcTransport(channel=channel))
+def write_client(channel: grpc.Channel) -> BigQueryWriteClient:
+    """Google's client of the stand-in at the other end of the channel."""
+    return BigQueryWriteClient(transport=BigQueryWriteGrpcTransport(channel=channel))
 
 
 def message_class(fields: Mapping[str, str]) -> type[Message]:
@@ -75,7 +71,7 @@ def append(client: BigQueryWriteClient, *requests: types.AppendRowsRequest) -> l
 def stream_rows(client: bigquery.Client, table: str, rows: Sequence[Mapping[str, Any]]) -> None:
     """Append rows of whole numbers and texts to a table's default stream, and so to its streaming buffer."""
     kind = message_class({name: "int64" if isinstance(value, int) else "string" for name, value in rows[0].items()})
-    address = urlsplit(str(client._connection.API_BASE_URL)).netloc
-    with write_client(address) as writer:
-        (response,) = append(writer, append_request(default_stream(table), kind, [kind(**row) for row in rows]))
+    with grpc.insecure_channel(control_of(client).write_api()) as channel:
+        request = append_request(default_stream(table), kind, [kind(**row) for row in rows])
+        (response,) = append(write_client(channel), request)
     assert not response.error.message
