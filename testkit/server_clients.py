@@ -14,20 +14,25 @@ from google.api_core.client_options import ClientOptions
 from google.auth.credentials import AnonymousCredentials
 from google.cloud.bigquery import Client as BigQuery
 from google.cloud.storage import Client as Storage
+from google.oauth2.credentials import Credentials
 
 from bigquery_standin.client import Control
 from devstack.http_calls import call
 from testkit.local_servers import start_fake_gcs, start_stand_in
 from testkit.spark_dedup_process import SparkDedupProcess
 
+PROJECT = "local-dev"
+# Permissions that the stand-in grants.
+OVERRIDE_TIME_TRAVEL = "bigquery.rowAccessPolicies.overrideTimeTravelRestrictions"
+FINE_GRAINED_READ = "datacatalog.categories.fineGrainedGet"
 # The local servers ask for no credentials.
 _ANONYMOUS = AnonymousCredentials()  # type: ignore[no-untyped-call]
 
 
-def bigquery_client(url: str) -> BigQuery:
-    """A new client of the stand-in at `url`."""
-    options = ClientOptions(api_endpoint=url)
-    return BigQuery(project="local-dev", credentials=_ANONYMOUS, client_options=options)
+def bigquery_client(url: str, user: str | None = None) -> BigQuery:
+    """A new client of the stand-in at `url`. `user`: the email address of the caller; None to send no token."""
+    credentials: Any = _ANONYMOUS if user is None else Credentials(user)  # type: ignore[no-untyped-call]
+    return BigQuery(project=PROJECT, credentials=credentials, client_options=ClientOptions(api_endpoint=url))
 
 
 def control_of(bigquery: BigQuery) -> Control:
@@ -55,7 +60,7 @@ def open_clients(folder: Path, *options: str) -> Iterator[tuple[Storage, BigQuer
         start_stand_in(folder, gcs, *options) as bigquery,
     ):
         objects = ClientOptions(api_endpoint=f"http://{gcs}")
-        storage = Storage(project="local-dev", credentials=_ANONYMOUS, client_options=objects)
+        storage = Storage(project=PROJECT, credentials=_ANONYMOUS, client_options=objects)
         warehouse = bigquery_client(f"http://{bigquery}")
         warehouse.create_dataset("warehouse")
         yield storage, warehouse

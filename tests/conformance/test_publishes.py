@@ -24,6 +24,7 @@ from dedup_clone.warehouse.row_policies import READ_PAST
 from testkit.feed_against_oracle import FeedAgainstOracle, feed_with_table
 from testkit.feed_on_stand_in import Places, row
 from testkit.oracle import comparable
+from testkit.server_clients import FINE_GRAINED_READ, OVERRIDE_TIME_TRAVEL
 from testkit.table_contracts import PRODUCTS
 from tests.conformance import every_type
 from tests.conformance.every_type import (
@@ -37,7 +38,6 @@ from tests.conformance.every_type import (
 from tests.conformance.policies import add_policy, add_policy_tag, column_tags, may_read, named_policy_tag, row_policies
 from tests.conformance.rules import rule
 from tests.conformance.sandbox import Sandbox
-from tests.shared.stand_in_client import FINE_GRAINED_READ, OVERRIDE_TIME_TRAVEL
 
 SWAP = "sql/publish/swap_target.sql"
 JOBS = "plugins/dedup_clone/publish/attempt_jobs.py"

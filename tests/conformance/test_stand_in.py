@@ -13,16 +13,12 @@ from google.auth.exceptions import RefreshError
 from google.cloud import bigquery
 
 from bigquery_standin.client import Control
+from testkit.server_clients import FINE_GRAINED_READ, OVERRIDE_TIME_TRAVEL, bigquery_client
 from testkit.waiting import wait_for
 from tests.conformance.policies import add_policy, add_policy_tag
 from tests.conformance.procedures import PROCEDURE_PERMISSIONS, has_ended, procedure, sleeping, started
 from tests.conformance.rules import Verdict, verdict_of
 from tests.conformance.sandbox import Sandbox, Servers, throwaway
-from tests.shared.stand_in_client import (
-    FINE_GRAINED_READ,
-    OVERRIDE_TIME_TRAVEL,
-    bigquery_client,
-)
 
 TAG = "projects/p/locations/us/taxonomies/1/policyTags/2"
 AIRFLOW = "airflow@p.iam.gserviceaccount.com"
@@ -92,7 +88,7 @@ def test_the_true_filter_must_be_the_callers_own(
     add_policy(sandbox, table, "all_rows", "TRUE", f"serviceAccount:{AIRFLOW}")
     with pytest.raises(exceptions.Forbidden, match="TRUE"):
         sandbox.query(sql.format(t=table))
-    bigquery_client(addresses[0], AIRFLOW).query_and_wait(sql.format(t=table))
+    bigquery_client(f"http://{addresses[0]}", AIRFLOW).query_and_wait(sql.format(t=table))
 
 
 def test_the_past_of_a_table_that_had_row_policies_needs_a_permission(

@@ -13,8 +13,7 @@ from google.cloud.bigquery_storage_v1.services.big_query_write.transports import
 from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
 from google.protobuf.message import Message
 
-from testkit.server_clients import control_of
-from tests.shared.stand_in_client import PROJECT
+from testkit.server_clients import PROJECT, control_of
 
 _TYPES = {
     name.removeprefix("TYPE_").lower(): number for name, number in descriptor_pb2.FieldDescriptorProto.Type.items()

@@ -11,7 +11,7 @@ from pathlib import Path
 from google.cloud import bigquery, storage
 
 from testkit.local_servers import REPOSITORY
-from tests.shared.stand_in_client import PROJECT
+from testkit.server_clients import PROJECT
 
 FLOW = """
 import json, sys, types

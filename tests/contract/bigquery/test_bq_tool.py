@@ -10,8 +10,8 @@ from typing import Any
 
 from google.cloud import bigquery, storage
 
+from testkit.server_clients import PROJECT
 from tests.shared.required_tools import require
-from tests.shared.stand_in_client import PROJECT
 
 
 def run_bq(folder: Path, url: str, *arguments: str) -> Any:

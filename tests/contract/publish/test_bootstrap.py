@@ -16,9 +16,9 @@ from dedup_clone.settings.feed import Feed
 from dedup_clone.settings.table_settings import PolicySettings
 from testkit import deliveries, operations, runs, step_faults
 from testkit.feed_on_stand_in import TODAY, YESTERDAY, FeedOnStandIn, expected, row, today
+from testkit.server_clients import FINE_GRAINED_READ
 from testkit.spark_dedup_process import SparkDedupProcess
 from tests.contract.publish.existing_tables import KEYS, MAINTAINED, create_table, describe, insert, maintain
-from tests.shared.stand_in_client import FINE_GRAINED_READ
 
 TAG = "projects/p/locations/us/taxonomies/1/policyTags/2"
 

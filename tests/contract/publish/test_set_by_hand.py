@@ -16,10 +16,7 @@ from bigquery_standin.client import STAND_IN_USER, Control
 from dedup_clone.contract.errors import CheckFailed, ConfigurationError, ContractViolation
 from testkit import runs, step_faults
 from testkit.feed_on_stand_in import TODAY, FeedOnStandIn, row
-from tests.shared.stand_in_client import (
-    FINE_GRAINED_READ,
-    OVERRIDE_TIME_TRAVEL,
-)
+from testkit.server_clients import FINE_GRAINED_READ, OVERRIDE_TIME_TRAVEL
 
 KMS_KEY = "projects/p/locations/us/keyRings/r/cryptoKeys/k"
 FIRST, SECOND = [row(7, 1), row(7, 2)], [row(8, 1, 30), row(8, 3)]
