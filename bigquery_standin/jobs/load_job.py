@@ -34,7 +34,7 @@ from bigquery_standin.sql.scalar_types import SCALARS
 from bigquery_standin.storage.catalog import Catalog
 from bigquery_standin.storage.model import CommitInfo, Segment, TableSettings, TableVersion
 from bigquery_standin.storage.partitions import check_destination_partition, split_rows
-from bigquery_standin.storage.segment_store import SegmentBatch, UnstorableRow, conform, rows_to_table
+from bigquery_standin.storage.segment_store import SegmentBatch, arrow_schema, conform
 from bigquery_standin.storage.table_history import Change
 from bigquery_standin.storage.table_rules import check_is_partitioned
 
@@ -204,7 +204,7 @@ def _statistics(inputs: Sequence[_Input], segments: NewSegments) -> dict[str, An
 
 def parse_rows(uri: str, content: bytes, columns: Sequence[TableField]) -> pa.Table:
     """The rows of a file. Raises Invalid for a row that does not fit the columns."""
-    rows, numbers = [], []
+    rows = []
     for number, line in enumerate(content.splitlines(), start=1):
         if not line.strip():
             continue
@@ -214,20 +214,14 @@ def parse_rows(uri: str, content: bytes, columns: Sequence[TableField]) -> pa.Ta
                 raise ValueError(f"expected a JSON object, found [{type(document).__name__}]")
             rows.append(parse_record(document, columns))
         except (ValueError, ArithmeticError) as error:
-            raise _parsing_error(uri, number, error) from error
-        numbers.append(number)
+            raise Invalid(
+                f"Error while reading data, error message: JSON parsing error in row [{number}]: {error}. File: {uri}"
+            ) from error
     try:
-        table = rows_to_table(rows, columns)
-    except UnstorableRow as error:
-        raise _parsing_error(uri, numbers[error.position], error) from error
+        table = pa.Table.from_pylist(rows, schema=arrow_schema(columns))
+    except (ValueError, OverflowError) as error:  # such as a number that is too large
+        raise Invalid(f"Error while reading data, error message: JSON parsing error: {error}. File: {uri}") from error
     return conform(table, columns)
-
-
-def _parsing_error(uri: str, number: int, error: Exception) -> Invalid:
-    """The error of a row of the file. `number`: the row's line, from 1."""
-    return Invalid(
-        f"Error while reading data, error message: JSON parsing error in row [{number}]: {error}. File: {uri}"
-    )
 
 
 def parse_record(document: Mapping[str, Any], columns: Sequence[TableField], prefix: str = "") -> dict[str, Any]:

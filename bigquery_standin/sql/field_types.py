@@ -199,11 +199,9 @@ def field_from_arrow(column: pa.Field) -> TableField:
     DATETIME here. Raises NotImplementedConstruct for an Arrow type without a supported BigQuery type.
     """
     kind = column.type
-    if pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind):
+    if pa.types.is_list(kind):
         return _repeated(column.name, field_from_arrow(kind.value_field))
     mode = "NULLABLE" if column.nullable else "REQUIRED"
-    if pa.types.is_dictionary(kind):
-        return field_from_arrow(pa.field(column.name, kind.value_type, column.nullable))
     if pa.types.is_struct(kind):
         return TableField(column.name, "STRUCT", mode, tuple(field_from_arrow(child) for child in kind))
     return TableField(column.name, scalar_from_arrow(column.name, kind), mode)

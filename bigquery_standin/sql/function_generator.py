@@ -46,7 +46,6 @@ _AGGREGATES = {
     "STRING_AGG": "string_agg",
     "SUM": "sum",
 }
-_RANKINGS = ("DENSE_RANK", "RANK", "ROW_NUMBER")  # the window functions, named as in DuckDB
 _CLAUSES = (exp.Limit, exp.Order, exp.IgnoreNulls, exp.RespectNulls, exp.Distinct)
 Clauses = dict[type[exp.Expr], exp.Expr]
 _TIMES, _DATES = ("MICROSECOND", "MILLISECOND", "SECOND", "MINUTE", "HOUR"), ("DAY", "MONTH", "QUARTER", "YEAR")
@@ -61,7 +60,7 @@ _PART_POSITIONS = {"DATE_DIFF": 2, "DATE_TRUNC": 1, "TIMESTAMP_DIFF": 2, "TIMEST
 
 
 class FunctionGenerator(ValueGenerator):
-    """Adds scalar, aggregate and ranking functions."""
+    """Adds scalar functions, aggregates and ROW_NUMBER."""
 
     def anonymous_sql(self, expression: exp.Anonymous) -> str:
         name, arguments = expression.name.upper(), expression.expressions
@@ -69,8 +68,8 @@ class FunctionGenerator(ValueGenerator):
             raise NotImplementedConstruct(f"function `{expression.name}` (quoted name)")
         if name in _AGGREGATES:
             return self._aggregate(name, arguments)
-        if name in _RANKINGS:
-            raise InvalidQuery(f"Analytic function {name.lower()} cannot be called without an OVER clause")
+        if name == "ROW_NUMBER":
+            raise InvalidQuery("Analytic function row_number cannot be called without an OVER clause")
         if name == "STRUCT":
             return self.struct(arguments)
         if name == "REGEXP_EXTRACT":
@@ -122,12 +121,10 @@ class FunctionGenerator(ValueGenerator):
     def window_sql(self, expression: exp.Window) -> str:
         call = expression.this
         name = construct_name(call).removeprefix("function ")
-        if name not in _RANKINGS or call.expressions:
+        if name != "ROW_NUMBER" or call.expressions:
             raise NotImplementedConstruct(f"{name} with an OVER clause")
-        if name != "ROW_NUMBER" and expression.args.get("order") is None:
-            raise InvalidQuery(f"Window ORDER BY is required for analytic function {name.lower()}")
         clauses = (self.partition_by_sql(expression), self.sql(expression, "order").strip())
-        return f"{name.lower()}() OVER ({' '.join(filter(None, clauses))})"
+        return f"row_number() OVER ({' '.join(filter(None, clauses))})"
 
     def _aggregate(self, name: str, items: list[exp.Expr]) -> str:
         arguments, clauses = _arguments_and_clauses(items)

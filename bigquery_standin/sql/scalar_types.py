@@ -175,8 +175,8 @@ def scalar_from_arrow(name: str, kind: pa.DataType) -> str:
         ("BOOL", (types.is_boolean,)),
         ("INT64", (types.is_integer, types.is_null)),
         ("FLOAT64", (types.is_floating,)),
-        ("STRING", (types.is_string, types.is_large_string)),
-        ("BYTES", (types.is_binary, types.is_large_binary, types.is_fixed_size_binary)),
+        ("STRING", (types.is_string,)),
+        ("BYTES", (types.is_binary, types.is_fixed_size_binary)),
         ("DATE", (types.is_date,)),
     )
     for type_name, tests in rules:

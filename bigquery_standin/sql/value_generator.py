@@ -148,8 +148,6 @@ class ValueGenerator(DuckDBGenerator):
     def in_sql(self, expression: exp.In) -> str:
         _refuse_struct_comparison([expression.this, *expression.expressions])
         unnest, query = expression.args.get("unnest"), expression.args.get("query")
-        if isinstance(expression.this, exp.Tuple) and not expression.expressions:
-            raise NotImplementedConstruct("(a, b) IN a query or UNNEST")
         if unnest:
             among = f"SELECT UNNEST({self.sql(unnest.expressions[0])})"
         elif query:
@@ -250,15 +248,13 @@ def _names_a_table(column: exp.Column) -> bool:
 
 
 def _refuse_struct_comparison(operands: list[exp.Expr]) -> None:
-    """Refuses comparisons of a written STRUCT(…), and of a tuple with anything but a tuple.
+    """Refuses comparisons of a written STRUCT(…) or (a, b).
 
     BigQuery compares fields by position. For DuckDB, STRUCTs with different field names are unequal. Two columns with
     such STRUCTs are refused at run time, by the SQL of `_compared`.
     """
-    tuples = [isinstance(operand, exp.Tuple) for operand in operands]
-    structs = [isinstance(operand, exp.Anonymous) and operand.name.upper() == "STRUCT" for operand in operands]
-    if any(structs) or (any(tuples) and not all(tuples)):
-        raise NotImplementedConstruct("comparison of STRUCT values other than (a, b) with (c, d)")
+    if any(struct_items(operand) is not None for operand in operands):
+        raise NotImplementedConstruct("comparison of a written STRUCT")
 
 
 def _inferred_names(items: Sequence[exp.Expr]) -> list[str]:

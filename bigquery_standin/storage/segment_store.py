@@ -10,10 +10,10 @@ import os
 import threading
 import uuid
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import BinaryIO
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -158,34 +158,6 @@ def arrow_type(column: TableField) -> pa.DataType:
 
 def arrow_schema(columns: Sequence[TableField]) -> pa.Schema:
     return pa.schema([pa.field(column.name, arrow_type(column)) for column in columns])
-
-
-class UnstorableRow(ValueError):
-    """A row has a value that its column's Arrow type cannot hold, such as a number that is too large.
-
-    `position`: the row's, from 0.
-    """
-
-    def __init__(self, position: int, message: str) -> None:
-        super().__init__(message)
-        self.position = position
-
-
-def rows_to_table(rows: Sequence[Mapping[str, Any]], columns: Sequence[TableField]) -> pa.Table:
-    """The rows, which have Python values, in the Arrow types of the columns.
-
-    Raises UnstorableRow for the first row that cannot be stored.
-    """
-    schema = arrow_schema(columns)
-    try:
-        return pa.Table.from_pylist(rows, schema=schema)
-    except (ValueError, OverflowError):
-        for position, row in enumerate(rows):
-            try:
-                pa.Table.from_pylist([row], schema=schema)
-            except (ValueError, OverflowError) as error:
-                raise UnstorableRow(position, str(error)) from error
-        raise
 
 
 def conform(rows: pa.Table, columns: Sequence[TableField]) -> pa.Table:

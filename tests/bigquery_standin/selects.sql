@@ -61,11 +61,9 @@ SELECT y AS x, COUNT(*) FROM (SELECT x, ABS(x) AS y FROM UNNEST([1, 2, -1]) x) G
 SELECT (SELECT MAX(y) FROM UNNEST([1, x]) y) AS m, x FROM UNNEST([1, 2]) x ORDER BY m DESC
 --> (2, 2), (1, 1)
 
--- qualify and rankings
+-- qualify
 SELECT k, v FROM UNNEST([STRUCT('a' AS k, 1 AS v), ('a', 2), ('b', NULL), ('b', 3)]) WHERE TRUE QUALIFY ROW_NUMBER() OVER (PARTITION BY k ORDER BY v DESC) = 1 ORDER BY k
 --> ('a', 2), ('b', 3)
-SELECT v, RANK() OVER (ORDER BY v) AS r, DENSE_RANK() OVER (ORDER BY v) AS d FROM UNNEST([1, 2, 2, 3]) v ORDER BY v
---> (1, 1, 1), (2, 2, 2), (2, 2, 2), (3, 4, 3)
 
 -- aggregates
 SELECT COUNTIF(v > 1), COUNT(v), SUM(v) FROM UNNEST([1]) AS v WHERE v > 5
