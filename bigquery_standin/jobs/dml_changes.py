@@ -19,7 +19,7 @@ from bigquery_standin.jobs.dml_commit import RowChanges
 from bigquery_standin.jobs.duckdb_session import DuckDbSession
 from bigquery_standin.jobs.query_statements import conform_query_rows
 from bigquery_standin.jobs.scanned_bytes import conjuncts
-from bigquery_standin.jobs.sql_evaluator import SqlEvaluator, check_assignable
+from bigquery_standin.jobs.sql_evaluator import SqlEvaluator
 from bigquery_standin.sql.field_types import TableField, quote_identifier, to_duckdb_type
 from bigquery_standin.sql.statements import (
     NOT_MATCHED_BY_SOURCE,
@@ -162,10 +162,7 @@ class _Target:
         Raises InvalidQuery if BigQuery would not assign a value, by its own type, to its field.
         """
         sql = f"SELECT {', '.join(f'{value} AS v{number}' for number, value in enumerate(values))} {from_clause}"
-        untyped = self._session.untyped_positions(sql)
-        for position, (source, field) in enumerate(zip(self._session.schema(sql), fields, strict=True)):
-            if position not in untyped:
-                check_assignable(source, field)
+        self._evaluator.check_assignable(sql, fields)
         return [f"CAST({value} AS {to_duckdb_type(field)})" for value, field in zip(values, fields, strict=True)]
 
     def _column(self, name: str) -> TableField:

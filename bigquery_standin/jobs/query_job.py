@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import closing, contextmanager
 from typing import Any
 
-from bigquery_standin.bigquery_errors import InvalidQuery
+from bigquery_standin.bigquery_errors import InvalidQuery, NotImplementedConstruct
 from bigquery_standin.clock import HOUR_US
 from bigquery_standin.jobs.dml_commit import DmlQueue
 from bigquery_standin.jobs.duckdb_session import DuckDbSession
@@ -114,9 +114,10 @@ class QueryJob:
         if not query.get("destinationTable"):
             return self._anonymous_table(record)
         table, partition = split_decorator(table_id_from_api(query["destinationTable"]))
+        if partition is not None:
+            raise NotImplementedConstruct(f"the partition {table.table}${partition} as the destination of a query")
         return ResultTable(
             table,
-            partition,
             enum_value("createDisposition", query.get("createDisposition"), CREATE_DISPOSITIONS, "CREATE_IF_NEEDED"),
             enum_value("writeDisposition", query.get("writeDisposition"), WRITE_DISPOSITIONS, "WRITE_EMPTY"),
         )

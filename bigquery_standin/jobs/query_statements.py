@@ -37,11 +37,11 @@ def select_rows(query: Query, run: StatementRun) -> Outcome:
         rows = conform_query_rows(rows, settings.schema)
 
     def build(segments: NewSegments, latest: TableVersion | None, commit_us: int) -> Change:
-        check_dispositions(result.table, result.partition, latest, result.create_disposition, result.write_disposition)
-        return write_change("query", settings, latest, segments, result.write_disposition, result.partition, commit_us)
+        check_dispositions(result.table, None, latest, result.create_disposition, result.write_disposition)
+        return write_change("query", settings, latest, segments, result.write_disposition, None, commit_us)
 
     outcome = run.outcome("SELECT", scanned, destination=result.table)
-    return run.commit_rows(result.table, rows, settings, build, outcome, result.partition)
+    return run.commit_rows(result.table, rows, settings, build, outcome)
 
 
 def _result_settings(run: StatementRun, result: ResultTable, columns: tuple[TableField, ...]) -> TableSettings:
@@ -49,8 +49,8 @@ def _result_settings(run: StatementRun, result: ResultTable, columns: tuple[Tabl
         return TableSettings(columns, expires_us=result.expires_us)
     run.state.check_location(result.table.dataset_id)
     current = run.catalog.find(result.table)
-    check_dispositions(result.table, result.partition, current, result.create_disposition, result.write_disposition)
-    replaces_schema = result.write_disposition == "WRITE_TRUNCATE" and result.partition is None
+    check_dispositions(result.table, None, current, result.create_disposition, result.write_disposition)
+    replaces_schema = result.write_disposition == "WRITE_TRUNCATE"
     existing = current.settings if current else None
     return resolve_settings(result.table, existing, columns, TableLayout(), replaces_schema)
 

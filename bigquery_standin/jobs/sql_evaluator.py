@@ -82,23 +82,22 @@ class SqlEvaluator:
         check_result_names(columns)
         return columns, rows
 
-    def assignable_sql(self, tree: exp.Expression, columns: tuple[TableField, ...]) -> str:
-        """DuckDB SQL of a query. Raises InvalidQuery if BigQuery cannot assign its columns to `columns`."""
-        query_columns = self.state.session.schema(sql := self.duckdb_sql(tree))
-        if len(query_columns) != len(columns):
-            raise InvalidQuery(
-                f"Query column count [{len(query_columns)}] differs from the number of columns [{len(columns)}]: "
-                f"[{', '.join(column.name for column in columns)}]"
-            )
+    def check_assignable(self, sql: str, columns: Sequence[TableField]) -> None:
+        """Raises InvalidQuery if BigQuery cannot assign the columns of a query, by position, to as many `columns`."""
         untyped = self.state.session.untyped_positions(sql)
-        for position, (source, target) in enumerate(zip(query_columns, columns, strict=True)):
+        for position, (source, target) in enumerate(zip(self.state.session.schema(sql), columns, strict=True)):
             if position not in untyped:
                 check_assignable(source, target)
-        return sql
 
     def query_as(self, tree: exp.Expression, columns: tuple[TableField, ...]) -> pa.Table:
-        """The query's rows cast to the columns by position, for INSERT and CREATE TABLE (…) AS."""
-        sql = self.assignable_sql(tree, columns)
+        """The query's rows cast to the columns by position, for INSERT."""
+        count = len(self.state.session.schema(sql := self.duckdb_sql(tree)))
+        if count != len(columns):
+            raise InvalidQuery(
+                f"Query column count [{count}] differs from the number of columns [{len(columns)}]: "
+                f"[{', '.join(column.name for column in columns)}]"
+            )
+        self.check_assignable(sql, columns)
         names = [f"c{position}" for position in range(len(columns))]
         casts = ", ".join(
             f"CAST({name} AS {to_duckdb_type(target)}) AS {quote_identifier(target.name)}"

@@ -22,7 +22,7 @@ from bigquery_standin.sql.type_parser import TableName
 from bigquery_standin.storage.access import check_all_rows
 from bigquery_standin.storage.catalog import Catalog
 from bigquery_standin.storage.model import CommitInfo, TableId, TableSettings, TableVersion
-from bigquery_standin.storage.partitions import check_destination_partition, split_rows
+from bigquery_standin.storage.partitions import split_rows
 from bigquery_standin.storage.table_history import BuildChange, Change
 
 
@@ -90,13 +90,11 @@ BuildWithRows = Callable[[NewSegments, TableVersion | None, int], Change]  # as 
 class ResultTable:
     """The table for the rows of a SELECT.
 
-    `partition`: the only one to write, as in the decorator `table$partition`; None for the whole table. `expires_us`:
-    when the stand-in deletes the table; None except for an anonymous table, which holds the rows of a query without a
-    destination.
+    `expires_us`: when the stand-in deletes the table; None except for an anonymous table, which holds the rows of a
+    query without a destination.
     """
 
     table: TableId
-    partition: str | None = None
     create_disposition: str = "CREATE_IF_NEEDED"
     write_disposition: str = "WRITE_EMPTY"
     expires_us: int | None = None
@@ -182,21 +180,9 @@ class StatementRun:
         return self.commit_info_of(outcome)
 
     def commit_rows(
-        self,
-        table: TableId,
-        rows: pa.Table,
-        settings: TableSettings,
-        build: BuildWithRows,
-        outcome: Outcome,
-        partition: str | None = None,
+        self, table: TableId, rows: pa.Table, settings: TableSettings, build: BuildWithRows, outcome: Outcome
     ) -> Outcome:
-        """Write rows as segments, and commit the change that `build` makes with them.
-
-        Raises Invalid for rows outside of `partition`; None stands for the whole table.
-        """
+        """Write rows as segments, and commit the change that `build` makes with them."""
         with self.catalog.segments.batch() as batch:
-            segments = {}
-            for key, part in split_rows(rows, settings):
-                check_destination_partition(table, partition, key)
-                segments[key] = [batch.write(part)]
+            segments = {key: [batch.write(part)] for key, part in split_rows(rows, settings)}
             return self.commit(table, partial(build, segments), outcome)

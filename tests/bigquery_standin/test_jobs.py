@@ -186,6 +186,11 @@ def test_a_wildcard_in_the_buckets_name_and_a_second_one_are_refused(warehouse: 
         warehouse.client.load_table_from_uri(uri, "d.t", job_config=LoadJobConfig(source_format="PARQUET")).result()
 
 
+def test_a_partition_is_no_destination_of_a_query(warehouse: Warehouse) -> None:
+    reason, message = warehouse.refusal("SELECT 1 AS n", destination=f"{PROJECT}.d.t$20260131")
+    assert (reason, "t$20260131" in message) == ("notImplemented", True)
+
+
 def test_parameters_and_fields_that_ask_for_nothing_are_accepted(warehouse: Warehouse) -> None:
     warehouse.job("CREATE TABLE d.t (a INT64)")
     patch = f"{URL}/datasets/d/tables/t"
