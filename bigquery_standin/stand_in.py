@@ -14,7 +14,7 @@ from bigquery_standin.jobs.job_store import JobStore, recover_jobs
 from bigquery_standin.jobs.load_job import LoadJob
 from bigquery_standin.jobs.object_store import ObjectStore
 from bigquery_standin.jobs.query_job import QueryJob
-from bigquery_standin.jobs.spark_submit import SparkSubmit
+from bigquery_standin.jobs.spark_procedures import SparkSubmit
 from bigquery_standin.storage.access import Caller, Grants
 from bigquery_standin.storage.catalog import Catalog
 from bigquery_standin.storage.garbage_collector import GarbageCollector

@@ -28,7 +28,7 @@ from bigquery_standin.jobs.object_store import ObjectStore
 from bigquery_standin.jobs.parquet_rows import open_external_tables, parse_table_definitions
 from bigquery_standin.jobs.script_runner import ScriptRunner, StatementRunner
 from bigquery_standin.jobs.script_state import ScriptState, defaults_of, dml_statement, parse_parameters
-from bigquery_standin.jobs.spark_submit import SparkSubmit
+from bigquery_standin.jobs.spark_procedures import SparkSubmit
 from bigquery_standin.jobs.statement_run import ResultTable, script_statistics
 from bigquery_standin.sql.script_parser import parse_script
 from bigquery_standin.sql.statements import Call, Declare, If, Mutation, Query, Script

@@ -14,15 +14,14 @@ from typing import Any
 from sqlglot import exp
 
 from bigquery_standin.bigquery_errors import InvalidQuery, NotImplementedConstruct, StandInError
-from bigquery_standin.jobs import ddl_statements, procedure_statements, row_policies
+from bigquery_standin.jobs import ddl_statements, row_policies
 from bigquery_standin.jobs.dml_commit import DmlQueue, retried
 from bigquery_standin.jobs.dml_runner import change_rows, truncate_table
 from bigquery_standin.jobs.job_runner import JobContext, failed_inside
 from bigquery_standin.jobs.job_store import DONE, PENDING, RUNNING, JobRecord, error_proto
-from bigquery_standin.jobs.procedure_statements import bind_call
 from bigquery_standin.jobs.query_statements import assert_condition, insert_rows, select_rows
 from bigquery_standin.jobs.script_state import ScriptState
-from bigquery_standin.jobs.spark_submit import SparkSubmit
+from bigquery_standin.jobs.spark_procedures import SparkSubmit, bind_call, create_procedure
 from bigquery_standin.jobs.sql_evaluator import open_evaluator
 from bigquery_standin.jobs.statement_run import CommitInfoOf, Outcome, ResultTable, StatementRun, script_statistics
 from bigquery_standin.sql import statements
@@ -180,7 +179,7 @@ EXECUTORS: Mapping[type, Callable[[Any, StatementRun], Outcome]] = {
     statements.UndropSchema: ddl_statements.undrop_schema,
     statements.CreateRowPolicy: row_policies.create_policy,
     statements.DropRowPolicies: row_policies.drop_policies,
-    statements.CreateProcedure: procedure_statements.create_procedure,
+    statements.CreateProcedure: create_procedure,
 }
 
 

@@ -1,9 +1,15 @@
-"""Routes HTTP requests to handlers, which run in threads, returns errors as BigQuery's JSON, and injects faults."""
+"""Routes HTTP requests to handlers, which run in threads, returns errors as BigQuery's JSON, and injects faults.
+
+It handles uploads and the requests that only the stand-in has itself.
+"""
 
 from __future__ import annotations
 
 import logging
+import uuid
 from collections.abc import Awaitable, Callable
+from email.parser import BytesParser
+from email.policy import HTTP
 from typing import Any
 
 from anyio import CapacityLimiter
@@ -17,10 +23,9 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from bigquery_standin.bigquery_errors import Invalid, NotFound, NotImplementedConstruct, StandInError
 from bigquery_standin.clock import MICROSECONDS
 from bigquery_standin.faults import FaultRegistry, parse_fault
-from bigquery_standin.rest.google_api import local_document
-from bigquery_standin.rest.request_response import ApiRequest, ApiResponse, Handler
+from bigquery_standin.rest.google_api import ApiRequest, ApiResponse, Handler, local_document, parse_json
+from bigquery_standin.rest.job_handlers import job_resource, new_job_record
 from bigquery_standin.rest.supported_methods import METHODS
-from bigquery_standin.rest.uploads import upload
 from bigquery_standin.stand_in import StandIn
 
 THREAD_COUNT = 100  # a request that waits for the end of a job occupies one
@@ -36,6 +41,43 @@ def _discovery(stand_in: StandIn, request: ApiRequest) -> ApiResponse:
 
 def _refuse(stand_in: StandIn, request: ApiRequest) -> ApiResponse:
     raise NotImplementedConstruct(f"{request.http} /{request.path['rest']}")
+
+
+# Files that are sent with load jobs.
+
+
+def upload(stand_in: StandIn, request: ApiRequest) -> ApiResponse:
+    """Starts the load job of an uploaded file. Deletes the file if the job cannot be started.
+
+    Raises what `new_job_record` and `JobRunner.insert` raise, and Invalid for another kind of job.
+    """
+    kind = request.query.get("uploadType")
+    if kind != "multipart":
+        raise NotImplementedConstruct(f"uploadType {kind}: Google's clients send less than 5 MB of known size at once")
+    metadata, file = _parts(request)
+    job, path = parse_json(metadata), stand_in.uploads / uuid.uuid4().hex
+    next(method for method in METHODS if method.id == "jobs.insert").check_body(job)
+    path.write_bytes(file)
+    try:
+        record = new_job_record(stand_in, request.project(), job, request.user(), upload=path.name)
+        if record.kind != "load":
+            raise Invalid(f"An upload needs a load job, the configuration has [{record.kind}].")
+        stand_in.jobs.insert(record)
+    except Exception:
+        path.unlink()
+        raise
+    return ApiResponse(job_resource(record, request.base_url))
+
+
+def _parts(request: ApiRequest) -> tuple[bytes, bytes]:
+    """The parts of a multipart request: the job resource as JSON, and the file. Raises Invalid unless there are two."""
+    header = b"Content-Type: " + request.headers.get("content-type", "").encode()
+    message = BytesParser(policy=HTTP).parsebytes(header + b"\r\n\r\n" + request.content)
+    parts = list(message.iter_parts()) if message.is_multipart() else []
+    if len(parts) != 2:
+        raise Invalid(f"Multipart upload has [{len(parts)}] parts, expected [2]: the job as JSON and the file.")
+    metadata, file = (part.get_payload(decode=True) for part in parts)
+    return bytes(metadata), bytes(file)
 
 
 # Requests that BigQuery does not have, below /_standin/: health, the clock, faults and grants.

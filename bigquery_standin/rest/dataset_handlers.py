@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from bigquery_standin.bigquery_errors import Invalid, NotImplementedConstruct
-from bigquery_standin.rest.request_response import ApiRequest, ApiResponse, check_reference, paginate
+from bigquery_standin.rest.google_api import ApiRequest, ApiResponse, check_reference, paginate
 from bigquery_standin.rest.table_resource import check_etag, dataset_resource, etag_of
 from bigquery_standin.stand_in import StandIn
 from bigquery_standin.storage.model import Dataset, DatasetId, Procedure

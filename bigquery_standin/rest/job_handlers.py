@@ -12,7 +12,7 @@ from bigquery_standin.jobs.job_configuration import parse_extract_configuration,
 from bigquery_standin.jobs.job_store import DONE, KINDS, JobRecord
 from bigquery_standin.jobs.parquet_rows import parse_table_definitions
 from bigquery_standin.rest.dataset_handlers import normalize_location
-from bigquery_standin.rest.request_response import ApiRequest, ApiResponse, check_reference, paginate
+from bigquery_standin.rest.google_api import ApiRequest, ApiResponse, check_reference, paginate
 from bigquery_standin.rest.table_resource import etag_of
 from bigquery_standin.stand_in import StandIn
 from bigquery_standin.storage.model import DatasetId

@@ -18,8 +18,8 @@ from bigquery_standin.bigquery_errors import Invalid, NotFound, StandInError
 from bigquery_standin.clock import MICROSECONDS, from_datetime
 from bigquery_standin.jobs.job_configuration import table_id_from_api
 from bigquery_standin.jobs.job_store import DONE, JobRecord
+from bigquery_standin.rest.google_api import ApiRequest, ApiResponse
 from bigquery_standin.rest.job_handlers import find_job, job_reference, new_job_record
-from bigquery_standin.rest.request_response import ApiRequest, ApiResponse
 from bigquery_standin.rest.table_handlers import requested_table
 from bigquery_standin.rest.table_resource import etag_of
 from bigquery_standin.sql.field_types import TableField

@@ -9,7 +9,6 @@ from bigquery_standin.rest import (
     dataset_handlers,
     job_handlers,
     query_handlers,
-    row_policy_handlers,
     table_handlers,
 )
 from bigquery_standin.rest.google_api import Method
@@ -62,13 +61,11 @@ METHODS = (
     Method("tables.get", table_handlers.get_table, "view"),
     Method("tables.patch", table_handlers.patch_table, fields=_TABLE_FIELDS),
     Method("tables.delete", table_handlers.delete_table),
-    Method("tables.testIamPermissions", row_policy_handlers.test_table_permissions, fields="permissions"),
+    Method("tables.testIamPermissions", table_handlers.test_table_permissions, fields="permissions"),
     Method("tabledata.list", query_handlers.list_rows, _PAGE + _FORMAT + "startIndex"),
-    Method("rowAccessPolicies.list", row_policy_handlers.list_policies, "pageSize pageToken"),
-    Method(
-        "rowAccessPolicies.getIamPolicy", row_policy_handlers.get_iam_policy, fields="options.requestedPolicyVersion"
-    ),
-    Method("rowAccessPolicies.testIamPermissions", row_policy_handlers.test_policy_permissions, fields="permissions"),
+    Method("rowAccessPolicies.list", table_handlers.list_policies, "pageSize pageToken"),
+    Method("rowAccessPolicies.getIamPolicy", table_handlers.get_iam_policy, fields="options.requestedPolicyVersion"),
+    Method("rowAccessPolicies.testIamPermissions", table_handlers.test_policy_permissions, fields="permissions"),
     Method("routines.list", dataset_handlers.list_routines, _PAGE),
     Method("jobs.insert", job_handlers.insert_job, fields=_INSERTED_JOB_FIELDS),
     Method(
