@@ -24,7 +24,6 @@ from bigquery_standin.sql.scalar_types import (
     parameters_to_api,
     scalar_from_arrow,
     scalar_from_duckdb,
-    stored_scalar,
     with_parameters,
 )
 
@@ -111,17 +110,6 @@ class TableField:
             types = ((child.name, child.sql_type(parameterized=parameterized)) for child in self.fields)
             inner = f"STRUCT<{', '.join(f'{_sql_name(name)} {kind}'.strip() for name, kind in types)}>"
         return f"ARRAY<{inner}>" if self.mode == "REPEATED" else inner
-
-    def stored_value(self, value: Any) -> Any:
-        """The value as the column stores it: decimals rounded to the scale. Raises ValueError if it does not fit."""
-        if value is None or not self.has_parameters:
-            return value
-        if self.mode == "REPEATED":
-            element = replace(self, mode="NULLABLE")
-            return [element.stored_value(item) for item in value]
-        if self.type == "STRUCT":
-            return {child.name: child.stored_value(value[child.name]) for child in self.fields}
-        return stored_scalar(self.type, self.parameters, value)
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, date, datetime
-from decimal import ROUND_HALF_UP, Context, Decimal
+from decimal import Decimal
 from typing import Any
 
 import pyarrow as pa
@@ -188,7 +188,6 @@ def scalar_from_arrow(name: str, kind: pa.DataType) -> str:
 Parameters = tuple[int, ...]  # the length, or precision and scale; empty without parameters
 TYPES_WITH_LENGTH = ("STRING", "BYTES")
 _MAXIMUM_SCALE, _DIGITS_BEFORE_POINT = 9, 29
-_EXACT = Context(prec=80)  # Python's default has fewer digits than a NUMERIC
 
 
 def checked_parameters(type_name: str, given: Parameters) -> Parameters:
@@ -230,40 +229,3 @@ def parameters_to_api(type_name: str, parameters: Parameters) -> dict[str, str]:
 def with_parameters(type_name: str, parameters: Parameters) -> str:
     """The type in SQL: `NUMERIC(10, 2)`."""
     return f"{type_name}({', '.join(map(str, parameters))})" if parameters else type_name
-
-
-def stored_scalar(type_name: str, parameters: Parameters, value: Any) -> Any:
-    """The value as a column of the type stores it: rounded to the scale. Raises ValueError if it does not fit."""
-    if not parameters or value is None:
-        return value
-    if type_name in TYPES_WITH_LENGTH:
-        if len(value) > parameters[0]:
-            raise ValueError(
-                f"{with_parameters(type_name, parameters)} has maximum length {parameters[0]} but got a value with "
-                f"length {len(value)}"
-            )
-        return value
-    precision, scale = parameters
-    unit = Decimal(1).scaleb(-scale)
-    rounded = Decimal(value).quantize(unit, ROUND_HALF_UP, _EXACT)
-    limit = Decimal(10) ** (precision - scale) - unit
-    if abs(rounded) > limit:
-        raise ValueError(
-            f"{with_parameters(type_name, parameters)} has precision {precision} and scale {scale} but got a value "
-            f"that is not in range of [-{limit}, {limit}]"
-        )
-    return rounded
-
-
-def is_less_restrictive(type_name: str, before: Parameters, after: Parameters) -> bool:
-    """Whether `after` allows each value that `before` allows.
-
-    Source: BigQuery's "Data definition language", ALTER COLUMN SET DATA TYPE.
-    """
-    if not after or before == after:
-        return True
-    if not before:
-        return False
-    if type_name in TYPES_WITH_LENGTH:
-        return after[0] >= before[0]
-    return after[1] >= before[1] and after[0] - after[1] >= before[0] - before[1]

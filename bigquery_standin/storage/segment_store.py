@@ -19,7 +19,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from bigquery_standin.bigquery_errors import Invalid
+from bigquery_standin.bigquery_errors import Invalid, NotImplementedConstruct
 from bigquery_standin.sql.field_types import TableField
 from bigquery_standin.sql.scalar_types import SCALARS
 from bigquery_standin.storage.model import Segment
@@ -164,7 +164,7 @@ def conform(rows: pa.Table, columns: Sequence[TableField]) -> pa.Table:
     """`rows` with exactly the declared columns, in their order and types. A missing column becomes NULL.
 
     Column names are case-insensitive, as in BigQuery. Raises Invalid for a NULL in a REQUIRED column and for a
-    value that does not fit its type.
+    value that does not fit its type, NotImplementedConstruct for a value of a type with parameters.
     """
     positions = {name.lower(): position for position, name in enumerate(rows.column_names)}
     arrays = []
@@ -180,8 +180,10 @@ def conform(rows: pa.Table, columns: Sequence[TableField]) -> pa.Table:
                 f"Required field {column.name} cannot be null: found NULL in [{values.null_count}] rows; "
                 "correct the rows or make the field NULLABLE."
             )
+        if column.has_parameters and values.null_count < len(values):
+            raise NotImplementedConstruct(f"values of column {column.name} {column.sql_type(parameterized=True)}")
         try:
-            arrays.append(_fitted(values.cast(arrow_type(column)), column))
+            arrays.append(values.cast(arrow_type(column)))
         except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
             raise Invalid(
                 f"Column [{column.name}] of type [{values.type}] cannot be stored as [{column.sql_type()}]: {error}"
@@ -189,22 +191,9 @@ def conform(rows: pa.Table, columns: Sequence[TableField]) -> pa.Table:
     return pa.Table.from_arrays(arrays, schema=arrow_schema(columns))
 
 
-def _fitted(values: pa.ChunkedArray, column: TableField) -> pa.ChunkedArray:
-    """The values as a column with type parameters stores them. Raises Invalid for one that does not fit."""
-    if not column.has_parameters:
-        return values
-    try:
-        return pa.chunked_array([pa.array(map(column.stored_value, values.to_pylist()), values.type)])
-    except ValueError as error:
-        raise Invalid(f"Field {column.name}: {error}") from error
-
-
 def is_canonical(schema: pa.Schema, columns: Sequence[TableField]) -> bool:
     """Whether a file's rows need no conversion, so that the file itself can become a segment."""
     expected = arrow_schema(columns)
-    has_parameters = any(column.has_parameters for column in columns)
-    return (
-        not has_parameters
-        and schema.names == expected.names
-        and all(actual.type.equals(canonical.type) for actual, canonical in zip(schema, expected, strict=True))
+    return schema.names == expected.names and all(
+        actual.type.equals(canonical.type) for actual, canonical in zip(schema, expected, strict=True)
     )

@@ -9,7 +9,6 @@ from typing import Any
 
 from bigquery_standin.bigquery_errors import Invalid, NotImplementedConstruct
 from bigquery_standin.sql.field_types import CLUSTERING_TYPES, MAXIMUM_CLUSTERING_COLUMNS, TableField
-from bigquery_standin.sql.scalar_types import is_less_restrictive
 from bigquery_standin.storage.catalog import Catalog
 from bigquery_standin.storage.model import CloneDefinition, TableId, TableSettings
 
@@ -209,8 +208,7 @@ def may_become(column: TableField, new: TableField, *, widens: bool = False) -> 
 
     Description and policy tags may change, and REQUIRED may become NULLABLE, also in a STRUCT, whose fields keep their
     names and order. `widens`: whether a type may become one that has all its values, as by ALTER TABLE. Raises
-    NotImplementedConstruct for a type of an ARRAY, and for a change to a type of another name if either type has
-    parameters, because the page does not say whether BigQuery allows it.
+    NotImplementedConstruct for another type of an ARRAY, and if either type has parameters.
     """
     is_array = "REPEATED" in (column.mode, new.mode)
     if widens and is_array and column.sql_type(parameterized=True) != new.sql_type(parameterized=True):
@@ -222,10 +220,8 @@ def may_become(column: TableField, new: TableField, *, widens: bool = False) -> 
         return all(may_become(*pair, widens=widens) for pair in zip(column.fields, new.fields, strict=True))
     if (column.type, column.parameters) == (new.type, new.parameters) or not widens:
         return (column.type, column.parameters) == (new.type, new.parameters)
-    if column.type == new.type:
-        return is_less_restrictive(column.type, column.parameters, new.parameters)
     if column.parameters or new.parameters:
-        raise NotImplementedConstruct("SET DATA TYPE from or to a parameterized type of another name")
+        raise NotImplementedConstruct("SET DATA TYPE from or to a type with parameters")
     return (column.type, new.type) in _WIDENINGS
 
 

@@ -161,7 +161,7 @@ TABLE: list[tuple[str, Change]] = [
     ),
     ("a_partition_filter_can_be_required", sql("= TRUE", "= FALSE")),
     ("a_type_becomes_wider", refused("ALTER COLUMN", "unsupported")),
-    ("parameters_of_types_hold_for_writes", sql(r"STRING\(3\)", "STRING")),
+    ("parameters_of_types_hold_for_writes", sql(r"STRING\(3\), n NUMERIC\(5, 2\)", "STRING, n NUMERIC")),
     ("reserved_column_names_are_refused", sql(r"`_FILE_x`", "`x`")),
     ("an_array_of_a_result_has_no_null", sql(r"\[1, NULL\]", "[1]")),
     ("a_primary_key_has_limits", sql(", PRIMARY KEY .* NOT ENFORCED", "")),

@@ -235,7 +235,12 @@ def test_a_type_becomes_wider(sandbox: Sandbox) -> None:
     sandbox.refused(f"{alter} n SET DATA TYPE INT64")
 
 
-@rule("Data types, parameterized data types", "plugins/dedup_clone/warehouse/table_options.py", "Nothing.")
+@rule(
+    "Data types, parameterized data types",
+    "plugins/dedup_clone/warehouse/table_options.py",
+    "Nothing.",
+    local="the stand-in stores no values of types with parameters",
+)
 def test_parameters_of_types_hold_for_writes(sandbox: Sandbox) -> None:
     """A value that does not fit STRING(3) or NUMERIC(5, 2) is refused; results of queries have no parameters."""
     table = sandbox.make("limited", "s STRING(3), n NUMERIC(5, 2)")
