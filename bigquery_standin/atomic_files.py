@@ -58,9 +58,6 @@ class JsonFiles(Generic[Item]):
     def read_all(self) -> list[Item]:
         return [self.read(name) for name in self.names()]
 
-    def exists(self, name: str) -> bool:
-        return self._path(name).exists()
-
     def write(self, name: str, item: Item) -> None:
         write_atomically(self._path(name), self._adapter.dump_json(item))
 

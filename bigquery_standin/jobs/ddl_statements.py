@@ -1,4 +1,4 @@
-"""Executes DDL: creates, clones, alters and drops tables, and restores deleted datasets."""
+"""Executes DDL: creates, clones, alters and drops tables."""
 
 from __future__ import annotations
 
@@ -12,8 +12,6 @@ from bigquery_standin.bigquery_errors import (
     Duplicate,
     Invalid,
     InvalidQuery,
-    NotFound,
-    NotImplementedConstruct,
     as_invalid_query,
 )
 from bigquery_standin.jobs.destination_table import NewSegments, write_change
@@ -25,7 +23,6 @@ from bigquery_standin.sql.field_types import TableField
 from bigquery_standin.sql.statements import (
     QUERY_TEXT,
     CreateClone,
-    UndropSchema,
     clustering_of,
     declared_columns,
     options_of,
@@ -36,9 +33,7 @@ from bigquery_standin.sql.type_parser import field_of
 from bigquery_standin.storage.access import check_all_rows, check_columns
 from bigquery_standin.storage.catalog import Catalog
 from bigquery_standin.storage.model import (
-    TIME_TRAVEL_US,
     CloneDefinition,
-    DatasetId,
     Partition,
     TableId,
     TableSettings,
@@ -194,37 +189,6 @@ def drop_table(tree: exp.Drop, run: StatementRun) -> Outcome:
     outcome = run.outcome("DROP_TABLE")
     run.catalog.drop(table, run.commit_info(outcome))
     return outcome
-
-
-def undrop_schema(statement: UndropSchema, run: StatementRun) -> Outcome:
-    """Restores a dataset in the location that the statement's options name, by default in that of the job."""
-    dataset = DatasetId(statement.project or run.state.defaults.project, statement.name)
-    if run.catalog.datasets.find(dataset) is not None:
-        raise Duplicate(f"Already Exists: Dataset {dataset}")
-    location = evaluate_options(statement.options, "schema", run.evaluator.python_value).get("location")
-    _restore_dataset(run.catalog, dataset, location or run.state.defaults.location)
-    return run.outcome("UNDROP_SCHEMA")
-
-
-def _restore_dataset(catalog: Catalog, dataset_id: DatasetId, location: str) -> None:
-    """Restores the dataset with the tables that it had when it was deleted.
-
-    Raises NotFound if no such dataset was deleted in this location within its time travel window, and
-    NotImplementedConstruct if it had procedures.
-    """
-    deleted = catalog.datasets.find_deleted(dataset_id)
-    if deleted is None or deleted.deleted_us is None or deleted.location.lower() != location.lower():
-        raise NotFound(f"Not found: no deleted dataset {dataset_id} in location {location}")
-    if catalog.clock.now_us() - deleted.deleted_us > TIME_TRAVEL_US:
-        raise NotFound(f"Not found: dataset {dataset_id} was deleted before its time travel window")
-    if deleted.procedures:
-        raise NotImplementedConstruct("UNDROP SCHEMA of a dataset that had procedures")
-    # The tables are restored first: nobody sees them before their dataset exists. If this process is killed in between,
-    # the next start of the stand-in drops the tables again.
-    for table_id, _ in catalog.histories():
-        if table_id.dataset_id == dataset_id:
-            catalog.undrop(table_id, deleted.deleted_us)
-    catalog.datasets.restore(deleted)
 
 
 def alter_table(tree: exp.Alter, run: StatementRun) -> Outcome:

@@ -176,7 +176,6 @@ EXECUTORS: Mapping[type, Callable[[Any, StatementRun], Outcome]] = {
     exp.Drop: ddl_statements.drop_table,
     statements.Assert: assert_condition,
     statements.CreateClone: ddl_statements.clone_table,
-    statements.UndropSchema: ddl_statements.undrop_schema,
     statements.CreateRowPolicy: row_policies.create_policy,
     statements.DropRowPolicies: row_policies.drop_policies,
     statements.CreateProcedure: create_procedure,

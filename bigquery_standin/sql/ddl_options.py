@@ -1,4 +1,4 @@
-"""Reads OPTIONS(…) of tables, UNDROP SCHEMA and procedures. For tables it also knows which setting an option is."""
+"""Reads OPTIONS(…) of tables and procedures. For tables it also knows which setting an option is."""
 
 from __future__ import annotations
 
@@ -103,7 +103,6 @@ TABLE_OPTIONS = {
 }
 _OPTIONS: Mapping[str, Mapping[str, Option]] = {
     "table": TABLE_OPTIONS,
-    "schema": {"location": Option("STRING", "location")},
     "procedure": {
         "engine": Option("STRING", "engine"),
         "runtime_version": Option("STRING", "runtime_version"),
@@ -115,7 +114,7 @@ _OPTIONS: Mapping[str, Mapping[str, Option]] = {
 
 
 def check_options(options: Sequence[exp.Expr], kind: str) -> None:
-    """Checks the properties of OPTIONS(…). `kind` is table, schema or procedure.
+    """Checks the properties of OPTIONS(…). `kind` is table or procedure.
 
     Raises InvalidQuery for an option that is given twice, NotImplementedConstruct for an unsupported one.
     """

@@ -22,17 +22,16 @@ from bigquery_standin.sql.statements import (
     DropRowPolicies,
     If,
     Statement,
-    UndropSchema,
 )
 from bigquery_standin.sql.syntax import ExpressionParser, StandInBigQuery
 from bigquery_standin.sql.transpile import check
-from bigquery_standin.sql.type_parser import TableName, dataset_name, table_name_of, type_without_parameters
+from bigquery_standin.sql.type_parser import TableName, table_name_of, type_without_parameters
 
 # The first words of GoogleSQL's other statements.
 _UNSUPPORTED = frozenset(
     """
     BEGIN BREAK CASE COMMIT CONTINUE DESCRIBE ELSEIF EXECUTE EXPLAIN EXPORT FOR FROM GRANT ITERATE LEAVE LOAD LOOP RAISE
-    REPEAT RETURN REVOKE ROLLBACK SET WHILE
+    REPEAT RETURN REVOKE ROLLBACK SET UNDROP WHILE
     """.split()  # noqa: SIM905  (a list of twenty lines reads worse)
 )
 
@@ -182,12 +181,6 @@ class StatementParser(ExpressionParser):
     def _drop_policies(self) -> DropRowPolicies:
         return DropRowPolicies(self._table_name())
 
-    def _undrop(self) -> UndropSchema:
-        if self._match_text_seq("IF"):
-            raise NotImplementedConstruct("UNDROP SCHEMA IF NOT EXISTS")
-        project, dataset = dataset_name(self._parse_table_parts(schema=True))
-        return UndropSchema(dataset, project, self._options("schema"))
-
     def _call(self) -> Call:
         name = self._table_name()
         return Call(name, tuple(self._parse_wrapped_csv(self._argument)))
@@ -251,7 +244,6 @@ _STATEMENTS: dict[tuple[str, ...], Callable[[StatementParser], Statement | None]
     ("CREATE",): StatementParser._create,
     ("DROP", "ALL", "ROW", "ACCESS", "POLICIES", "ON"): StatementParser._drop_policies,
     ("DROP", "TABLE", "FUNCTION"): StatementParser._table_function,
-    ("UNDROP", "SCHEMA"): StatementParser._undrop,
     ("CALL",): StatementParser._call,
     ("ASSERT",): StatementParser._assert,
     ("DECLARE",): StatementParser._declare,

@@ -155,15 +155,6 @@ class DropRowPolicies:
 
 
 @dataclass(frozen=True)
-class UndropSchema:
-    """UNDROP SCHEMA [project.]name [OPTIONS (location = …)]."""
-
-    name: str
-    project: str | None
-    options: Sequence[exp.Property]
-
-
-@dataclass(frozen=True)
 class CreateProcedure:
     """CREATE [OR REPLACE] PROCEDURE name(…) WITH CONNECTION … OPTIONS(…) LANGUAGE PYTHON [AS code]."""
 
@@ -184,18 +175,7 @@ class Call:
     arguments: tuple[exp.Expression, ...]
 
 
-Statement = (
-    exp.Expr
-    | Declare
-    | If
-    | Assert
-    | CreateClone
-    | CreateRowPolicy
-    | DropRowPolicies
-    | UndropSchema
-    | CreateProcedure
-    | Call
-)
+Statement = exp.Expr | Declare | If | Assert | CreateClone | CreateRowPolicy | DropRowPolicies | CreateProcedure | Call
 
 
 @dataclass(frozen=True)

@@ -159,14 +159,6 @@ def table_name_of(node: exp.Table) -> TableName:
     return TableName(str(padded[2]), padded[1], padded[0])
 
 
-def dataset_name(node: exp.Table | exp.Dot | None) -> tuple[str | None, str]:
-    """The project (None if it is not written) and the dataset in the path of a dataset."""
-    parts = [] if node is None else [part.name for part in node.parts]
-    if not 1 <= len(parts) <= 2 or not _DATASET.match(parts[-1]):
-        raise InvalidQuery(f"Invalid dataset name [{'.'.join(parts)}]: expected [PROJECT.]DATASET")
-    return (parts[0] if len(parts) == 2 else None), parts[-1]
-
-
 def _information_schema(parts: list[str], at: int) -> TableName:
     """The name of a view: its `table` is `INFORMATION_SCHEMA.VIEW`, its `dataset` a dataset or a region.
 

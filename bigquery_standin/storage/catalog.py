@@ -194,11 +194,10 @@ class Catalog:
     def drop_dataset(self, dataset_id: DatasetId, delete_contents: bool) -> None:
         """Drops the dataset with its tables and routines.
 
-        Raises NotFound if it does not exist, Invalid if it was restored in the last seven days, and ResourceInUse if it
-        has tables or routines, unless `delete_contents`.
+        Raises NotFound if it does not exist, and ResourceInUse if it has tables or routines, unless `delete_contents`.
         """
-        self.datasets.check_deletable(dataset_id)
-        if not delete_contents and (self.list_tables(dataset_id) or self.datasets.get(dataset_id).procedures):
+        dataset = self.datasets.get(dataset_id)
+        if not delete_contents and (self.list_tables(dataset_id) or dataset.procedures):
             raise StandInError(
                 f"Dataset {dataset_id} is still in use: delete its tables and routines first, or its contents too.",
                 "resourceInUse",
@@ -206,16 +205,6 @@ class Catalog:
         # The dataset is removed first, so that no commit can add a table after the tables are dropped.
         self.datasets.remove(dataset_id)
         self._drop_tables_without_dataset()
-
-    def undrop(self, table_id: TableId, dropped_since_us: int) -> None:
-        """Restores a dropped table as it was before its drop, if it was dropped at `dropped_since_us` or later."""
-        with self._lock(table_id):
-            history = self.history(table_id)
-            latest = history.latest()
-            if latest is not None and latest.dropped and latest.committed_us >= dropped_since_us:
-                last = history.by_number(latest.number - 1)
-                if last is not None and not last.dropped:
-                    self._append_version(table_id, last, "undrop", dropped=False)
 
     def commit_expired(self, table_id: TableId) -> bool:
         """Commits a version without the expired partitions, or the drop of an expired table.

@@ -1,4 +1,4 @@
-"""Stores each dataset with its procedures as one JSON file, and the last deleted one of each name as another."""
+"""Stores each dataset with its procedures as one JSON file."""
 
 from __future__ import annotations
 
@@ -10,14 +10,13 @@ from pathlib import Path
 
 from bigquery_standin.atomic_files import JsonFiles
 from bigquery_standin.bigquery_errors import Duplicate, Invalid, NotFound
-from bigquery_standin.clock import DAY_US, HOUR_US, Clock
+from bigquery_standin.clock import HOUR_US, Clock
 from bigquery_standin.storage.model import Dataset, DatasetId, Procedure, TableId
 
 PROJECT_NAME = re.compile(r"[a-z0-9][a-z0-9.:-]{0,98}")
 DATASET_NAME = re.compile(r"[A-Za-z0-9_]{1,200}")
 ROUTINE_NAME = re.compile(r"[A-Za-z0-9_]{1,256}")
 MINIMUM_TABLE_EXPIRATION_MS = HOUR_US // 1000
-NOT_DELETED_AFTER_RESTORATION_US = 7 * DAY_US  # how long a restored dataset cannot be deleted
 
 
 class DatasetStore:
@@ -25,7 +24,6 @@ class DatasetStore:
 
     def __init__(self, folder: Path, clock: Clock) -> None:
         self._files = JsonFiles(folder, Dataset)
-        self._deleted_files = JsonFiles(folder.with_name("deleted_datasets"), Dataset)
         self._clock = clock
         self._lock = threading.Lock()
         self._datasets = {dataset.id: dataset for dataset in self._files.read_all()}
@@ -58,10 +56,7 @@ class DatasetStore:
             if dataset.id in self._datasets:
                 raise Duplicate(f"Already Exists: Dataset {dataset.id}")
             now_us = self._clock.now_us()
-            created = self._write(replace(dataset, created_us=now_us, modified_us=now_us))
-            if self._deleted_files.exists(_name(dataset.id)):
-                self._deleted_files.remove(_name(dataset.id))
-            return created
+            return self._write(replace(dataset, created_us=now_us, modified_us=now_us))
 
     def ensure_hidden(self, dataset_id: DatasetId, location: str) -> Dataset:
         """The dataset for anonymous query results of a project and location. Creates it if needed."""
@@ -74,12 +69,6 @@ class DatasetStore:
         """Raises NotFound if the dataset does not exist, and Invalid for an invalid table expiration."""
         with self._lock:
             return self._write(replace(change(self.get(dataset_id)), modified_us=self._clock.now_us()))
-
-    def check_deletable(self, dataset_id: DatasetId) -> None:
-        """Raises NotFound if the dataset does not exist, and Invalid if it was restored in the last seven days."""
-        restored_us = self.get(dataset_id).undeleted_us
-        if restored_us is not None and self._clock.now_us() - restored_us < NOT_DELETED_AFTER_RESTORATION_US:
-            raise Invalid(f"Dataset {dataset_id} was undeleted and cannot be deleted within the next seven days.")
 
     def procedure(self, routine: TableId) -> Procedure:
         """Raises NotFound if the procedure or its dataset does not exist."""
@@ -102,22 +91,9 @@ class DatasetStore:
             self._write(replace(dataset, procedures={**dataset.procedures, routine.table: saved}))
 
     def remove(self, dataset_id: DatasetId) -> None:
-        """Moves the dataset to the deleted ones, from which `restore` can bring it back."""
         with self._lock:
-            deleted = replace(self.get(dataset_id), deleted_us=self._clock.now_us())
-            self._deleted_files.write(_name(dataset_id), deleted)
             self._files.remove(_name(dataset_id))
             del self._datasets[dataset_id]
-
-    def find_deleted(self, dataset_id: DatasetId) -> Dataset | None:
-        """The last deleted dataset of this name; None if there is none, or if one of this name exists now."""
-        is_deleted = self.find(dataset_id) is None and self._deleted_files.exists(_name(dataset_id))
-        return self._deleted_files.read(_name(dataset_id)) if is_deleted else None
-
-    def restore(self, deleted: Dataset) -> None:
-        with self._lock:
-            self._write(replace(deleted, deleted_us=None, undeleted_us=self._clock.now_us()))
-            self._deleted_files.remove(_name(deleted.id))
 
     def _write(self, dataset: Dataset) -> Dataset:
         expiration_ms = dataset.default_table_expiration_ms

@@ -192,7 +192,7 @@ class TableVersion:
 
     `committed_us`: when this version was committed. `change_kind`: what made it, such as `load`, `merge`, `drop` or
     `expire`. `table_created_us`: when the table was created or last replaced. `modified_us`: when its metadata or rows,
-    buffered ones included, last changed; older than `committed_us` in a version that drops or restores the table,
+    buffered ones included, last changed; older than `committed_us` in a version that drops the table,
     removes expired partitions, or only changes the change log.
     """
 
@@ -265,11 +265,7 @@ class Procedure:
 
 @dataclass(frozen=True)
 class Dataset:
-    """A dataset's metadata.
-
-    `hidden`: whether it holds anonymous query results and is not listed. `deleted_us`: when a
-    deleted dataset was deleted. `undeleted_us`: when it was last restored.
-    """
+    """A dataset's metadata. `hidden`: whether it holds anonymous query results and is not listed."""
 
     id: DatasetId
     location: str
@@ -280,5 +276,3 @@ class Dataset:
     default_partition_expiration_ms: int | None = None
     hidden: bool = False
     procedures: Mapping[str, Procedure] = field(default_factory=dict)
-    deleted_us: int | None = None
-    undeleted_us: int | None = None

@@ -1,4 +1,4 @@
-"""What only the stand-in can answer: restored datasets, the rights that it grants, what it refuses; and its sandbox."""
+"""What only the stand-in can answer: the rights that it grants, and what it refuses; and its sandbox."""
 
 from __future__ import annotations
 
@@ -28,20 +28,6 @@ AIRFLOW = "airflow@p.iam.gserviceaccount.com"
 def table(sandbox: Sandbox) -> str:
     """A new table with two rows of today."""
     return sandbox.new_table(f"t{uuid.uuid4().hex[:8]}", [(sandbox.today, 1, 1), (sandbox.today, 2, 1)])
-
-
-def test_a_deleted_dataset_is_restored_as_it_was(sandbox: Sandbox) -> None:
-    """Page "Restore deleted datasets". BigQuery deletes no restored dataset for seven days, so this is no probe."""
-    client = sandbox.client
-    client.create_dataset("restored")
-    client.query_and_wait("CREATE TABLE restored.t AS SELECT 7 AS id")
-    client.delete_dataset("restored", delete_contents=True)
-    with pytest.raises(exceptions.NotFound):
-        client.query_and_wait("UNDROP SCHEMA restored OPTIONS (location = 'EU')")
-    client.query_and_wait("UNDROP SCHEMA restored")
-    assert [row["id"] for row in client.query_and_wait("SELECT id FROM restored.t")] == [7]
-    with pytest.raises(exceptions.BadRequest):
-        client.delete_dataset("restored", delete_contents=True)
 
 
 # -- rights

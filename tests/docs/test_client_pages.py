@@ -33,7 +33,6 @@ NAMES = {
     "{{ staging }}": "warehouse.product_attributes_staging",
     "DATASET.TABLE": "warehouse.product_attributes",
     "DATASET.": "warehouse.",
-    "SCHEMA DATASET": "SCHEMA warehouse",
     "FEED": "product_attributes",
     "region-LOCATION": "region-us",
     "OPTIONS (...)": "OPTIONS ()",  # how-it-works.md leaves them out
