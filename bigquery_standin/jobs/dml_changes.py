@@ -138,7 +138,7 @@ class _Target:
 
     def _insert(self, insert: exp.Insert, from_clause: str) -> str:
         columns = [column.name for column in insert.this.expressions]
-        fields = [self._column(name) for name in columns] or list(self.schema)
+        fields = [self._column(name) for name in columns]
         if len({field.name for field in fields}) != len(fields):
             raise InvalidQuery(f"INSERT names a column twice: [{', '.join(columns)}]")
         values = [self._sql(value) for value in insert.expression.expressions]

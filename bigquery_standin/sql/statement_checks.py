@@ -169,13 +169,8 @@ def _check_merge(tree: exp.Merge) -> None:
 
 
 def _check_merge_insert(insert: exp.Insert) -> None:
-    """Checks INSERT in a MERGE. Afterwards `this` has the columns, `expression` the values."""
-    if isinstance(insert.this, exp.Var):
-        raise NotImplementedConstruct(f"INSERT {insert.this.name} in a MERGE")
-    if not insert.expression:  # SQLGlot reads INSERT VALUES (…), without columns, as the columns `VALUES(…)`
-        (call,) = insert.this.expressions
-        insert.set("expression", exp.Tuple(expressions=call.expressions))
-        insert.set("this", exp.Tuple())
+    if isinstance(insert.this, exp.Var) or not insert.expression:
+        raise NotImplementedConstruct("INSERT in a MERGE without a list of columns")
     for value in insert.expression.expressions:
         check(value)
 

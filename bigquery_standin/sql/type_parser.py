@@ -94,21 +94,9 @@ def _column(definition: exp.ColumnDef, keys: list[tuple[str, ...]]) -> TableFiel
             if column.mode == "REPEATED":
                 raise InvalidQuery(f"NOT NULL cannot be applied to ARRAY field: {column.name}")
             column = replace(column, mode="REQUIRED")
-        elif isinstance(kind, exp.Properties):
-            column = replace(column, description=_description(kind, column.name))
         else:
             raise NotImplementedConstruct(f"column clause {constraint.sql('bigquery')} of {column.name}")
     return column
-
-
-def _description(options: exp.Properties, column: str) -> str | None:
-    description: str | None = None
-    for option in options.expressions:
-        value = option.args.get("value")
-        if option.name.lower() != "description" or not isinstance(value, exp.Null | exp.Literal | exp.RawString):
-            raise NotImplementedConstruct(f"column option {option.sql('bigquery')} of {column}")
-        description = None if isinstance(value, exp.Null) else value.name
-    return description
 
 
 def _check_not_enforced(key: exp.PrimaryKey | exp.PrimaryKeyColumnConstraint) -> None:
