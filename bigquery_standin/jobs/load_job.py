@@ -126,14 +126,10 @@ class LoadJob:
 
         def load_one(source: _Input) -> list[tuple[str, Segment]]:
             context.check_cancelled()
-            content = source.read()
-            rows, segment_content = _rows(config, settings.schema, source.uri, content)
-            partitions = list(split_rows(rows, settings))
+            partitions = list(split_rows(_rows(config, settings.schema, source.uri, source.read()), settings))
             for key, _ in partitions:
                 check_destination_partition(config.table, config.partition, key)
-            if segment_content and len(partitions) == 1:
-                return [(partitions[0][0], batch.adopt(rows, segment_content))]
-            return [(key, batch.write(partition_rows)) for key, partition_rows in partitions]
+            return [(key, batch.write(rows)) for key, rows in partitions]
 
         segments: dict[str, list[Segment]] = {}
         with ThreadPoolExecutor(PARALLEL_FILES) as pool:
@@ -178,15 +174,13 @@ def _fields(config: LoadConfiguration, last: _Input) -> tuple[TableField, ...] |
     return None
 
 
-def _rows(
-    config: LoadConfiguration, schema: Sequence[TableField], uri: str, content: bytes
-) -> tuple[pa.Table, bytes | None]:
-    """The rows of a file, and the same file if it can become a segment. Raises Invalid for a wrong file."""
+def _rows(config: LoadConfiguration, schema: Sequence[TableField], uri: str, content: bytes) -> pa.Table:
+    """The rows of a file. Raises Invalid for a wrong file."""
     if config.source_format == "NEWLINE_DELIMITED_JSON":
-        return parse_rows(uri, content, schema), None
+        return parse_rows(uri, content, schema)
     source = ParquetSource(uri, content, config.sources)
     source.check(schema)
-    return source.rows(schema), source.content if source.can_be_stored_as_is(schema) else None
+    return source.rows(schema)
 
 
 def _statistics(inputs: Sequence[_Input], segments: NewSegments) -> dict[str, Any]:

@@ -21,7 +21,7 @@ from bigquery_standin.jobs.object_store import ObjectStore
 from bigquery_standin.sql.field_types import TableField, field_from_arrow
 from bigquery_standin.sql.value_generator import FILE_NAME
 from bigquery_standin.storage.model import WHOLE_TABLE, Partition, Segment, TableId, TableSettings, TableVersion
-from bigquery_standin.storage.segment_store import SegmentBatch, SegmentStore, conform, is_canonical
+from bigquery_standin.storage.segment_store import SegmentBatch, SegmentStore, conform
 
 _READ_ERROR = "Error while reading data, error message:"
 # A key of a footer's key-value pairs in Thrift's compact protocol, and one of the same length that no reader knows.
@@ -29,7 +29,7 @@ _ARROW_SCHEMA, _IGNORED = b"\x18\x0cARROW:schema", b"\x18\x0carrow:schema"
 
 
 class ParquetSource:
-    """A file. `fields`: its columns as BigQuery infers them. `content`: without the Arrow schema of its writer.
+    """A file. `fields`: its columns as BigQuery infers them.
 
     A declared schema may have DATETIME where `fields` has TIMESTAMP, if the file's times are not adjusted to UTC.
     `list_inference`, `enum_as_string`: the job's `parquetOptions`. Raises Invalid for a file that is not Parquet,
@@ -38,16 +38,13 @@ class ParquetSource:
 
     def __init__(self, uri: str, content: bytes, options: SourceFiles) -> None:
         self.uri = uri
-        self.content = _without_arrow_schema(content)
         try:
-            self._file = pq.ParquetFile(pa.BufferReader(self.content), coerce_int96_timestamp_unit="us")
-            self.schema = self._file.schema_arrow
+            reader = pa.BufferReader(_without_arrow_schema(content))
+            self._file = pq.ParquetFile(reader, coerce_int96_timestamp_unit="us")
+            schema = self._file.schema_arrow
             leaves = iter([self._file.schema.column(number) for number in range(len(self._file.schema))])
-            schema = (
-                pa.schema([_with_enums_as_strings(field, leaves) for field in self.schema])
-                if options.enum_as_string
-                else self.schema
-            )
+            if options.enum_as_string:
+                schema = pa.schema([_with_enums_as_strings(field, leaves) for field in schema])
             self._fields_with_datetime = tuple(map(field_from_arrow, schema))
             self.fields = _without_datetime(self._fields_with_datetime)
         except (pa.ArrowInvalid, OSError) as error:  # OSError: the footer cannot be decoded
@@ -89,10 +86,6 @@ class ParquetSource:
             raise Invalid(f"{_READ_ERROR} {error} File: {self.uri}") from error
         except Invalid as error:
             raise Invalid(f"{_READ_ERROR} {error.message} File: {self.uri}") from error
-
-    def can_be_stored_as_is(self, declared: Sequence[TableField]) -> bool:
-        """Whether the table can store the file itself, because its rows need no conversion."""
-        return is_canonical(self.schema, declared)
 
 
 def _without_arrow_schema(content: bytes) -> bytes:
@@ -229,12 +222,9 @@ class ExternalTables:
         schema = ParquetSource(last.uri, self._objects.read(last), sources).fields
         segments: list[Segment] = []
         for file in files:
-            content = self._objects.read(file)
-            source = ParquetSource(file.uri, content, sources)
+            source = ParquetSource(file.uri, self._objects.read(file), sources)
             source.check(schema)
-            rows = source.rows(schema)
-            stores_as_is = source.can_be_stored_as_is(schema)
-            segments.append(self._batch.adopt(rows, content) if stores_as_is else self._batch.write(rows))
+            segments.append(self._batch.write(source.rows(schema)))
         settings = TableSettings(schema)
         version = TableVersion(1, 0, "external", 0, settings, {WHOLE_TABLE: Partition(tuple(segments), 0)})
         return ExternalTable(TableId("", "", name), version, tuple(file.uri for file in files))

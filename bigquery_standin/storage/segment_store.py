@@ -10,10 +10,9 @@ import os
 import threading
 import uuid
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import BinaryIO
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -103,22 +102,11 @@ class SegmentBatch:
 
     def write(self, rows: pa.Table) -> Segment:
         """Writes the rows to a new file."""
-
-        def write_rows(stream: BinaryIO) -> None:
-            pq.write_table(rows, stream, compression="zstd", compression_level=1, row_group_size=ROW_GROUP_ROWS)
-
-        return self._store_rows(rows, write_rows)
-
-    def adopt(self, rows: pa.Table, content: bytes) -> Segment:
-        """Stores the bytes of a Parquet file as a segment. `rows` are its decoded rows."""
-        return self._store_rows(rows, lambda stream: stream.write(content))
-
-    def _store_rows(self, rows: pa.Table, write: Callable[[BinaryIO], object]) -> Segment:
         segment = Segment(f"{uuid.uuid4().hex}.parquet", rows.num_rows, column_bytes(rows))
         self._store.pin([segment.file])
         self.files.append(segment.file)
         with self._store.path(segment).open("wb") as stream:
-            write(stream)
+            pq.write_table(rows, stream, compression="zstd", compression_level=1, row_group_size=ROW_GROUP_ROWS)
         return segment
 
 
@@ -189,11 +177,3 @@ def conform(rows: pa.Table, columns: Sequence[TableField]) -> pa.Table:
                 f"Column [{column.name}] of type [{values.type}] cannot be stored as [{column.sql_type()}]: {error}"
             ) from error
     return pa.Table.from_arrays(arrays, schema=arrow_schema(columns))
-
-
-def is_canonical(schema: pa.Schema, columns: Sequence[TableField]) -> bool:
-    """Whether a file's rows need no conversion, so that the file itself can become a segment."""
-    expected = arrow_schema(columns)
-    return schema.names == expected.names and all(
-        actual.type.equals(canonical.type) for actual, canonical in zip(schema, expected, strict=True)
-    )
