@@ -26,8 +26,7 @@ class StandIn:
     """All parts of one stand-in. The REST handlers, the Storage Write API and the tests use it.
 
     `jobs`: runs jobs of all kinds. `queries`: the function that `jobs` calls for query jobs; it also does dry runs.
-    `uploads`: the folder of files that are sent with load jobs. `write_api_address`: host:port of the Storage Write
-    API, empty if it is not served.
+    `write_api_address`: host:port of the Storage Write API, empty if it is not served.
     """
 
     clock: Clock
@@ -37,7 +36,6 @@ class StandIn:
     grants: Grants
     jobs: JobRunner
     queries: QueryJob
-    uploads: Path
     write_api_address: str = ""
 
     def caller(self, user: str) -> Caller:
@@ -47,7 +45,7 @@ class StandIn:
 def open_stand_in(folder: Path, limits: QuotaLimits | None = None, object_store: str | None = None) -> StandIn:
     """Opens the stand-in whose data are in the folder. Starts no thread.
 
-    Jobs that had not ended when the last process was killed are ended first, and uploaded files are deleted.
+    Jobs that had not ended when the last process was killed are ended first.
 
     `limits`: None for BigQuery's. `object_store`: the address of the Cloud Storage emulator; None for that in
     STORAGE_EMULATOR_HOST.
@@ -56,22 +54,17 @@ def open_stand_in(folder: Path, limits: QuotaLimits | None = None, object_store:
     catalog = Catalog(folder, clock, limits)
     store = JobStore(folder / "jobs")
     recover_jobs(store, catalog)
-    uploads = folder / "uploads"
-    uploads.mkdir(parents=True, exist_ok=True)
-    for unfinished in uploads.iterdir():
-        unfinished.unlink()
     faults = FaultRegistry()
     objects = ObjectStore(object_store)
     grants = Grants(folder / "grants.json")
-    loads = LoadJob(catalog, objects, uploads)
     queries = QueryJob(catalog, objects, grants, SparkSubmit(folder / "spark", objects), store)
     apply_job = ApplyJob(catalog)
     functions: dict[str, JobFunction] = {
         "extract": ExtractJob(catalog, objects, grants),
-        "load": loads,
+        "load": LoadJob(catalog, objects),
         "query": lambda context: (apply_job if context.record.applies_changes else queries)(context),
     }
-    jobs = JobRunner(store, clock, faults, functions, {"load": loads.admission, "query": queries.admission})
+    jobs = JobRunner(store, clock, faults, functions, {"query": queries.admission})
     return StandIn(
         clock=clock,
         catalog=catalog,
@@ -80,5 +73,4 @@ def open_stand_in(folder: Path, limits: QuotaLimits | None = None, object_store:
         grants=grants,
         jobs=jobs,
         queries=queries,
-        uploads=uploads,
     )

@@ -26,14 +26,16 @@ LOG = logging.getLogger(__name__)
 class JobContext:
     """What a job function is given for its job.
 
-    `record`: the function may replace it, to change what is stored of the job. `deadline_us`: when the job must have
-    ended; infinity without a limit. `stop`, `on_cancel`: to stop the job, another thread sets `stop`, then calls
-    `on_cancel`. `statistics`: those that the job reports if it fails.
+    `record`: the function may replace it, to change what is stored of the job. `upload`: the file that was sent with a
+    load job, or None. Nobody needs it after a kill: then the job fails. `deadline_us`: when the job must have ended;
+    infinity without a limit. `stop`, `on_cancel`: to stop the job, another thread sets `stop`, then calls `on_cancel`.
+    `statistics`: those that the job reports if it fails.
     """
 
     record: JobRecord
     store: JobStore
     clock: Clock
+    upload: bytes | None = None
     deadline_us: float = math.inf
     stop: threading.Event = field(default_factory=threading.Event)
     on_cancel: Callable[[], None] = lambda: None
@@ -80,7 +82,7 @@ class JobRunner:
         self._slots = threading.Semaphore(PARALLEL_JOBS)
         self._contexts: dict[str, JobContext] = {}
 
-    def insert(self, record: JobRecord) -> JobRecord:
+    def insert(self, record: JobRecord, upload: bytes | None = None) -> JobRecord:
         """Store the job and return its record. The job then runs in the background.
 
         If an earlier jobs.query had the record's requestId, start no job and return the record of the earlier one.
@@ -89,7 +91,7 @@ class JobRunner:
         stored = self.store.add(record)
         if stored is not record:
             return stored
-        context = JobContext(record, self.store, self.clock, deadline_us(record))
+        context = JobContext(record, self.store, self.clock, upload, deadline_us(record))
         self._contexts[record.key] = context
         threading.Thread(target=self._run, args=(context,), name=f"job {record.key}", daemon=True).start()
         return record

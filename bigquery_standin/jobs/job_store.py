@@ -45,7 +45,6 @@ class JobRecord:
     parent_job_id: str | None = None
     request_id: str | None = None  # of jobs.query: a repeated request with this id starts no second job
     user: str = DEFAULT_USER
-    upload: str | None = None  # name of the file that was sent with the request
     applies_changes: bool = False  # a background job of change data capture
 
     @property

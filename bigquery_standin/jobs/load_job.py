@@ -6,13 +6,11 @@ Newline-delimited JSON is parsed with BigQuery's conversions and error messages.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
 from dataclasses import dataclass
 from decimal import Decimal
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -53,19 +51,9 @@ class _Input:
 class LoadJob:
     """Runs load jobs."""
 
-    def __init__(self, catalog: Catalog, objects: ObjectStore, uploads: Path) -> None:
+    def __init__(self, catalog: Catalog, objects: ObjectStore) -> None:
         self._catalog = catalog
         self._objects = objects
-        self._uploads = uploads
-
-    @contextmanager
-    def admission(self, context: JobContext) -> Iterator[None]:
-        """Deletes the job's uploaded file when the job ends, even if it is cancelled before it starts."""
-        try:
-            yield
-        finally:
-            if context.record.upload is not None:
-                (self._uploads / context.record.upload).unlink()
 
     def __call__(self, context: JobContext) -> Mapping[str, Any]:
         config = parse_load_configuration(context.record.configuration["load"])
@@ -86,9 +74,9 @@ class LoadJob:
         return statistics
 
     def _inputs(self, context: JobContext, config: LoadConfiguration) -> list[_Input]:
-        if context.record.upload is not None:
-            path = self._uploads / context.record.upload
-            return [_Input("uploaded file", path.stat().st_size, path.read_bytes)]
+        content = context.upload
+        if content is not None:
+            return [_Input("uploaded file", len(content), lambda: content)]
         files = self._objects.resolve(config.sources.uris, config.sources.is_manifest)
         return [_Input(file.uri, file.size, partial(self._objects.read, file)) for file in files]
 

@@ -6,7 +6,6 @@ It handles uploads and the requests that only the stand-in has itself.
 from __future__ import annotations
 
 import logging
-import uuid
 from collections.abc import Awaitable, Callable
 from email.parser import BytesParser
 from email.policy import HTTP
@@ -47,7 +46,7 @@ def _refuse(stand_in: StandIn, request: ApiRequest) -> ApiResponse:
 
 
 def upload(stand_in: StandIn, request: ApiRequest) -> ApiResponse:
-    """Starts the load job of an uploaded file. Deletes the file if the job cannot be started.
+    """Starts the load job of an uploaded file.
 
     Raises what `new_job_record` and `JobRunner.insert` raise, and Invalid for another kind of job.
     """
@@ -55,17 +54,12 @@ def upload(stand_in: StandIn, request: ApiRequest) -> ApiResponse:
     if kind != "multipart":
         raise NotImplementedConstruct(f"uploadType {kind}: Google's clients send less than 5 MB of known size at once")
     metadata, file = _parts(request)
-    job, path = parse_json(metadata), stand_in.uploads / uuid.uuid4().hex
+    job = parse_json(metadata)
     next(method for method in METHODS if method.id == "jobs.insert").check_body(job)
-    path.write_bytes(file)
-    try:
-        record = new_job_record(stand_in, request.project(), job, request.user(), upload=path.name)
-        if record.kind != "load":
-            raise Invalid(f"An upload needs a load job, the configuration has [{record.kind}].")
-        stand_in.jobs.insert(record)
-    except Exception:
-        path.unlink()
-        raise
+    record = new_job_record(stand_in, request.project(), job, request.user())
+    if record.kind != "load":
+        raise Invalid(f"An upload needs a load job, the configuration has [{record.kind}].")
+    stand_in.jobs.insert(record, upload=file)
     return ApiResponse(job_resource(record, request.base_url))
 
 

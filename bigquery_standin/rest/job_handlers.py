@@ -25,13 +25,8 @@ def insert_job(stand_in: StandIn, request: ApiRequest) -> ApiResponse:
     return ApiResponse(job_resource(stand_in.jobs.insert(record), request.base_url))
 
 
-def new_job_record(
-    stand_in: StandIn, project: str, body: Mapping[str, Any], user: str, upload: str | None = None
-) -> JobRecord:
-    """The record of a new job. Raises the errors that BigQuery returns without creating a job.
-
-    `upload`: the name of the file that was sent with the request, or None.
-    """
+def new_job_record(stand_in: StandIn, project: str, body: Mapping[str, Any], user: str) -> JobRecord:
+    """The record of a new job. Raises the errors that BigQuery returns without creating a job."""
     reference = body.get("jobReference") or {}
     configuration = dict(body.get("configuration") or {})
     check_reference("jobReference", reference, {"projectId": project})
@@ -49,7 +44,6 @@ def new_job_record(
         configuration=configuration,
         created_us=stand_in.clock.now_us(),
         user=user,
-        upload=upload,
     )
 
 

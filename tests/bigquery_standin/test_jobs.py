@@ -218,7 +218,7 @@ def test_simultaneous_requests_of_one_request_id_start_one_job(warehouse: Wareho
     assert not list(warehouse.client.list_jobs(min_creation_time=datetime(2100, 1, 1, tzinfo=UTC)))
 
 
-def test_a_job_ends_by_its_timeout_or_when_it_is_cancelled_and_leaves_no_uploaded_file(warehouse: Warehouse) -> None:
+def test_a_job_ends_by_its_timeout_or_when_it_is_cancelled(warehouse: Warehouse) -> None:
     endless = "SELECT COUNTIF(a = b) FROM UNNEST(GENERATE_ARRAY(1, 1000000)) a, UNNEST(GENERATE_ARRAY(1, 1000000)) b"
     config = QueryJobConfig(job_timeout_ms=200)
     job = warehouse.client.query(endless, config, retry=None, job_retry=None)
@@ -227,11 +227,9 @@ def test_a_job_ends_by_its_timeout_or_when_it_is_cancelled_and_leaves_no_uploade
     with warehouse.fault(match={"job_type": "load"}, effect="queue"):
         config = LoadJobConfig(source_format="NEWLINE_DELIMITED_JSON")
         load_job = warehouse.client.load_table_from_json([{}], "d.t", job_config=config)
-        assert list((warehouse.folder / "uploads").iterdir())
         load_job.cancel(retry=None)
     wait_for(lambda: warehouse.client.get_job(load_job.job_id).state == "DONE", "the job ends")
     assert warehouse.client.get_job(load_job.job_id).error_result["reason"] == "stopped"
-    assert list((warehouse.folder / "uploads").iterdir()) == []
 
 
 @pytest.fixture(scope="module")
