@@ -15,7 +15,6 @@ from bigquery_standin.rest.dataset_handlers import normalize_location
 from bigquery_standin.rest.google_api import ApiRequest, ApiResponse, check_reference, paginate
 from bigquery_standin.rest.table_resource import etag_of
 from bigquery_standin.stand_in import StandIn
-from bigquery_standin.storage.model import DatasetId
 
 
 def insert_job(stand_in: StandIn, request: ApiRequest) -> ApiResponse:
@@ -36,10 +35,9 @@ def new_job_record(stand_in: StandIn, project: str, body: Mapping[str, Any], use
         raise Invalid(f"{problem}: configuration has [{', '.join(kinds)}], expected one of [{', '.join(KINDS)}].")
     configuration["jobType"] = kinds[0].upper()
     _check_configuration(kinds[0], configuration)
-    location = reference.get("location")
     return JobRecord(
         project=project,
-        location=normalize_location(location) if location else _default_location(stand_in, project, configuration),
+        location=normalize_location(reference.get("location")),
         job_id=reference.get("jobId") or f"job_{uuid.uuid4().hex}",
         configuration=configuration,
         created_us=stand_in.clock.now_us(),
@@ -66,22 +64,6 @@ def _check_query(query: Mapping[str, Any]) -> None:
         raise Invalid("Required parameter is missing: query")
     if query.get("useLegacySql", True) is not False:
         raise NotImplementedConstruct("useLegacySql = true, which is the API's default: set useLegacySql to false")
-
-
-def _default_location(stand_in: StandIn, project: str, configuration: Mapping[str, Any]) -> str:
-    """The location of the configuration's first dataset that exists, else US.
-
-    Table names in a query's SQL are not considered.
-    """
-    settings = next(configuration[kind] for kind in KINDS if configuration.get(kind))
-    for name in ("destinationTable", "sourceTable"):
-        reference = settings.get(name) or {}
-        dataset = stand_in.catalog.datasets.find(
-            DatasetId(reference.get("projectId", project), reference.get("datasetId", ""))
-        )
-        if dataset is not None:
-            return dataset.location
-    return normalize_location(None)
 
 
 def dry_run(stand_in: StandIn, record: JobRecord, request: ApiRequest) -> ApiResponse:
