@@ -123,7 +123,7 @@ def clone_table(statement: CreateClone, run: StatementRun) -> Outcome:
         clone_us = commit_us if moment_us is None else moment_us
         return _clone_change(run.catalog, table, current, source, source_version, options, clone_us, commit_us)
 
-    run.check_cancelled()
+    run.state.check_cancelled()
     return run.commit(table, build, outcome)
 
 

@@ -18,7 +18,7 @@ def truncate_table(tree: exp.TruncateTable, run: StatementRun) -> Outcome:
     """Reads no row and bills nothing."""
     table, version = _mutable_version(tree, run)
     outcome = run.outcome("TRUNCATE_TABLE", changed_rows={"deleted": version.rows})
-    run.check_cancelled()
+    run.state.check_cancelled()
     return run.commit(table, lambda latest, _: truncate_change(table, latest), outcome)
 
 
@@ -35,14 +35,14 @@ def change_rows(tree: Mutation, run: StatementRun) -> Outcome:
     changes = row_changes(tree, evaluator, table, version)
     affected = affected_partitions(table, version, changes, session)
     scanned = scanned.plus(table, sum(version.partitions[key].bytes for key in affected))
-    check_bytes_billed(scanned, run.maximum_bytes_billed)
-    run.check_cancelled()
+    check_bytes_billed(scanned, run.state.maximum_bytes_billed)
+    run.state.check_cancelled()
     outcome = run.outcome(kind, scanned, changed_rows=changes.counts)
     if not any(changes.counts.values()):
         return outcome
     with catalog.segments.batch() as batch:
         writes = write_partitions(table, version, changes, affected, session, catalog, batch)
-        run.check_cancelled()
+        run.state.check_cancelled()
 
         def build(latest: TableVersion | None, commit_us: int) -> Change:
             return dml_change(tree.key, catalog, table, version, latest, writes, commit_us)

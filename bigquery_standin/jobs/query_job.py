@@ -26,10 +26,10 @@ from bigquery_standin.jobs.job_runner import JobContext
 from bigquery_standin.jobs.job_store import JobRecord, JobStore
 from bigquery_standin.jobs.object_store import ObjectStore
 from bigquery_standin.jobs.parquet_rows import open_external_tables, parse_table_definitions
-from bigquery_standin.jobs.script_runner import ScriptRunner, StatementRunner
+from bigquery_standin.jobs.script_runner import ScriptRunner, dry_run, run_statement
 from bigquery_standin.jobs.script_state import ScriptState, defaults_of, dml_statement, parse_parameters
 from bigquery_standin.jobs.spark_procedures import SparkSubmit
-from bigquery_standin.jobs.statement_run import ResultTable, script_statistics
+from bigquery_standin.jobs.statement_run import Outcome, ResultTable, script_statistics
 from bigquery_standin.sql.script_parser import parse_script
 from bigquery_standin.sql.statements import Call, Declare, If, Mutation, Query, Script
 from bigquery_standin.storage.access import Caller, Grants
@@ -57,9 +57,9 @@ class QueryJob:
         query = context.record.configuration["query"]
         script = parse_script(query["query"])
         with context.session() as session, self._state(context.record, session) as state:
-            limit = query.get("maximumBytesBilled")
-            runner = StatementRunner(state, context.check_cancelled, int(limit) if limit else None)
-            return (self._run_script if script.is_script else self._run_statement)(context, script, runner)
+            state.check_cancelled = context.check_cancelled
+            state.maximum_bytes_billed = int(query.get("maximumBytesBilled") or 0) or None
+            return (self._run_script if script.is_script else self._run_statement)(context, script, state)
 
     @contextmanager
     def admission(self, context: JobContext) -> Iterator[None]:
@@ -75,25 +75,29 @@ class QueryJob:
         """The statistics that the job would have. The query is not run."""
         script = parse_script(record.configuration["query"]["query"])
         with closing(DuckDbSession(threading.Event())) as session, self._state(record, session) as state:
-            return StatementRunner(state, lambda: None).dry_run(script)
+            return dry_run(script, state)
 
-    def _run_statement(self, context: JobContext, script: Script, runner: StatementRunner) -> Mapping[str, Any]:
+    def _run_statement(self, context: JobContext, script: Script, state: ScriptState) -> Mapping[str, Any]:
         statement = script.statements[0]
         assert not isinstance(statement, Declare | If | Call)  # those are multi-statement scripts
         result = self._result_table(context.record) if isinstance(statement, Query) else None
         if result is None and context.record.configuration["query"].get("destinationTable"):
             raise InvalidQuery("Cannot set destination table in jobs with DDL or DML statements")
-        outcome = runner.run(statement, lambda outcome: CommitInfo(context.record.key, outcome.statistics()), result)
+
+        def commit_info(outcome: Outcome) -> CommitInfo:
+            return CommitInfo(context.record.key, outcome.statistics())
+
+        outcome = run_statement(statement, state, commit_info, result)
         context.record = context.record.with_destination(outcome.destination)
         return outcome.statistics()
 
-    def _run_script(self, context: JobContext, script: Script, runner: StatementRunner) -> Mapping[str, Any]:
+    def _run_script(self, context: JobContext, script: Script, state: ScriptState) -> Mapping[str, Any]:
         if context.record.configuration["query"].get("destinationTable"):
             raise InvalidQuery("configuration.query.destinationTable cannot be set for scripts")
         if context.record.configuration["query"].get("tableDefinitions"):
             raise InvalidQuery("configuration.query.tableDefinitions cannot be set for scripts")
         context.statistics = script_statistics([])
-        script_runner = ScriptRunner(context, runner.state, runner, self._anonymous_table, self._dml_queue, self._spark)
+        script_runner = ScriptRunner(context, state, self._anonymous_table, self._dml_queue, self._spark)
         script_runner.run_block(script.statements, ends_script=True)
         selects = [outcome for outcome in script_runner.outcomes if outcome.statement_type == "SELECT"]
         if selects:

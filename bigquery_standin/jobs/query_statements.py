@@ -31,7 +31,7 @@ def select_rows(query: Query, run: StatementRun) -> Outcome:
         raise InvalidQuery("A SELECT needs a destination for its rows")
     columns, rows = run.evaluator.query(tree)
     refuse_null_elements(columns, rows)
-    run.check_cancelled()
+    run.state.check_cancelled()
     settings = _result_settings(run, result, columns)
     if not result.is_anonymous:
         rows = conform_query_rows(rows, settings.schema)

@@ -52,7 +52,6 @@ class ScriptRunner:
 
     context: JobContext
     state: ScriptState
-    runner: StatementRunner
     anonymous_table: AnonymousTable
     dml_queue: DmlQueue
     spark: SparkSubmit
@@ -125,7 +124,7 @@ class ScriptRunner:
                 if isinstance(statement, Call):
                     outcome = self._call(statement, child)
                 else:
-                    outcome = self.runner.run(statement, self._commit_info(child, is_last), result)
+                    outcome = run_statement(statement, self.state, self._commit_info(child, is_last), result)
         except Exception as error:
             failure = error if isinstance(error, StandInError) else failed_inside(child.key, error)
             self._end(replace(child, error=error_proto(failure)))
@@ -182,39 +181,30 @@ EXECUTORS: Mapping[type, Callable[[Any, StatementRun], Outcome]] = {
 }
 
 
-@dataclass
-class StatementRunner:
-    """Executes the statements of one script. `maximum_bytes_billed`: None for no limit."""
+def run_statement(
+    statement: Statement, state: ScriptState, commit_info_of: CommitInfoOf | None, result: ResultTable | None
+) -> Outcome:
+    """Execute a statement. `commit_info_of`, `result`: see StatementRun.
 
-    state: ScriptState
-    check_cancelled: Callable[[], None]
-    maximum_bytes_billed: int | None = None
+    A statement that finds its rows changed meanwhile runs again on the newer ones. Raises ConcurrentUpdate if other
+    statements keep changing them.
+    """
 
-    def run(self, statement: Statement, commit_info_of: CommitInfoOf | None, result: ResultTable | None) -> Outcome:
-        """Execute a statement. `commit_info_of`: None for a dry run.
+    def run_once() -> Outcome:
+        with open_evaluator(state) as evaluator:
+            return EXECUTORS[type(statement)](statement, StatementRun(state, evaluator, commit_info_of, result))
 
-        A statement that finds its rows changed meanwhile runs again on the newer ones. Raises ConcurrentUpdate if other
-        statements keep changing them.
-        """
-        self.check_cancelled()
-        return retried(lambda: self._run_once(statement, commit_info_of, result), self.check_cancelled)
+    state.check_cancelled()
+    return retried(run_once, state.check_cancelled)
 
-    def _run_once(
-        self, statement: Statement, commit_info_of: CommitInfoOf | None, result: ResultTable | None
-    ) -> Outcome:
-        with open_evaluator(self.state) as evaluator:
-            run = StatementRun(
-                self.state, evaluator, self.check_cancelled, commit_info_of, self.maximum_bytes_billed, result
-            )
-            return EXECUTORS[type(statement)](statement, run)
 
-    def dry_run(self, script: Script) -> dict[str, Any]:
-        """The job statistics of a dry run. A script's bytes are known only after it has run."""
-        if not script.is_script:
-            statement = script.statements[0]
-            if not isinstance(statement, Query | exp.Update | exp.Delete):
-                raise NotImplementedConstruct("dry run of other statements than SELECT, UPDATE and DELETE")
-            return self.run(statement, None, None).statistics()
-        statistics = script_statistics([])
-        del statistics["numChildJobs"]
-        return statistics
+def dry_run(script: Script, state: ScriptState) -> dict[str, Any]:
+    """The job statistics of a dry run. A script's bytes are known only after it has run."""
+    if not script.is_script:
+        statement = script.statements[0]
+        if not isinstance(statement, Query | exp.Update | exp.Delete):
+            raise NotImplementedConstruct("dry run of other statements than SELECT, UPDATE and DELETE")
+        return run_statement(statement, state, None, None).statistics()
+    statistics = script_statistics([])
+    del statistics["numChildJobs"]
+    return statistics

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -45,7 +45,8 @@ class NameDefaults:
 class ScriptState:
     """The state of one script: its variables, and what all its statements share.
 
-    `jobs`: for INFORMATION_SCHEMA.JOBS. `variables`: by lower-case name.
+    `jobs`: for INFORMATION_SCHEMA.JOBS. `maximum_bytes_billed`: of each statement; None for no limit. `variables`: by
+    lower-case name.
     """
 
     catalog: Catalog
@@ -55,6 +56,8 @@ class ScriptState:
     parameters: Parameters
     jobs: JobStore
     externals: ExternalTables
+    check_cancelled: Callable[[], None] = lambda: None
+    maximum_bytes_billed: int | None = None
     variables: dict[str, QueryValue] = field(default_factory=dict)
 
     def check_location(self, dataset: DatasetId) -> None:

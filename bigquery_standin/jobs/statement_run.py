@@ -108,16 +108,13 @@ class ResultTable:
 class StatementRun:
     """One run of a statement.
 
-    `commit_info_of`: None in a dry run, which commits nothing. `maximum_bytes_billed`: None for no limit. `result`:
-    where a SELECT writes its rows; None for other statements, and in a dry run. `started`: the time.perf_counter() when
-    the statement started.
+    `commit_info_of`: None in a dry run, which commits nothing. `result`: where a SELECT writes its rows; None for other
+    statements, and in a dry run. `started`: the time.perf_counter() when the statement started.
     """
 
     state: ScriptState
     evaluator: SqlEvaluator
-    check_cancelled: Callable[[], None]
     commit_info_of: CommitInfoOf | None = None
-    maximum_bytes_billed: int | None = None
     result: ResultTable | None = None
     started: float = field(default_factory=time.perf_counter)
 
@@ -153,7 +150,7 @@ class StatementRun:
     def scan(self, tree: exp.Expression) -> ScannedBytes:
         """What the query reads. Raises StandInError if that is too much."""
         scanned = self.evaluator.scanned_bytes(tree)
-        check_bytes_billed(scanned, self.maximum_bytes_billed)
+        check_bytes_billed(scanned, self.state.maximum_bytes_billed)
         return scanned
 
     def columns(self, tree: exp.Expression) -> tuple[TableField, ...]:
