@@ -85,19 +85,26 @@ def _creation_kind(tree: exp.Create) -> str:
 
 def _settings(tree: exp.Create, table: TableId, columns: tuple[TableField, ...], run: StatementRun) -> TableSettings:
     """The settings of a new table. Raises InvalidQuery for columns, a layout or options that do not fit together."""
-    partition_column, by_month = partitioning_of(tree)
+    partition_column, partition_unit, of_type = partitioning_of(tree)
     _, primary_key = declared_columns(tree)
     changes = {
         "schema": columns,
         "partition_column": partition_column,
-        "by_month": by_month,
+        "partition_unit": partition_unit,
         "clustering": clustering_of(tree),
         "primary_key": primary_key,
         "view": tree.meta.get(QUERY_TEXT),
     }
     changes |= evaluate_options(options_of(tree), "table", run.evaluator.python_value)
     with as_invalid_query():
-        return changed_settings(table, None, changes)
+        settings = changed_settings(table, None, changes)
+    if settings.partition_type not in (None, of_type):
+        raise InvalidQuery(
+            f"PARTITION BY expression must be a DATE column, DATETIME_TRUNC(<datetime_column>, DAY/HOUR/MONTH/YEAR), "
+            f"TIMESTAMP_TRUNC(<timestamp_column>, DAY/HOUR/MONTH/YEAR) or DATE_TRUNC(<date_column>, MONTH/YEAR): "
+            f"column [{partition_column}] is {settings.partition_type}"
+        )
+    return settings
 
 
 def _create_change(
@@ -148,7 +155,7 @@ def _clone_source(statement: CreateClone, run: StatementRun) -> tuple[TableId, T
 
 
 # What a clone has of its source's settings.
-_CLONED = ("schema", "partition_column", "by_month", "clustering", "row_policies", "primary_key", "has_altered_types")
+_CLONED = ("schema", "partition_column", "partition_unit", "clustering", "row_policies", "primary_key", "has_altered_types")
 
 
 def _clone_change(

@@ -27,7 +27,7 @@ def new_settings(schema: tuple[TableField, ...], layout: TableLayout) -> TableSe
     return TableSettings(
         schema=schema,
         partition_column=layout.partition_column,
-        by_month=layout.by_month,
+        partition_unit=layout.partition_unit,
         partition_expiration_ms=layout.partition_expiration_ms,
         clustering=layout.clustering or (),
     ).in_schema_spelling()
@@ -68,7 +68,8 @@ def resolve_settings(
 def check_layout(table: TableId, current: TableSettings, layout: TableLayout) -> None:
     """Raises Invalid if the job states another layout than the table's. A job may state none."""
     if layout.partition_column is not None and (
-        (current.partition_column, current.by_month) != (current.spelled(layout.partition_column), layout.by_month)
+        current.partition_column != current.spelled(layout.partition_column)
+        or current.partition_unit != layout.partition_unit
         or layout.partition_expiration_ms not in (None, current.partition_expiration_ms)
     ):
         requested = new_settings((), layout)

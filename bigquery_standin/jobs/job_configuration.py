@@ -33,7 +33,7 @@ class TableLayout:
     """The partitioning and clustering that a request states; None for what it does not state."""
 
     partition_column: str | None = None
-    by_month: bool = False
+    partition_unit: str = "DAY"
     partition_expiration_ms: int | None = None
     clustering: tuple[str, ...] | None = None
 
@@ -102,17 +102,17 @@ def enum_value(name: str, value: str | None, allowed: tuple[str, ...], default: 
 def layout_from_api(resource: Mapping[str, Any]) -> TableLayout:
     """The layout from `timePartitioning` and `clustering` of a table resource or a job configuration.
 
-    Raises NotImplementedConstruct for partitioning that is not by the days or months of a column.
+    Raises NotImplementedConstruct for partitioning that is not by the hours, days or months of a column.
     """
     partitioning, clustering = resource.get("timePartitioning") or {}, resource.get("clustering") or {}
-    if partitioning and partitioning.get("type") not in ("DAY", "MONTH"):
+    if partitioning and partitioning.get("type") not in ("HOUR", "DAY", "MONTH"):
         raise NotImplementedConstruct(f"timePartitioning.type {partitioning.get('type')}")
     if partitioning and not partitioning.get("field"):
         raise NotImplementedConstruct("timePartitioning without field (partitioning by ingestion time)")
     expiration = partitioning.get("expirationMs")
     return TableLayout(
         partition_column=partitioning.get("field"),
-        by_month=partitioning.get("type") == "MONTH",
+        partition_unit=partitioning.get("type") or "DAY",
         partition_expiration_ms=int(expiration) if expiration and int(expiration) > 0 else None,
         clustering=tuple(clustering["fields"]) if clustering.get("fields") else None,
     )

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from datetime import date, timedelta
+from datetime import datetime, timedelta
 
 import pyarrow as pa
 from sqlglot import exp
@@ -22,8 +22,8 @@ from bigquery_standin.jobs.table_reader import TableReader, is_information_schem
 from bigquery_standin.sql.type_parser import table_name_of
 from bigquery_standin.sql.value_generator import FILE_NAME
 from bigquery_standin.storage.access import check_read
-from bigquery_standin.storage.model import TableId, TableVersion
-from bigquery_standin.storage.partitions import partition_day
+from bigquery_standin.storage.model import TableId, TableSettings, TableVersion
+from bigquery_standin.storage.partitions import ID_LENGTHS, partition_start
 
 MEGABYTE = 1 << 20
 MINIMUM_BILLED_BYTES = 10 * MEGABYTE
@@ -140,16 +140,20 @@ def _unpruned_partitions(scan: TableScan, prune: Prune) -> Iterable[str]:
     days = pa.table(
         {
             NAME_COLUMN: pa.array([key for key, _ in keys], pa.string()),
-            settings.partition_column: pa.array([day for _, day in keys], pa.date32()),
+            settings.partition_column: pa.array([day for _, day in keys], _DAYS_AS[settings.partition_type or "DATE"]),
         }
     )
     return dict.fromkeys(prune(days, scan.filters))
 
 
-def _days(partition_id: str) -> list[date | None]:
-    """All days of a partition; None for rows without a date."""
-    first = partition_day(partition_id)
-    if first is None or len(partition_id) == 8:
+# By the type of the partitioning column: the type of the days that filters on it are evaluated with.
+_DAYS_AS = {"DATE": pa.date32(), "DATETIME": pa.timestamp("us"), "TIMESTAMP": pa.timestamp("us", tz="UTC")}
+
+
+def _days(partition_id: str) -> list[datetime | None]:
+    """The starts of all days of a partition, or of its hour; None for rows without a date."""
+    first = partition_start(partition_id)
+    if first is None or len(partition_id) != ID_LENGTHS["MONTH"]:
         return [first]
     days = (first + timedelta(days=number) for number in range(31))
     return [day for day in days if day.month == first.month]
@@ -255,7 +259,7 @@ def _system_time(source: exp.Table) -> exp.Expression | None:
 
 def _scan(scope: object, alias: str, table: TableId, version: TableVersion) -> TableScan:
     where = scope.expression.args.get("where")  # type: ignore[attr-defined]
-    filters = _partition_filters(where, alias, version.settings.partition_column) if where else []
+    filters = _partition_filters(where, alias, version.settings) if where else []
     return TableScan(table, version, alias, _columns_read(scope, alias, version), filters)
 
 
@@ -275,8 +279,13 @@ def _columns_read(scope: object, alias: str, version: TableVersion) -> set[str] 
     return columns
 
 
-def _partition_filters(where: exp.Expression, alias: str, column: str | None) -> list[exp.Expression]:
-    """Those of the conditions joined by AND that refer to nothing but the partition column."""
+def _partition_filters(where: exp.Expression, alias: str, settings: TableSettings) -> list[exp.Expression]:
+    """Those of the conditions joined by AND that refer to nothing but the partition column.
+
+    Of a TIMESTAMP or DATETIME, only the date counts here. BigQuery also prunes by the column itself and by some other
+    functions. Source: "Query partitioned tables".
+    """
+    column = settings.partition_column
     if column is None:
         return []
     filters: list[exp.Expression] = []
@@ -289,6 +298,13 @@ def _partition_filters(where: exp.Expression, alias: str, column: str | None) ->
             and is_constant
             and columns
             and all(c.table == alias and c.name.lower() == column.lower() for c in columns)
+            and (settings.partition_type == "DATE" or all(_is_in_date(c) for c in columns))
         ):
             filters.append(inner)
     return filters
+
+
+def _is_in_date(column: exp.Column) -> bool:
+    """Whether the column is the argument of the function DATE."""
+    function = column.parent
+    return isinstance(function, exp.Anonymous) and function.name.upper() == "DATE"

@@ -123,7 +123,7 @@ def _changes(before: TableSettings, body: Mapping[str, Any]) -> dict[str, Any]:
         fields = body["schema"].get("fields") or []
         changes["schema"] = tuple(map(TableField.from_api, _with_unchanged_tags(fields, before.schema)))
     if "timePartitioning" in body:
-        changes["partition_column"], changes["by_month"] = layout.partition_column, layout.by_month
+        changes["partition_column"], changes["partition_unit"] = layout.partition_column, layout.partition_unit
         changes["partition_expiration_ms"] = layout.partition_expiration_ms
     if "clustering" in body:
         # BigQuery keeps the rows in the order in which they were written. Source: "Manage clustered tables", Modify the

@@ -53,7 +53,7 @@ def dataset_resource(dataset: Dataset, base_url: str) -> dict[str, Any]:
 def _time_partitioning(settings: TableSettings) -> dict[str, Any] | None:
     if settings.partition_column is None:
         return None
-    partitioning: dict[str, Any] = {"type": "MONTH" if settings.by_month else "DAY", "field": settings.partition_column}
+    partitioning: dict[str, Any] = {"type": settings.partition_unit, "field": settings.partition_column}
     if settings.partition_expiration_ms is not None:
         partitioning["expirationMs"] = str(settings.partition_expiration_ms)
     return partitioning

@@ -51,18 +51,27 @@ def options_of(tree: exp.Create) -> Sequence[exp.Expr]:
     return [item for item in _properties(tree, exp.Expr) if not isinstance(item, _LAYOUT)]
 
 
-def partitioning_of(tree: exp.Create) -> tuple[str | None, bool]:
-    """The column, and whether its months are the partitions; else its days are."""
+# By function: the type of the partitioning column, and the units of partitions. Source: "CREATE TABLE statement".
+_TRUNCATIONS = {
+    "DATE_TRUNC": ("DATE", ("MONTH",)),
+    "DATETIME_TRUNC": ("DATETIME", ("HOUR", "DAY", "MONTH")),
+    "TIMESTAMP_TRUNC": ("TIMESTAMP", ("HOUR", "DAY", "MONTH")),
+}
+
+
+def partitioning_of(tree: exp.Create) -> tuple[str | None, str, str]:
+    """The column, of what a partition has the rows (HOUR, DAY or MONTH), and the type that the column must have."""
     found = [item.this for item in _properties(tree, exp.PartitionedByProperty)]
     if not found:
-        return None, False
-    column, by_month = found[0], False
-    if isinstance(column, exp.Anonymous) and column.name.upper() == "DATE_TRUNC":
-        column, unit = column.expressions
-        by_month = unit.name.upper() == "MONTH"
-    if not isinstance(column, exp.Identifier | exp.Column) or (column is not found[0] and not by_month):
+        return None, "DAY", "DATE"
+    column, unit, of_type = found[0], "DAY", "DATE"
+    if isinstance(column, exp.Anonymous) and column.name.upper() in _TRUNCATIONS and len(column.expressions) == 2:
+        of_type, units = _TRUNCATIONS[column.name.upper()]
+        column, unit = column.expressions[0], column.expressions[1].name.upper()
+        column = column if unit in units else None
+    if not isinstance(column, exp.Identifier | exp.Column):
         raise NotImplementedConstruct(f"PARTITION BY {found[0].sql('bigquery')}")
-    return str(column.name), by_month
+    return str(column.name), unit, of_type
 
 
 def clustering_of(tree: exp.Create) -> tuple[str, ...]:

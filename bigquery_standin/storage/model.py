@@ -135,7 +135,7 @@ class TableSettings:
 
     schema: tuple[TableField, ...]
     partition_column: str | None = None
-    by_month: bool = False  # whether a partition has the rows of a month, instead of a day
+    partition_unit: str = "DAY"  # HOUR, DAY or MONTH: of what a partition has the rows
     partition_expiration_ms: int | None = None
     require_partition_filter: bool = False
     clustering: tuple[str, ...] = ()
@@ -149,6 +149,12 @@ class TableSettings:
     kms_key_name: str | None = None
     has_altered_types: bool = False  # segments may have narrower types than the schema
     view: str | None = None  # the query of a view, which has no rows of its own; None for a table
+
+    @property
+    def partition_type(self) -> str | None:
+        """The type of the partitioning column; None for an unpartitioned table."""
+        column = self.column(self.partition_column) if self.partition_column else None
+        return column.type if column else None
 
     def column(self, name: str) -> TableField | None:
         return next((column for column in self.schema if column.name.lower() == name.lower()), None)

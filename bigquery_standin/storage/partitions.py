@@ -1,6 +1,6 @@
 """Splits rows into the partitions of a table, and hides expired partitions and tables from readers.
 
-A partition expires when the start of its first UTC day plus the expiration has passed. Google's pages disagree on
+A partition expires when its start in UTC plus the expiration has passed. Google's pages disagree on
 whether the expiration counts from the start or the end of the day; the start is the stricter reading.
 """
 
@@ -8,50 +8,52 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
-from datetime import date, datetime
+from datetime import date, datetime, timedelta
 from functools import lru_cache
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from bigquery_standin.bigquery_errors import Invalid, NotImplementedConstruct
-from bigquery_standin.clock import DAY_US
 from bigquery_standin.storage.model import NULL_PARTITION, WHOLE_TABLE, Dataset, TableId, TableSettings, TableVersion
 
+# The length of a partition id, by what the partition has the rows of: YYYYMMDDHH, YYYYMMDD or YYYYMM.
+# Source: "Introduction to partitioned tables", partition decorators.
+ID_LENGTHS = {"HOUR": 10, "DAY": 8, "MONTH": 6}
+_FORMATS = {10: "%Y%m%d%H", 8: "%Y%m%d", 6: "%Y%m"}
 
-def partition_id(day: date | None) -> str:
+
+def partition_id(start: date | None, unit: str) -> str:
     # On Linux, %Y of a year before 1000 has fewer than four digits.
-    return NULL_PARTITION if day is None else f"{day.year:04}{day:%m%d}"
+    return NULL_PARTITION if start is None else f"{start.year:04}{start:%m%d%H}"[: ID_LENGTHS[unit]]
 
 
 def split_rows(rows: pa.Table, settings: TableSettings) -> Iterator[tuple[str, pa.Table]]:
-    """Yields each partition id of a table with these settings, with its rows. Those of a day keep their order.
+    """Yields each partition id of a table with these settings, with its rows, which keep their order.
 
     An unpartitioned table has one partition.
     """
-    if not settings.by_month:
-        yield from _split_days(rows, settings.partition_column)
-        return
-    months: dict[str, list[pa.Table]] = {}
-    for key, part in _split_days(rows, settings.partition_column):
-        months.setdefault(key if key == NULL_PARTITION else key[:6], []).append(part)
-    yield from ((key, pa.concat_tables(parts)) for key, parts in months.items())
-
-
-def _split_days(rows: pa.Table, column: str | None) -> Iterator[tuple[str, pa.Table]]:
     if rows.num_rows == 0:
         return
-    if column is None:
+    if settings.partition_column is None:
         yield WHOLE_TABLE, rows
         return
-    days = rows.column(column)
-    extremes = pc.min_max(days).as_py()
-    if extremes["min"] == extremes["max"] and days.null_count in (0, rows.num_rows):
-        yield partition_id(extremes["min"]), rows
+    unit = settings.partition_unit
+    starts = _starts(rows.column(settings.partition_column), unit)
+    extremes = pc.min_max(starts).as_py()
+    if extremes["min"] == extremes["max"] and starts.null_count in (0, rows.num_rows):
+        yield partition_id(extremes["min"], unit), rows
         return
-    for day in pc.unique(days).to_pylist():
-        in_partition = pc.is_null(days) if day is None else pc.equal(days, pa.scalar(day, pa.date32()))
-        yield partition_id(day), rows.filter(in_partition)
+    for start in pc.unique(starts):
+        in_partition = pc.equal(starts, start) if start.is_valid else pc.is_null(starts)
+        yield partition_id(start.as_py(), unit), rows.filter(in_partition)
+
+
+def _starts(values: pa.ChunkedArray, unit: str) -> pa.ChunkedArray:
+    """For each date or time, in UTC, when its partition begins."""
+    if pa.types.is_date(values.type) and unit == "DAY":
+        return values
+    return pc.floor_temporal(values, unit=unit.lower())
 
 
 def check_destination_partition(table: TableId, destination: str | None, partition: str) -> None:
@@ -69,8 +71,8 @@ def check_destination_partition(table: TableId, destination: str | None, partiti
 def split_decorator(reference: TableId) -> tuple[TableId, str | None]:
     """The table without the decorator, and the partition id (None for the whole table).
 
-    Raises Invalid for anything but a day, a month or `__NULL__`, NotImplementedConstruct for decorators that only
-    legacy SQL has.
+    Raises Invalid for anything but an hour, a day, a month or `__NULL__`, NotImplementedConstruct for decorators that
+    only legacy SQL has.
     """
     name, dollar, partition_id = reference.table.partition("$")
     if "@" in reference.table:
@@ -79,39 +81,38 @@ def split_decorator(reference: TableId) -> tuple[TableId, str | None]:
         return reference, None
     if partition_id == "__PARTITIONS_SUMMARY__":
         raise NotImplementedConstruct("$__PARTITIONS_SUMMARY__: query INFORMATION_SCHEMA.PARTITIONS")
-    if partition_id != NULL_PARTITION and not _is_day_or_month(partition_id):
+    if partition_id != NULL_PARTITION and not _is_start(partition_id):
         raise Invalid(
             f"Invalid partition decorator [${partition_id}] of {reference.project}:{reference.dataset}.{name}: "
-            f"expected [$YYYYMMDD], [$YYYYMM] or [${NULL_PARTITION}]."
+            f"expected [$YYYYMMDDHH], [$YYYYMMDD], [$YYYYMM] or [${NULL_PARTITION}]."
         )
     return TableId(reference.project, reference.dataset, name), partition_id
 
 
-def _is_day_or_month(text: str) -> bool:
-    if len(text) not in (6, 8) or not text.isdigit():
+def _is_start(text: str) -> bool:
+    if len(text) not in _FORMATS or not text.isdigit():
         return False
     try:
-        date.fromisoformat(f"{text}01"[:8])
+        partition_start(text)
     except ValueError:
         return False
     return True
 
 
-@lru_cache(maxsize=20_000)  # each read of a table asks for the day of each of its partitions
-def partition_day(partition_id: str) -> date | None:
-    """The first day of a partition; None for that of rows without a date, and for an unpartitioned table."""
+@lru_cache(maxsize=20_000)  # each read of a table asks for the start of each of its partitions
+def partition_start(partition_id: str) -> datetime | None:
+    """When a partition begins; None for that of rows without a date, and for an unpartitioned table."""
     if partition_id in (WHOLE_TABLE, NULL_PARTITION):
         return None
-    return datetime.strptime(f"{partition_id}01"[:8], "%Y%m%d").date()  # noqa: DTZ007 (a day has no zone)
+    return datetime.strptime(partition_id, _FORMATS[len(partition_id)])  # noqa: DTZ007 (compared with days)
 
 
 def partition_expires_us(partition_id: str, expiration_ms: int) -> int | None:
     """When the partition expires; None if it never does."""
-    day = partition_day(partition_id)
-    if day is None:
+    start = partition_start(partition_id)
+    if start is None:
         return None
-    days = (day - date(1970, 1, 1)).days
-    return days * DAY_US + expiration_ms * 1000
+    return (start - datetime(1970, 1, 1)) // timedelta(microseconds=1) + expiration_ms * 1000  # noqa: DTZ001 (in UTC)
 
 
 def with_dataset_defaults(settings: TableSettings, dataset: Dataset, created_us: int) -> TableSettings:

@@ -12,7 +12,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any
 
 import pyarrow as pa
@@ -63,7 +63,8 @@ def stream_rows(catalog: Catalog, table: TableId, rows_of: Callable[[TableSettin
 
 def check_day(settings: TableSettings, row: Mapping[str, Any], now_us: int) -> None:
     """Raises ValueError if the row's partitioning column has a day that streamed rows cannot have."""
-    day = None if settings.partition_column is None else row.get(settings.partition_column)
+    value = None if settings.partition_column is None else row.get(settings.partition_column)
+    day = value.date() if isinstance(value, datetime) else value
     today = to_datetime(now_us).date()
     first, last = today - timedelta(days=_PAST_DAYS), today + timedelta(days=_FUTURE_DAYS)
     if day is not None and not first <= day <= last:

@@ -11,6 +11,7 @@ from bigquery_standin.bigquery_errors import Invalid, NotImplementedConstruct
 from bigquery_standin.sql.field_types import CLUSTERING_TYPES, MAXIMUM_CLUSTERING_COLUMNS, TableField
 from bigquery_standin.storage.catalog import Catalog
 from bigquery_standin.storage.model import CloneDefinition, TableId, TableSettings
+from bigquery_standin.storage.partitions import ID_LENGTHS
 
 MAXIMUM_CLONE_DEPTH = 3  # a clone of a clone of a clone of a base table
 # Source: BigQuery's page "Specifying a schema", column names.
@@ -27,7 +28,7 @@ KEY_TYPES = frozenset(["BIGNUMERIC", "BOOL", "BYTES", "DATE", "DATETIME", "INT64
 
 
 def describe_partitioning(settings: TableSettings) -> str:
-    unit = "month" if settings.by_month else "day"
+    unit = settings.partition_unit.lower()
     return f"interval(type:{unit},field:{settings.partition_column})" if settings.partition_column else "none"
 
 
@@ -42,7 +43,7 @@ def check_is_partitioned(table: TableId, settings: TableSettings, partition: str
     """Raises Invalid if a request names a partition of an unpartitioned table."""
     if partition is not None and settings.partition_column is None:
         raise Invalid(f"Table {table} is not partitioned: leave [${partition}] out.")
-    if partition and partition.isdigit() and (len(partition) == len("YYYYMM")) != settings.by_month:
+    if partition and partition.isdigit() and len(partition) != ID_LENGTHS[settings.partition_unit]:
         raise Invalid(
             f"Table {table} is partitioned by {describe_partitioning(settings)}: [${partition}] is no partition."
         )
@@ -62,7 +63,7 @@ def changed_settings(
     """
     settings = replace(before or TableSettings(()), **changes).in_schema_spelling()
     if before is not None:
-        if (settings.partition_column, settings.by_month) != (before.partition_column, before.by_month):
+        if (settings.partition_column, settings.partition_unit) != (before.partition_column, before.partition_unit):
             raise Invalid(
                 f"Cannot change partitioning of table {table}: it is {describe_partitioning(before)}, the request "
                 f"says [{settings.partition_column}]. Create another table."
@@ -102,7 +103,7 @@ def _check_columns(table: TableId, before: Sequence[TableField], after: Sequence
 def check_settings(table: TableId, settings: TableSettings) -> None:
     """Raises Invalid if BigQuery would refuse the column names, partitioning, clustering, primary key or labels.
 
-    It raises NotImplementedConstruct for a partitioning column of another type than DATE.
+    It raises NotImplementedConstruct for a partitioning column that has no date.
     """
     _check_names_differ(table, settings.schema)
     names = [column.name.lower() for column in settings.schema]
@@ -120,8 +121,10 @@ def check_settings(table: TableId, settings: TableSettings) -> None:
                 f"The field specified for partitioning cannot be found in the schema of {table}: "
                 f"[{settings.partition_column}], the columns are [{', '.join(names)}]."
             )
-        if column.type != "DATE" or column.mode == "REPEATED":
+        if column.type not in ("DATE", "DATETIME", "TIMESTAMP") or column.mode == "REPEATED":
             raise NotImplementedConstruct(f"partitioning by column {column.name} of type {column.sql_type()}")
+        if column.type == "DATE" and settings.partition_unit == "HOUR":
+            raise Invalid(f"The field specified for partitioning of {table} by hour is a DATE: [{column.name}].")
     elif settings.partition_expiration_ms is not None or settings.require_partition_filter:
         raise Invalid(f"Partition options of {table} need a partitioned table: add PARTITION BY or leave them out.")
     _check_clustering(table, settings)
@@ -186,7 +189,7 @@ def _check_clustering(table: TableId, settings: TableSettings) -> None:
 
 def check_replacement(table: TableId, existing: TableSettings, new: TableSettings) -> None:
     """Raises Invalid if CREATE OR REPLACE would change the table's partitioning or clustering."""
-    if (existing.partition_column, existing.by_month) != (new.partition_column, new.by_month):
+    if describe_partitioning(existing) != describe_partitioning(new):
         raise Invalid(
             f"Cannot replace a table with a different partitioning spec. Instead, DROP the table, and then recreate "
             f"it. New partitioning spec is {describe_partitioning(new)} and existing spec is "

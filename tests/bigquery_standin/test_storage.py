@@ -104,6 +104,28 @@ def test_expired_days_are_gone_at_once_and_their_files_after_time_travel(warehou
     assert (warehouse.files(), warehouse.rows(days)) == (1, [(1,)])
 
 
+def test_hours_expire_one_after_another_and_are_pruned_by_their_date(warehouse: Warehouse) -> None:
+    """Pages "Manage partitioned tables" and "Query partitioned tables"."""
+    warehouse.job(
+        "CREATE TABLE d.t (moment TIMESTAMP, n INT64) PARTITION BY TIMESTAMP_TRUNC(moment, HOUR) "
+        "OPTIONS (partition_expiration_days = 1)"
+    )
+    now = warehouse.now().replace(minute=30)
+    moments = [now - timedelta(hours=hours) for hours in (25, 23, 22, 0)]
+    rows = [{"moment": f"{moment:%Y-%m-%d %H:%M:%S}+00", "n": n} for n, moment in enumerate(moments)]
+    warehouse.client.load_table_from_json(rows, "d.t").result(retry=None)
+    assert numbers(warehouse) == {1, 2, 3}
+    for day in {moment.date() for moment in moments}:
+        of_day = sum(moment.date() == day for moment in moments[1:])
+        job = warehouse.job(f"SELECT n FROM d.t WHERE DATE(moment, 'UTC') = DATE '{day}'")
+        assert (job.result().total_rows, job.total_bytes_processed) == (of_day, of_day * 16)
+    warehouse.advance(hours=1)
+    assert numbers(warehouse) == {2, 3}
+    config = LoadJobConfig(schema=warehouse.client.get_table("d.t").schema)
+    with pytest.raises(GoogleAPICallError, match="is no partition"):
+        warehouse.client.load_table_from_json(rows, "d.t$20260101", job_config=config).result(retry=None)
+
+
 def test_an_expired_table_that_was_made_anew_is_not_read_in_the_past(warehouse: Warehouse) -> None:
     expiry = "TIMESTAMP_ADD(CURRENT_TIMESTAMP(), INTERVAL 1 HOUR)"
     make(warehouse, options=f"OPTIONS (expiration_timestamp = {expiry})")
