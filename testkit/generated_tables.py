@@ -35,7 +35,7 @@ VALUES: dict[str, list[Any]] = {
     "STRING": ["", " ", "a", "a ", "ab", "b", "é", "\uffee", "\U0001f600"],
     "TIMESTAMP": [moment.replace(tzinfo=UTC) for moment in _MOMENTS],
 }
-_KEY_TYPES = ("BOOL", "BYTES", "DATE", "INT64", "NUMERIC", "STRING", "TIMESTAMP")
+_KEY_TYPES = ("BOOL", "BYTES", "DATE", "DATETIME", "INT64", "NUMERIC", "STRING", "TIMESTAMP")
 _MAX_DEPTH = 3
 
 

@@ -47,11 +47,11 @@ NESTED = TableContract(
 EVERY_KEY = TableContract(
     columns=_columns(
         number="INT64", day="DATE", name="STRING", raw="BYTES", flag="BOOL", price="NUMERIC", at="TIMESTAMP",
-        other_day="DATE", value="FLOAT64", version="INT64",
+        local="DATETIME", other_day="DATE", value="FLOAT64", version="INT64",
     ),
     partition_column="day",
     snapshot_id_column="version",
-    keys=("number", "day", "name", "raw", "flag", "price", "at", "other_day"),
+    keys=("number", "day", "name", "raw", "flag", "price", "at", "local", "other_day"),
     cluster_by=("name",),
     retention_days=730,
 )  # fmt: skip

@@ -23,7 +23,7 @@ _USUAL_ID_NAMES = ("update_id", "snapshot_id", "snapshot_no")
 _COLUMNS_TRIED, _ROWS_TRIED = 3, 100_000
 _ALTERNATIVES_NAMED = 4  # in the feed file
 _NAME_OF_AN_ID = re.compile(r"(^|_)(id|key|code|no|nr|num|number|sku)$", re.IGNORECASE)
-_UNLIKELY_KEYS = {"NUMERIC", "TIMESTAMP", "BOOL", "BYTES"}
+_UNLIKELY_KEYS = {"NUMERIC", "DATETIME", "TIMESTAMP", "BOOL", "BYTES"}
 
 
 @dataclass(frozen=True)
@@ -63,7 +63,7 @@ def propose(sample: Sample) -> Proposal:
             f"Sample columns [{', '.join(unfit)}] have names that no feed can have: the producer must rename "
             f"them, with letters, digits and underscores, and not as BigQuery names its own."
         )
-    scalars = [c.name for c in columns if c.type in (*KEY_TYPES, "DATETIME") and c.mode is ColumnMode.NULLABLE]
+    scalars = [c.name for c in columns if c.type in KEY_TYPES and c.mode is ColumnMode.NULLABLE]
     rows = read_columns(sample, scalars, MAX_ROWS)
     partition = _partition_column(sample, columns, rows)
     snapshot_id = _snapshot_id_column(sample, columns, rows)
@@ -244,9 +244,7 @@ def _unfit_keys(rows: pa.Table, columns: tuple[Column, ...], table: TableContrac
         if column.name not in rows.column_names or column.name in (*table.keys, table.snapshot_id_column):
             continue
         if _distinct(rows, (*table.keys, column.name)) > distinct:
-            is_local = column.type == "DATETIME"
-            no_zone = "is a time without zone, which cannot be a key: let the producer write it in UTC"
-            found[column.name] = no_zone if is_local else "has NULL in some rows"
+            found[column.name] = "has NULL in some rows"
     return found
 
 

@@ -187,6 +187,11 @@ def _timestamp(text: str) -> datetime | None:
     return None if value.tzinfo is None else value.astimezone(UTC)
 
 
+def _local_time(text: str) -> datetime | None:
+    value = datetime.fromisoformat(text)
+    return value if value.tzinfo is None and len(text) > len("YYYY-MM-DD") else None
+
+
 def _integer(text: str) -> int | None:
     value = int(text)
     return value if "_" not in text and -(2**63) <= value < 2**63 else None
@@ -197,6 +202,7 @@ _VALUES: dict[str, tuple[Callable[[str], Any], str]] = {
     "BOOL": (lambda text: {"true": True, "false": False}[text], "true or false"),
     "BYTES": (bytes.fromhex, "hexadecimal digits"),
     "DATE": (_date, "YYYY-MM-DD"),
+    "DATETIME": (_local_time, "a time without a zone, such as 2026-01-31T12:00:00"),
     "INT64": (_integer, "an integer"),
     "NUMERIC": (_numeric, f"a number with {NUMERIC_DIGITS}"),
     "STRING": (str, "a text"),

@@ -252,6 +252,8 @@ def _value_text(kind: str, value: Any) -> str:
     match kind:
         case "DATE":
             return _value_text("INT64", (value - _EPOCH.date()).days)
+        case "DATETIME":
+            return _value_text("TIMESTAMP", value.replace(tzinfo=UTC))
         case "TIMESTAMP":
             return _value_text("INT64", (value - _EPOCH) // timedelta(microseconds=1))
         case "NUMERIC":

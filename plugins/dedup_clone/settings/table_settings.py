@@ -55,7 +55,7 @@ class OptionSettings(StrictModel):
             yield f"labels {taken} begin with [{OWN_LABELS}], as this project's own do: rename them"
 
 
-KEY_TYPES = {"INT64", "STRING", "DATE", "TIMESTAMP", "NUMERIC", "BOOL", "BYTES"}
+KEY_TYPES = {"INT64", "STRING", "DATE", "DATETIME", "TIMESTAMP", "NUMERIC", "BOOL", "BYTES"}
 MAX_CLUSTER_COLUMNS = 4  # BigQuery's limit
 # BigQuery's page "Create clustered tables" names these types, and three that no feed can declare: BIGNUMERIC,
 # GEOGRAPHY and RANGE.

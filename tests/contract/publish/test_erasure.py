@@ -253,16 +253,17 @@ def test_the_preview_counts_rows_and_tells_bigquery_no_key(published: FeedOnStan
 
 def test_the_text_of_a_key_is_the_same_in_bigquery(world: FeedOnStandIn) -> None:
     kinds = {"day": "DATE", "name": "STRING", "born": "DATE", "price": "NUMERIC", "seen_at": "TIMESTAMP"}
-    kinds |= {"raw": "BYTES", "flag": "BOOL", "code": "INT64"}
+    kinds |= {"raw": "BYTES", "flag": "BOOL", "code": "INT64", "left_at": "DATETIME"}
     columns = tuple(Column(name, kind) for name, kind in kinds.items())
     table = TableContract(columns, "day", "version", tuple(kinds), (), 30)
     for price in ("1.50", "-0.000000001", "700", "0", f"-{'9' * 29}.{'9' * 9}"):
-        values = f"Müller,1969-12-31,{price},1969-12-31T23:59:59.5Z,00ff,false,-7"
+        values = f"Müller,1969-12-31,{price},1969-12-31T23:59:59.5Z,00ff,false,-7,1969-12-31T23:59:59.5"
         text, expression = operations.key_and_its_sql(f"{','.join(list(kinds)[1:])}\n{values}\n", table)
         sql = (
             f"SELECT {expression} AS text FROM (SELECT 'Müller' AS name, "
             f"DATE '1969-12-31' AS born, -7 AS code, NUMERIC '{price}' AS price, FALSE AS flag, "
-            f"TIMESTAMP '1969-12-31 23:59:59.5+00' AS seen_at, FROM_HEX('00ff') AS raw)"
+            f"TIMESTAMP '1969-12-31 23:59:59.5+00' AS seen_at, FROM_HEX('00ff') AS raw, "
+            f"DATETIME '1969-12-31 23:59:59.5' AS left_at)"
         )
         (found,) = world.bigquery.query_and_wait(sql)
         assert text == found["text"]

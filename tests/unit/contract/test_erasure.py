@@ -22,13 +22,13 @@ def test_a_line_that_is_no_csv_is_refused_without_its_value(line: str) -> None:
 
 def test_values_of_every_type_of_a_key() -> None:
     text = (
-        "name,other_day,number,price,at,raw,flag\r\n"
-        '"Müller, A.",2001-02-03,-7,1.50,2026-01-31T12:00:00+02:00,00ff,true\r\n'
+        "name,other_day,number,price,at,local,raw,flag\r\n"
+        '"Müller, A.",2001-02-03,-7,1.50,2026-01-31T12:00:00+02:00,2026-01-31 12:00:00.5,00ff,true\r\n'
     )
     keys = parse_keys(text, EVERY_KEY)
-    assert [column.name for column in keys.columns] == ["name", "other_day", "number", "price", "at", "raw", "flag"]
-    moment = datetime(2026, 1, 31, 10, tzinfo=UTC)
-    assert keys.rows == (("Müller, A.", date(2001, 2, 3), -7, Decimal("1.5"), moment, b"\x00\xff", True),)
+    assert [column.name for column in keys.columns] == text.split("\r\n")[0].split(",")
+    times = datetime(2026, 1, 31, 10, tzinfo=UTC), datetime(2026, 1, 31, 12, 0, 0, 500_000)  # noqa: DTZ001
+    assert keys.rows == (("Müller, A.", date(2001, 2, 3), -7, Decimal("1.5"), *times, b"\x00\xff", True),)
 
 
 @pytest.mark.parametrize("text", ["12345678901234567890", f"-{'9' * 29}.{'9' * 9}", "1e28", "0.000000001", "-0"])
@@ -81,6 +81,8 @@ def test_a_file_has_some_keys_and_not_too_many(count: int) -> None:
         ("price", "0.0000000001"),
         ("price", "NaN"),
         ("at", "2026-02-28T12:00:00"),
+        ("local", "2026-02-28T12:00:00Z"),
+        ("local", "2026-02-28"),
         ("raw", "xyz"),
         ("flag", "maybe"),
         ("number", "1,2"),

@@ -122,6 +122,7 @@ ROWS = 3000
 MAKERS = {
     "INT64": lambda n: (n - ROWS // 2) * 2**40 + n,
     "DATE": lambda n: date(1900, 1, 1) + timedelta(days=n),
+    "DATETIME": lambda n: datetime(1969, 12, 31) + timedelta(microseconds=n),  # noqa: DTZ001
     "TIMESTAMP": lambda n: datetime(1969, 12, 31, tzinfo=UTC) + timedelta(microseconds=n),
     "BOOL": lambda n: n % 2 == 0,
     "STRING": lambda n: "é" * (n % 7) + str(n),
