@@ -119,9 +119,9 @@ class FakeDedupJob:
         gone = {key: row for key, row in before.rows.items() if _digest(row, columns) in digests}
         days: dict[str, set[date]] = {}
         for row in gone.values():
-            days.setdefault(_digest(row, columns), set()).add(row[attempt.table.partition_column])
+            days.setdefault(_digest(row, columns), set()).add(before.table.day(row))
         tombstones = tuple(Tombstone(one, tuple(sorted(days.get(one, ())))) for one in sorted(digests))
-        rows = dict(Counter(row[attempt.table.partition_column] for row in gone.values()))
+        rows = dict(Counter(map(before.table.day, gone.values())))
         erased = ErasedRows(rows, tombstones=Tombstones(columns, seed_id=0, hash_version=1, keys=tombstones))
         return before.erase(frozenset(gone)), replace(result, erased=erased)
 
@@ -136,9 +136,9 @@ class FakeDedupJob:
 
     def _with_files(self, attempt: Attempt, before: OracleState, after: OracleState, result: Candidate) -> Candidate:
         """Write the files of the new generation, and of its changes, and return the candidate that names them."""
-        column, files, entries = attempt.table.partition_column, [], []
-        for day in sorted({row[column] for row in after.rows.values()}):
-            rows = [row for row in after.rows.values() if row[column] == day]
+        day_of, files, entries = after.table.day, [], []
+        for day in sorted(set(map(day_of, after.rows.values()))):
+            rows = [row for row in after.rows.values() if day_of(row) == day]
             files.append(self._write_rows(attempt, day, rows))
             entries.append(_entry(attempt, files[-1], after))
         file_list, data_run = FileList(tuple(files)), attempt.data_uri.rstrip("/").rsplit("/", 1)[-1]
@@ -271,5 +271,5 @@ def _examples(attempt: Attempt, before: OracleState, after: OracleState) -> tupl
         (Difference.SURVIVOR, "deleted"),
     ):
         rows = [row for one in changes if one.kind == kind and (row := one.new or one.old)]
-        examples += [KeyExample(row[column], difference, f"{name}={row[name]}") for row in rows[:3]]
+        examples += [KeyExample(before.table.day(row), difference, f"{name}={row[name]}") for row in rows[:3]]
     return tuple(examples)

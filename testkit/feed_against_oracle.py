@@ -22,6 +22,7 @@ from dedup_clone.settings.table_settings import ColumnSettings, TableSettings
 from dedup_spark.column_types import arrow_schema
 from testkit.fake_dedup_job import Row
 from testkit.feed_on_stand_in import LOCAL, FeedOnStandIn, Places
+from testkit.generated_tables import by_day
 from testkit.manifest_comparison import assert_manifest
 from testkit.oracle import OracleState, comparable
 from testkit.table_contracts import oracle_table
@@ -53,6 +54,7 @@ def feed_with_table(
         table=TableSettings(
             columns=tuple(_column(c) for c in table.columns),
             partition_column=table.partition_column,
+            partition_by=table.partition_by,
             snapshot_id_column=table.snapshot_id_column,
             keys=table.keys,
             cluster_by=table.cluster_by,
@@ -109,9 +111,8 @@ class FeedAgainstOracle(FeedOnStandIn):
             half = whole.num_rows // 2
             return {"a.parquet": parquet(whole.slice(0, half)), "b.parquet": parquet(whole.slice(half))}
         column = self.table.partition_column
-        days = sorted({row[column] for row in rows})
-        rows_by_day = {day: whole.filter(pa.compute.equal(whole[column], pa.scalar(day, pa.date32()))) for day in days}
-        return {f"{column}={day}/part-0.parquet": parquet(rows_of_day) for day, rows_of_day in rows_by_day.items()}
+        of_days = by_day(whole, column)
+        return {f"{column}={day}/part-0.parquet": parquet(rows_of_day) for day, rows_of_day in of_days.items()}
 
     def manifest(self) -> Manifest:
         """The manifest of the live generation."""

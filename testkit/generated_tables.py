@@ -9,10 +9,13 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from datetime import UTC, date, datetime, timedelta
+from datetime import UTC, date, datetime, time, timedelta
 from decimal import Decimal
 from random import Random
 from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from dedup_clone.contract.table import Column, ColumnMode, TableContract
 
@@ -35,6 +38,7 @@ VALUES: dict[str, list[Any]] = {
     "STRING": ["", " ", "a", "a ", "ab", "b", "é", "\uffee", "\U0001f600"],
     "TIMESTAMP": [moment.replace(tzinfo=UTC) for moment in _MOMENTS],
 }
+_TIMES = (time(0), time(12, 30), time.max)
 _KEY_TYPES = ("BOOL", "BYTES", "DATE", "DATETIME", "INT64", "NUMERIC", "STRING", "TIMESTAMP")
 _MAX_DEPTH = 3
 
@@ -87,6 +91,13 @@ class _ColumnMaker:
         return Column(name, random.choice(kinds), mode)
 
 
+def by_day(rows: pa.Table, column: str) -> dict[date, pa.Table]:
+    """The rows of each date of the column, whose times are in UTC."""
+    values = rows[column].to_pylist()
+    days = pa.array([value.date() if isinstance(value, datetime) else value for value in values], pa.date32())
+    return {day: rows.filter(pc.equal(days, pa.scalar(day, pa.date32()))) for day in dict.fromkeys(days.to_pylist())}
+
+
 @dataclass
 class GeneratedHistory:
     """Makes each snapshot of a table from the one before: a few keys come and go, a few values change.
@@ -108,13 +119,15 @@ class GeneratedHistory:
 
     def __post_init__(self) -> None:
         self._usual = {column.name: random_value(self.random, column) for column in self.table.value_columns}
-        partition = self.table.partition_column
+        partition, has_time = self.table.partition_column, self.table.date_type != "DATE"
         self._keys = [c for c in self.table.columns if c.name in self.table.keys and c.name != partition]
         # Numbers of a small range are packed in another way than those that need 64 bits.
         values = [
             range(30) if column.type == "INT64" and self.random.random() < 0.5 else VALUES[column.type]
             for column in self._keys
         ]
+        # With times, a key begins with the number of one.
+        values = [range(len(_TIMES)), *values] if has_time else values
         self._pool = [tuple(map(self.random.choice, values)) for _ in range(2 * max(self.sizes))]
         self._rows = [{} for _ in range(self.days)]
         for values_by_key in self._rows:
@@ -146,6 +159,11 @@ class GeneratedHistory:
         random.shuffle(rows)
         return rows
 
+    def moments(self, number: int) -> list[Any]:
+        """The values of the partition column on a date, which is given by its number."""
+        day, zone = self.first_day + timedelta(days=number), UTC if self.table.date_type == "TIMESTAMP" else None
+        return [day] if self.table.date_type == "DATE" else [datetime.combine(day, at, zone) for at in _TIMES]
+
     def _put(self, values_by_key: dict[tuple[Any, ...], Row]) -> None:
         """Give a random key, which may be there already, random values."""
         values_by_key[self.random.choice(self._pool)] = self._values()
@@ -158,7 +176,8 @@ class GeneratedHistory:
         }
 
     def _row(self, number: int, key: tuple[Any, ...], values: Row, snapshot_id: int) -> Row:
+        moments = self.moments(number)
+        day, key = (moments[key[0]], key[1:]) if len(moments) > 1 else (moments[0], key)
         named = {column.name: value for column, value in zip(self._keys, key, strict=True)}
-        day = self.first_day + timedelta(days=number)
         row = {**named, **values, self.table.partition_column: day, self.table.snapshot_id_column: snapshot_id}
         return {column.name: row[column.name] for column in self.table.columns}

@@ -14,10 +14,10 @@ def assert_manifest(manifest: Manifest, expected: OracleState) -> None:
 
     A job that was not asked to compare values says None for the number of changed rows.
     """
-    partition, snapshot_id = expected.table.partition_column, expected.table.snapshot_id_column
+    snapshot_id = expected.table.snapshot_id_column
     ids: defaultdict[date, list[int]] = defaultdict(list)
     for row in expected.rows.values():
-        ids[row[partition]].append(row[snapshot_id])
+        ids[expected.table.day(row)].append(row[snapshot_id])
     assert {e.date: (e.rows, e.min_update_id, e.max_update_id) for e in manifest.dates} == {
         day: (len(found), min(found), max(found)) for day, found in ids.items()
     }

@@ -10,7 +10,7 @@ import math
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from datetime import date
+from datetime import date, datetime
 from typing import Any
 
 Row = dict[str, Any]
@@ -25,6 +25,11 @@ class OracleTable:
     snapshot_id_column: str
     keys: tuple[str, ...]
     value_columns: tuple[str, ...]
+
+    def day(self, row: Row) -> date:
+        """The row's date. Times are in UTC."""
+        value: date = row[self.partition_column]
+        return value.date() if isinstance(value, datetime) else value
 
     def key(self, row: Row) -> Key:
         return tuple(row[name] for name in self.keys)
@@ -104,31 +109,31 @@ class OracleState:
         `deliveries`: those that the publish applies, in ascending precedence, at most one for each snapshot id.
         `only_some_dates`: whether they were limited to dates that a replay names.
         """
-        day = self.table.partition_column
-        before = {key: row for key, row in self.rows.items() if row[day] >= retention_day}
+        day = self.table.day
+        before = {key: row for key, row in self.rows.items() if day(row) >= retention_day}
         dropped = len(self.rows) - len(before)
-        dropped += sum(row[day] < retention_day for delivery in deliveries for row in delivery.rows)
+        dropped += sum(day(row) < retention_day for delivery in deliveries for row in delivery.rows)
         ids = [] if only_some_dates else [delivery.snapshot_id for delivery in deliveries]
         replaced: set[date] = set()
         if self.deletes_keys:
             current = [
-                replace(delivery, rows=[row for row in delivery.rows if row[day] >= retention_day])
+                replace(delivery, rows=[row for row in delivery.rows if day(row) >= retention_day])
                 for delivery in deliveries
             ]
             deliveries, kept = self._deliveries_that_count(current, before, only_some_dates=only_some_dates)
-            replaced = {row[day] for row in before.values()} - kept
+            replaced = {day(row) for row in before.values()} - kept
         counts: dict[date, DateCounts] = {}
         versions: dict[Key, list[Row]] = {key: [row] for key, row in before.items()}
         newest_keys: dict[date, set[Key]] = {}
         newest_ids: dict[date, int] = {}
         for delivery in deliveries:
-            rows = [row for row in delivery.rows if row[day] >= retention_day]
+            rows = [row for row in delivery.rows if day(row) >= retention_day]
             best = self._one_per_key(rows)
-            for row_date, surplus in (Counter(r[day] for r in rows) - Counter(r[day] for r in best.values())).items():
+            for row_date, surplus in (Counter(day(r) for r in rows) - Counter(day(r) for r in best.values())).items():
                 counts.setdefault(row_date, DateCounts()).ties += surplus
             best = {key: row for key, row in best.items() if key not in self.erased}
-            for row_date in {row[day] for row in rows}:
-                newest_keys[row_date] = {key for key, row in best.items() if row[day] == row_date}
+            for row_date in {day(row) for row in rows}:
+                newest_keys[row_date] = {key for key, row in best.items() if day(row) == row_date}
                 newest_ids[row_date] = max(delivery.snapshot_id, newest_ids.get(row_date, delivery.snapshot_id))
             for key, row in best.items():
                 versions.setdefault(key, []).append(row)
@@ -136,16 +141,16 @@ class OracleState:
         after = {
             key: self._winner(key_versions)
             for key, key_versions in versions.items()
-            if key in delivered or key_versions[0][day] not in replaced
+            if key in delivered or day(key_versions[0]) not in replaced
         }
         for key, row in before.items():
-            if key not in after and row[day] in newest_keys:
-                counts.setdefault(row[day], DateCounts()).deleted += 1
-        remaining = {row[day] for row in after.values()}
-        deleted_dates = Counter(row[day] for row in before.values() if row[day] not in remaining)
+            if key not in after and day(row) in newest_keys:
+                counts.setdefault(day(row), DateCounts()).deleted += 1
+        remaining = {day(row) for row in after.values()}
+        deleted_dates = Counter(day(row) for row in before.values() if day(row) not in remaining)
         for key, row in after.items():
-            if row[day] in newest_keys:
-                self._count(counts.setdefault(row[day], DateCounts()), key, row, before, newest_keys[row[day]])
+            if day(row) in newest_keys:
+                self._count(counts.setdefault(day(row), DateCounts()), key, row, before, newest_keys[day(row)])
         newest = self._newest_snapshots(newest_ids, before, after)
         return replace(
             self,
@@ -165,13 +170,13 @@ class OracleState:
 
         A date gets all rows of its newest delivery, unless it has rows of a newer snapshot.
         """
-        day, name = self.table.partition_column, self.table.snapshot_id_column
+        day, name = self.table.day, self.table.snapshot_id_column
         known: dict[date, int] = {}
         for row in before.values():
-            known[row[day]] = max(row[name], self.newest.get(row[day], row[name]), known.get(row[day], row[name]))
+            known[day(row)] = max(row[name], self.newest.get(day(row), row[name]), known.get(day(row), row[name]))
         winners: dict[date, int] = {}
         for delivery in deliveries:
-            winners |= dict.fromkeys((row[day] for row in delivery.rows), delivery.snapshot_id)
+            winners |= dict.fromkeys((day(row) for row in delivery.rows), delivery.snapshot_id)
         newest = max(winners.values(), default=None)
         if self.deletes_dates and newest is not None:
             if newest < max([self.newest_id, *(row[name] for row in self.rows.values())]):
@@ -180,7 +185,7 @@ class OracleState:
         winners = {row_date: n for row_date, n in winners.items() if n >= known.get(row_date, n)}
         kept = set() if self.deletes_dates and winners and not only_some_dates else known.keys() - winners.keys()
         counting = [
-            replace(delivery, rows=[row for row in delivery.rows if winners.get(row[day]) == delivery.snapshot_id])
+            replace(delivery, rows=[row for row in delivery.rows if winners.get(day(row)) == delivery.snapshot_id])
             for delivery in deliveries
         ]
         return counting, set(kept)
@@ -189,12 +194,12 @@ class OracleState:
         self, delivered: dict[date, int], before: dict[Key, Row], after: dict[Key, Row]
     ) -> dict[date, int]:
         """The newest snapshot of each date. `delivered`: the newest one of those that a publish applies to the date."""
-        newest, name, day = dict(self.newest), self.table.snapshot_id_column, self.table.partition_column
+        newest, name, day = dict(self.newest), self.table.snapshot_id_column, self.table.day
         for row_date, snapshot_id in delivered.items():
-            known, ids = newest.pop(row_date, None), [row[name] for row in before.values() if row[day] == row_date]
+            known, ids = newest.pop(row_date, None), [row[name] for row in before.values() if day(row) == row_date]
             if not self.last_changed and (known is not None or snapshot_id >= max(ids, default=snapshot_id)):
                 newest[row_date] = snapshot_id if known is None else max(snapshot_id, known)
-        dates = {row[day] for row in after.values()}
+        dates = {day(row) for row in after.values()}
         return {row_date: snapshot_id for row_date, snapshot_id in newest.items() if row_date in dates}
 
     def erase(self, keys: frozenset[Key]) -> OracleState:
@@ -236,7 +241,7 @@ class OracleState:
 
     def changes_since(self, before: OracleState, retention_day: date) -> list[OracleChange]:
         """The rows that the table of changes must have for the publish that turned `before` into this content."""
-        retained = {key: row for key, row in before.rows.items() if row[self.table.partition_column] >= retention_day}
+        retained = {key: row for key, row in before.rows.items() if self.table.day(row) >= retention_day}
         changes = []
         for key, row in self.rows.items():
             old = retained.get(key)
@@ -250,7 +255,7 @@ class OracleState:
         """The kind of change between a key's rows; None if it has not changed. `old`: the key's row in `before`."""
         if old is None:
             return "new"
-        name, day = self.table.snapshot_id_column, row[self.table.partition_column]
+        name, day = self.table.snapshot_id_column, self.table.day(row)
         is_changed = self.table.contents(row) != self.table.contents(old)
         if self.last_changed:
             return "changed" if is_changed or row[name] != old[name] else None

@@ -38,6 +38,7 @@ from dedup_spark.job import DedupJob
 from dedup_spark.landing.footers import has_written_schema
 from dedup_spark.storage import open_parquet
 from testkit.driver_session import DriverSession
+from testkit.generated_tables import by_day
 
 FEED = "feed"
 LATEST_DAY = date(2030, 1, 1)  # the newest date that rows may have
@@ -93,8 +94,7 @@ class SparkJobFeed:
         table = pa.Table.from_pylist(list(rows), schema=schema or arrow_schema(self.table.columns))
         if self.date_folders:
             column = self.table.partition_column
-            for day in sorted({row[column] for row in rows}):
-                rows_of_day = table.filter(pa.compute.equal(table[column], pa.scalar(day, pa.date32())))
+            for day, rows_of_day in by_day(table, column).items():
                 self.put(snapshot_id, f"{column}={day}/part-{number}.parquet", rows_of_day)
         else:
             half = table.num_rows // 2

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from dedup_clone.contract.table import Column, ColumnMode, TableContract
+from dataclasses import replace
+
+from dedup_clone.contract.table import Column, ColumnMode, PartitionBy, TableContract
 from testkit.oracle import OracleTable
 
 
@@ -55,6 +57,12 @@ EVERY_KEY = TableContract(
     cluster_by=("name",),
     retention_days=730,
 )  # fmt: skip
+
+
+def by_time(table: TableContract, kind: str, unit: PartitionBy = PartitionBy.DAY) -> TableContract:
+    """The table with a column of another type, TIMESTAMP or DATETIME, in place of its date."""
+    columns = tuple(replace(c, type=kind) if c.name == table.partition_column else c for c in table.columns)
+    return replace(table, columns=columns, partition_by=unit)
 
 
 def oracle_table(table: TableContract) -> OracleTable:

@@ -155,7 +155,15 @@ def _clone_source(statement: CreateClone, run: StatementRun) -> tuple[TableId, T
 
 
 # What a clone has of its source's settings.
-_CLONED = ("schema", "partition_column", "partition_unit", "clustering", "row_policies", "primary_key", "has_altered_types")
+_CLONED = (
+    "schema",
+    "partition_column",
+    "partition_unit",
+    "clustering",
+    "row_policies",
+    "primary_key",
+    "has_altered_types",
+)
 
 
 def _clone_change(

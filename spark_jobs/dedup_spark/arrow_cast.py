@@ -73,6 +73,13 @@ def _filler_value(data_type: pa.DataType) -> pa.Scalar:
     return pa.array([None], type=pa.struct([pa.field("field", data_type)])).field(0)[0]
 
 
+def dates_of(values: pa.Array | pa.ChunkedArray) -> pa.Array | pa.ChunkedArray:
+    """The dates of values of the partition column. Those of a TIMESTAMP are in UTC, whatever zone a file names."""
+    if pa.types.is_timestamp(values.type):
+        values = values.cast(pa.timestamp(values.type.unit))
+    return values.cast(pa.date32())
+
+
 def complete_batch(table: TableContract, uri: str, batch: pa.RecordBatch, columns: Sequence[Column]) -> pa.RecordBatch:
     """The batch of the file `uri` with each of `columns` that it lacks. Other columns of the batch stay as they are.
 

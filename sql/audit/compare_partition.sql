@@ -17,13 +17,13 @@ FROM (
       TRUE AS is_target,
       FARM_FINGERPRINT({{ row_text(table) }}) AS fingerprint
     FROM {{ names.target }}
-    WHERE {{ quoted(table.partition_column) }} = @compared_date
+    WHERE {{ date_sql(table) }} = @compared_date
     UNION ALL
     SELECT
       FALSE,
       FARM_FINGERPRINT({{ row_text(table if expected else as_in_files(table)) }})
     FROM {{ expected or "dedup_clone_published" }}
-    WHERE {{ quoted(table.partition_column) }} = @compared_date
+    WHERE {{ date_sql(table if expected else as_in_files(table)) }} = @compared_date
   ) AS hashed
   GROUP BY fingerprint
 ) AS counted;

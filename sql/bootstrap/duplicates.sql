@@ -2,7 +2,7 @@
 --   The existing table is the feed's target.
 -- Params: @retention_day DATE (earlier dates are ignored).
 -- Writes: nothing; scans the key columns of the table.  Safe to retry: yes.
-{%- set day_key = "key_" ~ (table.keys.index(table.partition_column) + 1) %}
+{%- set day_key = date_sql(table, "key_" ~ (table.keys.index(table.partition_column) + 1)) %}
 SELECT
   {{ day_key }} AS found_day,
   SUM(copies - 1) AS found_rows
@@ -18,7 +18,7 @@ FROM (
       {{ quoted(key) }} AS key_{{ loop.index }}{{ "," if not loop.last }}
 {%- endfor %}
     FROM {{ names.target }}
-    WHERE {{ quoted(table.partition_column) }} >= @retention_day
+    WHERE {{ date_sql(table) }} >= @retention_day
   ) AS held
   GROUP BY {% for key in table.keys %}key_{{ loop.index }}{{ ", " if not loop.last }}{% endfor %}
   HAVING COUNT(*) > 1

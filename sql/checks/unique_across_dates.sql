@@ -2,7 +2,7 @@
 -- Params: @checked_at TIMESTAMP (none if staging is read as it is now).
 -- Writes: nothing; scans the named columns and the date of staging.  Safe to retry: yes.
 {%- set ids = table.keys | reject("equalto", table.partition_column) | list %}
-{%- set day = "held." ~ quoted(table.partition_column) %}
+{%- set day = date_sql(table, "held." ~ quoted(table.partition_column)) %}
 SELECT
 {%- for id in ids %}
   held.{{ quoted(id) }},

@@ -7,7 +7,7 @@ CREATE TABLE IF NOT EXISTS {{ names.incoming }} (
   {{ column_sql(nullable(column)) }}{{ "," if not loop.last }}
 {%- endfor %}
 )
-PARTITION BY {{ quoted(table.partition_column) }}
+PARTITION BY {{ partition_sql(table) }}
 {%- if table.cluster_by %}
 CLUSTER BY {% for name in table.cluster_by %}{{ quoted(name) }}{{ ", " if not loop.last }}{% endfor %}
 {%- endif %}

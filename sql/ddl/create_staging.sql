@@ -5,7 +5,7 @@ CREATE TABLE IF NOT EXISTS {{ names.staging }} (
   {{ column_sql(column) }}{{ "," if not loop.last }}
 {%- endfor %}
 )
-PARTITION BY {% if table.partition_by == "month" %}DATE_TRUNC({{ quoted(table.partition_column) }}, MONTH){% else %}{{ quoted(table.partition_column) }}{% endif %}
+PARTITION BY {{ partition_sql(table, table.partition_by) }}
 {%- if table.cluster_by %}
 CLUSTER BY {% for name in table.cluster_by %}{{ quoted(name) }}{{ ", " if not loop.last }}{% endfor %}
 {%- endif %}

@@ -3,7 +3,7 @@
 --   newest snapshot lacks, only the newest delivery of a date counts, and survivors are the rows to delete.
 -- Params: @retention_day DATE, @first_day DATE, @last_day DATE (bounds of the delivered dates).
 -- Writes: nothing; scans incoming, and target between the bounds.  Safe to retry: yes.
-{%- set day = quoted(table.partition_column) %}
+{%- set day = date_sql(table) %}
 {%- set id = quoted(table.snapshot_id_column) %}
 {%- set values = value_expressions(table) %}
 {%- macro rows_of(name, condition) %}
@@ -19,7 +19,7 @@
     WHERE {{ condition }}
 {%- endmacro %}
 {%- macro keys() %}{% for key in table.keys %}key_{{ loop.index }}{{ ", " if not loop.last }}{% endfor %}{% endmacro %}
-{%- set day_key = "key_" ~ (table.keys.index(table.partition_column) + 1) %}
+{%- set day_key = date_sql(table, "key_" ~ (table.keys.index(table.partition_column) + 1)) %}
 WITH
   incoming AS (
 {{- rows_of(names.incoming, day ~ " >= @retention_day") }}

@@ -6,7 +6,7 @@
 WITH
   landed AS (
     SELECT
-      {{ quoted(table.partition_column) }} AS row_day,
+      {{ date_sql(as_in_files(table)) }} AS row_day,
       {{ quoted(table.snapshot_id_column) }} AS row_id,
       [
 {%- for name, condition in conditions %}

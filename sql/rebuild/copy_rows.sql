@@ -2,7 +2,7 @@
 -- Params: @retention_day DATE.
 -- Writes: the attempt's incoming table, which must not exist.  Safe to retry: yes, by the job id: an attempt runs it once.
 CREATE TABLE {{ names.incoming }}
-PARTITION BY {{ quoted(table.partition_column) }}
+PARTITION BY {{ partition_sql(table) }}
 OPTIONS (
 {%- if options.kms_key %}
   kms_key_name = "{{ options.kms_key }}",

@@ -65,9 +65,9 @@ class JobAgainstOracle:
         if self._has_nothing_to_do(attempt):
             delivered = []
         self.commit(candidate, self.state.apply(delivered, self.retention_day, only_some_dates=dates is not None))
-        table, partition = self.state.table, self.state.table.partition_column
+        table = self.state.table
         for metrics, delivery in zip(candidate.deliveries, delivered, strict=False):
-            kept = [row for row in delivery.rows if row[partition] >= self.retention_day]
+            kept = [row for row in delivery.rows if table.day(row) >= self.retention_day]
             found = (metrics.delivery.snapshot_id, metrics.dropped_rows, metrics.ties)
             ties = len(kept) - len({table.key(row) for row in kept})
             if self.state.deletes_keys:  # then only surplus rows on dates that the delivery replaces are counted
@@ -115,13 +115,13 @@ class JobAgainstOracle:
         return requested <= set(live.deliveries)
 
     def _rows(self, snapshot_id: int, dates: tuple[date, ...] | None) -> list[Row]:
-        partition, empty = self.state.table.partition_column, dict.fromkeys(self.since)
-        return [{**empty, **r} for r in self.landed[snapshot_id][1] if dates is None or r[partition] in dates]
+        day, empty = self.state.table.day, dict.fromkeys(self.since)
+        return [{**empty, **r} for r in self.landed[snapshot_id][1] if dates is None or day(r) in dates]
 
     def _compare_changes(self, candidate: Candidate, before: OracleState) -> None:
         """Changes are recorded if they are requested, and the parent has a row within the retention."""
         table, found = self.state.table, self.feed.changes(candidate)
-        has_parent = any(row[table.partition_column] >= self.retention_day for row in before.rows.values())
+        has_parent = any(table.day(row) >= self.retention_day for row in before.rows.values())
         assert (found is not None) == (self.feed.with_changes and has_parent)
         if found is None:
             return

@@ -10,7 +10,6 @@ from random import Random
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from pyspark.sql import SparkSession
 
@@ -21,10 +20,10 @@ from dedup_clone.contract.table import Absent, Column, TableContract, UpdateIdMo
 from dedup_spark import storage
 from dedup_spark.column_types import arrow_schema
 from dedup_spark.sketch import stored
-from testkit.generated_tables import GeneratedHistory, random_table
+from testkit.generated_tables import GeneratedHistory, by_day, random_table
 from testkit.oracle import OracleState
 from testkit.spark_job_feed import SparkJobFeed
-from testkit.table_contracts import EVERY_KEY, NESTED, PRODUCTS
+from testkit.table_contracts import EVERY_KEY, NESTED, PRODUCTS, by_time
 from tests.spark.against_oracle import JobAgainstOracle, Row
 from tests.spark.erased_keys import erase
 from tests.spark.product_rows import FIRST
@@ -61,7 +60,8 @@ class Choices:
 
 def random_history(random: Random, folder: Path, session: SparkSession | None, plans: Sequence[Plan]) -> RandomHistory:
     """A feed with a random table, mode and settings. Without a session nothing is left to Spark's DataFrames."""
-    table = random.choice([PRODUCTS, PRODUCTS, NESTED, EVERY_KEY, ONLY_DATE, *[_any_table(random)] * 3])
+    times = by_time(random.choice([PRODUCTS, NESTED, ONLY_DATE]), random.choice(["DATETIME", "TIMESTAMP"]))
+    table = random.choice([PRODUCTS, PRODUCTS, NESTED, EVERY_KEY, ONLY_DATE, times, times, *[_any_table(random)] * 3])
     mode = random.choice(list(UpdateIdMode))
     has_dataframes = session is not None
     feed = SparkJobFeed(
@@ -131,8 +131,8 @@ class RandomHistory:
     def replay_dates(self) -> None:
         if not self.feed.date_folders:
             return
-        snapshot_id, partition = self._known_id(), self.feed.table.partition_column
-        dates = sorted({row[partition] for row in self.job.landed[snapshot_id][1]})
+        snapshot_id = self._known_id()
+        dates = sorted(set(map(self.job.state.table.day, self.job.landed[snapshot_id][1])))
         some = tuple(self.random.sample(dates, self.random.randint(1, len(dates))))
         self.feed.plan = Plan.AUTO
         self._remember(self.job.publish(snapshot_id, dates=some))
@@ -167,12 +167,12 @@ class RandomHistory:
         names = [name for name in table.keys if name != table.partition_column]
         if self.feed.table.keys != PRODUCTS.keys or not state.rows or len(self.job.erasures) == 2:
             return
-        day = self.random.choice(sorted({row[table.partition_column] for row in state.rows.values()}))
-        rows = [row for row in state.rows.values() if row[table.partition_column] == day]
+        day = self.random.choice(sorted(set(map(table.day, state.rows.values()))))
+        rows = [row for row in state.rows.values() if table.day(row) == day]
         newest = [row for row in rows if row[table.snapshot_id_column] == state.newest.get(day)]
         erased = {tuple(row[name] for name in names) for row in self.random.choice([rows[:1], newest or rows[:1]])}
-        days = [FIRST + timedelta(days=number) for number in range(self.snapshots.days)]
-        keys = frozenset((day, *key) for day in days for key in erased)
+        moments = [moment for number in range(self.snapshots.days) for moment in self.snapshots.moments(number)]
+        keys = frozenset((moment, *key) for moment in moments for key in erased)
         if len(keys & state.rows.keys()) < len(state.rows):
             lines = [",".join(names), *(",".join(map(str, key)) for key in sorted(erased))]
             erasure = erase(self.feed, "".join(f"{line}\n" for line in lines), *self.job.erasures)
@@ -254,8 +254,7 @@ def land_in_pieces(feed: SparkJobFeed, random: Random, snapshot_id: int, rows: l
     files: dict[str, bytes | Any] = {}
     table = pa.Table.from_pylist(rows, schema=arrow_schema(feed.table.columns))
     column = feed.table.partition_column
-    for day in pc.unique(table[column]).to_pylist():
-        part = table.filter(pc.equal(table[column], pa.scalar(day, pa.date32())))
+    for day, part in by_day(table, column).items():
         cut = random.randrange(part.num_rows + 1)
         for number, piece in enumerate((part.slice(0, cut), part.slice(cut))):
             stream = pa.BufferOutputStream()

@@ -10,13 +10,13 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import SparkSession
-from pyspark.sql.types import IntegerType, StructField, StructType
+from pyspark.sql.types import DateType, IntegerType, StructField, StructType
 
 from dedup_clone.contract.attempt import Plan
 from dedup_clone.contract.table import Absent, UpdateIdMode
 from dedup_spark.column_types import spark_schema
 from dedup_spark.comparison import duplicate_keys, key_source
-from dedup_spark.plans.window.ranking import DESTINATION_FILE, SOURCE, rank
+from dedup_spark.plans.window.ranking import DAY, DESTINATION_FILE, SOURCE, rank
 from dedup_spark.sketch import row_words
 from testkit.spark_job_feed import SparkJobFeed
 from testkit.table_contracts import PRODUCTS
@@ -116,7 +116,8 @@ def test_all_is_written_anew_and_a_date_that_the_delivery_lacks_is_still_missing
 def operators(spark: SparkSession, mode: UpdateIdMode) -> list[str]:
     """Names of the physical operators, without their arguments."""
     helpers = [StructField(name, IntegerType()) for name in (SOURCE, DESTINATION_FILE)]
-    none = spark.createDataFrame([], StructType([*spark_schema(PRODUCTS.columns), *helpers]))
+    columns = [*spark_schema(PRODUCTS.columns), StructField(DAY, DateType()), *helpers]
+    none = spark.createDataFrame([], StructType(columns))
     text = rank(none, PRODUCTS, mode, 4)._jdf.queryExecution().executedPlan().toString()
     return [line.lstrip("+-:* ()0123456789").split(" ")[0].split("(")[0] for line in text.splitlines()]
 

@@ -16,7 +16,7 @@ from dedup_clone.settings.deployment import Deployment
 from dedup_clone.settings.feed import Feed, read_feed
 from dedup_clone.settings.spark_settings import SparkSettings
 from dedup_clone.warehouse.sql_files import TableNames, render, render_query
-from testkit.table_contracts import PRODUCTS
+from testkit.table_contracts import PRODUCTS, by_time
 from testkit.zetasql import ZetaSql
 from tests.golden_files import assert_golden, assert_no_other_golden
 
@@ -40,6 +40,7 @@ def variants(table: TableContract) -> dict[str, dict[str, Any]]:
         "first_publish": {"has_parent": False},
         "keeps_previous": {"previous_days": 7},
         "by_month": {"table": replace(table, partition_by=PartitionBy.MONTH)},
+        "by_time": {"table": by_time(table, "TIMESTAMP")},
         "deletes": {"table": replace(table, absent_keys=Absent.DELETE)},
         **{str(form): {"form": form} for form in SqlForm if form is not SqlForm.QUALIFY},
     }
@@ -63,6 +64,7 @@ def rendered_statements() -> dict[str, str]:
             "has_parent": True,
             "previous_days": 0,
             "expected": "",
+            "named": table,
         }
         for file in sorted(SQL.rglob("*.sql")):
             name = file.relative_to(SQL).as_posix()

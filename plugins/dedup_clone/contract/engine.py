@@ -67,6 +67,8 @@ def unsupported_reason(engine: Engine, table: TableContract, mode: UpdateIdMode)
 
 
 def _cdc_unsupported_reason(table: TableContract, mode: UpdateIdMode) -> str | None:
+    if table.date_type != "DATE":
+        return f"engine [cdc] is not tried with a partition column of type [{table.date_type}]: use engine [spark]"
     if mode is not UpdateIdMode.LAST_CHANGED:
         return (
             f"engine [cdc] supports update_id_mode [last_changed] only, because with [{mode}] every delivered row "

@@ -72,7 +72,8 @@ def nullable(column: Column) -> Column:
 class TableContract:
     """The columns in schema order, and the role of some of them.
 
-    `keys` contains the partition column, so the same values of the other keys on two dates are two rows.
+    `keys` contains the partition column, so the same values of the other keys on two dates are two rows. A row's date
+    is the value of the partition column, or that value's date in UTC.
     `snapshot_id_column` holds the update id. `retention_days` is the number of UTC days that the table retains, today
     included. `absent_keys`: of keys that the newest snapshot of their date lacks. `absent_dates`: of dates that the
     newest snapshot lacks; DELETE only if `absent_keys` is.
@@ -87,6 +88,25 @@ class TableContract:
     absent_keys: Absent = Absent.KEEP
     absent_dates: Absent = Absent.KEEP
     partition_by: PartitionBy = PartitionBy.DAY
+
+    @property
+    def date_type(self) -> str:
+        """The type of the partition column: DATE, DATETIME or TIMESTAMP."""
+        return self.column(self.partition_column).type
+
+    @property
+    def keys_of_date(self) -> tuple[str, ...]:
+        """The keys that identify a row within its date: all but a DATE by which the table is partitioned.
+
+        If the table has no other key, it is that date.
+        """
+        date_key = self.partition_column if self.date_type == "DATE" else None
+        return tuple(name for name in self.keys if name != date_key) or self.keys
+
+    def columns_in_folders(self, *, date_folders: bool) -> set[str]:
+        """The columns that files may lack, because the names of the files' folders have the values."""
+        has_date = date_folders and self.date_type == "DATE"
+        return {self.snapshot_id_column, *([self.partition_column] if has_date else [])}
 
     @property
     def value_columns(self) -> tuple[Column, ...]:

@@ -237,8 +237,9 @@ def _erase_changes(services: Services, erasure: Erasure, keys: KeysToErase) -> i
 
 
 def _sql(services: Services, file: str, keys: KeysToErase) -> str:
-    table = replace(services.feed.table.to_contract(), columns=keys.columns)
-    return services.warehouse.render(file, names=services.names, table=table)
+    table = services.feed.table.to_contract()
+    named = replace(table, columns=keys.columns)
+    return services.warehouse.render(file, names=services.names, table=table, named=named)
 
 
 def _key_parameters(keys: KeysToErase) -> dict[str, tuple[str, str]]:

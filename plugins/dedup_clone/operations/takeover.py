@@ -207,7 +207,7 @@ def partition_problems(services: Services, observation: Observation, latest: dat
 def comparison_text(services: Services, names: TableNames, days: list[date]) -> str:
     """What a preview says of the comparison of the table's rows (`names`) with staging."""
     compared = dates_to_compare(days)
-    size = comparison_bytes(services, names, services.feed.table.partition_column, compared)
+    size = comparison_bytes(services, names, services.feed.table.to_contract(), compared)
     return f"{len(compared)} dates ({format_dates(compared)}), by one query each, together about {price_text(size)}"
 
 

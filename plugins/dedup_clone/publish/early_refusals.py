@@ -90,7 +90,7 @@ def examine_landing(services: Services, attempt: Attempt, arrival: Arrival) -> L
     stored = services.landing.store.stat(list(sample))
     names = [info.name for info in stored if info.object_generation == sample[info.name]]
     optional = {path for path, first_id in attempt.since.items() if arrival.delivery.snapshot_id < first_id}
-    optional |= {attempt.table.snapshot_id_column, *([attempt.table.partition_column] if attempt.date_folders else [])}
+    optional |= attempt.table.columns_in_folders(date_folders=attempt.date_folders)
     footers = read_footers(services.landing.store, names)
     problems = [
         f"file [gs://{arrival.bucket}/{footer.name}] {problem}"

@@ -56,6 +56,7 @@ class OptionSettings(StrictModel):
 
 
 KEY_TYPES = {"INT64", "STRING", "DATE", "DATETIME", "TIMESTAMP", "NUMERIC", "BOOL", "BYTES"}
+DATE_TYPES = {"DATE", "DATETIME", "TIMESTAMP"}
 MAX_CLUSTER_COLUMNS = 4  # BigQuery's limit
 # BigQuery's page "Create clustered tables" names these types, and three that no feed can declare: BIGNUMERIC,
 # GEOGRAPHY and RANGE.
@@ -117,7 +118,7 @@ class TableSettings(StrictModel):
     )
     """All columns, in the table's order."""
     partition_column: ColumnName = Field(examples=["ordered_on"])
-    """A DATE column, one of the keys. Files in date folders may lack it."""
+    """A DATE, DATETIME or TIMESTAMP column, one of the keys. Files in date folders may lack a DATE."""
     partition_by: PartitionBy = Field(default=PartitionBy.DAY, examples=["month"])
     """`month`: a partition has the rows of a month, and expires by its first day. Engine `spark` only; no takeover."""
     snapshot_id_column: ColumnName = Field(examples=["snapshot_id"])
@@ -192,10 +193,10 @@ class TableSettings(StrictModel):
                 f"keys must contain the partition column [{day.name}]: rows are compared within one date, "
                 f"so a row whose date changes would be there twice"
             )
-        if day.type != "DATE":
+        if day.type not in DATE_TYPES:
             yield (
-                f"partition column [{day.name}] must be DATE, because rows are compared and checked by "
-                f"day: let the producer add the date of the time as a column"
+                f"partition column [{day.name}] is [{day.type}], expected one of {sorted(DATE_TYPES)}, because rows "
+                f"are compared and checked by day: let the producer add a date as a column"
             )
         if id_.type != "INT64" or id_.name in keys:
             yield f"snapshot id column [{id_.name}] must be INT64 and no key"

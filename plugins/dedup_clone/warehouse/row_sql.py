@@ -15,7 +15,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-from dedup_clone.contract.table import NUMERIC_INTEGER_DIGITS, NUMERIC_SCALE, Column, ColumnMode, TableContract
+from dedup_clone.contract.table import (
+    NUMERIC_INTEGER_DIGITS,
+    NUMERIC_SCALE,
+    Column,
+    ColumnMode,
+    PartitionBy,
+    TableContract,
+)
 
 _GREATEST_NUMERIC = f"NUMERIC '{'9' * NUMERIC_INTEGER_DIGITS}.{'9' * NUMERIC_SCALE}'"
 # Terminates texts of varying length. It sorts before all hexadecimal digits, so a prefix sorts before longer texts.
@@ -25,6 +32,23 @@ _TERMINATOR = "' '"
 def quoted(name: str) -> str:
     """The name as a quoted identifier, so that it may be a reserved word."""
     return f"`{name}`"
+
+
+def date_sql(table: TableContract, path: str = "") -> str:
+    """The expression for a row's date. `path`: what has the value of the partition column, such as `held.day`.
+
+    Filters on it prune partitions: BigQuery's page "Query partitioned tables" has `DATE(datehour)` as an example. The
+    zone is named, because a project may have another default.
+    """
+    path = path or quoted(table.partition_column)
+    return {"DATE": path, "DATETIME": f"DATE({path})", "TIMESTAMP": f"DATE({path}, 'UTC')"}[table.date_type]
+
+
+def partition_sql(table: TableContract, unit: PartitionBy = PartitionBy.DAY) -> str:
+    """The expression of PARTITION BY. `unit`: of what a partition has the rows."""
+    column, kind = quoted(table.partition_column), table.date_type
+    is_column = kind == "DATE" and unit is PartitionBy.DAY
+    return column if is_column else f"{kind}_TRUNC({column}, {unit.upper()})"
 
 
 def value_expressions(table: TableContract) -> list[str]:
@@ -58,12 +82,12 @@ def null_conditions(table: TableContract) -> list[tuple[str, str]]:
 
 
 def key_text(table: TableContract) -> str:
-    """An expression for a key as readable text, `name=value, …`, without the date unless the date is the whole key.
+    """An expression for a key within its date as readable text, `name=value, …`.
 
     It reads columns `key_1`, `key_2`, … in the order of the contract's keys.
     """
     named = [(f"key_{number}", name) for number, name in enumerate(table.keys, start=1)]
-    shown = [item for item in named if item[1] != table.partition_column] or named
+    shown = [item for item in named if item[1] in table.keys_of_date]
     arguments: list[str] = []
     for number, (path, name) in enumerate(shown):
         text = f"TO_HEX({path})" if table.column(name).type == "BYTES" else f"CAST({path} AS STRING)"

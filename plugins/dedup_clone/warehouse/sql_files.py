@@ -9,7 +9,16 @@ from typing import TYPE_CHECKING, Any
 
 from dedup_clone.contract.errors import ConfigurationError
 from dedup_clone.contract.table import Column, ColumnMode, nullable
-from dedup_clone.warehouse.row_sql import as_in_files, key_text, null_conditions, quoted, row_text, value_expressions
+from dedup_clone.warehouse.row_sql import (
+    as_in_files,
+    date_sql,
+    key_text,
+    null_conditions,
+    partition_sql,
+    quoted,
+    row_text,
+    value_expressions,
+)
 
 if TYPE_CHECKING:
     from jinja2 import Environment
@@ -96,7 +105,7 @@ def environment(folder: Path) -> Environment:
     loader = jinja2.FileSystemLoader(folder)
     templates = jinja2.Environment(loader=loader, undefined=jinja2.StrictUndefined, keep_trailing_newline=True)
     for function in (
-        *(column_sql, type_sql, quoted, nullable, as_in_files),
+        *(column_sql, type_sql, quoted, nullable, as_in_files, date_sql, partition_sql),
         *(key_text, row_text, value_expressions, null_conditions),
     ):
         templates.globals[function.__name__] = function

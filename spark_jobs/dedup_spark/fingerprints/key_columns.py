@@ -24,9 +24,8 @@ _TEXTS = {"BYTES", "STRING"}
 
 
 def key_columns(table: TableContract) -> tuple[Column, ...]:
-    """The key columns that identify a row within its date: all but the date, or the date if it is the only key."""
-    inner = tuple(table.column(name) for name in table.keys if name != table.partition_column)
-    return inner or (table.column(table.partition_column),)
+    """The key columns that identify a row within its date."""
+    return tuple(table.column(name) for name in table.keys_of_date)
 
 
 def as_declared(column: Column, values: pa.Array) -> pa.Array:

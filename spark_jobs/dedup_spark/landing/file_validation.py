@@ -21,7 +21,7 @@ from dedup_clone.contract.attempt import Attempt
 from dedup_clone.contract.parquet import describe_unreadable
 from dedup_clone.contract.table import ColumnMode, TableContract
 from dedup_spark import storage
-from dedup_spark.arrow_cast import complete_batch
+from dedup_spark.arrow_cast import complete_batch, dates_of
 from dedup_spark.landing.cluster_overlap import Range, block_ranges
 from dedup_spark.landing.footers import Footer, joined_files, read_footer, unsupported_encodings
 from dedup_spark.landing.values import CastChecks, InvalidValues, count_invalid_values
@@ -113,7 +113,7 @@ class FileValidator:
         The caller then reads all rows of `file` of the returned validation, and adds them to it.
         """
         later = {path for path, first_id in self.since.items() if landed.snapshot_id < first_id}
-        in_folders = {self.table.snapshot_id_column, *([self.table.partition_column] if landed.folder_date else [])}
+        in_folders = self.table.columns_in_folders(date_folders=landed.folder_date is not None)
         optional = frozenset() if self.has_own_ids else frozenset(later | in_folders)
         file = open_parquet(source, verify_checksums=True)
         footer = read_footer(self.table, file.metadata, exported=self.has_own_ids, optional=optional)
@@ -150,11 +150,11 @@ class RunningValidation:
         required = [c.name for c in table.columns if c.mode is ColumnMode.REQUIRED]
         for name in {*table.keys, table.snapshot_id_column, *required}:
             self.invalid[name, "rows are [NULL], expected none"] += batch.column(name).null_count
-        dates = batch.column(table.partition_column).drop_null()
+        dates = dates_of(batch.column(table.partition_column).drop_null())
         all_in_folder = self._count_dates(dates.cast(pa.int32()))
         for column in table.columns:
             # Dates that equal the folder's need no check: a folder's date is in BigQuery's range (but see `_as_date`).
-            if column.name != table.partition_column or not all_in_folder:
+            if column.name != table.partition_column or column.type != "DATE" or not all_in_folder:
                 count_invalid_values(column, batch.column(column.name), self.invalid)
             if not self.footer.has_written_schema:
                 self.casts.add(column, batch.column(column.name), self.rows - batch.num_rows)

@@ -22,13 +22,14 @@ from testkit.feed_against_oracle import NO_LIMITS, FeedAgainstOracle, feed_with_
 from testkit.feed_on_stand_in import today
 from testkit.generated_tables import GeneratedHistory, random_table
 from testkit.oracle import OracleDelivery, OracleState
-from testkit.table_contracts import NESTED, PRODUCTS
+from testkit.table_contracts import NESTED, PRODUCTS, by_time
 from tests.contract.engines.streamed_feed import feed_with
 from tests.thoroughness import seeds
 
 STRICT = CheckSettings(max_new_share=0, max_survivor_share=0, max_deleted_share=0, max_changed_share=0)
 # What becomes of keys and dates that the newest snapshot lacks.
 ABSENT = [(Absent.KEEP, Absent.KEEP), (Absent.DELETE, Absent.KEEP), (Absent.DELETE, Absent.DELETE)]
+KINDS = ["DATE", "TIMESTAMP", "DATETIME"]  # of the partition column
 WAYS = [
     *((Engine.BIGQUERY, form) for form in SqlForm),
     *((engine, SqlForm.QUALIFY) for engine in (Engine.MERGE, Engine.SPARK, Engine.CDC)),
@@ -146,6 +147,8 @@ def test_random_history(request: pytest.FixtureRequest, seed: int, engine: Engin
     random, is_streamed = Random(seed), engine is Engine.CDC
     of_any_type = NESTED if random.random() < 0.5 else random_table(random, floats_in_arrays=engine is Engine.SPARK)
     keys, dates = ABSENT[seed // len(WAYS) % len(ABSENT)]
+    kind = KINDS[(seed // len(WAYS) + seed) % len(KINDS)]
+    of_any_type = of_any_type if kind == "DATE" else by_time(of_any_type, kind)
     table = replace(PRODUCTS if is_streamed else of_any_type, absent_keys=keys, absent_dates=dates)
     if is_streamed:
         world: FeedAgainstOracle = feed_with(request.getfixturevalue("streaming_clients"), table)

@@ -78,7 +78,7 @@ IN_FRESHNESS = [
         ("keys: [date, ", "keys: [date, day, ", r"\['day'\] are not among the columns"),
         ("keys: [date, ", "keys: [date, date, ", r"keys name a column twice"),
         ("snapshot_id_column: update_id", "snapshot_id_column: date", r"must be INT64 and no key"),
-        ("{name: date, type: DATE}", "{name: date, type: TIMESTAMP}", r"must be DATE.*add the date of the time"),
+        ("{name: date, type: DATE}", "{name: date, type: STRING}", r"\[STRING\], expected one of .*add a date"),
         ("partition_column: date", "partition_column: none", r"let the producer add a DATE column"),
         ("snapshot_id_column: update_id", "snapshot_id_column: none", r"declare a column.*which the files may lack"),
         (
@@ -236,6 +236,16 @@ def test_a_name_that_bigquery_reserves_is_refused(tmp_path: Path, name: str, fie
 def test_other_names_with_an_underscore_are_accepted(tmp_path: Path, name: str) -> None:
     feed = read_feed(write(tmp_path, REFERENCE.replace("name: attr_value", f"name: {name}", 1)))
     assert feed.table.columns[4].name == name
+
+
+@pytest.mark.parametrize("kind", ["DATETIME", "TIMESTAMP"])
+def test_a_table_may_be_partitioned_by_a_time_of_which_files_have_the_column(tmp_path: Path, kind: str) -> None:
+    table = read_feed(
+        write(tmp_path, REFERENCE.replace("name: date, type: DATE", f"name: date, type: {kind}", 1))
+    ).table
+    found = table.to_contract()
+    assert (found.date_type, found.keys_of_date) == (kind, ("date", "product_id", "store_id", "attribute_id"))
+    assert found.columns_in_folders(date_folders=True) == {"update_id"}
 
 
 def test_a_primary_key_of_too_many_columns_is_refused() -> None:

@@ -1,7 +1,7 @@
 """Ranks the rows of each key: which row wins, which rows are surplus, and whether the key is new or changed.
 
-The rows to rank have the helper columns SOURCE and DESTINATION_FILE. The result has one winner for each key, and the
-surplus rows.
+The rows to rank have the helper columns DAY, SOURCE and DESTINATION_FILE. The result has one winner for each key, and
+the surplus rows.
 """
 
 from __future__ import annotations
@@ -15,6 +15,9 @@ from dedup_spark.value_order import comparable_column
 
 # Helper columns of rows. The writer reads HELPER_COLUMNS, and writes none of them. No column of a feed may have a slash
 # in its name (`ColumnName` in the settings), so no column is overwritten.
+
+# Date of a row.
+DAY = "/day"
 
 # Number of the source of a row: PARENT_SOURCE, or that of a delivery.
 SOURCE = "/source"
@@ -34,7 +37,7 @@ IN_PARENT = "/in_parent"
 # Whether the parent's values differ from the winner's:
 CHANGED = "/changed"
 
-HELPER_COLUMNS = (DESTINATION_FILE, SOURCE, SURPLUS, NEWEST, IN_PARENT, CHANGED)
+HELPER_COLUMNS = (DAY, DESTINATION_FILE, SOURCE, SURPLUS, NEWEST, IN_PARENT, CHANGED)
 
 # The next three are only used while the rows of a key are ranked. The row's rank; the winner has rank 1:
 RANK = "/rank"
@@ -46,9 +49,8 @@ FIRST_OTHER = "/first_other"
 
 def _key_order(table: TableContract) -> list[str]:
     """Return the columns by which rows are sorted: date, output file, keys that are clustering columns, other keys."""
-    other_keys = [name for name in table.keys if name != table.partition_column]
-    clustered = [name for name in table.cluster_by if name in other_keys]
-    return [table.partition_column, DESTINATION_FILE, *dict.fromkeys([*clustered, *other_keys])]
+    clustered = [name for name in table.cluster_by if name in table.keys_of_date]
+    return [DAY, DESTINATION_FILE, *dict.fromkeys([*clustered, *table.keys_of_date])]
 
 
 def rank(rows: DataFrame, table: TableContract, mode: UpdateIdMode, task_count: int) -> DataFrame:

@@ -16,7 +16,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql.types import IntegerType, StructField, StructType
+from pyspark.sql.types import DateType, IntegerType, StructField, StructType
 
 from dedup_clone.contract.attempt import Attempt
 from dedup_clone.contract.delivery import Delivery
@@ -24,7 +24,7 @@ from dedup_clone.contract.manifest import Difference
 from dedup_clone.contract.table import TableContract
 from dedup_spark import storage
 from dedup_spark.arrays import U64Array
-from dedup_spark.arrow_cast import cast_table, complete_batch, nullable_type
+from dedup_spark.arrow_cast import cast_table, complete_batch, dates_of, nullable_type
 from dedup_spark.column_types import arrow_type, spark_schema
 from dedup_spark.execution.fan_out import TASKS_PER_CORE
 from dedup_spark.fingerprints.hashing import KeyHasher
@@ -33,7 +33,7 @@ from dedup_spark.fingerprints.seed import Seed
 from dedup_spark.parent import PARENT_SOURCE, Parent
 from dedup_spark.plans.date_task import WrittenDate
 from dedup_spark.plans.delivered_date import DeliveriesByDate
-from dedup_spark.plans.window.ranking import DESTINATION_FILE, SOURCE, rank
+from dedup_spark.plans.window.ranking import DAY, DESTINATION_FILE, SOURCE, rank
 from dedup_spark.plans.window.writing import RECORD_SCHEMA, FileRecord, RowWriter
 from dedup_spark.storage import open_parquet
 
@@ -88,7 +88,7 @@ def _read_sources(
     sources: Mapping[Delivery, int],
     parent: Parent,
 ) -> DataFrame:
-    """Return the rows of these dates from the parent and from their deliveries, with SOURCE and DESTINATION_FILE."""
+    """Return the rows of these dates from the parent and the deliveries, with DAY, SOURCE and DESTINATION_FILE."""
     days: defaultdict[tuple[str, int], list[date]] = defaultdict(list)
     for file in (file for file in parent.files if file.date in dates):
         days[parent.uri(file), PARENT_SOURCE].append(file.date)
@@ -100,7 +100,8 @@ def _read_sources(
     task_count = min(len(files), context.defaultParallelism * TASKS_PER_CORE)
     tasks = session.createDataFrame(context.parallelize(files, task_count), "uri string, source int, days array<date>")
     helpers = [StructField(name, IntegerType()) for name in (SOURCE, DESTINATION_FILE)]
-    return tasks.mapInArrow(reader.read, StructType([*spark_schema(reader.table.columns), *helpers]))
+    columns = [*spark_schema(reader.table.columns), StructField(DAY, DateType()), *helpers]
+    return tasks.mapInArrow(reader.read, StructType(columns))
 
 
 @dataclass(frozen=True)
@@ -115,7 +116,7 @@ class _FileReader:
     file_counts: dict[date, int]
 
     def read(self, tasks: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Yield the files' rows of their `days`, with the declared columns, SOURCE and DESTINATION_FILE."""
+        """Yield the files' rows of their `days`, with the declared columns, DAY, SOURCE and DESTINATION_FILE."""
         schema = pa.schema([(column.name, nullable_type(arrow_type(column))) for column in self.table.columns])
         for file in (row for task in tasks for row in task.to_pylist()):
             uri, days = file["uri"], pa.array(file["days"], pa.date32())
@@ -124,7 +125,8 @@ class _FileReader:
                 for _, read in storage.read_batches(parquet):
                     batch = complete_batch(self.table, uri, read, self.table.columns)
                     rows = cast_table(pa.Table.from_batches([batch.select(schema.names)]), schema)
-                    positions = pc.index_in(rows.column(self.table.partition_column), days)
+                    rows = rows.append_column(DAY, dates_of(rows.column(self.table.partition_column)))
+                    positions = pc.index_in(rows.column(DAY), days)
                     rows = rows.filter(positions.is_valid())
                     numbers = self._hashes(rows) % counts[positions.drop_null().to_numpy()]
                     source = pa.repeat(pa.scalar(file["source"], pa.int32()), rows.num_rows)

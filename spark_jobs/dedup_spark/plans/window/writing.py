@@ -26,7 +26,7 @@ from dedup_spark.column_types import arrow_schema
 from dedup_spark.comparison.key_examples import key_texts
 from dedup_spark.data_files import write_file
 from dedup_spark.fingerprints.key_columns import key_columns
-from dedup_spark.plans.window.ranking import CHANGED, DESTINATION_FILE, IN_PARENT, NEWEST, SOURCE, SURPLUS
+from dedup_spark.plans.window.ranking import CHANGED, DAY, DESTINATION_FILE, IN_PARENT, NEWEST, SOURCE, SURPLUS
 
 # A pickled FileRecord.
 RECORD_SCHEMA = "record binary"
@@ -65,7 +65,7 @@ class RowWriter:
 
     def _retained(self, batch: pa.RecordBatch) -> Iterator[tuple[tuple[date, int], pa.RecordBatch]]:
         """The rows of each output file, without survivors if these are deleted."""
-        for output_file, rows in _split(batch, self.table.partition_column):
+        for output_file, rows in _split(batch):
             if self.table.absent_keys is Absent.DELETE:
                 rows = rows.filter(pc.greater_equal(rows.column(NEWEST), self.newest_source[output_file[0]]))
             if rows.num_rows:
@@ -108,11 +108,11 @@ def _as_batch(record: FileRecord) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays([pa.array([pickle.dumps(record)], pa.binary())], schema=_RECORD_ARROW)
 
 
-def _split(batch: pa.RecordBatch, partition_column: str) -> Iterator[tuple[tuple[date, int], pa.RecordBatch]]:
+def _split(batch: pa.RecordBatch) -> Iterator[tuple[tuple[date, int], pa.RecordBatch]]:
     """Yield, for each output file in the batch, its date and number, and its rows."""
     if not batch.num_rows:
         return
-    days = batch.column(partition_column)
+    days = batch.column(DAY)
     day_numbers = days.cast(pa.int32()).to_numpy()
     files = batch.column(DESTINATION_FILE).to_numpy()
     cuts = np.flatnonzero((np.diff(day_numbers) != 0) | (np.diff(files) != 0)) + 1

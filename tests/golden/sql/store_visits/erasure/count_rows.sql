@@ -1,5 +1,5 @@
 -- Purpose: by date, count the rows of target whose key an operator wants to erase. Neither the statement nor its
---   parameters contain a key: keys are compared by salted hashes. `table` has the named key columns only.
+--   parameters contain a key: keys are compared by salted hashes. `named` has the named key columns only.
 -- Params: @salt STRING, @digests STRING (hexadecimal SHA-256 hashes, separated by commas), @retention_day DATE.
 -- Writes: nothing; scans the named key columns of target.  Safe to retry: yes.
 SELECT

@@ -1,5 +1,5 @@
 -- Purpose: delete the changes of keys that an operator erases. Neither the statement nor its parameters contain a
---   key: keys are compared by salted hashes. `table` has the named key columns only.
+--   key: keys are compared by salted hashes. `named` has the named key columns only.
 -- Params: @salt STRING, @digests STRING (hexadecimal SHA-256 hashes, separated by commas).
 -- Writes: the table of changes; scans the named key columns.  Safe to retry: yes.
 DELETE FROM `local-dev.warehouse.store_visits_changes`

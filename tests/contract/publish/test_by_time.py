@@ -1,0 +1,213 @@
+"""Tables that are partitioned by a TIMESTAMP or DATETIME column: the date of a row is the time's date in UTC.
+
+BigQuery's pages "Introduction to partitioned tables" (partitions begin and end in UTC), "Create partitioned tables"
+(TIMESTAMP_TRUNC, DATETIME_TRUNC), and "Query partitioned tables" (filters on DATE(column) prune).
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from datetime import UTC, date, datetime, time, timedelta
+
+import pyarrow as pa
+import pytest
+from google.cloud.bigquery import Client as BigQuery
+from google.cloud.storage import Client as Storage
+from pydantic import ValidationError
+
+from dedup_clone.contract.engine import Engine
+from dedup_clone.contract.errors import CheckFailed, DeliveryRefused
+from dedup_spark.column_types import arrow_schema
+from testkit import operations, runs
+from testkit.fake_dedup_job import Row
+from testkit.feed_against_oracle import FeedAgainstOracle, feed_with_table, parquet
+from testkit.feed_on_stand_in import TODAY, YESTERDAY, row
+from testkit.oracle import OracleDelivery, OracleState
+from testkit.spark_dedup_process import SparkDedupProcess
+from testkit.table_contracts import PRODUCTS, by_time
+from tests.contract.publish.changes_rows import changes
+
+Clients = tuple[Storage, BigQuery]
+TOMORROW = TODAY + timedelta(days=1)
+LAST = time.max  # a microsecond before midnight
+ENGINES = [Engine.BIGQUERY, Engine.MERGE, pytest.param(Engine.SPARK, marks=pytest.mark.spark)]
+KINDS = ["TIMESTAMP", "DATETIME"]
+
+
+def moment(kind: str, day: date, at: time) -> datetime:
+    return datetime.combine(day, at, UTC if kind == "TIMESTAMP" else None)
+
+
+def item(kind: str, snapshot_id: int, product: int, value: int = 20, day: date = TODAY, at: time = time(12)) -> Row:
+    return {**row(snapshot_id, product, value), "date": moment(kind, day, at)}
+
+
+def first(kind: str) -> list[Row]:
+    return [
+        *(item(kind, 7, 1, at=at) for at in (time(12), LAST)),
+        *(item(kind, 7, 2, day=day, at=at) for day, at in ((YESTERDAY, LAST), (TODAY, time(0)))),
+        item(kind, 7, 3, day=YESTERDAY),
+    ]
+
+
+def second(kind: str) -> list[Row]:
+    early = time(0, 0, 0, 1)
+    return [item(kind, 8, 1, 21), item(kind, 8, 2, at=time(0)), item(kind, 8, 4, day=YESTERDAY, at=early)]
+
+
+@pytest.fixture(params=KINDS)
+def kind(request: pytest.FixtureRequest) -> str:
+    """The type of the partition column."""
+    return str(request.param)
+
+
+@pytest.fixture
+def world(clients: Clients, kind: str) -> FeedAgainstOracle:
+    return FeedAgainstOracle(clients, feed_with_table(by_time(PRODUCTS, kind)))
+
+
+def use(request: pytest.FixtureRequest, world: FeedAgainstOracle, engine: Engine) -> None:
+    """Let the feed have this engine; `spark` with the real job."""
+    world.configure(engine=engine)
+    if engine is Engine.SPARK:
+        world.dedup = request.getfixturevalue("real_dedup")
+
+
+def published(world: FeedAgainstOracle, *snapshots: Sequence[Row]) -> OracleState:
+    """Publish the snapshots, and compare each generation with the oracle's, which is returned."""
+    state = OracleState(world.oracle_table)
+    for rows in snapshots:
+        snapshot_id = rows[0]["update_id"]
+        record = world.publish(world.land(snapshot_id, rows))
+        state = state.apply([OracleDelivery(snapshot_id, rows)], TODAY - timedelta(days=729))
+        world.assert_equal(state)
+        assert {check["level"] for check in world.state.checks(record.attempt, "after").values()} == {"pass"}
+    return state
+
+
+def one_file(world: FeedAgainstOracle, rows: list[Row], *, drop: Sequence[str] = ()) -> bytes:
+    return parquet(pa.Table.from_pylist(rows, schema=arrow_schema(world.table.columns)).drop_columns(list(drop)))
+
+
+def rows_by_partition(world: FeedAgainstOracle) -> dict[str, int]:
+    where = f"WHERE table_name = '{world.feed.target}'"
+    return dict(world.query(f"SELECT partition_id, total_rows FROM .INFORMATION_SCHEMA.PARTITIONS {where}"))
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_each_engine_gives_the_oracles_rows(
+    request: pytest.FixtureRequest, world: FeedAgainstOracle, kind: str, engine: Engine
+) -> None:
+    use(request, world, engine)
+    published(world, first(kind), second(kind))
+    assert rows_by_partition(world) == {f"{YESTERDAY:%Y%m%d}": 3, f"{TODAY:%Y%m%d}": 3}
+    target = world.bigquery.get_table(f"local-dev.warehouse.{world.feed.target}")
+    assert (target.time_partitioning.type_, target.time_partitioning.field) == ("DAY", "date")
+    if engine.runs_spark:
+        assert operations.audit(world, str(YESTERDAY)) == [(str(YESTERDAY), 2, "equal")]
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_a_row_of_another_day_in_utc_is_refused(
+    request: pytest.FixtureRequest, world: FeedAgainstOracle, kind: str, engine: Engine
+) -> None:
+    use(request, world, engine)
+    rows = [item(kind, 7, 1, at=LAST), item(kind, 7, 2, day=TOMORROW, at=time(0))]
+    file = one_file(world, rows)
+    said = rf"column \[date\]: 1 rows have another date such as \[{TOMORROW}\], expected its folder's \[{TODAY}\]"
+    with pytest.raises(DeliveryRefused, match=said):
+        world.publish(world.land_files(7, {f"date={TODAY}/part-0.parquet": file}))
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_a_file_without_the_time_is_refused_though_its_folder_has_the_date(
+    request: pytest.FixtureRequest, world: FeedAgainstOracle, kind: str, engine: Engine
+) -> None:
+    use(request, world, engine)
+    file = one_file(world, [item(kind, 7, 1)], drop=["date"])
+    with pytest.raises(DeliveryRefused, match=rf"column \[date\] is missing, expected \[{kind}\]"):
+        world.publish(world.land_files(7, {f"date={TODAY}/part-0.parquet": file}))
+
+
+def test_only_the_partitions_of_changed_days_are_loaded(world: FeedAgainstOracle, kind: str) -> None:
+    world.configure(update_id_mode="last_changed")
+    days = [TODAY - timedelta(days=number) for number in range(4)]
+    world.publish(world.land(7, [item(kind, 7, 1, day=day, at=at) for day in days for at in (time(0), LAST)]))
+    record = world.publish(world.land(8, [item(kind, 8, 1, 30, day=YESTERDAY, at=LAST)]))
+    loads = [job.job_id.rsplit("-", 2)[1] for job in world.jobs() if record.attempt in job.job_id]
+    assert [step for step in loads if step.startswith("load")] == [f"load_{YESTERDAY:%Y%m%d}"]
+    assert rows_by_partition(world) == dict.fromkeys((f"{day:%Y%m%d}" for day in days), 2)
+    assert [found[2] for found in world.rows() if found[3] == 8] == [30]
+
+
+def test_an_id_may_have_several_times_of_a_day_but_not_of_two(world: FeedAgainstOracle, kind: str) -> None:
+    world.configure(checks={"unique_across_dates": ("product_id",)})
+    world.publish(world.land(7, [item(kind, 7, 1, at=at) for at in (time(0), time(12), LAST)]))
+    with pytest.raises(CheckFailed, match="sql_unique_across_dates"):
+        world.publish(world.land(8, [item(kind, 8, 1, day=YESTERDAY, at=LAST)]))
+
+
+def test_a_table_is_kept_through_swaps_that_copy(world: FeedAgainstOracle, kind: str) -> None:
+    world.configure(publish={"swap": "copy"})
+    published(world, first(kind), second(kind))
+
+
+def test_months_have_the_times_of_all_their_days(world: FeedAgainstOracle, kind: str) -> None:
+    world.configure(table={"partition_by": "month"})
+    published(world, first(kind), second(kind))
+    expected = Counter(f"{one[0]:%Y%m}" for one in world.rows())
+    assert rows_by_partition(world) == expected
+
+
+@pytest.mark.spark
+def test_what_other_operations_do(world: FeedAgainstOracle, kind: str, real_dedup: SparkDedupProcess) -> None:
+    """A generation without files is exported by day; then changes, a rebuild, an erasure and a rollback."""
+    world.dedup = real_dedup
+    world.configure(engine="bigquery")
+    published(world, first(kind))
+    world.configure(engine="spark", changes=True)
+    world.publish(world.land(8, second(kind)))
+    operations.load_waiting_changes(world)
+    found = [(change, product) for _, change, product, _, _ in changes(world)]
+    assert sorted(found) == [("changed", 1), ("missing", 1), ("missing", 2), ("missing", 3), ("new", 4)]
+    world.roll_back(1)
+    assert len(world.rows()) == 5
+    world.publish(world.land(9, [item(kind, 9, 1, 33)]))
+    before = world.table_rows()
+    world.configure(table={"cluster_by": ("store_id",)})
+    runs.rebuild(world).finish()
+    assert world.table_rows() == before
+    run = runs.erasure(world, "product_id\n2\n").until("preview")
+    assert f"**2**, on: {YESTERDAY}" in run.text
+    run.finish()
+    assert sorted(found[1] for found in world.rows()) == [1, 1, 3]
+
+
+@pytest.mark.spark
+def test_a_table_is_taken_over(world: FeedAgainstOracle, kind: str, real_dedup: SparkDedupProcess) -> None:
+    world.dedup = real_dedup
+    columns = ", ".join(f"{column.name} {column.type}" for column in world.feed.table.columns)
+    zone = "+00" if kind == "TIMESTAMP" else ""
+    literals = [
+        f"({kind} '{one['date']:%Y-%m-%d %H:%M:%S.%f}{zone}', {one['product_id']}, 2072, 1, 20, 7)"
+        for one in first(kind)
+    ]
+    world.query(
+        f"CREATE TABLE .{world.feed.target} ({columns}) PARTITION BY {kind}_TRUNC(date, DAY) "
+        f"CLUSTER BY product_id, store_id OPTIONS (partition_expiration_days = 730); "
+        f"INSERT .{world.feed.target} VALUES {', '.join(literals)}"
+    )
+    before = world.table_rows()
+    runs.bootstrap(world).finish()
+    assert world.table_rows() == before
+    assert len(before) == 5
+    world.publish(world.land(8, second(kind)))
+    assert rows_by_partition(world) == {f"{YESTERDAY:%Y%m%d}": 3, f"{TODAY:%Y%m%d}": 3}
+
+
+def test_engine_cdc_is_refused_in_the_feed_file(world: FeedAgainstOracle, kind: str) -> None:
+    with pytest.raises(
+        ValidationError, match=rf"engine \[cdc\] is not tried with a partition column of type \[{kind}\]"
+    ):
+        world.configure(engine="cdc", update_id_mode="last_changed")
