@@ -62,7 +62,8 @@ EVERY_KEY = TableContract(
 def by_time(table: TableContract, kind: str, unit: PartitionBy = PartitionBy.DAY) -> TableContract:
     """The table with a column of another type, TIMESTAMP or DATETIME, in place of its date."""
     columns = tuple(replace(c, type=kind) if c.name == table.partition_column else c for c in table.columns)
-    return replace(table, columns=columns, partition_by=unit)
+    days = 100 if unit is PartitionBy.HOUR else table.retention_days  # BigQuery limits the number of partitions
+    return replace(table, columns=columns, partition_by=unit, retention_days=days)
 
 
 def oracle_table(table: TableContract) -> OracleTable:

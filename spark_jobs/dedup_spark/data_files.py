@@ -51,8 +51,7 @@ def write_sorted(
     Rows are sorted in memory, by the clustering columns and the keys, in runs of _MAX_RUN_ROWS or _MAX_RUN_BYTES. A
     small date is one run. A file of a large date contains several runs, one after another.
     """
-    keys = [name for name in table.keys if name != table.partition_column]
-    order = [(name, "ascending") for name in dict.fromkeys([*table.cluster_by, *keys])]
+    order = [(name, "ascending") for name in dict.fromkeys([*table.cluster_by, *table.keys_of_date])]
     ranges: list[Range] = []
 
     def runs() -> Iterator[pa.Table]:

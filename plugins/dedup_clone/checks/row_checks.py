@@ -15,7 +15,7 @@ from statistics import median
 
 from dedup_clone.checks.check_result import CheckResult, Level, listed, make_result
 from dedup_clone.contract.manifest import Candidate, DateOutcome, Difference, FileList, KeyExample, Manifest
-from dedup_clone.contract.table import Absent
+from dedup_clone.contract.table import Absent, PartitionBy
 from dedup_clone.settings.check_settings import CheckSettings, DuplicateKeys
 
 # BigQuery's quota for one table. A load modifies every partition of staging, a swap every partition of target.
@@ -91,6 +91,7 @@ def check_partition_quota(manifest: Manifest, earlier_loads: int, own_loads: int
     published or began to load; `own_loads`: the loads of this publish.
     """
     partitions = len({manifest.table.partition_start(entry.date) for entry in manifest.dates})
+    partitions *= 24 if manifest.table.partition_by is PartitionBy.HOUR else 1
     used = earlier_loads * partitions
     needed = max(own_loads, 1) * partitions  # without a load, the swap still modifies target's partitions
     return make_result(

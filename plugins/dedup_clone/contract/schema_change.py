@@ -188,10 +188,11 @@ def _partitioning_problems(before: TableContract, after: TableContract) -> Itera
             f"replaces no table by one of another partitioning: publish it as a feed of another name, and let readers "
             f"go there (docs/feeds.md, change the partition column)"
         )
-    if PartitionBy.MONTH in (before.partition_by, after.partition_by):
+    if {before.partition_by, after.partition_by} != {PartitionBy.DAY}:
         yield (
-            "the table is, or is to be, partitioned by month, and a rebuild exports single days: publish the changed "
-            "table as a feed of another name (docs/feeds.md, change the partition column)"
+            f"the table is partitioned by [{before.partition_by}], and is to be by [{after.partition_by}], and a "
+            f"rebuild exports single days: publish the changed table as a feed of another name (docs/feeds.md, change "
+            f"the partition column)"
         )
 
 

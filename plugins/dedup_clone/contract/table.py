@@ -46,8 +46,9 @@ class Absent(StrEnum):
 
 
 class PartitionBy(StrEnum):
-    """Of which dates a partition has the rows. Files and checks of the data are by date in both cases."""
+    """Of what a partition has the rows. Files and checks of the data are by date in all cases."""
 
+    HOUR = "hour"
     DAY = "day"
     MONTH = "month"
 

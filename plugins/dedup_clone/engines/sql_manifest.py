@@ -12,7 +12,7 @@ from datetime import date, datetime
 from functools import partial
 from typing import Any
 
-from dedup_clone.checks.partition_checks import has_expired, roll_back_to
+from dedup_clone.checks.partition_checks import has_expired, may_be_expired, roll_back_to
 from dedup_clone.contract.absent_rows import replacing_snapshots
 from dedup_clone.contract.attempt import Attempt
 from dedup_clone.contract.delivery import Delivery
@@ -174,7 +174,9 @@ def _require_parent_complete(
         row["row_count"] - row["new_keys"],
         parent_entry.rows if parent_entry else 0,
     )
-    if found == expected or (found == 0 and has_expired(day, attempt.table.retention_days, now)):
+    if found == expected or (
+        may_be_expired(attempt.table, found, expected) and has_expired(day, attempt.table.retention_days, now)
+    ):
         return
     raise ContractViolation(
         f"Date [{day}] has [{found}] keys in target, expected [{expected}] as the parent's manifest says: "

@@ -140,7 +140,7 @@ def _find_restorable(services: Services, generation: int, live: Manifest) -> Res
         raise ConfigurationError(
             f"Generation [{generation}] of [{services.feed.feed}] cannot be made live again: it was never "
             f"published, may contain keys that were erased since, has lost its manifest, is neither within "
-            f"BigQuery's time travel (which publish.swap copy and partition_by month cannot use) nor among the "
+            f"BigQuery's time travel (which publish.swap copy and partition_by hour or month cannot use) nor among the "
             f"retained files, or is older than nested columns of the table, the type of a column or a rebuild. "
             f"Choose one of: {names or 'none'}; or replay a snapshot."
         )
@@ -176,8 +176,8 @@ def _restorable_generations(services: Services, live: Manifest) -> list[Restorab
         # BigQuery loads no file that lacks fields of a STRUCT.
         has_files = manifest.data_folder in retained and services.manifests.files_exist(manifest)
         is_loadable = has_files and not any("." in path for path in added)
-        # The next publish reads the files of its parent: it can export target by day, but not by month.
-        needs_files = live.table.partition_by is PartitionBy.MONTH and not is_live
+        # The next publish reads the files of its parent: it can export target by day, but not by hour or month.
+        needs_files = live.table.partition_by is not PartitionBy.DAY and not is_live
         if is_loadable or (restored_at and not needs_files):
             restorable.append(RestorableGeneration(manifest, restored_at, has_files))
     return restorable

@@ -88,8 +88,8 @@ def _layout_problems(services: Services, table: TableMetadata) -> Iterator[str]:
     column, location = services.feed.table.partition_column, services.warehouse.location
     if table.location.lower() != location.lower():
         yield f"it lies in [{table.location}], expected [{location}]: copy its dataset there"
-    if services.feed.table.partition_by is PartitionBy.MONTH:
-        yield "the feed is partitioned by month, and a takeover exports single days: publish its snapshots instead"
+    if (unit := services.feed.table.partition_by) is not PartitionBy.DAY:
+        yield f"the feed is partitioned by {unit}, and a takeover exports single days: publish its snapshots instead"
     elif (table.partition_column, table.granularity) != (column, "DAY"):
         yield (
             f"it is partitioned by [{table.partition_column or 'no column'}] ([{table.granularity or 'none'}]), "

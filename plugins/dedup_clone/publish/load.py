@@ -77,7 +77,7 @@ def dates_to_load(services: Services, candidate: Candidate, manifest: Manifest) 
 
     The whole table is loaded when staging's contents are unknown or have other columns, when most dates changed, when
     the new generation lacks a date that staging has within the retention, when a date has too many files for the
-    configuration of one load job, if partitions are months, and in update id mode `last_seen`.
+    configuration of one load job, if partitions are not days, and in update id mode `last_seen`.
     """
     if manifest.update_id_mode is not UpdateIdMode.LAST_CHANGED or candidate.file_list_uri is None:
         return None

@@ -88,10 +88,11 @@ def unreadable_parent(services: Services, parent: Manifest | None, engine: Engin
         return None
     if engine.runs_spark and services.manifests.files_exist(parent):
         return None
-    if engine.runs_spark and parent.table.partition_by is PartitionBy.MONTH:
+    if engine.runs_spark and parent.table.partition_by is not PartitionBy.DAY:
         return (
-            f"Generation [{parent.generation}] of [{services.feed.feed}] has no files, and months cannot be exported "
-            f"by day: roll back to a generation with files, and replay the snapshots since then."
+            f"Generation [{parent.generation}] of [{services.feed.feed}] has no files, and "
+            f"{parent.table.partition_by}s cannot be exported by day: roll back to a generation with files, and replay "
+            f"the snapshots since then."
         )
     floats = float64_columns(parent.table.columns)
     if engine.runs_spark and floats:

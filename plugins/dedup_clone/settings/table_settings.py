@@ -21,6 +21,8 @@ from dedup_clone.contract.table import (
 from dedup_clone.settings.strict_yaml import ColumnName, DeclaredColumnName, StrictModel
 
 LONGEST_MONTH = 31
+# BigQuery's page "Quotas": one job, such as the load of staging, may modify 4,000 partitions. Rows may be of tomorrow.
+MOST_DAYS_OF_HOURS = 4_000 // 24 - 2
 MAX_LABELS = 61  # BigQuery's limit is 64, and each swap sets three labels of this project
 
 LabelKey = Annotated[str, Field(pattern=r"^[a-z][a-z0-9_-]{0,62}$")]
@@ -119,8 +121,8 @@ class TableSettings(StrictModel):
     """All columns, in the table's order."""
     partition_column: ColumnName = Field(examples=["ordered_on"])
     """A DATE, DATETIME or TIMESTAMP column, one of the keys. Files in date folders may lack a DATE."""
-    partition_by: PartitionBy = Field(default=PartitionBy.DAY, examples=["month"])
-    """`month`: a partition has the rows of a month, and expires by its first day. Engine `spark` only; no takeover."""
+    partition_by: PartitionBy = Field(default=PartitionBy.DAY, examples=["hour"])
+    """Of what a partition has the rows. For limits of `hour` and `month` see docs/costs-and-limits.md."""
     snapshot_id_column: ColumnName = Field(examples=["snapshot_id"])
     """An INT64 column that equals the snapshot id in every row. Files may lack it."""
     keys: Annotated[tuple[ColumnName, ...], Field(min_length=1)] = Field(examples=[["ordered_on", "order_id"]])
@@ -156,6 +158,11 @@ class TableSettings(StrictModel):
             yield (
                 f"retention_days is [{self.retention_days}], and a partition expires by its first day: with "
                 f"partition_by [month] keep at least [{LONGEST_MONTH}] days"
+            )
+        if self.partition_by is PartitionBy.HOUR and self.retention_days > MOST_DAYS_OF_HOURS:
+            yield (
+                f"retention_days is [{self.retention_days}], and with partition_by [hour] a day has 24 partitions, of "
+                f"which one job may write 4,000: keep at most [{MOST_DAYS_OF_HOURS}] days, or use partition_by [day]"
             )
         if self.absent_dates is Absent.DELETE and self.absent_keys is Absent.KEEP:
             yield "absent_dates is [delete], but absent_keys is [keep]: set absent_keys to [delete], too"
@@ -198,6 +205,8 @@ class TableSettings(StrictModel):
                 f"partition column [{day.name}] is [{day.type}], expected one of {sorted(DATE_TYPES)}, because rows "
                 f"are compared and checked by day: let the producer add a date as a column"
             )
+        if day.type == "DATE" and self.partition_by is PartitionBy.HOUR:
+            yield f"partition_by is [hour], but column [{day.name}] is a DATE, which has no hours: use [day]"
         if id_.type != "INT64" or id_.name in keys:
             yield f"snapshot id column [{id_.name}] must be INT64 and no key"
         late = [name for name in (*keys, id_.name) if by_name[name].since is not None]

@@ -70,7 +70,10 @@ class Policies:
 
 @dataclass(frozen=True)
 class PartitionMetadata:
-    """One row of INFORMATION_SCHEMA.PARTITIONS. `partition_id`: YYYYMMDD, YYYYMM, `__NULL__` or `__UNPARTITIONED__`."""
+    """One row of INFORMATION_SCHEMA.PARTITIONS.
+
+    `partition_id`: YYYYMMDDHH, YYYYMMDD, YYYYMM, `__NULL__` or `__UNPARTITIONED__`.
+    """
 
     partition_id: str
     rows: int

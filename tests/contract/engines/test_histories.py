@@ -15,7 +15,7 @@ import pytest
 
 from dedup_clone.contract.engine import Engine, SqlForm
 from dedup_clone.contract.errors import CheckFailed
-from dedup_clone.contract.table import Absent, TableContract
+from dedup_clone.contract.table import Absent, PartitionBy, TableContract
 from dedup_clone.settings.check_settings import CheckSettings
 from testkit import deliveries, runs
 from testkit.feed_against_oracle import NO_LIMITS, FeedAgainstOracle, feed_with_table
@@ -148,7 +148,8 @@ def test_random_history(request: pytest.FixtureRequest, seed: int, engine: Engin
     of_any_type = NESTED if random.random() < 0.5 else random_table(random, floats_in_arrays=engine is Engine.SPARK)
     keys, dates = ABSENT[seed // len(WAYS) % len(ABSENT)]
     kind = KINDS[(seed // len(WAYS) + seed) % len(KINDS)]
-    of_any_type = of_any_type if kind == "DATE" else by_time(of_any_type, kind)
+    unit = PartitionBy.HOUR if seed // len(WAYS) % 2 else PartitionBy.DAY
+    of_any_type = of_any_type if kind == "DATE" else by_time(of_any_type, kind, unit)
     table = replace(PRODUCTS if is_streamed else of_any_type, absent_keys=keys, absent_dates=dates)
     if is_streamed:
         world: FeedAgainstOracle = feed_with(request.getfixturevalue("streaming_clients"), table)

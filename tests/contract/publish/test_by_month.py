@@ -111,7 +111,7 @@ def test_only_a_generation_with_files_is_restored_because_months_are_not_exporte
     monthly.publish(monthly.land(10, [row(10, 1)]))
     assert monthly.rows() == expected(row(10, 1), row(8, 2, day=LAST_MONTH), FIRST[2], FIRST[3])
     monthly.state.lose("data/")
-    with pytest.raises(ContractViolation, match="months cannot be exported by day"):
+    with pytest.raises(ContractViolation, match="months cannot be exported by day: roll back"):
         monthly.publish(monthly.land(11, [row(11, 1)]))
 
 
@@ -138,7 +138,7 @@ def test_a_table_is_not_taken_over(maintained: FeedOnStandIn) -> None:
         ({"engine": "bigquery"}, r"engine \[bigquery\] is not tried with partition_by \[month\]"),
         ({"engine": "cdc", "update_id_mode": "last_changed"}, r"engine \[cdc\] is not tried"),
         ({"table": {"retention_days": 30}}, r"keep at least \[31\] days"),
-        ({"table": {"partition_by": "hour"}}, "partition_by"),
+        ({"table": {"partition_by": "hour"}}, r"partition_by is \[hour\], but column \[date\] is a DATE"),
     ],
 )
 def test_what_cannot_work_is_refused_in_the_feed_file(

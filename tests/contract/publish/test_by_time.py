@@ -17,7 +17,14 @@ from google.cloud.storage import Client as Storage
 from pydantic import ValidationError
 
 from dedup_clone.contract.engine import Engine
-from dedup_clone.contract.errors import CheckFailed, DeliveryRefused
+from dedup_clone.contract.errors import (
+    BootstrapRefused,
+    CheckFailed,
+    ConfigurationError,
+    ContractViolation,
+    DeliveryRefused,
+)
+from dedup_clone.contract.table import PartitionBy
 from dedup_spark.column_types import arrow_schema
 from testkit import operations, runs
 from testkit.fake_dedup_job import Row
@@ -30,7 +37,7 @@ from tests.contract.publish.changes_rows import changes
 
 Clients = tuple[Storage, BigQuery]
 TOMORROW = TODAY + timedelta(days=1)
-LAST = time.max  # a microsecond before midnight
+NOON, LAST = time(12), time.max  # the last one is a microsecond before midnight
 ENGINES = [Engine.BIGQUERY, Engine.MERGE, pytest.param(Engine.SPARK, marks=pytest.mark.spark)]
 KINDS = ["TIMESTAMP", "DATETIME"]
 
@@ -39,13 +46,13 @@ def moment(kind: str, day: date, at: time) -> datetime:
     return datetime.combine(day, at, UTC if kind == "TIMESTAMP" else None)
 
 
-def item(kind: str, snapshot_id: int, product: int, value: int = 20, day: date = TODAY, at: time = time(12)) -> Row:
+def item(kind: str, snapshot_id: int, product: int, value: int = 20, *, day: date = TODAY, at: time = NOON) -> Row:
     return {**row(snapshot_id, product, value), "date": moment(kind, day, at)}
 
 
 def first(kind: str) -> list[Row]:
     return [
-        *(item(kind, 7, 1, at=at) for at in (time(12), LAST)),
+        *(item(kind, 7, 1, at=at) for at in (NOON, LAST)),
         *(item(kind, 7, 2, day=day, at=at) for day, at in ((YESTERDAY, LAST), (TODAY, time(0)))),
         item(kind, 7, 3, day=YESTERDAY),
     ]
@@ -143,7 +150,7 @@ def test_only_the_partitions_of_changed_days_are_loaded(world: FeedAgainstOracle
 
 def test_an_id_may_have_several_times_of_a_day_but_not_of_two(world: FeedAgainstOracle, kind: str) -> None:
     world.configure(checks={"unique_across_dates": ("product_id",)})
-    world.publish(world.land(7, [item(kind, 7, 1, at=at) for at in (time(0), time(12), LAST)]))
+    world.publish(world.land(7, [item(kind, 7, 1, at=at) for at in (time(0), NOON, LAST)]))
     with pytest.raises(CheckFailed, match="sql_unique_across_dates"):
         world.publish(world.land(8, [item(kind, 8, 1, day=YESTERDAY, at=LAST)]))
 
@@ -204,6 +211,84 @@ def test_a_table_is_taken_over(world: FeedAgainstOracle, kind: str, real_dedup: 
     assert len(before) == 5
     world.publish(world.land(8, second(kind)))
     assert rows_by_partition(world) == {f"{YESTERDAY:%Y%m%d}": 3, f"{TODAY:%Y%m%d}": 3}
+
+
+# -- By hour --
+
+
+@pytest.fixture
+def hourly(clients: Clients, kind: str) -> FeedAgainstOracle:
+    return FeedAgainstOracle(clients, feed_with_table(by_time(PRODUCTS, kind, PartitionBy.HOUR)))
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_each_engine_fills_hours(
+    request: pytest.FixtureRequest, hourly: FeedAgainstOracle, kind: str, engine: Engine
+) -> None:
+    use(request, hourly, engine)
+    published(hourly, first(kind), second(kind))
+    hours = [f"{day:%Y%m%d}{hour:02}" for day in (YESTERDAY, TODAY) for hour in (0, 12, 23)]
+    assert rows_by_partition(hourly) == dict.fromkeys(hours, 1)
+    target = hourly.bigquery.get_table(f"local-dev.warehouse.{hourly.feed.target}")
+    assert (target.time_partitioning.type_, target.time_partitioning.field) == ("HOUR", "date")
+    if engine.runs_spark:
+        assert operations.audit(hourly, str(YESTERDAY)) == [(str(YESTERDAY), 2, "equal")]
+
+
+def test_a_changed_hour_shows_in_its_day(hourly: FeedAgainstOracle, kind: str) -> None:
+    run = runs.publish(hourly, hourly.land(7, first(kind))).until("load")
+    zone = "+00" if kind == "TIMESTAMP" else ""
+    hourly.query(f"INSERT .{hourly.feed.staging} VALUES ({kind} '{TODAY} 05:00:00{zone}', 9, 9, 9, 9, 7)")
+    with pytest.raises(CheckFailed, match=f"{TODAY}: 4 rows, expected 3"):
+        run.step("check")
+
+
+def test_hours_may_expire_while_a_publish_runs(hourly: FeedAgainstOracle, kind: str) -> None:
+    """Of the oldest day that the table retains, one hour after another."""
+    hourly.configure(engine="bigquery")
+    oldest = TODAY - timedelta(days=99)
+    early, late = time(0), LAST
+    hourly.publish(hourly.land(7, [item(kind, 7, n, day=oldest, at=at) for n, at in ((1, early), (2, late))]))
+    run = runs.publish(hourly, hourly.land(8, [item(kind, 8, 2, day=oldest, at=late)])).until("resolve")
+    hourly.query(f"DELETE FROM .{hourly.feed.target} WHERE product_id = 1")
+    with pytest.raises(ContractViolation, match=rf"Date \[{oldest}\] has \[1\] keys in target, expected \[2\]"):
+        run.step("dedup")
+    hourly.move_clock(timedelta(days=1))
+    run.step("dedup")
+
+
+def test_hours_are_loaded_whole_and_not_exported(hourly: FeedAgainstOracle, kind: str) -> None:
+    hourly.configure(update_id_mode="last_changed")
+    for snapshot_id in (7, 8, 9):
+        published_rows = [item(kind, snapshot_id, 1, snapshot_id), item(kind, snapshot_id, 2, at=LAST)]
+        record = hourly.publish(hourly.land(snapshot_id, published_rows))
+        loads = [job.job_id.rsplit("-", 2)[1] for job in hourly.jobs() if record.attempt in job.job_id]
+        assert [step for step in loads if step.startswith("load")] == ["load"]
+    operations.delete_obsolete(hourly)
+    with pytest.raises(ConfigurationError, match=r"Generation \[1\] .* Choose one of: 3 .*, 2 "):
+        hourly.roll_back(1)
+    hourly.roll_back(2)
+    assert [found[2] for found in hourly.rows()] == [8, 20]
+    hourly.configure(table={"cluster_by": ("store_id",)})
+    with pytest.raises(ConfigurationError, match="a rebuild exports single days"):
+        runs.rebuild(hourly).finish()
+    hourly.configure(table={"cluster_by": ("product_id", "store_id")})
+    hourly.state.lose("data/")
+    with pytest.raises(ContractViolation, match="hours cannot be exported by day"):
+        hourly.publish(hourly.land(10, [item(kind, 10, 1)]))
+
+
+def test_a_table_is_not_taken_over_by_hour(hourly: FeedAgainstOracle) -> None:
+    operations.create_table(hourly, hourly.feed.target)
+    with pytest.raises((BootstrapRefused, ConfigurationError), match="by hour, and a takeover exports single days"):
+        runs.bootstrap(hourly).finish()
+
+
+def test_hours_that_one_job_could_not_load_are_refused_in_the_feed_file(hourly: FeedAgainstOracle) -> None:
+    """BigQuery's page "Quotas and limits": one job may modify 4,000 partitions; a table may have 10,000."""
+    hourly.configure(table={"retention_days": 164})
+    with pytest.raises(ValidationError, match=r"one job may write 4,000: keep at most \[164\] days"):
+        hourly.configure(table={"retention_days": 165})
 
 
 def test_engine_cdc_is_refused_in_the_feed_file(world: FeedAgainstOracle, kind: str) -> None:

@@ -185,6 +185,13 @@ def test_quota_counts_months_of_a_table_that_is_partitioned_by_month() -> None:
     assert checks.check_partition_quota(monthly, 7_500, own_loads=1).level is Level.FAIL
 
 
+def test_quota_counts_24_hours_of_each_day_of_a_table_that_is_partitioned_by_hour() -> None:
+    two = manifest(entry(TODAY), entry(TODAY - timedelta(days=1)))
+    hourly = replace(two, table=replace(TABLE, partition_by=PartitionBy.HOUR))
+    assert checks.check_partition_quota(hourly, 624, own_loads=1).level is Level.PASS
+    assert checks.check_partition_quota(hourly, 625, own_loads=1).level is Level.FAIL
+
+
 def test_quota_counts_every_try_of_this_publish() -> None:
     """Failed load jobs count as well (optimize-load-jobs). Without a load the swap still replaces every partition."""
     one = manifest(entry(TODAY))

@@ -148,6 +148,39 @@ def test_rows_of_a_month_are_compared_together_and_expire_together() -> None:
         assert partitions.check_rows("staging_rows", two, observation(of_month)).level is level
 
 
+def of_hour(day: date, hour: int, rows: int = 1) -> PartitionMetadata:
+    return PartitionMetadata(f"{day:%Y%m%d}{hour:02}", rows, NOW - timedelta(minutes=1))
+
+
+OF_TODAY = [of_hour(TODAY, 0, 3), of_hour(TODAY, 11, 7)]
+ENDED = TODAY - timedelta(days=30)  # with a retention of 30 days it expires today, hour after hour
+
+
+@pytest.mark.parametrize(
+    ("found", "level"),
+    [
+        ([of_hour(ENDED, 3, 4), of_hour(ENDED, 23, 6), *OF_TODAY], Level.PASS),
+        ([of_hour(ENDED, 23, 6), *OF_TODAY], Level.PASS),
+        (OF_TODAY, Level.PASS),
+        ([of_hour(ENDED, 23, 11), *OF_TODAY], Level.FAIL),
+        ([of_hour(ENDED, 3, 4), of_hour(ENDED, 23, 6), OF_TODAY[1]], Level.FAIL),
+    ],
+)
+def test_the_hours_of_a_day_are_counted_together_and_expire_one_after_another(
+    found: list[PartitionMetadata], level: Level
+) -> None:
+    """By the page "Manage partitioned tables", a partition expires by its start."""
+    hourly = replace(TABLE, partition_by=PartitionBy.HOUR, retention_days=30)
+    two = replace(manifest(entry(ENDED), entry(TODAY)), table=hourly)
+    assert partitions.check_rows("staging_rows", two, observation(*found)).level is level
+
+
+@pytest.mark.parametrize(("hour", "level"), [(11, Level.WARN), (12, Level.PASS)])
+def test_an_hour_is_overdue_a_day_after_it_has_expired(hour: int, level: Level) -> None:
+    hours = observation(of_hour(ENDED - timedelta(days=1), hour), *OF_TODAY)
+    assert partitions.check_overdue_partitions(hours, 30).level is level
+
+
 @pytest.mark.parametrize(
     ("today", "oldest"),
     [

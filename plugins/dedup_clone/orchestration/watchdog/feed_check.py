@@ -135,7 +135,7 @@ def describe_feed_file(services: Services, *, reads_bigquery: bool) -> FeedFile:
 
 def _time_travel(services: Services, *, reads_bigquery: bool) -> tuple[float, datetime | None]:
     """For how many hours time travel reaches, and when staging was created; without `reads_bigquery` as last read."""
-    if services.feed.publish.swap is Swap.COPY or services.feed.table.partition_by is PartitionBy.MONTH:
+    if services.feed.publish.swap is Swap.COPY or services.feed.table.partition_by is not PartitionBy.DAY:
         return 0.0, None  # a rollback needs files
     if reads_bigquery:
         staging = services.warehouse.table(services.feed.staging)
