@@ -110,9 +110,8 @@ class FeedAgainstOracle(FeedOnStandIn):
         if not self.feed.landing.date_folders:
             half = whole.num_rows // 2
             return {"a.parquet": parquet(whole.slice(0, half)), "b.parquet": parquet(whole.slice(half))}
-        column = self.table.partition_column
-        of_days = by_day(whole, column)
-        return {f"{column}={day}/part-0.parquet": parquet(rows_of_day) for day, rows_of_day in of_days.items()}
+        folder, of_days = self.table.date_folder, by_day(whole, self.table.partition_column)
+        return {f"{folder}={day}/part-0.parquet": parquet(rows_of_day) for day, rows_of_day in of_days.items()}
 
     def manifest(self) -> Manifest:
         """The manifest of the live generation."""

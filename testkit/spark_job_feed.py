@@ -93,9 +93,8 @@ class SparkJobFeed:
             shutil.rmtree(self.uri(self.folder(snapshot_id)), ignore_errors=True)
         table = pa.Table.from_pylist(list(rows), schema=schema or arrow_schema(self.table.columns))
         if self.date_folders:
-            column = self.table.partition_column
-            for day, rows_of_day in by_day(table, column).items():
-                self.put(snapshot_id, f"{column}={day}/part-{number}.parquet", rows_of_day)
+            for day, rows_of_day in by_day(table, self.table.partition_column).items():
+                self.put(snapshot_id, f"{self.table.date_folder}={day}/part-{number}.parquet", rows_of_day)
         else:
             half = table.num_rows // 2
             self.put(snapshot_id, f"a-{number}.parquet", table.slice(0, half))

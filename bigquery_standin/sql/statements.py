@@ -67,8 +67,8 @@ def partitioning_of(tree: exp.Create) -> tuple[str | None, str, str]:
     column, unit, of_type = found[0], "DAY", "DATE"
     if isinstance(column, exp.Anonymous) and column.name.upper() in _TRUNCATIONS and len(column.expressions) == 2:
         of_type, units = _TRUNCATIONS[column.name.upper()]
-        column, unit = column.expressions[0], column.expressions[1].name.upper()
-        column = column if unit in units else None
+        unit = column.expressions[1].name.upper()
+        column = column.expressions[0] if unit in units else column
     if not isinstance(column, exp.Identifier | exp.Column):
         raise NotImplementedConstruct(f"PARTITION BY {found[0].sql('bigquery')}")
     return str(column.name), unit, of_type

@@ -83,7 +83,7 @@ def write_files(
     files: list[DataFile] = []
     remaining = iter(groups)
     for first in remaining:
-        path = f"{table.partition_column}={day.isoformat()}/{name_prefix}-{uuid4().hex[:12]}.parquet"
+        path = f"{table.date_folder}={day.isoformat()}/{name_prefix}-{uuid4().hex[:12]}.parquet"
         rows = 0
         ids: list[int] = []
         stream = storage.open_output(storage.join(data_uri, path))

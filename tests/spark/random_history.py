@@ -253,13 +253,12 @@ def land_in_pieces(feed: SparkJobFeed, random: Random, snapshot_id: int, rows: l
         storage.delete(storage.join(folder, name))
     files: dict[str, bytes | Any] = {}
     table = pa.Table.from_pylist(rows, schema=arrow_schema(feed.table.columns))
-    column = feed.table.partition_column
-    for day, part in by_day(table, column).items():
+    for day, part in by_day(table, feed.table.partition_column).items():
         cut = random.randrange(part.num_rows + 1)
         for number, piece in enumerate((part.slice(0, cut), part.slice(cut))):
             stream = pa.BufferOutputStream()
             pq.write_table(piece, stream, row_group_size=random.choice([3, 1000]))
-            files[f"{column}={day}/{snapshot_id}-{number}.parquet"] = stream.getvalue().to_pybytes()
+            files[f"{feed.table.date_folder}={day}/{snapshot_id}-{number}.parquet"] = stream.getvalue().to_pybytes()
     return feed.deliver(snapshot_id, files)
 
 

@@ -68,6 +68,17 @@ def test_a_zone_that_a_file_names_moves_no_row_to_another_day(tmp_path: Path, un
     assert f"rows have another date such as [{SECOND}], expected its folder's [{FIRST}]" in reason
 
 
+def test_folders_of_a_time_are_called_date(tmp_path: Path) -> None:
+    table = by_time(NESTED, "TIMESTAMP")  # whose column is called `day`
+    feed = SparkJobFeed(None, str(tmp_path / "landing"), str(tmp_path / "state"), table)
+    rows = GeneratedHistory(table, Random(1), FIRST, days=1).snapshot(1)
+    content = pa.Table.from_pylist(rows, schema=arrow_schema(table.columns))
+    assert feed.publish(feed.deliver(1, {f"date={FIRST}/part.parquet": content})).refused == ()
+    assert len(feed.rows()) == len(rows)
+    (refused,) = feed.publish(feed.deliver(1, {f"day={FIRST}/part.parquet": content})).refused
+    assert "is in no folder [date=YYYY-MM-DD]" in refused.reason
+
+
 def test_the_date_of_a_time_is_that_of_the_midnight_before_it() -> None:
     moments = [datetime(1, 1, 1), datetime(1969, 12, 31, 23, 59, 59, 999_999), datetime(9999, 12, 31, 23)]  # noqa: DTZ001
     expected = [moment.date() for moment in moments]

@@ -96,12 +96,12 @@ def first_problems(problems: list[str]) -> str:
     return named + (f"; and {len(problems) - _MAX_NAMED_PROBLEMS} more" if len(problems) > _MAX_NAMED_PROBLEMS else "")
 
 
-def objects_by_date(arrival: Arrival, partition_column: str) -> dict[date, list[LandedObject]]:
+def objects_by_date(arrival: Arrival, date_folder: str) -> dict[date, list[LandedObject]]:
     """The delivery's data files by the date of their folder; files outside date folders are left out."""
     by_date: dict[date, list[LandedObject]] = {}
     for landed in arrival.objects:
         name = _name_below(arrival, landed.name)
-        day = None if is_ignored(name, landed.size) else _folder_date(name, partition_column)
+        day = None if is_ignored(name, landed.size) else _folder_date(name, date_folder)
         if day is not None:
             by_date.setdefault(day, []).append(landed)
     return by_date
@@ -152,8 +152,8 @@ def _check_name(name: str, attempt: Attempt) -> tuple[str | None, date | None]:
         return "is in a folder without a name, expected one slash between two names", None
     if not attempt.date_folders:
         return None, None
-    day = _folder_date(name, attempt.table.partition_column)
-    expected = f"{attempt.table.partition_column}=YYYY-MM-DD"
+    day = _folder_date(name, attempt.table.date_folder)
+    expected = f"{attempt.table.date_folder}=YYYY-MM-DD"
     return (f"is in no folder [{expected}], expected [{expected}/FILE{SUFFIX}]" if day is None else None), day
 
 
@@ -168,9 +168,9 @@ def _unusable_characters(name: str) -> str | None:
     return "a line break or control character" if has_control else None
 
 
-def _folder_date(name: str, partition_column: str) -> date | None:
+def _folder_date(name: str, date_folder: str) -> date | None:
     """The date of the date folder that directly contains the file; None if no date folder does."""
-    match = re.fullmatch(rf"{re.escape(partition_column)}=([0-9]{{4}}-[0-9]{{2}}-[0-9]{{2}})/[^/]+", name)
+    match = re.fullmatch(rf"{re.escape(date_folder)}=([0-9]{{4}}-[0-9]{{2}}-[0-9]{{2}})/[^/]+", name)
     try:
         return date.fromisoformat(match[1]) if match else None
     except ValueError:

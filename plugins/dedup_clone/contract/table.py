@@ -104,6 +104,11 @@ class TableContract:
         date_key = self.partition_column if self.date_type == "DATE" else None
         return tuple(name for name in self.keys if name != date_key) or self.keys
 
+    @property
+    def date_folder(self) -> str:
+        """What the name of a date's folder begins with: the DATE column, or `date` if the column is a time."""
+        return self.partition_column if self.date_type == "DATE" else "date"
+
     def columns_in_folders(self, *, date_folders: bool) -> set[str]:
         """The columns that files may lack, because the names of the files' folders have the values."""
         has_date = date_folders and self.date_type == "DATE"

@@ -252,8 +252,8 @@ def export(services: Services, request: object, attempt: Attempt) -> None:
         generation=attempt.generation,
     )
     table = {"projectId": services.names.project, "datasetId": existing.dataset, "tableId": existing.table}
-    rows, column = existing.partitions, services.feed.table.partition_column
-    files = export_partitions(services, attempt.id, table, rows, partition_column=column)
+    rows = existing.partitions
+    files = export_partitions(services, attempt.id, table, rows, date_folder=attempt.table.date_folder)
     require_unchanged(services, existing)
     wrong = wrong_row_counts(files, rows)
     if wrong:

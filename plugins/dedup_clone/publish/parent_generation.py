@@ -139,8 +139,8 @@ def _export_target(services: Services, attempt: Attempt, parent: Manifest, manif
         generation=parent.generation,
     )
     table = table_reference(services, services.names.target_table)
-    # Any name of the partition column will do: nothing reads it, because the file list below has the date of each file.
-    exported = export_partitions(services, attempt.id, table, entries, partition_column="date")
+    # Any name of the folders will do: nothing reads it, because the file list below has the date of each file.
+    exported = export_partitions(services, attempt.id, table, entries, date_folder="date")
     wrong = wrong_row_counts(exported, {day: entry.rows for day, entry in entries.items()})
     if wrong:
         raise ContractViolation(
@@ -188,9 +188,9 @@ def export_folder(services: Services, attempt: str) -> str:
 
 
 def export_partitions(
-    services: Services, attempt: str, table: Mapping[str, str], dates: Iterable[date], *, partition_column: str
+    services: Services, attempt: str, table: Mapping[str, str], dates: Iterable[date], *, date_folder: str
 ) -> list[ExportedFile]:
-    """Export `dates` of `table` (as the REST API names it) to `<export folder><partition column>=<date>/`.
+    """Export `dates` of `table` (as the REST API names it) to `<export folder><date folder>=<date>/`.
 
     Returns the files ordered by name. Raises JobFailed, OutcomeUnknown as `find_step_job` does, and ContractViolation
     when a file cannot be read. The table has no column of type FLOAT64.
@@ -200,7 +200,7 @@ def export_partitions(
     def export(day: date) -> None:
         extract = {
             "sourceTable": {**table, "tableId": f"{table['tableId']}${day:%Y%m%d}"},
-            "destinationUris": [services.store.uri(f"{folder}{partition_column}={day}/part-*.parquet")],
+            "destinationUris": [services.store.uri(f"{folder}{date_folder}={day}/part-*.parquet")],
             "destinationFormat": "PARQUET",
             "compression": "ZSTD",
         }

@@ -167,7 +167,7 @@ def require_replayable(services: Services, delivery: Delivery, dates: tuple[date
             f"{where} cannot be replayed: mode [last_changed] needs snapshots in order, so only dates of the newest "
             f"published {published} can. Name that one, or publish the whole snapshot."
         )
-    delivered = set(objects_by_date(services.arrivals.read(delivery), feed.table.partition_column))
+    delivered = set(objects_by_date(services.arrivals.read(delivery), feed.table.to_contract().date_folder))
     oldest, newest = services.retention_window()
     possible = [day for day in delivered if oldest <= day <= newest]
     too_old = [day for day in dates if day < oldest]

@@ -75,7 +75,7 @@ class LandingSettings(StrictModel):
     marker: Annotated[str, Field(pattern=r"^[A-Za-z0-9_.-]+$")] = Field(default="_SUCCESS", examples=["_DONE"])
     """The empty object that the producer writes last."""
     date_folders: bool = Field(default=True, examples=[False])
-    """Whether each date has a folder `<partition column>=YYYY-MM-DD`."""
+    """Whether each date has a folder `<partition column>=YYYY-MM-DD`, or `date=YYYY-MM-DD` if the column is a time."""
 
 
 class DedupSettings(StrictModel):

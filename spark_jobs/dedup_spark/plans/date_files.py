@@ -120,7 +120,7 @@ def _adopt(attempt: Attempt, inputs: ComparisonInputs, diff: DiffResult, reader:
 
 def _copy(attempt: Attempt, task: DateTask, files: list[tuple[int, DeliveredFile]]) -> list[DataFile]:
     """Copy landed files inside the storage, and check each copy. A copy's name has its number in the delivery."""
-    prefix = f"{attempt.table.partition_column}={task.day.isoformat()}/adopted-{uuid4().hex[:12]}"
+    prefix = f"{attempt.table.date_folder}={task.day.isoformat()}/adopted-{uuid4().hex[:12]}"
     snapshot_id = task.newest.delivery.snapshot_id
 
     def copy(numbered: tuple[int, DeliveredFile]) -> DataFile:

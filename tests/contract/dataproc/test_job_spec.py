@@ -11,7 +11,7 @@ import pytest
 from dedup_clone.contract.attempt import Attempt, Plan
 from dedup_clone.contract.errors import ContractViolation
 from dedup_clone.contract.records import to_json
-from dedup_clone.contract.table import UpdateIdMode
+from dedup_clone.contract.table import Column, UpdateIdMode
 from dedup_clone.orchestration import step
 from dedup_clone.orchestration.runners import dedup
 from dedup_clone.orchestration.runners.sizing import Workload, read_workload
@@ -93,7 +93,8 @@ def test_folders_are_named_after_the_feeds_own_partition_column(world: FeedOnSta
     arrival = services.arrivals.read(delivery)
     objects = tuple(replace(o, name=o.name.replace("/date=", "/day=")) for o in arrival.objects)
     services.store.put(services.layout.arrival(delivery), to_json(replace(arrival, objects=objects)))
-    rewrite(services, attempt, table=replace(request.table, partition_column="day"), dates=(TODAY,))
+    table = replace(request.table, columns=(Column("day", "DATE"),), partition_column="day")
+    rewrite(services, attempt, table=table, dates=(TODAY,))
     assert read_workload(services, attempt.id).delivered_bytes > 0
 
 

@@ -48,7 +48,7 @@ def read_workload(services: Services, attempt_id: str) -> Workload:
     """The workload of an attempt. Raises ContractViolation when its attempt or an arrival record is missing."""
     attempt = services.manifests.attempt(attempt_id)
     arrivals = [_arrival(services, attempt.arrival_uri(d)) for d in attempt.deliveries]
-    by_date = [item for a in arrivals for item in objects_by_date(a, attempt.table.partition_column).items()]
+    by_date = [item for a in arrivals for item in objects_by_date(a, attempt.table.date_folder).items()]
     objects = [o for arrival in arrivals for o in arrival.objects]
     if attempt.dates is not None:
         by_date = [(day, files) for day, files in by_date if day in attempt.dates]

@@ -16,7 +16,7 @@ WITH
       _FILE_NAME AS file_name,
       IF(
         @date_folders,
-        SAFE.PARSE_DATE('%Y-%m-%d', REGEXP_EXTRACT(_FILE_NAME, r'/visited_on=([0-9]{4}-[0-9]{2}-[0-9]{2})/[^/]+$')),
+        SAFE.PARSE_DATE('%Y-%m-%d', REGEXP_EXTRACT(_FILE_NAME, r'/date=([0-9]{4}-[0-9]{2}-[0-9]{2})/[^/]+$')),
         NULL
       ) AS folder_day
     FROM delivery
