@@ -138,6 +138,8 @@ TABLE: list[tuple[str, Change]] = [
         "rows_without_a_date_have_a_partition",
         sql("SELECT partition_id,", "SELECT REPLACE(partition_id, '__NULL__', '__UNPARTITIONED__') AS partition_id,"),
     ),
+    ("hours_belong_to_a_date_in_utc", sql(r"_TRUNC\(moment, HOUR\)", "_TRUNC(moment, DAY)")),
+    ("hours_belong_to_a_date_in_utc", query_statistics(totalBytesProcessed="48")),
     ("a_partition_shows_its_last_change", sql("last_modified_time FROM", "TIMESTAMP '2026-01-01 00:00:00' FROM")),
     ("metadata_show_the_expiration", expiration(None)),
     ("a_metadata_query_bills_its_minimum", query_statistics(totalBytesBilled=str(20 * 2**20))),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from datetime import date
+
 import pytest
 from google.api_core.exceptions import BadRequest, PreconditionFailed
 
@@ -45,6 +47,24 @@ def test_rows_without_a_date_have_a_partition(sandbox: Sandbox) -> None:
     """Rows without a date are in the partition __NULL__."""
     sandbox.new_table("no_date", [(None, 1, 1), (sandbox.today, 1, 2)])
     assert sandbox.partitions("no_date") == {f"{sandbox.today:%Y%m%d}": 1, "__NULL__": 1}
+
+
+@rule(
+    "Introduction to partitioned tables; Query partitioned tables",
+    f"{PARTITION_CHECKS} plugins/dedup_clone/warehouse/row_sql.py sql/ddl/create_staging.sql",
+    "Let producers add a DATE, and name it as partition_column.",
+)
+def test_hours_belong_to_a_date_in_utc(sandbox: Sandbox) -> None:
+    """Hours of a TIMESTAMP or DATETIME are partitions, in UTC. A filter on the date reads only the hours of that day."""
+    for kind, zone, day in (("TIMESTAMP", "+00", "DATE(moment, 'UTC')"), ("DATETIME", "", "DATE(moment)")):
+        name = f"hours_{kind.lower()}"
+        table = sandbox.make(name, f"moment {kind}, number INT64", f"PARTITION BY {kind}_TRUNC(moment, HOUR)")
+        moments = [f"{kind} '2026-01-{time}{zone}'" for time in ("01 23:59:59.999999", "02 00:00:00", "02 01:30:00")]
+        sandbox.query(f"INSERT `{table}` VALUES ({moments[0]}, 1), ({moments[1]}, 2), ({moments[2]}, 3)")
+        assert sandbox.partitions(name) == {"2026010123": 1, "2026010200": 1, "2026010201": 1}
+        sql = f"SELECT number FROM `{table}` WHERE {day} = @day"
+        read = sandbox.query(sql, {"day": date(2026, 1, 2)}, dry_run=True)
+        assert read.total_bytes_processed == 2 * 16
 
 
 @rule(
