@@ -55,7 +55,7 @@ def test_rows_without_a_date_have_a_partition(sandbox: Sandbox) -> None:
     "Let producers add a DATE, and name it as partition_column.",
 )
 def test_hours_belong_to_a_date_in_utc(sandbox: Sandbox) -> None:
-    """Hours of a TIMESTAMP or DATETIME are partitions, in UTC. A filter on the date reads only the hours of that day."""
+    """Hours of a TIMESTAMP or DATETIME are partitions, in UTC; a filter on the date reads only the hours of the day."""
     for kind, zone, day in (("TIMESTAMP", "+00", "DATE(moment, 'UTC')"), ("DATETIME", "", "DATE(moment)")):
         name = f"hours_{kind.lower()}"
         table = sandbox.make(name, f"moment {kind}, number INT64", f"PARTITION BY {kind}_TRUNC(moment, HOUR)")
