@@ -168,7 +168,7 @@ def _problems(before: TableContract, after: TableContract, renamed: Mapping[str,
     yield from _partitioning_problems(before, after)
     sources = column_sources(before, after, renamed)
     for column, source in sources:
-        if column.name == after.partition_column != before.partition_column:
+        if column.name == after.partition_column and _partition_date(after) != _partition_date(before):
             continue  # reported above: a rebuild without it in `cluster_by` would not help
         if column.name in (*after.cluster_by, after.partition_column) and not _has_same_name_and_type(column, source):
             yield (
@@ -181,13 +181,20 @@ def _problems(before: TableContract, after: TableContract, renamed: Mapping[str,
         yield from _column_problems(column, source)
 
 
+def _partition_date(table: TableContract) -> tuple[str, str]:
+    return table.partition_column, table.date_type
+
+
 def _partitioning_problems(before: TableContract, after: TableContract) -> Iterator[str]:
-    if before.partition_column != after.partition_column:
-        yield (
-            f"partition_column is [{after.partition_column}], it was [{before.partition_column}], and BigQuery "
-            f"replaces no table by one of another partitioning: publish it as a feed of another name, and let readers "
-            f"go there (docs/feeds.md, change the partition column)"
-        )
+    for what, new, former in zip(
+        ("partition_column", "type of partition_column"), _partition_date(after), _partition_date(before), strict=True
+    ):
+        if new != former:
+            yield (
+                f"{what} is [{new}], it was [{former}], and BigQuery replaces no table by one of another partitioning: "
+                f"publish it as a feed of another name, and let readers go there (docs/feeds.md, change the partition "
+                f"column)"
+            )
     if {before.partition_by, after.partition_by} != {PartitionBy.DAY}:
         yield (
             f"the table is partitioned by [{before.partition_by}], and is to be by [{after.partition_by}], and a "

@@ -162,6 +162,7 @@ def test_a_key_of_another_type_changes_the_keys_whose_hashes_depend_on_it() -> N
         (after(DATE, replace(KEY, type="STRING"), VALUE, SHOP, ID), {}, "column [key] clusters or partitions"),
         (after(DATE, KEY, PRICE, SHOP, ID, cluster_by=("price",)), {}, "column [price] clusters or partitions"),
         (after(replace(DATE, name="day"), KEY, VALUE, SHOP, ID, partition_column="day"), {"date": "day"}, "a feed of"),
+        (after(replace(DATE, type="TIMESTAMP"), KEY, VALUE, SHOP, ID), {}, "type of partition_column is [TIMESTAMP]"),
         (after(snapshot_id_column="value"), {}, "snapshot_id_column is [value], it was [id]"),
         (after(DATE, KEY, VALUE, replace(SHOP, fields=(TEXT,)), ID), {}, "column [store] is an ARRAY or STRUCT"),
         (after(DATE, KEY, replace(VALUE, mode=ColumnMode.REPEATED), SHOP, ID), {}, "column [value] is an ARRAY"),
