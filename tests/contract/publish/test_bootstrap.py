@@ -45,7 +45,7 @@ def test_a_table_taken_over_with_equal_contents_and_later_runs_build_on_it(maint
     assert found["existing_contents"]["found"] == f"equal on 2 dates: {YESTERDAY}, {TODAY}"
     assert maintained.state.names(f"data/{run.attempt}-export") == []
     (shown,) = operations.page(maintained)["publishes"]
-    assert (shown["generation"], shown["snapshot_id"]) == (1, "8")
+    assert (shown["generation"], shown["snapshot_id"], shown["kind"]) == (1, "8", "bootstrap")
 
     # A snapshot older than the table only fills what it lacks.
     assert "older than snapshot 8, which is live: only fills gaps" in deliveries.dry_run_of(maintained, older)

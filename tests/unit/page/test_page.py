@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any
@@ -19,7 +18,7 @@ from dedup_clone.page.feed_reader import DeliveryState, FeedReader, FeedRecords,
 from dedup_clone.page.feed_view import page_view
 from dedup_clone.state.current import Current, Intent
 from dedup_clone.state.store import StoredText
-from tests.shared.page_feeds import NOW, empty, fresh, late, make_feed, verdict, with_feed_file
+from tests.shared.page_feeds import NOW, fresh, late, make_feed, verdict, with_feed_file
 from tests.shared.page_store import MemoryStore, at_work
 from tests.thoroughness import times
 
@@ -115,16 +114,6 @@ def test_the_list_of_many_feeds_takes_one_listing_and_the_verdicts_that_are_new(
     assert (store.listings, store.reads) == (2, ["_freshness/feed_003.json"])
 
 
-@pytest.mark.parametrize("status", [FreshnessStatus.EMPTY, FreshnessStatus.AT_RISK, FreshnessStatus.STOPPED])
-def test_a_feed_without_deliveries_is_listed_as_soon_as_it_was_checked(status: FreshnessStatus) -> None:
-    checked = verdict("sales", status)
-    reader = FeedReader(lambda: MemoryStore(verdicts=(checked,)))
-    assert reader.overview() == [checked]
-    records = reader.read("sales")
-    assert records is not None
-    assert records == FeedRecords(checked)
-
-
 def test_a_damaged_object_hides_nothing_else() -> None:
     whole = fresh()
     store = MemoryStore(whole)
@@ -164,13 +153,6 @@ def test_how_far_the_dedup_job_is_is_read_while_a_run_holds_the_lease_and_as_far
     assert running()["dates"] is None
     store.texts[current] = StoredText(to_json(Current("product_attributes", 120, "digest", 121, None)), 2)
     assert running() is None
-
-
-def test_the_view_is_json_whatever_the_feed_is_like() -> None:
-    for records in (fresh(), late(), empty(), make_feed(1, 1)):
-        assert json.loads(json.dumps(page_view(records, NOW)))["feed"] == records.verdict.feed
-    ids = [a[name] for a in page_view(late(), NOW)["deliveries"] for name in ("snapshot_id", "marker_generation")]
-    assert all(isinstance(i, str) for i in ids), "browsers round great numbers"
 
 
 def test_each_partition_has_its_rows_and_its_days_until_it_expires() -> None:
@@ -230,26 +212,6 @@ def generations(records: FeedRecords) -> dict[int, tuple[str | None, str | None]
     return {g["generation"]: (g["restorable"], g["until"]) for g in page_view(records, NOW)["publishes"]}
 
 
-def test_a_replay_of_an_old_snapshot_has_no_lag_and_misses_no_sla() -> None:
-    attempts = fresh().attempts
-    replay = replace(attempts[-1], deliveries=attempts[40].deliveries, lag_s=None, replay=True)
-    view = page_view(replace(fresh(), attempts=(*attempts[:-1], replay)), NOW)
-    assert (view["live"]["kind"], view["live"]["lag_s"]) == ("replay", None)
-    assert {p["kind"] for p in view["publishes"][:-1]} == {"publish"}
-
-
-def test_the_last_audit_and_the_dates_that_are_unequal_are_shown() -> None:
-    assert page_view(empty(), NOW)["audit"] is None
-    audit = page_view(late(), NOW)["audit"]
-    assert (audit["outcome"], audit["generation"], audit["unequal_dates"]) == ("unequal", 120, [NOW.date().isoformat()])
-
-
-def test_a_table_that_was_taken_over_is_a_bootstrap() -> None:
-    last = fresh().attempts[-1]
-    taken = replace(last, kind=Kind.BOOTSTRAP, parent=None, deliveries=(), lag_s=None)
-    assert page_view(replace(fresh(), attempts=(taken,)), NOW)["live"]["kind"] == "bootstrap"
-
-
 def freshness(found: FreshnessVerdict, now: datetime) -> Any:
     return page_view(FeedRecords(found), now)["freshness"]
 
@@ -274,15 +236,3 @@ def test_the_verdict_is_shown_with_its_age_its_incidents_and_the_next_arrival() 
     # What waited at the check is counted until three checks were missed.
     counted = [freshness(stored, stored.checked_at + timedelta(minutes=age))["waiting"] for age in (15, 16)]
     assert counted == [1, None]
-
-
-def test_a_verdict_that_missed_three_checks_is_unknown_and_says_since_when() -> None:
-    stored = verdict("sales", FreshnessStatus.LATE, incidents=(MISSED,))
-    assert freshness(stored, stored.checked_at + timedelta(minutes=15))["status"] == "late"
-    view = freshness(stored, stored.checked_at + timedelta(minutes=16))
-    assert view["status"] == "unknown"
-    assert view["headline"] == (
-        "The watchdog has not checked since 2026-11-21 15:29:20 UTC, 16 min ago. "
-        "Its last verdict was late: Readers see snapshot 2120 (generation 120)."
-    )
-    assert len(view["incidents"]) == 1
