@@ -220,16 +220,6 @@ def test_airflow_starts_no_run_for_an_unknown_feed_or_none(bag: DagBag, name: st
             form.deep_merge({**filled, "feed": feed}).validate()
 
 
-def test_the_text_of_a_dag_explains_each_task_that_a_good_run_skips(bag: DagBag) -> None:
-    skipped = {"reconcile_failure", "approve_accepted", "resolve_accepted", "start_publish"}
-    texts = {
-        f"{dag_id}: {task}": dag.doc_md for dag_id, dag in bag.dags.items() for task in skipped & set(dag.task_ids)
-    }
-    assert len({text.split(":")[0] for text in texts}) == 3 * len(FEEDS) + 3
-    explained = [name for name, text in texts.items() if f"`{name.split()[1]}`" in text.split("\n\n")[-1]]
-    assert explained == list(texts)
-
-
 def test_an_approval_that_nobody_answers_in_time_fails_without_a_retry_which_a_lost_worker_has(bag: DagBag) -> None:
     approvals = [task for dag in bag.dags.values() for task in dag.tasks if isinstance(task, ApprovalOperator)]
     assert len(approvals) == 2 * len(FEEDS) + len(OPERATIONS)
