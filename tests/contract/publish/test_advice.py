@@ -15,7 +15,7 @@ from google.cloud.bigquery import Client as BigQuery
 from google.cloud.storage import Client as Storage
 
 from dedup_clone.contract.engine import Engine
-from dedup_clone.contract.errors import ConfigurationError, LeaseLost
+from dedup_clone.contract.errors import ConfigurationError
 from testkit import operations, runs
 from testkit.feed_against_oracle import FeedAgainstOracle, feed_with_table
 from testkit.feed_on_stand_in import YESTERDAY, expected, row
@@ -136,16 +136,6 @@ def test_the_way_out_that_is_named_leads_out(
     world.publish(waiting, run_id="again")
     assert world.rows() == AFTER_NEXT
     assert reported(world) == ""
-
-
-def test_a_failed_run_goes_on_from_its_first_task_and_from_no_later_one(clients: tuple[Storage, BigQuery]) -> None:
-    world = World(clients, feed_with_table(PRODUCTS))
-    run = runs.publish(world, world.land(1, LIVE), run_id="failed").until("check")
-    run.end()
-    with pytest.raises(LeaseLost, match="from its first task"):
-        run.step("check")
-    world.publish(world.state.deliveries("arrivals")[-1], run_id="failed")
-    assert world.rows() == expected(*LIVE)
 
 
 def test_a_run_whose_commit_was_marked_as_done_commits_when_it_is_cleared(clients: tuple[Storage, BigQuery]) -> None:

@@ -100,23 +100,6 @@ def test_what_would_be_refused_and_a_run_at_work_are_reported(world: FeedOnStand
     assert "rows unknown" in cells(text)["delivered"]
 
 
-@pytest.mark.parametrize(
-    ("path", "content", "problem"),
-    [
-        ("part-0.parquet", parquet_bytes([row(8, 1)]), "is in no folder [date=YYYY-MM-DD]"),
-        (f"date={TODAY}/note.txt", b"a note", "is no data file"),
-        (f"date={TODAY}/part-1.parquet", b"", "is empty (0 bytes)"),
-    ],
-)
-def test_names_and_sizes_for_which_a_delivery_is_refused_are_reported(
-    world: FeedOnStandIn, path: str, content: bytes, problem: str
-) -> None:
-    good = {f"date={TODAY}/part-0.parquet": parquet_bytes([row(8, 1)])}
-    text = try_out(world, world.land_files(8, {**good, path: content}))
-    assert "**Would be refused**: " in text
-    assert problem in text
-
-
 def test_hidden_files_outside_date_folders_are_not_counted(world: FeedOnStandIn) -> None:
     landing = world.feed.landing.model_copy(update={"date_folders": False})
     world.feed = world.feed.model_copy(update={"landing": landing})
