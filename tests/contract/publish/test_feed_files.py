@@ -1,4 +1,4 @@
-"""A feed is one file: tables, landing, the real dedup job, load, checks and swap follow from it alone."""
+"""A feed is one file: tables, the real dedup job, load, checks and swap follow from it alone."""
 
 from __future__ import annotations
 
@@ -13,7 +13,6 @@ from google.cloud.storage import Client as Storage
 
 from dedup_clone.settings.feed import read_feed
 from deploy.__main__ import main
-from devstack.producer import declared_snapshots, feeds, landing
 from testkit.fake_dedup_job import Row, parquet_bytes
 from testkit.feed_against_oracle import FeedAgainstOracle
 from testkit.feed_on_stand_in import TODAY
@@ -97,27 +96,3 @@ def test_the_file_that_make_feed_writes_publishes_the_sample_and_its_next_snapsh
         world.publish(world.land_files(number, files[number]))
         state = state.apply([OracleDelivery(number, rows)], oldest)
         world.assert_equal(state)
-
-
-def test_a_feed_of_another_shape_is_published_by_its_file_alone(
-    clients: tuple[Storage, BigQuery], real_dedup: SparkDedupProcess
-) -> None:
-    """Text and date keys, nested values, another marker and no date folders."""
-    world = FeedAgainstOracle(clients, feeds.read("store_visits"))
-    world.dedup = real_dedup
-    table = world.feed.table.to_contract()
-    state, oldest = OracleState(world.oracle_table), TODAY - timedelta(days=world.feed.table.retention_days - 1)
-    rows = declared_snapshots.first(table, TODAY, 1, 7, 40)
-    for number in (1, 2):
-        landing.land(world.storage.bucket("landing"), world.feed, number, rows)
-        (marker,) = world.services.arrivals.unregistered(world.services.landing.markers())
-        world.services.arrivals.register(world.services.landing, marker)
-        world.publish(marker.delivery.name)
-        state = state.apply([OracleDelivery(number, rows.to_pylist())], oldest)
-        world.assert_equal(state)
-        rows = declared_snapshots.following(table, rows, TODAY, 2, 7, 40)
-    staging = world.bigquery.get_table(f"warehouse.{world.feed.staging}")
-    assert [(f.name, f.field_type, f.mode) for f in staging.schema if f.name in ("store_code", "baskets")] == [
-        ("store_code", "STRING", "REQUIRED"),
-        ("baskets", "RECORD", "REPEATED"),
-    ]

@@ -18,6 +18,7 @@ def states(view: dict[str, Any]) -> dict[str, str]:
 
 
 def test_the_page_follows_a_delivery_until_its_snapshot_is_rolled_back(world: FeedOnStandIn) -> None:
+    world.configure(landing={"marker": "_COMPLETE"})
     first = world.land(7, [row(7, 1), row(7, 2)])
     view = page(world)
     assert (states(view), view["live"], view["dates"], view["publishes"]) == ({first: "waiting"}, None, [], [])
