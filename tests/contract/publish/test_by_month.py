@@ -8,7 +8,7 @@ import pytest
 from google.cloud import bigquery
 from pydantic import ValidationError
 
-from dedup_clone.contract.errors import BootstrapRefused, CheckFailed, ConfigurationError, ContractViolation
+from dedup_clone.contract.errors import BootstrapRefused, ConfigurationError, ContractViolation
 from testkit import operations, runs
 from testkit.fake_dedup_job import Row
 from testkit.feed_on_stand_in import TODAY, FeedOnStandIn, expected, row
@@ -79,14 +79,6 @@ def test_the_real_job_publishes_into_months(world: FeedOnStandIn, real_dedup: Sp
     world.publish(world.land(7, FIRST))
     world.publish(world.land(8, [row(8, 1), row(8, 3, 23, day=EARLIER)]))
     assert world.rows() == expected(row(7, 1), row(8, 3, 23, day=EARLIER), FIRST[1], FIRST[3])
-
-
-def test_rows_that_somebody_adds_to_staging_are_noticed(monthly: FeedOnStandIn) -> None:
-    run = runs.publish(monthly, monthly.land(8, SECOND)).until("load")
-    values = f"DATE '{LAST_MONTH}', 9, 9, 9, 9, 8"
-    monthly.query(f"INSERT INTO .{monthly.feed.staging} VALUES ({values})")
-    with pytest.raises(CheckFailed, match=rf"{LAST_MONTH.replace(day=1)}: 5 rows, expected 4"):
-        run.step("check")
 
 
 def test_a_month_expires_by_its_first_day(world: FeedOnStandIn) -> None:
