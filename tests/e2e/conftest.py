@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 
 import pytest
 
@@ -22,8 +23,9 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 @pytest.fixture(scope="session")
-def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
-    with running_stack(tmp_path_factory.mktemp("stack") / "local", add_feeds) as stack:
+def stack(tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest) -> Iterator[Stack]:
+    is_soak = any(item.get_closest_marker("soak") for item in request.session.items)
+    with running_stack(tmp_path_factory.mktemp("stack") / "local", partial(add_feeds, with_soak=is_soak)) as stack:
         yield stack
 
 
