@@ -13,7 +13,7 @@ from tests.e2e.in_airflow import NOTIFIER, add_asking_dag
 
 EXAMPLE = "worked_example"
 WITH_CHANGES = "product_attributes"
-BOUNDED, ROLLED_BACK = "bounded", "rolled_back"
+BOUNDED = "bounded"
 SLOWED, HELD_BACK = "slowed", "held_back"
 ENDED_BADLY = FAILED, MARKED_FAILED, MARKED_SUCCESS, DELETED, KILLED = (
     "ended_failed",
@@ -57,8 +57,7 @@ def add_feeds(dags: Path, *, with_soak: bool) -> None:
     `with_soak`: also those that only soak tests use. The file with the alerts is beside the folder of the DAGs.
     """
     keep_only(dags, EXAMPLE, WITH_CHANGES)
-    for feed in (ROLLED_BACK, DISTURBED):
-        write_feed(dags, feed)
+    write_feed(dags, DISTURBED)
     write_feed(dags, BOUNDED, checks={"max_changed_share": 0.5})
     if with_soak:
         overdue = f"{datetime.now(UTC) - timedelta(hours=3):%H:%M}"

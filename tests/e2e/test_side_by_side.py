@@ -22,7 +22,7 @@ from testkit.oracle import OracleDelivery, OracleState, OracleTable, comparable_
 from testkit.stack import Stack
 from testkit.stack_snapshots import COLUMNS, Row, as_tuples, files_of_snapshot, row
 from testkit.waiting import wait_for
-from tests.e2e.feeds import BOUNDED, ENGINES, EXAMPLE, RETENTION_DAY, ROLLED_BACK, TODAY, WITH_CHANGES, YESTERDAY
+from tests.e2e.feeds import BOUNDED, ENGINES, EXAMPLE, RETENTION_DAY, TODAY, WITH_CHANGES, YESTERDAY
 from tests.e2e.landed_deliveries import wait_for_rows
 
 pytestmark = pytest.mark.timeout(1800)
@@ -169,22 +169,54 @@ def run_tool(stack: Stack, *command: str) -> str:
     return done.stdout
 
 
-def a_failed_check_is_accepted(stack: Stack) -> None:
-    """By a replay that waits for a person, who may refuse. The reason is kept."""
-    stack.assert_published(BOUNDED, stack.land(BOUNDED, 1, snapshot(1)))
-    second = stack.land(BOUNDED, 2, snapshot(2))
-    assert stack.wait_for_run(BOUNDED, second) == "failed"
-    assert "changed_share" in stack.task_log(BOUNDED, second, "check_staging")
-    for option, rows in (("Reject", snapshot(1)), ("Approve", snapshot(2))):
+def a_failed_check_is_accepted_and_its_publish_rolled_back(stack: Stack) -> None:
+    """A replay waits for a person, who may refuse; the reason is kept. Then three people ask at once for a rollback."""
+    feed, rows = BOUNDED, snapshot(2, 6)
+    stack.assert_published(feed, stack.land(feed, 1, snapshot(1)))
+    good, good_rows = stack.current(feed)["generation"], as_tuples(snapshot(1))
+    second = stack.land(feed, 2, rows)
+    assert stack.wait_for_run(feed, second) == "failed"
+    assert "changed_share" in stack.task_log(feed, second, "check_staging")
+    for option in ("Reject", "Approve"):
         form = {"snapshot_id": "2", "accepted_checks": ["changed_share"], "reason": "prices were raised today"}
-        question = stack.wait_for_question(BOUNDED, stack.start(f"{BOUNDED}_publish", **form))
+        question = stack.wait_for_question(feed, stack.start(f"{feed}_publish", **form))
         assert "changed_share" in question.text
         assert "prices were raised today" in question.text
-        assert stack.rows(BOUNDED) == as_tuples(snapshot(1))
+        assert stack.rows(feed) == good_rows
         assert question.answer(option, user="vera") == 403
-        assert question.decide(option) == "success", stack.task_states(BOUNDED, question.run_id)
-        assert stack.rows(BOUNDED) == as_tuples(rows)
-    assert stack.ledger(BOUNDED)[-1]["reason"] == "prices were raised today (asked by admin)"
+        assert question.decide(option) == "success", stack.task_states(feed, question.run_id)
+    assert stack.rows(feed) == as_tuples(rows)
+    assert stack.ledger(feed)[-1]["reason"] == "prices were raised today (asked by admin)"
+    roll_back_three_times_at_once(stack, feed, good)
+    assert stack.rows(feed) == good_rows
+
+
+def roll_back_three_times_at_once(stack: Stack, feed: str, good: int) -> None:
+    """To generation `good`: one rollback is made, one is refused, and one is rejected. Then to one that never was."""
+    regretted, dag_id = stack.current(feed)["generation"], f"{feed}_rollback"
+    runs = [stack.start(dag_id, generation=good, reason="the test regrets it") for _ in range(3)]
+    questions = [stack.wait_for_question(feed, run, "rollback") for run in runs]
+    assert all(f"from generation {regretted} to the content of {good}" in question.text for question in questions)
+    pattern = f"response_received=false&limit=100&subject_search={feed}:"  # as the page asks
+    waiting = stack.ask("GET", f"api/v2/dags/~/dagRuns/~/hitlDetails?{pattern}").json()["hitl_details"]
+    assert {(one["task_instance"]["dag_run_id"], one["task_instance"]["state"]) for one in waiting} == {
+        (run, "awaiting_input") for run in runs
+    }
+    assert questions[0].answer("Approve", user="vera") == 403
+    options = ("Approve", "Approve", "Reject")
+    assert [question.answer(option) for question, option in zip(questions, options, strict=True)] == [200] * 3
+    ends = [question.wait_for_end(option) for question, option in zip(questions, options, strict=True)]
+    assert sorted(ends[:2]) == ["failed", "success"]
+    log = stack.task_log(feed, runs[ends.index("failed")], "resolve_rollback", "rollback")
+    assert "is live by now" in log or "is being worked on by run" in log
+    assert stack.task_states(feed, runs[2], "rollback")["resolve_rollback"] == "skipped"
+    assert stack.ledger(feed)[-1]["restores"] == good
+    assert stack.current(feed)["generation"] == regretted + 1
+
+    unknown = stack.start(dag_id, generation=1_000_000, reason="a mistake")
+    assert stack.wait_for_run(feed, unknown, "rollback") == "failed"
+    log = stack.task_log(feed, unknown, "show_difference", "rollback")
+    assert f"{good} (snapshot " in log, "which can be made live again"
 
 
 def each_engine_publishes(stack: Stack) -> None:
@@ -204,47 +236,11 @@ def each_engine_publishes(stack: Stack) -> None:
     assert any("with_procedure" in name for name in procedures)
 
 
-def a_publish_is_rolled_back(stack: Stack) -> None:
-    """Three people ask at once: one rollback is made, one is refused, and one is rejected."""
-    stack.assert_published(ROLLED_BACK, stack.land(ROLLED_BACK, 1, snapshot(1)))
-    good, good_rows = stack.current(ROLLED_BACK)["generation"], stack.rows(ROLLED_BACK)
-    stack.assert_published(ROLLED_BACK, stack.land(ROLLED_BACK, 2, snapshot(2, 6)))
-    regretted = stack.current(ROLLED_BACK)["generation"]
-    dag_id = f"{ROLLED_BACK}_rollback"
-
-    runs = [stack.start(dag_id, generation=good, reason="the test regrets it") for _ in range(3)]
-    questions = [stack.wait_for_question(ROLLED_BACK, run, "rollback") for run in runs]
-    assert all(f"from generation {regretted} to the content of {good}" in question.text for question in questions)
-    pattern = f"response_received=false&limit=100&subject_search={ROLLED_BACK}:"  # as the page asks
-    waiting = stack.ask("GET", f"api/v2/dags/~/dagRuns/~/hitlDetails?{pattern}").json()["hitl_details"]
-    assert {(one["task_instance"]["dag_run_id"], one["task_instance"]["state"]) for one in waiting} == {
-        (run, "awaiting_input") for run in runs
-    }
-    assert questions[0].answer("Approve", user="vera") == 403
-    options = ("Approve", "Approve", "Reject")
-    assert [question.answer(option) for question, option in zip(questions, options, strict=True)] == [200] * 3
-    ends = [question.wait_for_end(option) for question, option in zip(questions, options, strict=True)]
-    assert sorted(ends[:2]) == ["failed", "success"]
-    log = stack.task_log(ROLLED_BACK, runs[ends.index("failed")], "resolve_rollback", "rollback")
-    assert "is live by now" in log or "is being worked on by run" in log
-    assert stack.task_states(ROLLED_BACK, runs[2], "rollback")["resolve_rollback"] == "skipped"
-    assert stack.rows(ROLLED_BACK) == good_rows
-    assert stack.ledger(ROLLED_BACK)[-1]["restores"] == good
-    assert stack.current(ROLLED_BACK)["generation"] == regretted + 1
-
-    unknown = stack.start(dag_id, generation=1_000_000, reason="a mistake")
-    assert stack.wait_for_run(ROLLED_BACK, unknown, "rollback") == "failed"
-    log = stack.task_log(ROLLED_BACK, unknown, "show_difference", "rollback")
-    assert f"{good} (snapshot " in log, "which can be made live again"
-    assert stack.rows(ROLLED_BACK) == good_rows
-
-
 STORIES: tuple[Callable[[Stack], None], ...] = (
     deliveries_come_in_many_ways,
     snapshots_are_copied_by_hand,
-    a_failed_check_is_accepted,
+    a_failed_check_is_accepted_and_its_publish_rolled_back,
     each_engine_publishes,
-    a_publish_is_rolled_back,
 )
 
 
@@ -272,7 +268,7 @@ def test_airflow_shows_no_import_error(stack: Stack) -> None:
     ids=str,
 )
 def test_text_where_an_id_belongs_starts_no_run(stack: Stack, dag: str, parameters: dict[str, object]) -> None:
-    answer = stack.trigger(f"{ROLLED_BACK}_{dag}", **parameters)
+    answer = stack.trigger(f"{BOUNDED}_{dag}", **parameters)
     assert answer.status == 400, answer.text
     assert list(parameters)[-1] in answer.text
 

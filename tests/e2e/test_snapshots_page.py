@@ -11,7 +11,7 @@ from devstack.stack.names_and_logins import LOGINS
 from testkit.browser import CHROMIUM, Browser, Page, open_browser
 from testkit.stack import Stack
 from testkit.stack_snapshots import row
-from tests.e2e.feeds import ROLLED_BACK as FEED
+from tests.e2e.feeds import EXAMPLE as FEED
 from tests.e2e.feeds import TODAY
 
 pytestmark = pytest.mark.timeout(600)
