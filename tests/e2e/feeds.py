@@ -14,7 +14,6 @@ from tests.e2e.in_airflow import NOTIFIER, add_asking_dag
 EXAMPLE = "worked_example"
 WITH_CHANGES = "product_attributes"
 BOUNDED = "bounded"
-SLOWED, HELD_BACK = "slowed", "held_back"
 ENDED_BADLY = FAILED, MARKED_FAILED, MARKED_SUCCESS, DELETED, KILLED = (
     "ended_failed",
     "ended_marked_failed",
@@ -25,7 +24,6 @@ ENDED_BADLY = FAILED, MARKED_FAILED, MARKED_SUCCESS, DELETED, KILLED = (
 DISTURBED, CONTESTED = "disturbed", "contested"
 # Those of the engines in SQL have had a run that ended badly, if tests/e2e/test_ended_runs.py is selected.
 ENGINES = {KILLED: "bigquery", DELETED: "merge", "with_cdc": "cdc", "with_procedure": "spark"}
-SLA_MINUTES = 2
 ALERTS = "alerts.jsonl"
 TODAY = datetime.now(UTC).date()
 YESTERDAY = TODAY - timedelta(days=1)
@@ -55,16 +53,13 @@ def keep_only(dags: Path, *feeds: str) -> None:
 def add_feeds(dags: Path, *, with_soak: bool) -> None:
     """Leave and add the feeds that tests of the shared stack use: each takes about 0.05 cores while it is idle.
 
-    `with_soak`: also those that only soak tests use. The file with the alerts is beside the folder of the DAGs.
+    `with_soak`: also the one that only a soak test uses. The file with the alerts is beside the folder of the DAGs.
     """
     keep_only(dags, EXAMPLE, WITH_CHANGES)
     write_feed(dags, DISTURBED)
     write_feed(dags, BOUNDED, checks={"max_changed_share": 0.5})
     if with_soak:
-        overdue = f"{datetime.now(UTC) - timedelta(hours=3):%H:%M}"
         write_feed(dags, CONTESTED)
-        write_feed(dags, SLOWED, freshness={"sla_minutes": SLA_MINUTES})
-        write_feed(dags, HELD_BACK, freshness={"expected_arrivals": {"times": [overdue], "grace_minutes": 30}})
     for feed in ENDED_BADLY:
         write_feed(dags, feed, engine=ENGINES.get(feed, "bigquery"))
     cdc = {"max_changed_share": 1.0, "max_staleness_minutes": 1}
