@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
+from functools import lru_cache
 
 import pyarrow as pa
 from sqlglot import exp
@@ -159,11 +160,6 @@ def _days(partition_id: str) -> list[datetime | None]:
     return [day for day in days if day.month == first.month]
 
 
-MAXIMUM_CACHED_QUERIES = 256
-# Results of `_qualified_scopes`, by SQL text and by the name and type of each table's columns.
-_QUALIFIED_SCOPES: dict[tuple[str, tuple[tuple[str, tuple[tuple[str, str], ...]], ...]], tuple[Scope, ...]] = {}
-
-
 @dataclass(frozen=True)
 class TableScan:
     """One reference to a table in a query.
@@ -219,7 +215,7 @@ def find_table_scans(tree: exp.Expression, reader: TableReader) -> list[TableSca
     if not tables:
         return []
     try:
-        scopes = _qualified_scopes(renamed, schema)
+        scopes = _qualified_scopes(renamed, tuple((name, tuple(types.items())) for name, types in schema.items()))
     except SqlglotError:
         # SQLGlot cannot analyse the query: count all columns, an upper bound.
         return [TableScan(table, version, name, None, []) for name, (table, version) in tables.items()]
@@ -231,24 +227,18 @@ def find_table_scans(tree: exp.Expression, reader: TableReader) -> list[TableSca
     ]
 
 
-def _qualified_scopes(tree: exp.Expression, schema: Mapping[str, Mapping[str, str]]) -> tuple[Scope, ...]:
-    """The tree's scopes, in which each column has its table as a qualifier.
+@lru_cache(maxsize=256)
+def _qualified_scopes(tree: exp.Expr, schema: tuple[tuple[str, tuple[tuple[str, str], ...]], ...]) -> tuple[Scope, ...]:
+    """The tree's scopes, in which each column has its table as a qualifier. `schema`: types by table and column.
 
     They are cached for repeated queries and must not be changed. Threads share them, so what SQLGlot would compute
     later is computed before they are cached.
     """
-    key = (tree.sql(dialect="bigquery"), tuple((name, tuple(types.items())) for name, types in schema.items()))
-    cached = _QUALIFIED_SCOPES.get(key)
-    if cached is not None:
-        return cached
-    columns: dict[str, object] = {name: dict(types) for name, types in schema.items()}
-    qualified = qualify(tree, schema=columns, dialect="bigquery", validate_qualify_columns=False)
+    columns: dict[str, object] = {name: dict(types) for name, types in schema}
+    qualified = qualify(tree.copy(), schema=columns, dialect="bigquery", validate_qualify_columns=False)
     scopes = tuple(traverse_scope(qualified))
     for scope in scopes:
         _ = scope.columns  # SQLGlot computes them when they are first read
-    if len(_QUALIFIED_SCOPES) >= MAXIMUM_CACHED_QUERIES:
-        _QUALIFIED_SCOPES.clear()
-    _QUALIFIED_SCOPES[key] = scopes
     return scopes
 
 
