@@ -29,7 +29,7 @@ from dedup_spark.landing.deliveries import Deliveries
 from dedup_spark.landing.file_validation import FileValidation, FileValidator, LandedFile
 from dedup_spark.parent import Parent
 from dedup_spark.plan_selection import DatePlan, applied_by_date, select_plans
-from dedup_spark.plans.date_files import sort_parent, write_date
+from dedup_spark.plans.date_files import write_date
 from dedup_spark.plans.date_task import DateTask, Outcome, SketchedPart, WrittenDate, WrittenDates
 from dedup_spark.plans.delivered_date import DeliveredDate, DeliveriesByDate
 from dedup_spark.plans.difference.comparison_inputs import SketchForm, choose_form, open_inputs, sketch_part
@@ -125,8 +125,6 @@ class RunDate:
         Return None if the newest delivery has no row. Raises UnsuitableFile or pyarrow's errors if a file cannot be
         used, and DeliveryRefused if a landed object has changed since the inventory was frozen.
         """
-        if not task.deliveries:
-            return sort_parent(self.attempt, self.file_bytes, task, reader)
         inputs = open_inputs(task, reader, self.seed, exact=self.attempt.exact)
         inputs = replace(inputs, task=task.with_validations(reader.validations))
         if not inputs.task.newest.rows:
@@ -253,7 +251,7 @@ class DateRuns:
     def _run_window(self, plans: Mapping[date, DatePlan]) -> WrittenDates:
         """Write the dates of plan window."""
         delivered = self._delivered
-        dates = {day: delivered.get(day, ()) for day, plan in plans.items() if plan.outcome is DateOutcome.WINDOW}
+        dates = {day: delivered[day] for day, plan in plans.items() if plan.outcome is DateOutcome.WINDOW}
         if not dates:
             return {}
         with self.job_log.phase(DateOutcome.WINDOW), self.job_log.dates_at_work(len(dates)):

@@ -78,8 +78,6 @@ def assemble_generation(
             entry = _written_entry(written, plan, parent_entry)
             if deletes and parent_entry and delivered.get(day):
                 entry = replace(entry, deleted=parent_entry.rows + entry.new_keys - entry.rows)
-            if parent_entry and day not in delivered:  # the check for missing dates reports dates with this outcome
-                entry = replace(entry, plan=DateOutcome.COPIED_FORWARD, survivors=parent_entry.survivors)
         snapshot_ids = delivered.get(day, ())
         entry = replace(entry, newest_snapshot=newest_snapshot(mode, snapshot_ids, parent_entry))
         _require_parent_complete(entry, parent_entry)

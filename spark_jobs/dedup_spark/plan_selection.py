@@ -47,6 +47,7 @@ def _rewrite(reason: str, not_rewritten_reason: str | None) -> DatePlan:
     return DatePlan(DateOutcome.WINDOW, reason)
 
 
+_ASKED_FOR = "asked for: the date is written anew"
 _COPIED_FORWARD = DatePlan(DateOutcome.COPIED_FORWARD, "no applied delivery has this date")
 _COPIED_FOR_ERASURE = DatePlan(DateOutcome.COPIED_FORWARD, "the parent's rows")
 _NEWER_STAYS = DatePlan(DateOutcome.UNCHANGED, "a newer snapshot has the date, whose rows stay")
@@ -86,7 +87,7 @@ def select_plans(attempt: Attempt, delivered: DeliveriesByDate, parent: Parent) 
     plans = {}
     for day in _dates(attempt, delivered, parent):
         of_date = delivered.get(day, ())
-        plan = _select(attempt, day, of_date, parent.dates.get(day), file_limit_reasons.get(day))
+        plan = _select(attempt, of_date, parent.dates.get(day), file_limit_reasons.get(day))
         if day in delivered and plan is _COPIED_FORWARD:
             plan = _NEWER_STAYS
         plans[day] = _with_task(attempt, day, plan, of_date, parent)
@@ -102,9 +103,9 @@ def _with_task(
     if plan.outcome is not DateOutcome.REWRITE:
         return plan
     entry, policy = parent.dates.get(day), MergePolicy.IN_ORDER
-    if delivered and entry and attempt.update_id_mode is UpdateIdMode.LAST_CHANGED:
+    if entry and attempt.update_id_mode is UpdateIdMode.LAST_CHANGED:
         policy = MergePolicy.BY_VALUE
-    elif delivered and entry and delivered[-1].delivery.snapshot_id < entry.max_update_id:
+    elif entry and delivered[-1].delivery.snapshot_id < entry.max_update_id:
         policy = MergePolicy.LATE
     task = DateTask(
         day,
@@ -139,7 +140,6 @@ def copying_plans(attempt: Attempt, parent: Parent) -> dict[date, DatePlan] | No
 
 def _select(
     attempt: Attempt,
-    day: date,
     delivered: Sequence[DeliveredDate],
     parent_entry: DateEntry | None,
     file_limit_reason: str | None,
@@ -148,15 +148,12 @@ def _select(
 
     `file_limit_reason`: why the limit of files forbids adopting the date; None if it does not.
     """
-    if attempt.plan in (Plan.WINDOW, Plan.REWRITE):
-        if attempt.dates is not None and day not in attempt.dates:
-            return _COPIED_FORWARD
-        reason = "asked for: every date is written anew"
-        if attempt.plan is Plan.WINDOW:
-            return DatePlan(DateOutcome.WINDOW, reason)
-        return _rewrite(reason, _not_rewritten_reason(attempt, delivered))
     if not delivered:
         return _COPIED_FORWARD
+    if attempt.plan is Plan.WINDOW:
+        return DatePlan(DateOutcome.WINDOW, _ASKED_FOR)
+    if attempt.plan is Plan.REWRITE:
+        return _rewrite(_ASKED_FOR, _not_rewritten_reason(attempt, delivered))
     not_adopted_reason = _not_adopted_reason(attempt, delivered, parent_entry) or file_limit_reason
     if not_adopted_reason is None:
         return DatePlan(DateOutcome.ADOPT, "")

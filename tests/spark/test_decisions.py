@@ -182,10 +182,11 @@ REWRITTEN = [
     Decision("asked_for", [[many(1, range(90))], [many(2, range(9, 99))]], "rewrite", "asked for", Plan.REWRITE),
     Decision("correction_written_anew", [[snap(7, {1: 9, 2: 9})], [snap(7, {1: 5})]], "rewrite", plan=Plan.REWRITE),
     Decision(
-        "dates_that_the_delivery_lacks_are_written_anew",
+        "copied_forward_although_a_rewrite_is_asked_for",
         [[snap(1, {1: 1}, {1: 1})], [snap(2, {}, {1: 2})]],
         "carried",
-        plan=Plan.REWRITE,
+        "no applied delivery",
+        Plan.REWRITE,
     ),
     Decision("copied_forward", [[snap(1, {1: 1}, {1: 1})], [snap(2, {}, {1: 2})]], "carried", "no applied delivery"),
 ]

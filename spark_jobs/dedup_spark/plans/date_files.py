@@ -77,25 +77,6 @@ def write_date(
     )
 
 
-def sort_parent(attempt: Attempt, file_bytes: int, task: DateTask, reader: KeyReader) -> WrittenDate:
-    """Write the parent's rows of a date that no delivery has, sorted, into new files."""
-    assert task.parent
-    entry = task.parent.entry
-    files, overlap = _write_sorted(attempt, file_bytes, task, DiffResult(), reader, [])
-    return WrittenDate(
-        day=task.day,
-        files=files,
-        new_keys=0,
-        changed=0,
-        survivors=entry.survivors,
-        surplus_rows={},
-        how="rows sorted into new files",
-        key_fingerprint=entry.key_fingerprint,
-        examples=(),
-        cluster_overlap=overlap,
-    )
-
-
 def _adopt(attempt: Attempt, inputs: ComparisonInputs, diff: DiffResult, reader: KeyReader) -> _Files:
     task, table, source = inputs.task, attempt.table, inputs.newest.source
     survivors = write_survivors(task, diff, reader, attempt.data_uri)
@@ -173,7 +154,7 @@ def _write_sorted(
     they are few, and one sorted run has all of them.
     """
     sources = []
-    if task.deliveries and task.policy is MergePolicy.IN_ORDER:
+    if task.policy is MergePolicy.IN_ORDER:
         snapshot_id = task.newest.delivery.snapshot_id
         for number, landed in enumerate(task.newest.files):
             surplus = diff.surplus_in(PARENT_SOURCE + 1, number)

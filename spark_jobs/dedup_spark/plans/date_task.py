@@ -38,11 +38,11 @@ class SketchedPart:
 class DateTask:
     """One date for plan adopt, or for plan rewrite.
 
-    `deliveries`: in ascending precedence; one with any other policy than IN_ORDER. Without a delivery, plan rewrite
-    sorts the parent's rows into new files. Without a parent the policy is IN_ORDER. `has_own_ids`: the delivered rows
-    have update_ids of their own, because they come from an existing table; otherwise the update_id of all is the
-    delivery's snapshot id. `keeps_files`: plan rewrite copies those of the parent's files of which no row is removed,
-    and writes only rows that these files lack. `parts`: what other tasks have read of the deliveries.
+    `deliveries`: in ascending precedence; one with any other policy than IN_ORDER. Without a parent the policy is
+    IN_ORDER. `has_own_ids`: the delivered rows have update_ids of their own, because they come from an existing table;
+    otherwise the update_id of all is the delivery's snapshot id. `keeps_files`: plan rewrite copies those of the
+    parent's files of which no row is removed, and writes only rows that these files lack. `parts`: what other tasks
+    have read of the deliveries.
     """
 
     day: date

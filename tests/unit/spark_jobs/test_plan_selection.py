@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection
 from dataclasses import replace
 from datetime import date
 from types import SimpleNamespace
@@ -42,18 +41,16 @@ def delivery(snapshot_id: int, *files: tuple[date, ...]) -> dict[date, Delivered
 def select(
     plan: Plan,
     *applied: dict[date, DeliveredDate],
-    held: Collection[date] = (BOTH, OLD),
-    dates: tuple[date, ...] | None = None,
     exact: bool = False,
     mode: UpdateIdMode = UpdateIdMode.LAST_SEEN,
 ) -> dict[date, DatePlan]:
     request: Any = SimpleNamespace(
-        plan=plan, dates=dates, exact=exact, update_id_mode=mode, takes_over=None, table=PRODUCTS
+        plan=plan, dates=None, exact=exact, update_id_mode=mode, takes_over=None, table=PRODUCTS
     )
     delivered: defaultdict[date, tuple[DeliveredDate, ...]] = defaultdict(tuple)
     for day, of_date in (item for dates_of_delivery in applied for item in dates_of_delivery.items()):
         delivered[day] += (of_date,)
-    return select_plans(request, delivered, Parent("", {day: entry(day) for day in held}, (), 1, 0))
+    return select_plans(request, delivered, Parent("", {day: entry(day) for day in (BOTH, OLD)}, (), 1, 0))
 
 
 def outcomes(plans: dict[date, DatePlan]) -> dict[date, str]:
@@ -69,15 +66,9 @@ def test_auto_adopts_delivered_dates_if_it_can_and_copies_the_others_forward() -
 
 
 @pytest.mark.parametrize("plan", [Plan.WINDOW, Plan.REWRITE])
-def test_window_and_rewrite_write_every_date_anew(plan: Plan) -> None:
+def test_window_and_rewrite_write_every_delivered_date_anew(plan: Plan) -> None:
     plans = select(plan, delivery(2, (BOTH,), (NEW,)))
-    assert outcomes(plans) == dict.fromkeys((BOTH, NEW, OLD), plan.value)
-
-
-@pytest.mark.parametrize("plan", [Plan.WINDOW, Plan.REWRITE])
-def test_where_dates_are_requested_no_other_is_written_anew(plan: Plan) -> None:
-    plans = select(plan, delivery(2, (BOTH,)), dates=(BOTH,))
-    assert outcomes(plans) == {BOTH: plan.value, OLD: "carried"}
+    assert outcomes(plans) == {BOTH: plan.value, NEW: plan.value, OLD: "carried"}
 
 
 @pytest.mark.parametrize(
@@ -97,7 +88,7 @@ def test_a_date_that_cannot_be_rewritten_takes_plan_window(
     applied: tuple[dict[date, DeliveredDate], ...], options: dict[str, Any], reason: str | None
 ) -> None:
     plan = select(Plan.REWRITE, *applied, **options)[BOTH]
-    asked = "asked for: every date is written anew"
+    asked = "asked for: the date is written anew"
     assert plan.outcome == ("window" if reason else "rewrite")
     assert plan.reason == (f"{asked}; not rewritten: {reason}" if reason else asked)
 
@@ -108,12 +99,12 @@ def test_a_date_that_its_plan_declined_takes_plan_window() -> None:
     assert (adopted.outcome, adopted.reason) == ("window", "not adopted: repeated keys")
     rewritten = select(Plan.REWRITE, delivery(2, (BOTH,)))[BOTH].after(declined)
     assert rewritten.outcome == "window"
-    assert rewritten.reason == "asked for: every date is written anew; not rewritten: repeated keys"
+    assert rewritten.reason == "asked for: the date is written anew; not rewritten: repeated keys"
 
 
 def test_a_date_that_can_be_streamed_has_a_task_and_no_other() -> None:
     plans = select(Plan.REWRITE, delivery(2, (BOTH,), (NEW, date(2026, 1, 4))))
-    assert {day for day, plan in plans.items() if plan.task} == {BOTH, OLD}
+    assert [day for day, plan in plans.items() if plan.task] == [BOTH]
 
 
 def test_a_date_that_the_parent_copied_forward_is_unchanged_in_a_replay_of_what_is_live() -> None:

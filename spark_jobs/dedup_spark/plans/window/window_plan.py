@@ -52,7 +52,7 @@ def run_window_plan(
     partitions = partition_dates(_bytes_by_date(dates, parent), file_bytes, context.defaultParallelism)
     reader = _FileReader(table, partitions.file_counts)
     rows = _read_sources(session, reader, dates, sources, parent)
-    newest = {day: sources[found[-1].delivery] if found else PARENT_SOURCE for day, found in dates.items()}
+    newest = {day: sources[found[-1].delivery] for day, found in dates.items()}
     writer = RowWriter(table, attempt.data_uri, newest)
     context.setJobDescription(f"{attempt.feed} generation {attempt.generation}: window over {len(dates)} dates, write")
     ranked = rank(rows, table, attempt.update_id_mode, partitions.task_count)
