@@ -136,10 +136,6 @@ def _take_all(tables: list[pa.Table]) -> pa.Table:
 # Half the allowed files are planned for: copied-forward dates keep the files of earlier publishes, which may be smaller
 # than the target size.
 _MAX_PLANNED_FILES = MAX_TABLE_FILES // 2
-# A date with at most this many files is never fragmented.
-_FEW_FILES = 8
-# A date is fragmented if it has more than this many times the files that it needs.
-_FRAGMENTED_FACTOR = 4
 
 
 def target_file_bytes(requested_file_bytes: int, landed: Iterable[LandedFile], parent: Parent) -> int:
@@ -153,10 +149,3 @@ def target_file_bytes(requested_file_bytes: int, landed: Iterable[LandedFile], p
         delivery_bytes[file.snapshot_id] += file.size
     table_bytes = max(sum(file.size for file in parent.files), *delivery_bytes.values(), 0)
     return max(requested_file_bytes, -(-table_bytes // _MAX_PLANNED_FILES))
-
-
-def are_fragmented(files: Iterable[DataFile], file_bytes: int) -> bool:
-    """Whether a date has more than eight files, and more than four times as many as it needs at `file_bytes` each."""
-    sizes = [file.size for file in files]
-    needed_file_count = -(-sum(sizes) // file_bytes)
-    return len(sizes) > max(_FEW_FILES, _FRAGMENTED_FACTOR * needed_file_count)

@@ -207,9 +207,7 @@ def test_survivors_count_as_the_files_that_they_lie_in(area: SparkJobFeed, monke
         assert len(area.files().files) == 14
 
 
-def test_an_unchanged_date_keeps_its_files_in_mode_last_changed_unless_they_are_many_and_small(
-    area: SparkJobFeed,
-) -> None:
+def test_an_unchanged_date_keeps_its_files_in_mode_last_changed(area: SparkJobFeed) -> None:
     area.mode = UpdateIdMode.LAST_CHANGED
     area.publish(area.land(1, rows(1, 1) + rows(1, 1, day=SECOND)))
     before = {day: area.entry(day).files_digest for day in (FIRST, SECOND)}
@@ -219,12 +217,6 @@ def test_an_unchanged_date_keeps_its_files_in_mode_last_changed_unless_they_are_
     before = {day: area.entry(day).files_digest for day in (FIRST, SECOND)}
     area.publish(area.land(3, [row(3, 1, 10), row(3, 1, 11, SECOND)]))
     assert {day: area.entry(day).files_digest for day in (FIRST, SECOND)} == before
-    area.mode = UpdateIdMode.LAST_SEEN
-    area.publish(area.deliver(4, one_row_files(4, FIRST, range(20))))
-    assert len(files_of(area, FIRST)) == 20
-    area.mode = UpdateIdMode.LAST_CHANGED
-    area.publish(area.land(5, [row(5, n, 40) for n in range(20)]))
-    assert [file.rows for file in files_of(area, FIRST)] == [20]
 
 
 @pytest.mark.parametrize("rows_before", [0, 3])

@@ -20,7 +20,7 @@ from dedup_clone.contract.manifest import DataFile
 from dedup_spark import storage
 from dedup_spark.comparison.key_reader import KeyReader
 from dedup_spark.comparison.row_reader import RowSource, read_rows
-from dedup_spark.data_files import are_fragmented, write_file, write_sorted
+from dedup_spark.data_files import write_file, write_sorted
 from dedup_spark.landing.cluster_overlap import overlapping_share
 from dedup_spark.parent import PARENT_SOURCE
 from dedup_spark.plans.date_task import DateTask, MergePolicy, WrittenDate
@@ -120,19 +120,13 @@ def _copy(attempt: Attempt, task: DateTask, files: list[tuple[int, DeliveredFile
 def _rewrite(
     attempt: Attempt, file_bytes: int, inputs: ComparisonInputs, diff: DiffResult, reader: KeyReader
 ) -> _Files:
-    """Write what the delivery changes.
-
-    The parent's files are kept if no key or value changed in mode last_changed, and they are not far more than needed.
-    """
-    task, parent = inputs.task, inputs.task.parent
-    how: list[str] = []
-    if parent and task.policy is MergePolicy.BY_VALUE and not diff.new_keys and not diff.removed:
-        if not are_fragmented(parent.files, file_bytes):
-            return _Files(None, None, ["no row changed, so the parent's files are kept"])
-        how = [f"[{len(parent.files)}] files become few"]
+    """Write what the delivery changes. The parent's files are kept if no key or value changed in mode last_changed."""
+    task = inputs.task
+    if task.policy is MergePolicy.BY_VALUE and not diff.new_keys and not diff.removed:
+        return _Files(None, None, ["no row changed, so the parent's files are kept"])
     copied = _copy_of_parent(attempt, task, diff)
     written, overlap = _write_sorted(attempt, file_bytes, task, diff, reader, copied)
-    return _Files((*copied, *written), overlap, how)
+    return _Files((*copied, *written), overlap, [])
 
 
 def _copy_of_parent(attempt: Attempt, task: DateTask, diff: DiffResult) -> list[DataFile]:

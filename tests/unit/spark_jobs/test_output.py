@@ -13,10 +13,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from dedup_clone.contract.manifest import DataFile
 from dedup_clone.contract.table import Column, TableContract
 from dedup_spark.comparison.key_examples import key_texts
-from dedup_spark.data_files import are_fragmented, target_file_bytes
+from dedup_spark.data_files import target_file_bytes
 from dedup_spark.landing.cluster_overlap import block_ranges, overlapping_share
 from dedup_spark.landing.file_validation import LandedFile
 from dedup_spark.parent import no_parent
@@ -24,10 +23,6 @@ from dedup_spark.plans.window.window_plan import partition_dates
 from tests.thoroughness import seeds
 
 MEGABYTE = 1 << 20
-
-
-def files(count: int, size: int) -> list[DataFile]:
-    return [DataFile(f"{n}", date(2026, 1, 1), 1, size, 1, 1) for n in range(count)]
 
 
 def landed(count: int, size: int) -> list[LandedFile]:
@@ -42,22 +37,6 @@ def test_files_have_the_size_asked_for_unless_a_generation_of_many_terabytes_wou
 
 def test_a_table_is_expected_to_be_as_large_as_its_largest_delivery_not_as_all_together() -> None:
     assert len({target_file_bytes(1, landed(count, 80 << 40), no_parent()) for count in (1, 2)}) == 1
-
-
-@pytest.mark.parametrize(
-    ("count", "size", "fragmented"),
-    [
-        (8, MEGABYTE, False),  # few
-        (9, MEGABYTE, True),
-        (80, 256 * MEGABYTE, False),  # large
-        (80, 100 * MEGABYTE, False),  # not much would be gained
-        (200, 40 * MEGABYTE, True),
-    ],
-)
-def test_files_are_fragmented_when_they_are_several_times_as_many_as_needed(
-    count: int, size: int, fragmented: bool
-) -> None:
-    assert are_fragmented(files(count, size), 256 * MEGABYTE) is fragmented
 
 
 FIRST_DAY = date(2026, 1, 1)
