@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import random
 import struct
+import threading
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -205,6 +206,22 @@ def test_survivors_count_as_the_files_that_they_lie_in(area: SparkJobFeed, monke
         area.publish(land_twelve_files_and_two(area, snapshot_id, without=1))
         assert (area.entry(FIRST).plan, area.entry(SECOND).plan) == ("adopt", "adopt")
         assert len(area.files().files) == 14
+
+
+def test_files_of_the_parent_that_a_late_snapshot_leaves_are_copied_by_threads(
+    area: SparkJobFeed, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    area.publish(area.deliver(7, one_row_files(7, FIRST, range(12))))
+    threads, copy = [], storage.copy
+
+    def noting(source: str, target: str) -> None:
+        threads.append(threading.current_thread())
+        copy(source, target)
+
+    monkeypatch.setattr(storage, "copy", noting)
+    area.publish(area.land(3, rows(3, 90)))
+    assert (len(files_of(area, FIRST)), area.entry(FIRST).plan) == (13, "rewrite")
+    assert threading.main_thread() not in threads
 
 
 def test_an_unchanged_date_keeps_its_files_in_mode_last_changed(area: SparkJobFeed) -> None:

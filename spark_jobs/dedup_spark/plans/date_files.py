@@ -10,9 +10,9 @@ the parent that need no change may be copied instead.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import NamedTuple
+from typing import Any, NamedTuple
 from uuid import uuid4
 
 from dedup_clone.contract.attempt import Attempt
@@ -111,10 +111,14 @@ def _copy(attempt: Attempt, task: DateTask, files: list[tuple[int, DeliveredFile
         storage.copy_frozen(landed.uri, storage.join(attempt.data_uri, path), expected)
         return DataFile(path, task.day, file.rows, file.size, snapshot_id, snapshot_id)
 
-    if len(files) == 1:  # as in most small dates, for which starting threads would take as long as the copy
-        return [copy(files[0])]
+    return _each_in_threads(copy, files)
+
+
+def _each_in_threads(copy: Callable[[Any], DataFile], items: Sequence[Any]) -> list[DataFile]:
+    if len(items) == 1:  # as in most small dates, for which starting threads would take as long as the copy
+        return [copy(items[0])]
     with ThreadPoolExecutor(_THREADS) as pool:
-        return list(pool.map(copy, files))
+        return list(pool.map(copy, items))
 
 
 def _rewrite(
@@ -131,12 +135,16 @@ def _rewrite(
 
 def _copy_of_parent(attempt: Attempt, task: DateTask, diff: DiffResult) -> list[DataFile]:
     """Copy the parent's files of which no row is removed, if the task keeps files and the columns are the same."""
-    if not task.keeps_files or task.parent is None or task.parent.has_other_columns:
+    parent = task.parent
+    if not task.keeps_files or parent is None or parent.has_other_columns:
         return []
-    copied = [file for number, file in enumerate(task.parent.files) if not len(diff.removed_in(number))]
-    for file in copied:
-        storage.copy(task.parent.uri(file), storage.join(attempt.data_uri, file.path))
-    return copied
+
+    def copy(file: DataFile) -> DataFile:
+        storage.copy(parent.uri(file), storage.join(attempt.data_uri, file.path))
+        return file
+
+    kept = [file for number, file in enumerate(parent.files) if not len(diff.removed_in(number))]
+    return _each_in_threads(copy, kept)
 
 
 def _write_sorted(
@@ -147,7 +155,7 @@ def _write_sorted(
     The overlap is None if files were copied, because these were not read. Delivered rows are written first: usually
     they are few, and one sorted run has all of them.
     """
-    sources = []
+    sources, kept = [], set(copied)
     if task.policy is MergePolicy.IN_ORDER:
         snapshot_id = task.newest.delivery.snapshot_id
         for number, landed in enumerate(task.newest.files):
@@ -157,12 +165,12 @@ def _write_sorted(
     else:
         sources += added_sources(task, diff)
         for number, file in enumerate(task.parent.files if task.parent else ()):
-            if task.parent and file not in copied:
+            if task.parent and file not in kept:
                 uri, removed = task.parent.uri(file), diff.removed_in(number)
                 sources.append(RowSource.all_rows(uri, file.rows, file.max_update_id, excluded=removed))
     rows = (table for source in sources for table in read_rows(reader, source))
     files, overlap = write_sorted(attempt.table, attempt.data_uri, task.day, "rewritten", rows, file_bytes)
-    return files, None if copied else overlap
+    return files, None if kept else overlap
 
 
 def _sketch_for_next(inputs: ComparisonInputs, files: Sequence[DataFile]) -> stored.StoredSketch | None:
