@@ -62,6 +62,7 @@ def write_sorted(
                 bounds = pc.min_max(run[table.cluster_by[0]])
                 ranges.extend([(bounds["min"].as_py(), bounds["max"].as_py())] if bounds["min"].is_valid else [])
             yield run
+            del run  # before rows of the next one are collected
 
     files = write_files(table, data_uri, day, name_prefix, runs(), file_bytes)
     return files, overlapping_share([tuple(ranges)]) if table.cluster_by else None
