@@ -17,7 +17,7 @@ import pytest
 from dedup_clone.contract.attempt import Plan
 from dedup_clone.contract.manifest import DataFile, Difference
 from dedup_clone.contract.table import Column, UpdateIdMode
-from dedup_spark import data_files, plan_selection, storage
+from dedup_spark import data_files, dispatch, plan_selection, storage
 from dedup_spark.sketch import stored
 from testkit.spark_job_feed import SparkJobFeed
 from testkit.table_contracts import PRODUCTS
@@ -211,17 +211,23 @@ def test_survivors_count_as_the_files_that_they_lie_in(area: SparkJobFeed, monke
 def test_files_of_the_parent_that_a_late_snapshot_leaves_are_copied_by_threads(
     area: SparkJobFeed, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """Not by the thread of the task, one after the other."""
     area.publish(area.deliver(7, one_row_files(7, FIRST, range(12))))
-    threads, copy = [], storage.copy
+    threads: dict[str, set[threading.Thread]] = {"copies": set(), "task": set()}
 
-    def noting(source: str, target: str) -> None:
-        threads.append(threading.current_thread())
-        copy(source, target)
+    def noting(name: str, function: Any) -> Any:
+        def noted(*arguments: Any, **named: Any) -> Any:
+            threads[name].add(threading.current_thread())
+            return function(*arguments, **named)
 
-    monkeypatch.setattr(storage, "copy", noting)
+        return noted
+
+    monkeypatch.setattr(storage, "copy", noting("copies", storage.copy))
+    monkeypatch.setattr(dispatch, "find_differences", noting("task", dispatch.find_differences))
     area.publish(area.land(3, rows(3, 90)))
     assert (len(files_of(area, FIRST)), area.entry(FIRST).plan) == (13, "rewrite")
-    assert threading.main_thread() not in threads
+    assert threads["copies"]
+    assert not threads["copies"] & threads["task"]
 
 
 def test_an_unchanged_date_keeps_its_files_in_mode_last_changed(area: SparkJobFeed) -> None:
