@@ -14,6 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from dedup_clone.contract.table import Column, ColumnMode, TableContract
+from dedup_spark.arrow_cast import dates_of
 from dedup_spark.column_types import arrow_schema, arrow_type
 
 DATES = 13  # of the first snapshot
@@ -51,9 +52,8 @@ def following(
     other values. If `previous` lacks the date `day`, `rows_per_date` rows of that date are added (see `_rows`).
     """
     rng = np.random.default_rng([seed, snapshot_id])
-    date_column = table.partition_column
-    oldest = day - timedelta(days=table.retention_days - 1)
-    retained = previous.filter(pc.greater_equal(previous[date_column], pa.scalar(oldest)))
+    dates, oldest = dates_of(previous[table.partition_column]), day - timedelta(days=table.retention_days - 1)
+    retained = previous.filter(pc.greater_equal(dates, pa.scalar(oldest)))
     differing = min(retained.num_rows, max(4, round(retained.num_rows * DIFFERING_SHARE)))
     missing = differing // 4
     new = missing if _numbered_key(table) else 0
@@ -67,7 +67,7 @@ def following(
         corrected = _with_column(corrected, column, _values(column, rng, changed))  # by chance the same value
     parts = [retained.filter(pa.array(stays_mask)), corrected]
     numbers = snapshot_id % MAX_RANGES * NUMBERS_PER_SNAPSHOT + np.arange(new)
-    days = pc.unique(retained[date_column]).to_pylist()
+    days = pc.unique(dates_of(retained[table.partition_column])).to_pylist()
     added_to = rng.integers(0, len(days), new) if new else np.arange(0)
     parts += [_rows(table, days[n], numbers[added_to == n], snapshot_id, rng) for n in np.unique(added_to)]
     if day not in days:
@@ -91,7 +91,7 @@ def _rows(table: TableContract, day: date, numbers: np.ndarray, snapshot_id: int
     if numbered_key is None:
         numbers = numbers[:1]
     columns = {
-        table.partition_column: pa.array([day] * len(numbers), pa.date32()),
+        table.partition_column: _of_day(table, day, rng, len(numbers)),
         table.snapshot_id_column: pa.array(np.full(len(numbers), snapshot_id, dtype=np.int64)),
     }
     for name in table.keys:
@@ -101,6 +101,14 @@ def _rows(table: TableContract, day: date, numbers: np.ndarray, snapshot_id: int
     for column in table.value_columns:
         columns[column.name] = _values(column, rng, len(numbers))
     return pa.table([columns[c.name] for c in table.columns], schema=schema(table))
+
+
+def _of_day(table: TableContract, day: date, rng: np.random.Generator, count: int) -> pa.Array:
+    """Values of the partition column on this date: the date, or random times."""
+    if table.date_type == "DATE":
+        return pa.array([day] * count, pa.date32())
+    moments = np.datetime64(day, "us") + rng.integers(0, _MICROS // _DAYS, count)
+    return pa.array(moments).cast(arrow_type(table.column(table.partition_column)))
 
 
 def _numbered_key(table: TableContract) -> str | None:

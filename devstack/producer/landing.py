@@ -13,6 +13,7 @@ import pyarrow.parquet as pq
 
 from dedup_clone.contract.delivery import Delivery
 from dedup_clone.settings.feed import Feed
+from dedup_spark.arrow_cast import dates_of
 
 if TYPE_CHECKING:
     from google.cloud.storage import Bucket
@@ -101,7 +102,7 @@ def land(bucket: "Bucket", feed: Feed, snapshot_id: int, table: pa.Table) -> Lan
         delivery=Delivery(snapshot_id, int(marker.generation)),
         folder=folder,
         arrived_at=marker.time_created,
-        date_count=pc.count_distinct(table[feed.table.partition_column]).as_py(),
+        date_count=pc.count_distinct(dates_of(table[feed.table.partition_column])).as_py(),
         row_count=table.num_rows,
         byte_count=size,
         is_redelivery=marker.name in names_before,
@@ -115,10 +116,9 @@ def _files(table: pa.Table, feed: Feed) -> Iterator[tuple[str, pa.Table]]:
         for number in range(_FILE_COUNT):
             yield f"part-{number:05d}.parquet", table.slice(number * rows_each, rows_each)
         return
-    date_column = feed.table.partition_column
-    for day in sorted(pc.unique(table[date_column]).to_pylist()):
-        rows = table.filter(pc.equal(table[date_column], pa.scalar(day)))
-        yield f"{date_column}={day.isoformat()}/part-00000.parquet", rows
+    folder, dates = feed.table.to_contract().date_folder, dates_of(table[feed.table.partition_column])
+    for day in sorted(pc.unique(dates).to_pylist()):
+        yield f"{folder}={day.isoformat()}/part-00000.parquet", table.filter(pc.equal(dates, pa.scalar(day)))
 
 
 def _parquet(table: pa.Table) -> bytes:

@@ -11,6 +11,7 @@ import pytest
 from google.cloud.storage import Blob, Bucket
 
 from dedup_clone.contract.table import Column, ColumnMode, TableContract
+from dedup_clone.settings.feed import Feed
 from dedup_clone.settings.table_settings import KEY_TYPES
 from dedup_clone.state.arrivals import Arrivals, Refusal
 from dedup_clone.state.store import ObjectStore
@@ -69,6 +70,20 @@ def test_a_table_with_keys_and_values_of_each_type_can_be_made(kind: str) -> Non
         made.validate(full=True)
         assert made.schema.equals(arrow_schema(columns))
         assert len(by_key(made, table.keys, ["v"])) == made.num_rows
+
+
+@pytest.mark.parametrize("kind", ["DATETIME", "TIMESTAMP"])
+def test_a_table_may_be_partitioned_by_a_time(bucket: Bucket, kind: str) -> None:
+    values = PRODUCT_FEED.model_dump()
+    values["table"]["columns"] = [{**c, "type": kind} if c["name"] == "date" else c for c in values["table"]["columns"]]
+    feed = Feed.model_validate(values, strict=False)
+    table = feed.table.to_contract()
+    first = declared_snapshots.first(table, DAY, 1, SEED, 30)
+    rows = declared_snapshots.following(table, first, DAY + timedelta(days=1), 2, SEED, 30)
+    assert len({value.date() for value in rows["date"].to_pylist()}) == 14
+    assert landing.land(bucket, feed, 2, rows).date_count == 14
+    names = {blob.name.split("/")[-2] for blob in bucket.list_blobs() if blob.name.endswith(".parquet")}
+    assert names == {f"date={DAY - timedelta(days=number)}" for number in range(-1, 13)}
 
 
 def test_the_two_snapshots_of_the_worked_example_show_each_kind_of_difference() -> None:
