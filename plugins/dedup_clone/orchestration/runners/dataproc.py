@@ -13,7 +13,7 @@ from dedup_clone.settings.deployment import Deployment
 from dedup_clone.settings.spark_settings import SparkSettings
 
 if TYPE_CHECKING:
-    from google.cloud.dataproc_v1 import BatchControllerClient, Job, JobControllerClient
+    from google.cloud.dataproc_v1 import BatchControllerClient, JobControllerClient
 
 # The names of the last states of batches and of jobs; a run in any other state is active.
 _LAST_STATES = {
@@ -37,7 +37,7 @@ class ServerlessRunner:
         from google.api_core.exceptions import NotFound
 
         try:
-            batch = self._client().get_batch(name=self._path(name), **CALL)
+            batch: Any = self._client().get_batch(name=self._path(name), **CALL)
         except NotFound:
             return None
         used = batch.runtime_info.approximate_usage.milli_dcu_seconds
@@ -75,7 +75,7 @@ class ClusterRunner:
         from google.api_core.exceptions import NotFound
 
         try:
-            job = self._client().get_job({**self._location, "job_id": name}, **CALL)
+            job: Any = self._client().get_job({**self._location, "job_id": name}, **CALL)
         except NotFound:
             return None
         state, times = _state(job.status.state), _times(job)
@@ -151,6 +151,6 @@ def _state(state: Any) -> SparkRunState:
     return _LAST_STATES.get(getattr(state, "name", ""), SparkRunState.ACTIVE)
 
 
-def _times(job: Job) -> list[datetime]:
+def _times(job: Any) -> list[datetime]:
     """When each of the job's states began, as far as the service tells."""
     return [state.state_start_time for state in (*job.status_history, job.status) if state.state_start_time]
