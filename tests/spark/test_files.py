@@ -18,6 +18,7 @@ from dedup_clone.contract.attempt import Plan
 from dedup_clone.contract.manifest import DataFile, Difference
 from dedup_clone.contract.table import Column, UpdateIdMode
 from dedup_spark import data_files, dispatch, plan_selection, storage
+from dedup_spark.plans.difference import diff_result
 from dedup_spark.sketch import stored
 from testkit.spark_job_feed import SparkJobFeed
 from testkit.table_contracts import PRODUCTS
@@ -147,6 +148,7 @@ def test_more_files_than_that_become_one_although_no_survivor_came_or_went(area:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(data_files, "_MAX_RUN_ROWS", 10)
         patch.setattr(storage, "_BATCH_ROWS", 10)
+        patch.setattr(diff_result, "MAX_ADDED_ROWS", 0)
         area.publish(area.land(1, rows(1, *range(300))))
         area.publish(area.land(2, rows(2, 7)))
     assert len(survivors_of(area)) > 8

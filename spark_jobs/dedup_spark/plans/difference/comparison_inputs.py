@@ -173,7 +173,7 @@ def _expected_rows(delivered: DeliveredDate, parent: ParentDate | None, reader: 
         if larger <= _SIMILAR_SIZE_FACTOR * smaller:
             return parent.entry.rows
     sample = _some(delivered.files)
-    sample_rows = sum(reader.metadata(file.uri).num_rows for file in sample)
+    sample_rows = sum(int(reader.metadata(file.uri).num_rows) for file in sample)
     return sample_rows * delivered.bytes // max(sum(file.size for file in sample), 1)
 
 
