@@ -139,7 +139,7 @@ def _type_name(kind: Any, kinds: Any) -> str:
 
 def _value(value: Any, kind: Any) -> Any:
     which = value.WhichOneof("value")
-    content = None if which is None else getattr(value, which)
+    content: Any = None if which is None else getattr(value, which)
     match which:
         case "array_value":
             return [_value(element, kind.array_type.element_type) for element in content.element]

@@ -163,7 +163,7 @@ def list_policies(stand_in: StandIn, request: ApiRequest) -> ApiResponse:
     table = requested_table(request)
     policies = stand_in.catalog.get(table).settings.row_policies
     items, next_page = paginate(list(policies), request, size_parameter="pageSize")
-    body: dict[str, Any] = {"rowAccessPolicies": [_resource(table, policy) for policy in items]} if items else {}
+    body: dict[str, Any] = {"rowAccessPolicies": [_policy_resource(table, policy) for policy in items]} if items else {}
     return ApiResponse(body | next_page)
 
 
@@ -207,7 +207,7 @@ def _permitted(permissions: list[str]) -> dict[str, Any]:
     return {"permissions": permissions} if permissions else {}
 
 
-def _resource(table: TableId, policy: RowPolicy) -> dict[str, Any]:
+def _policy_resource(table: TableId, policy: RowPolicy) -> dict[str, Any]:
     resource = {
         "rowAccessPolicyReference": {**table.to_api(), "policyId": policy.name},
         "filterPredicate": policy.predicate,
