@@ -226,7 +226,7 @@ def test_a_job_ends_by_its_timeout_or_when_it_is_cancelled(warehouse: Warehouse)
         job.result(retry=None)
     with warehouse.fault(match={"job_type": "load"}, effect="queue"):
         config = LoadJobConfig(source_format="NEWLINE_DELIMITED_JSON")
-        load_job = warehouse.client.load_table_from_json([{}], "d.t", job_config=config)
+        load_job = warehouse.client.load_table_from_file(io.BytesIO(b"{}"), "d.t", size=2, job_config=config)
         load_job.cancel(retry=None)
     wait_for(lambda: warehouse.client.get_job(load_job.job_id).state == "DONE", "the job ends")
     assert warehouse.client.get_job(load_job.job_id).error_result["reason"] == "stopped"
