@@ -46,7 +46,7 @@ class Absent(StrEnum):
 
 
 class PartitionBy(StrEnum):
-    """Of what a partition has the rows. Files and checks of the data are by date in all cases."""
+    """The time span of a partition. Files and checks of the data are by date in all cases."""
 
     HOUR = "hour"
     DAY = "day"

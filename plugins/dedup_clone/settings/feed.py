@@ -107,7 +107,7 @@ class CdcSettings(StrictModel):
     max_changed_share: Annotated[float, Field(gt=0, le=1)] = Field(default=0.02, examples=[0.05])
     """If a larger share of the rows is new or changed, a free load job fills staging instead."""
     max_staleness_minutes: Annotated[int, Field(ge=1, le=24 * 60)] = Field(default=15, examples=[30])
-    """Within how long BigQuery applies streamed rows; it advises twice an apply job's duration plus seven minutes."""
+    """When BigQuery has applied streamed rows; Google advises twice an apply job's duration plus seven minutes."""
 
 
 class ContentAuditSettings(StrictModel):

@@ -122,7 +122,7 @@ class TableSettings(StrictModel):
     partition_column: ColumnName = Field(examples=["ordered_on"])
     """A DATE, DATETIME or TIMESTAMP column, one of the keys. Files in date folders may lack a DATE."""
     partition_by: PartitionBy = Field(default=PartitionBy.DAY, examples=["hour"])
-    """Of what a partition has the rows. For limits of `hour` and `month` see docs/costs-and-limits.md."""
+    """The time span of a partition. For limits of `hour` and `month` see docs/costs-and-limits.md."""
     snapshot_id_column: ColumnName = Field(examples=["snapshot_id"])
     """An INT64 column that equals the snapshot id in every row. Files may lack it."""
     keys: Annotated[tuple[ColumnName, ...], Field(min_length=1)] = Field(examples=[["ordered_on", "order_id"]])
