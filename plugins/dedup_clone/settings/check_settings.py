@@ -57,7 +57,7 @@ class SqlCheck(StrictModel):
 
 
 class CheckSettings(StrictModel):
-    """Bounds of the checks before the swap. Shares divide by the new rows on dates that both tables have."""
+    """Bounds of the checks before the swap. Shares divide by the new table's rows on dates of parent and delivery."""
 
     duplicate_keys: DuplicateKeys = Field(default=DuplicateKeys.WARN, examples=["fail"])
     """What a key that a delivery has more than once leads to. Of its rows one is published."""
