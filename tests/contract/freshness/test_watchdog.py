@@ -9,7 +9,7 @@ from unittest.mock import Mock
 
 import pytest
 
-from dedup_clone.contract.errors import ConfigurationError
+from dedup_clone.contract.errors import AlertNotSent, ConfigurationError
 from dedup_clone.freshness.incident import (
     NO_FEED,
     Incident,
@@ -24,6 +24,7 @@ from dedup_clone.orchestration.watchdog import feed_check as watchdog
 from dedup_clone.orchestration.watchdog.feed_check import check_feed, refresh_verdict
 from dedup_clone.publish.recovery import recover
 from dedup_clone.publish.resolve import resolve
+from dedup_clone.settings.deployment import AlertSettings, NotifierSettings
 from testkit.airflow import TaskApi
 from testkit.dag_tasks import Watchdog
 from testkit.feed_on_stand_in import FeedOnStandIn, row
@@ -235,6 +236,18 @@ def test_another_environment_checks_nothing_of_the_feed_and_says_who_does(
     assert verdict_of(dog.world) == first
     assert "not checked: Feed" in caplog.text
     assert "is published by Airflow environment [airflow.example.org]" in caplog.text
+
+
+def test_a_failed_notifier_fails_the_task_which_stored_the_verdict_and_is_tried_again(dog: Watchdog) -> None:
+    broken = AlertSettings(notifiers=(NotifierSettings(class_path="nowhere.Notifier"),))
+    deployment = dog.setup.deployment.model_copy(update={"alerts": broken})
+    dog.setup = type(dog.setup)(dog.setup.feed, deployment, dog.setup.folders)
+    dog.airflow.paused = {dog.setup.dag_id("watch")}
+    for later, titles in ((0, ["ALERT: stopped-watch_paused"]), (5, [])):  # the log was reached before
+        with pytest.raises(AlertNotSent, match=r"nowhere\.Notifier"):
+            dog.check(later=later * MINUTE)
+        assert dog.titles() == titles
+    assert [i.kind for i in verdict_of(dog.world).incidents] == [IncidentKind.STOPPED]
 
 
 def verdict_of(world: FeedOnStandIn) -> FreshnessVerdict:
