@@ -63,7 +63,7 @@ def random_table(random: Random, *, floats_in_arrays: bool) -> TableContract:
         Column(f"key_{n}", random.choice(_KEY_TYPES), random.choice(modes)) for n in range(random.choice([1, 1, 2]))
     ]
     maker = _ColumnMaker(random, floats_in_arrays)
-    values = [maker.column(f"value_{n}", depth=1) for n in range(random.choice([1, 2, 4]))]
+    values = [maker.column(f"value_{n}", depth=1) for n in range(random.choice([0, 1, 2, 4]))]
     columns = [Column(DAY, "DATE", random.choice(modes)), *keys, *values, Column(VERSION, "INT64")]
     random.shuffle(columns)
     names = [DAY, *(key.name for key in keys)]

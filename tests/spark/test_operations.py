@@ -17,6 +17,7 @@ from dedup_clone.contract.table import UpdateIdMode
 from dedup_spark import storage
 from dedup_spark.sketch import stored
 from testkit.spark_job_feed import SparkJobFeed
+from testkit.table_contracts import PRODUCTS
 from testkit.value_search import contains
 from tests.spark.erased_keys import erase, record, run_erasure
 from tests.spark.product_rows import FIRST, SECOND, found, row, rows
@@ -226,6 +227,27 @@ def test_a_key_goes_missing_once_and_returns_once(area: SparkJobFeed) -> None:
     assert recorded(area, 4, {1: 9, 3: 9}) == [("new", 3)]  # late: no key goes missing
     assert recorded(area, 5, {1: 12}) == [("changed", 1)]  # a correction without key 2
     assert recorded(area, 6, {1: 12}) == [("missing", 2)]
+
+
+def test_a_table_without_value_columns_has_its_changes(area: SparkJobFeed) -> None:
+    """New keys are decoded from the fingerprints, and missing ones are in no landed file."""
+    columns = tuple(c for c in PRODUCTS.columns if c.name in ("date", "product_id", "update_id"))
+    area.table = replace(PRODUCTS, columns=columns, keys=("date", "product_id"), cluster_by=())
+    area.with_changes = True
+    found = []
+    for snapshot_id, products in enumerate([(1, 2, 3, 4), (1, 2, 3, 5), (1, 2, 5, 6)], start=1):
+        delivered = [{"date": FIRST, "product_id": product, "update_id": snapshot_id} for product in products]
+        changes = area.changes(area.publish(area.land(snapshot_id, delivered))) or []
+        found.append(sorted((change["change_type"], change["product_id"]) for change in changes))
+    assert found == [[], [("missing", 4), ("new", 5)], [("missing", 3), ("new", 6)]]
+    assert sorted((r["product_id"], r["update_id"]) for r in area.rows()) == [
+        (1, 3),
+        (2, 3),
+        (3, 2),
+        (4, 1),
+        (5, 3),
+        (6, 3),
+    ]
 
 
 def test_no_key_is_missing_before_update_ids_tell(area: SparkJobFeed) -> None:

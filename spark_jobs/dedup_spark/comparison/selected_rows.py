@@ -70,6 +70,7 @@ class SelectedRows:
         """The rows as a table, from which `from_table` makes them again."""
         columns = {f"{_KEY}{number}": column for number, column in enumerate(self.key_columns)}
         columns |= {f"{_VALUE}{number}": column for number, column in enumerate(self.value_columns or ())}
+        columns |= {} if self.value_columns is None else {_HAS_VALUES: pa.nulls(len(self))}
         columns |= {name: pa.chunked_array([getattr(self, name)]) for name in _NUMBERS}
         return pa.table(columns)
 
@@ -78,13 +79,14 @@ class SelectedRows:
         table = table.combine_chunks()
         return cls(
             key_columns=_columns(table, _KEY),
-            value_columns=_columns(table, _VALUE) or None,
+            value_columns=_columns(table, _VALUE) if _HAS_VALUES in table.column_names else None,
             **{name: table[name].to_numpy() for name in _NUMBERS},
         )
 
 
-# Names in `to_table`: prefixes of the numbered key and value columns, and the columns of numbers.
-_KEY, _VALUE = "key ", "value "
+# Names in `to_table`: prefixes of the numbered key and value columns, a column of rows with value columns (a table may
+# have none, which is not None), and the columns of numbers.
+_KEY, _VALUE, _HAS_VALUES = "key ", "value ", "has values"
 _NUMBERS = ("file_numbers", "row_numbers", "update_ids", "value_hashes", "codes")
 
 
