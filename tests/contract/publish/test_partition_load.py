@@ -5,6 +5,7 @@ And how many requests a publish makes does not depend on the number of dates.
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import timedelta
@@ -15,11 +16,11 @@ import requests
 from google.cloud.bigquery import Client as BigQuery
 from google.cloud.storage import Client as Storage
 
-from dedup_clone.contract.errors import CheckFailed
+from dedup_clone.contract.errors import CheckFailed, JobFailed, LeaseLost
 from testkit import runs, step_faults
 from testkit.fake_dedup_job import Row
 from testkit.feed_on_stand_in import TODAY, FeedOnStandIn, expected, row
-from testkit.killed_writes import kill_before_write
+from testkit.killed_writes import asleep_before_write, kill_before_write
 from testkit.spark_dedup_process import SparkDedupProcess
 from tests.contract.new_feeds import new_feed
 from tests.thoroughness import times
@@ -105,6 +106,23 @@ def test_what_a_failed_run_left_in_staging_is_loaded_over(changing: FeedOnStandI
     changing.dedup.refused_ids = {8}
     assert publish(changing, 9, THIRD) == (["load"] if dies == "before its end" else only(0, 1))
     assert changing.rows() == expected(*BASE, *THIRD)
+
+
+def test_a_load_of_one_date_that_a_sleeping_task_makes_after_later_runs_is_rejected(changing: FeedOnStandIn) -> None:
+    """A retry has loaded the whole table, and its run has ended well."""
+    run = runs.publish(changing, changing.land(8, SECOND)).until("dedup")
+    latest = row(9, 9, 31, day=DAYS[1])
+
+    def retry() -> list[str]:
+        run.until("commit")
+        return publish(changing, 9, [latest])
+
+    with asleep_before_write(2, retry) as woken, contextlib.suppress(JobFailed, LeaseLost):
+        run.step("load")
+    assert woken == [only(1)]
+    last = row(10, 5, day=DAYS[0])
+    assert publish(changing, 10, [last]) == only(0)
+    assert changing.rows() == expected(*BASE, latest, last)
 
 
 def test_after_somebody_dropped_staging_all_of_it_is_loaded(changing: FeedOnStandIn) -> None:
