@@ -139,8 +139,8 @@ def _record(services: Services, intent: Intent, attempt: Attempt) -> None:
 def _delete_data(services: Services, intent: Intent) -> None:
     """Delete the attempt's files, exported ones too, its incoming table, and data that earlier attempts left.
 
-    The files of a candidate that a replay may use again stay. What cannot be deleted is deleted after the next attempt,
-    but the incoming table expires.
+    The files of a candidate that a replay may use again, or uses by now, stay. What is not deleted now is deleted after
+    the next attempt, but the incoming table expires.
     """
     layout, store = services.layout, services.store
     with best_effort(services, f"data of attempt [{intent.attempt}] is left until the next attempt ends"):
@@ -148,8 +148,9 @@ def _delete_data(services: Services, intent: Intent) -> None:
         live = None if current.generation is None else services.manifests.read(current.generation)
         own = [export_folder(services, intent.attempt), layout.changes_folder(intent.attempt)]
         own.append(layout.approved_keys(intent.attempt))
-        unused = {layout.data_folder(intent.attempt)} - kept_folders(services, live)
-        unused |= {*data_of_ended_attempts(services, current)}
+        unused = {*data_of_ended_attempts(services, current)}
+        if live is None and current.intent is None:
+            unused |= {layout.data_folder(intent.attempt)} - kept_folders(services, live)
         if services.current.read() == current:  # else a replay may have published what was kept for it
             own += unused
         count = sum(store.delete_prefix(folder) for folder in own)
