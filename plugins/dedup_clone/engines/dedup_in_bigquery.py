@@ -10,10 +10,12 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 
+from dedup_clone.checks.partition_checks import has_expired, partition_day
 from dedup_clone.contract.attempt import Attempt
 from dedup_clone.contract.errors import ContractViolation, DeliveryRefused
-from dedup_clone.contract.manifest import Candidate, DeliveryMetrics, RefusedDelivery
+from dedup_clone.contract.manifest import Candidate, DeliveryMetrics, Manifest, RefusedDelivery
 from dedup_clone.contract.table import nullable
 from dedup_clone.engines.delivery_examination import ExaminedDelivery, examine, refused_if_unreadable, require_unchanged
 from dedup_clone.engines.sql_manifest import CountedDates, build_manifest, count_dates
@@ -67,7 +69,7 @@ def _make_candidate(services: Services, attempt: Attempt) -> Candidate:
         manifest=build_manifest(
             attempt,
             counted,
-            None if attempt.parent is None else services.manifests.read(attempt.parent),
+            _parent_in_target(services, attempt),
             tuple(item.delivery for item in applied),
             delivered_rows_dropped=sum(item.dropped_rows for item in applied),
             now=services.now(),
@@ -80,6 +82,25 @@ def _make_candidate(services: Services, attempt: Attempt) -> Candidate:
         examples=counted.key_examples(),
         seconds=seconds,
     )
+
+
+def _parent_in_target(services: Services, attempt: Attempt) -> Manifest | None:
+    """The parent's manifest, without the dates that BigQuery has deleted although the attempt's retention has them.
+
+    They expired before somebody raised the retention, such as the oldest date of the day before.
+    """
+    if attempt.parent is None:
+        return None
+    parent = services.manifests.read(attempt.parent)
+    start, days = parent.table.partition_start, parent.table.retention_days
+    retained = [entry.date for entry in parent.dates if entry.date >= attempt.retention_day]
+    expired = {day for day in retained if has_expired(start(day), days, services.now())}
+    if not expired:
+        return parent
+    target = services.warehouse.observe(services.names, services.feed.target)
+    found = {partition_day(partition) for partition in target.partitions if partition.rows}
+    left = (entry for entry in parent.dates if entry.date not in expired or start(entry.date) in found)
+    return replace(parent, dates=tuple(left))
 
 
 @contextmanager

@@ -14,6 +14,7 @@ from collections.abc import Callable, Collection
 from datetime import date
 from typing import Any
 
+from dedup_clone.checks.partition_checks import has_expired
 from dedup_clone.contract.attempt import MAX_TABLE_FILES, URIS_PER_JOB, Attempt, Kind
 from dedup_clone.contract.errors import CheckFailed, ContractViolation
 from dedup_clone.contract.manifest import Candidate, Manifest
@@ -86,7 +87,8 @@ def dates_to_load(services: Services, candidate: Candidate, manifest: Manifest) 
     loaded = _manifest_in_staging(services)
     if loaded is None or loaded.table.columns != manifest.table.columns:
         return None
-    digests = {entry.date: entry.files_digest for entry in loaded.dates}
+    days, now = loaded.table.retention_days, services.now()  # a date that has expired may be gone from staging
+    digests = {e.date: e.files_digest for e in loaded.dates if not has_expired(e.date, days, now)}
     changed = tuple(e.date for e in manifest.dates if not e.files_digest or digests.get(e.date) != e.files_digest)
     removed = digests.keys() - {e.date for e in manifest.dates}
     files = services.manifests.candidate_files(candidate)

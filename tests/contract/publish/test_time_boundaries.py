@@ -15,6 +15,7 @@ from airflow.sdk.exceptions import AirflowFailException, TaskDeferred
 from google.cloud.bigquery import Client as BigQuery
 from google.cloud.storage import Client as Storage
 
+from dedup_clone.contract.engine import Engine
 from dedup_clone.contract.errors import CheckFailed
 from dedup_clone.settings.feed import Feed
 from testkit import runs
@@ -23,6 +24,7 @@ from testkit.dag_tasks import DagTasks
 from testkit.feed_on_stand_in import TODAY, FeedOnStandIn, expected, row
 from testkit.server_clients import open_clients
 from tests.contract.new_feeds import new_feed
+from tests.contract.publish.existing_tables import with_table
 from tests.shared.write_api_client import days_since_epoch, stream_rows
 
 RETENTION_DAYS = 730
@@ -116,6 +118,27 @@ def test_a_publish_across_midnight_keeps_the_day_that_it_began_with(timed: Timed
     assert timed.rows() == expected(row(8, 2, day=newest))
     assert record.dropped_rows == 1
     assert timed.state.manifest(2)["retention_day"] == str(oldest + timedelta(days=1))
+
+
+@pytest.mark.parametrize(
+    ("engine", "mode", "keeps"),
+    [(Engine.SPARK, "last_changed", True), (Engine.BIGQUERY, "last_seen", False), (Engine.MERGE, "last_seen", False)],
+)
+def test_a_date_that_expired_before_the_retention_was_raised_stops_no_publish(
+    timed: TimedWorld, engine: Engine, mode: str, *, keeps: bool
+) -> None:
+    """Engine `spark` still has its files, and loads them again."""
+    timed.configure(update_id_mode=mode)
+    timed.move_to(timed.next_midnight(less=20 * SECONDS))
+    days = [timed.day(before=RETENTION_DAYS - 1), *(timed.day(before=before) for before in range(4))]
+    rows = [row(7, number, day=day) for number, day in enumerate(days)]
+    timed.publish(timed.land(7, rows), engine=engine)
+    timed.move_to(timed.next_midnight() + 5 * SECONDS)
+    timed.feed = with_table(timed.feed, retention_days=900)
+    timed.publish(timed.land(8, [row(8, 9, day=days[1])]), engine=engine)
+    assert timed.rows() == expected(*(rows if keeps else rows[1:]), row(8, 9, day=days[1]))
+    timed.publish(timed.land(9, [row(9, 0, 30, day=days[0])]), engine=engine)
+    assert timed.rows() == expected(*rows[1:], row(8, 9, day=days[1]), row(9, 0, 30, day=days[0]))
 
 
 @pytest.mark.parametrize("skew_s", [-60, 60])
