@@ -113,8 +113,8 @@ def check_surroundings(facts: Facts) -> list[CheckResult]:
 
 
 def check_form(facts: Facts) -> list[CheckResult]:
-    """Whether staging has the declared columns, and both tables the declared layout."""
-    contract = facts.services.feed.table.to_contract()
+    """Whether staging has the columns that were declared when the run began, and both tables the layout."""
+    contract = facts.attempt.table
     return [
         table_checks.check_staging_schema(facts.staging.table, contract),
         table_checks.check_layout(facts.staging.table, facts.target, contract),

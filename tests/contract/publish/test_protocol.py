@@ -15,6 +15,7 @@ from testkit import operations, runs, step_faults
 from testkit.feed_on_stand_in import TODAY, YESTERDAY, FeedOnStandIn, expected, row
 from testkit.lost_answers import losing_answers
 from testkit.operations import pending_job
+from tests.contract.publish.existing_tables import column, land_declared, with_columns
 
 
 @pytest.fixture(params=["clone", "copy"])
@@ -50,6 +51,15 @@ def test_a_publish_is_a_labelled_clone_that_reads_no_table_data_and_keeps_what_t
     run.step("commit")  # the task is tried again, and reports the same
     assert run.record == record
     assert world.state.outcomes() == [(1, "published"), (2, "published")]
+
+
+def test_a_column_that_is_declared_while_a_run_is_at_work_counts_from_the_next_run(world: FeedOnStandIn) -> None:
+    run = runs.publish(world, world.land(7, FIRST)).until("load")
+    world.feed = with_columns(world.feed, note=column("note", "STRING"))
+    run.finish()
+    assert world.rows() == expected(*FIRST)
+    world.publish(land_declared(world, 8, [row(8, 1, 21)]))
+    assert world.rows() == expected(row(8, 1, 21), *FIRST[1:])
 
 
 def test_any_number_of_waiting_deliveries_is_one_publish_in_the_order_of_their_ids(world: FeedOnStandIn) -> None:
