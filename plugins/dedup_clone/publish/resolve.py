@@ -112,10 +112,12 @@ def _backlog(services: Services, publish_request: PublishRequest, parent: Manife
     if not publish_request.replay:
         return arrivals.backlog(parent)
     arrivals.read(replayed)  # raises if it is not registered; the error names those that are
-    left_out = {*arrivals.refused(), *arrivals.held()} - {replayed}
+    held = set(arrivals.held())
+    of_same_id = {delivery for delivery in held if delivery.snapshot_id == replayed.snapshot_id}
+    left_out = {*arrivals.refused(), *of_same_id} - {replayed}
     registered = [delivery for delivery in arrivals.deliveries() if delivery not in left_out]
     included, excluded = (parent.deliveries, parent.excluded) if parent else ((), ())
-    return split_backlog(registered, set(included) - {replayed}, set(excluded) - {replayed})
+    return split_backlog(registered, set(included) - {replayed}, set(excluded) - {replayed}, held - of_same_id)
 
 
 def _is_published_alone(services: Services, publish_request: PublishRequest) -> bool:

@@ -96,6 +96,9 @@ def test_a_held_correction_does_not_bring_back_what_it_replaces(feed: FeedOnStan
     first = feed.land(4, rows(4, CLEAN, range(10, 12)))
     stop(feed, feed.land(4, rows(4, CLEAN, GARBAGE)))
     assert feed.nothing_to_do(first)
+    (third, *_) = feed.state.deliveries("arrivals")
+    feed.publish(third, replay=True, reason="once more", run_id="by-hand")
+    assert feed.rows() == expected(*rows(3, CLEAN))
 
 
 def test_a_check_on_the_surroundings_holds_no_delivery(feed: FeedOnStandIn) -> None:
