@@ -238,15 +238,17 @@ def restore_tables(services: Services, intent: Intent) -> None:
     """After a rebuild that ended before its swap, give staging and target the live generation's layout again.
 
     If staging has another layout, it is dropped and created, without rows, so that the next publish loads all rows.
-    Nothing is done if the rebuild ended before it loaded or dropped staging.
+    Nothing is done if the rebuild ended before it loaded or dropped staging. Raises LostRace if target is changed
+    meanwhile, perhaps by a later rebuild, after another run has ended this one.
     """
-    staging, state = services.warehouse.table(services.feed.staging), services.current.read().staging
+    staging, target = services.warehouse.table(services.feed.staging), services.warehouse.table(services.feed.target)
+    state = services.current.read().staging  # after the tables were read
     if intent.parent is None or state is None or state.attempt != intent.attempt:
         return
     table = services.manifests.read(intent.parent).table
-    if services.warehouse.table(services.feed.target) is not None:
+    if target is not None:
         services.warehouse.alterations.set_clustering(
-            services.feed.target, table.cluster_by, labels={ENDED_LABEL: intent.attempt}
+            services.feed.target, table.cluster_by, version=target.version, labels={ENDED_LABEL: intent.attempt}
         )
     if staging is None or not _has_layout(staging, table):
         services.current.forget_staging()

@@ -16,6 +16,7 @@ from google.cloud.storage import Client as Storage
 
 from dedup_clone.contract.engine import Engine
 from dedup_clone.contract.errors import CheckFailed, ConfigurationError, LostRace
+from dedup_clone.warehouse.table_alterations import TableAlterations
 from testkit import operations, runs
 from testkit.feed_on_stand_in import FeedOnStandIn, expected, row
 from testkit.killed_writes import asleep_before_read, asleep_before_write
@@ -74,6 +75,25 @@ def test_a_rebuild_that_another_run_ended_leaves_both_tables_as_the_live_generat
     assert former.rows() == expected(*rows, row(9, 3, 31))
     runs.rebuild(world, run_id="again", renamed=RENAMED).finish()
     assert layouts(former) == [REBUILT] * 2
+
+
+def test_a_recovery_that_sleeps_leaves_the_layout_of_a_later_rebuild(clients: Clients) -> None:
+    former = published(clients)
+    world = changed(former)
+    runs.rebuild(world, run_id="dead", renamed=RENAMED).until("load")
+    set_clustering, woken = TableAlterations.set_clustering, []
+
+    def sleep(*arguments: Any, **options: Any) -> None:
+        if not woken:
+            woken.append(arguments)
+            operations.recover_lease(former, run_id="other")
+            runs.rebuild(world, run_id="again", renamed=RENAMED).finish()
+        set_clustering(*arguments, **options)
+
+    with patch.object(TableAlterations, "set_clustering", sleep), contextlib.suppress(LostRace):
+        operations.recover_lease(former, run_id="asleep")
+    assert woken
+    assert layouts(world) == [REBUILT] * 2
 
 
 def test_the_checks_of_a_run_that_was_ended_do_not_say_what_another_run_has_loaded(world: FeedOnStandIn) -> None:
