@@ -24,6 +24,7 @@ from dedup_clone.publish.services import Services
 from dedup_clone.settings.table_settings import TableSettings
 from dedup_clone.state.current import Intent, Staging, lease_held_error
 from dedup_clone.warehouse.metadata import TableMetadata
+from dedup_clone.warehouse.sql_files import TableNames
 from dedup_clone.warehouse.table_options import (
     FRIENDLY_NAME,
     KMS_KEY,
@@ -220,7 +221,7 @@ def set_layout_of_staging(services: Services, attempt: str) -> None:
 
 def drop_staging(services: Services, attempt: str) -> None:
     """Drop staging by a recorded job, which a recovery fences. Raises what `run_step_job` raises."""
-    run_step_job(services, attempt, "drop", lambda: _drop_configuration(services))
+    run_step_job(services, attempt, "drop", lambda: drop_configuration(services, services.names))
 
 
 def set_clustering_of_target(services: Services, attempt: str, target: TableMetadata, table: TableContract) -> None:
@@ -253,13 +254,15 @@ def restore_tables(services: Services, intent: Intent) -> None:
     if staging is None or not _has_layout(staging, table):
         services.current.forget_staging()
         # Two runs may end the attempt. Both find this job, so the second drops no staging that was loaded since.
-        run_step_job(services, intent.attempt, "restore", lambda: _drop_configuration(services), is_recorded=False)
+        run_step_job(
+            services, intent.attempt, "restore", lambda: drop_configuration(services, services.names), is_recorded=False
+        )
         services.warehouse.create_staging(services.names, table, services.feed.table.options)
 
 
-def _drop_configuration(services: Services) -> dict[str, Any]:
-    """A job that drops staging. Its id is used once, so no task that only seemed dead drops it later."""
-    return query_configuration(services, "drop", services.warehouse.render(DROP_SQL_FILE, names=services.names), {})
+def drop_configuration(services: Services, names: TableNames) -> dict[str, Any]:
+    """A job that drops the staging of `names`. Its id is used once, so no task that only seemed dead drops it later."""
+    return query_configuration(services, "drop", services.warehouse.render(DROP_SQL_FILE, names=names), {})
 
 
 def _has_layout(staging: TableMetadata, table: TableContract) -> bool:

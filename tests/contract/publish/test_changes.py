@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from datetime import timedelta
+from functools import partial
 
 import pytest
 from google.cloud.bigquery import Client as BigQuery
+from google.cloud.bigquery import SchemaField
 from google.cloud.storage import Client as Storage
 
 from testkit import operations, runs
 from testkit.dag_tasks import load_waiting_rows
 from testkit.feed_on_stand_in import TODAY, YESTERDAY, FeedOnStandIn, Row, row
+from testkit.killed_writes import asleep_before_write
 from tests.contract.new_feeds import new_feed
 from tests.contract.publish.changes_rows import changes, ledger_figures, pending
 
@@ -197,3 +200,20 @@ def test_changes_that_policies_hide_are_lost_once_the_feed_file_wants_none(world
     assert (pending(world), world.state.names("changes/")) == ([], [])
     assert late not in operations.late_tables(world)
     assert ledger_figures(world) == [(1, None), (2, None)]
+
+
+@pytest.mark.parametrize("number", [1, 2])
+def test_a_task_that_slept_while_another_made_the_table_anew_drops_no_loaded_rows(
+    world: FeedOnStandIn, number: int
+) -> None:
+    publish(world, *SECOND)
+    fail_loads(world, times=1)
+    publish(world, *THIRD)
+    table = world.bigquery.get_table(f"warehouse.{world.feed.feed}_changes")
+    table.schema = [*table.schema, SchemaField("of_a_former_file", "INT64")]
+    world.bigquery.update_table(table, ["schema"])
+    world.move_clock(timedelta(minutes=5))
+    with asleep_before_write(number, partial(operations.load_waiting_changes, world)) as woken:
+        operations.load_waiting_changes(world)
+    assert woken
+    assert (changes(world), pending(world)) == ([OF_THIRD], [])
