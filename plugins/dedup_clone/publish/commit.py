@@ -136,16 +136,9 @@ def prune(services: Services) -> list[str]:
     `FEED_changes`. No such folder of a generation before the last erasure stays.
     """
     current = services.current.read()
-    if current.generation is None:
-        return []
-    erasure_generation = last_erasure_generation(services, current.generation)
-    needed = _needed_folders(services, current.generation, erasure_generation)
-    folders = names_up_to(services.store.folders(services.layout.data), current.generation)
-    obsolete = [folder for folder in folders if not any(name.startswith(folder) for name in needed)]
-    last_obsolete = max(current.generation - GENERATIONS_WITH_ATTEMPT_FOLDERS, erasure_generation - 1)
-    obsolete += names_up_to(services.store.folders(services.layout.attempts), last_obsolete)
-    obsolete += data_of_ended_attempts(services, current)
-    obsolete += _obsolete_changes(services, current.generation, erasure_generation)
+    obsolete = _data_of_ended_attempts(services, current)
+    if current.generation is not None:
+        obsolete += _obsolete_before(services, current.generation)
     if services.current.read() != current:  # a replay may have published what was kept for it
         return prune(services)
     for folder in obsolete:
@@ -154,19 +147,30 @@ def prune(services: Services) -> list[str]:
     return obsolete
 
 
-def data_of_ended_attempts(services: Services, current: Current) -> list[str]:
+def _data_of_ended_attempts(services: Services, current: Current) -> list[str]:
     """The data folders of the failed attempts since the live generation; none while a run holds the lease.
 
-    The folders of `kept_folders` are left out, because a replay may use them. While no generation is live, as after a
-    recovery without records, no folder is returned.
+    The folders of `kept_folders` are left out, because a replay may use them. If no generation is live any more, as
+    after a recovery without records, no folder is returned.
     """
-    if current.intent is not None or current.generation is None:
+    generation = current.generation
+    if current.intent is not None or (generation is None and services.manifests.generations()):
         return []
     folders = services.store.folders(services.layout.data)
-    live = names_up_to(folders, current.generation)
-    ended = names_up_to(folders, current.last_generation)
-    kept = {*live, *kept_folders(services, services.manifests.read(current.generation))}
-    return [folder for folder in ended if folder not in kept]
+    live = None if generation is None else services.manifests.read(generation)
+    kept = {*names_up_to(folders, generation or 0), *kept_folders(services, live)}
+    return [folder for folder in names_up_to(folders, current.last_generation) if folder not in kept]
+
+
+def _obsolete_before(services: Services, generation: int) -> list[str]:
+    """The folders of data, attempts and changes, up to the live `generation`, that nobody needs any more."""
+    erasure_generation = last_erasure_generation(services, generation)
+    needed = _needed_folders(services, generation, erasure_generation)
+    folders = names_up_to(services.store.folders(services.layout.data), generation)
+    obsolete = [folder for folder in folders if not any(name.startswith(folder) for name in needed)]
+    last_obsolete = max(generation - GENERATIONS_WITH_ATTEMPT_FOLDERS, erasure_generation - 1)
+    obsolete += names_up_to(services.store.folders(services.layout.attempts), last_obsolete)
+    return obsolete + _obsolete_changes(services, generation, erasure_generation)
 
 
 def _obsolete_changes(services: Services, generation: int, erasure_generation: int) -> list[str]:

@@ -19,9 +19,9 @@ from dedup_clone.contract.errors import (
     LostRace,
 )
 from dedup_clone.publish.attempts import Form, best_effort, find_check_results, record_refusals
-from dedup_clone.publish.commit import commit_attempt, data_of_ended_attempts
+from dedup_clone.publish.commit import commit_attempt, prune
 from dedup_clone.publish.declared_form import restore_tables
-from dedup_clone.publish.held_deliveries import hold_stopped, kept_folders
+from dedup_clone.publish.held_deliveries import hold_stopped
 from dedup_clone.publish.ledger_record import ended_record
 from dedup_clone.publish.parent_generation import export_folder
 from dedup_clone.publish.reporting import record_attempt, try_report
@@ -139,23 +139,15 @@ def _record(services: Services, intent: Intent, attempt: Attempt) -> None:
 def _delete_data(services: Services, intent: Intent) -> None:
     """Delete the attempt's files, exported ones too, its incoming table, and data that earlier attempts left.
 
-    The files of a candidate that a replay may use again, or uses by now, stay. What is not deleted now is deleted after
-    the next attempt, but the incoming table expires.
+    The files of a candidate that a replay may use again stay. What cannot be deleted, for example while another run
+    holds the lease, is deleted after the next attempt, but the incoming table expires.
     """
-    layout, store = services.layout, services.store
-    with best_effort(services, f"data of attempt [{intent.attempt}] is left until the next attempt ends"):
-        current = services.current.read()
-        live = None if current.generation is None else services.manifests.read(current.generation)
-        own = [export_folder(services, intent.attempt), layout.changes_folder(intent.attempt)]
-        own.append(layout.approved_keys(intent.attempt))
-        unused = {*data_of_ended_attempts(services, current)}
-        if live is None and current.intent is None:
-            unused |= {layout.data_folder(intent.attempt)} - kept_folders(services, live)
-        if services.current.read() == current:  # else a replay may have published what was kept for it
-            own += unused
-        count = sum(store.delete_prefix(folder) for folder in own)
-        services.warehouse.alterations.drop(services.names.of_attempt(intent.attempt).incoming_table)
-        services.log(f"deleted {count} files of attempt [{intent.attempt}]", generation=intent.generation)
+    attempt, layout = intent.attempt, services.layout
+    with best_effort(services, f"data of attempt [{attempt}] is left until the next attempt ends"):
+        for name in (layout.approved_keys(attempt), layout.changes_folder(attempt), export_folder(services, attempt)):
+            services.store.delete_prefix(name)
+        services.warehouse.alterations.drop(services.names.of_attempt(attempt).incoming_table)
+        prune(services)
 
 
 def end_if_all_refused(services: Services, attempt: str) -> None:

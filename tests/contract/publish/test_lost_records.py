@@ -93,6 +93,17 @@ def test_without_any_record_of_what_is_live_a_feed_goes_on_from_its_table(
     goes_on(published)
 
 
+def test_a_bootstrap_that_fails_leaves_the_files_of_generations_whose_records_are_lost(
+    published: FeedOnStandIn,
+) -> None:
+    published.state.lose("manifests/00000002", "attempts/")
+    operations.recover_records(published)
+    run = runs.bootstrap(published).until("dedup")
+    assert not run.end()
+    assert published.state.generations("data")[:2] == [1, 2]
+    assert published.state.names(f"data/{run.attempt}-export") == []
+
+
 def test_a_feed_without_current_and_label_begins_anew_by_a_bootstrap(published: FeedOnStandIn) -> None:
     published.state.lose("CURRENT")
     remove_label(published)

@@ -102,6 +102,13 @@ def test_runs_that_die_before_their_swap_leave_nothing_but_a_record(world: FeedO
             died.step(step)
 
 
+def test_failed_first_publishes_leave_no_files(world: FeedOnStandIn) -> None:
+    name = world.land(7, FIRST)
+    for run_id in ("first", "second"):
+        assert not runs.publish(world, name, run_id=run_id).until("dedup").end()
+        assert world.state.names("data/") == []
+
+
 def test_a_failed_run_ends_itself_and_refused_deliveries_change_nothing(world: FeedOnStandIn) -> None:
     world.publish(world.land(7, FIRST))
     failed = runs.publish(world, world.land(8, SECOND)).until("dedup")
