@@ -194,7 +194,7 @@ def _operation(world: FeedOnStandIn, operation: Any, request: Any, **others: Any
 def bootstrap(world: FeedOnStandIn, **form: Any) -> Run:
     """Take over a table's rows: preview, resolve, export, dedup, load, check, swap, commit, clean.
 
-    `form`: run_id, source_table, duplicates, reason.
+    `form`: run_id, duplicates, reason.
     """
     values = {"dag_id": BOOTSTRAP_DAG, "run_id": "bootstrap", "reason": "", **form}
     request = bootstraps.BootstrapRequest(**{**values, "duplicates": Duplicates(form.get("duplicates", "refuse"))})

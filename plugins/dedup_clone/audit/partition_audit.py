@@ -181,7 +181,7 @@ def _audit_partition(services: Services, day: date, run_id: str) -> AuditRecord 
     """Compare one partition. Returns None if the rest of today's budget does not suffice."""
     live = _live_target(services)
     manifest = services.manifests.read(live.generation)
-    size = _bytes_billed(comparison_bytes(services, services.names, manifest.table, [day]))
+    size = _bytes_billed(comparison_bytes(services, manifest.table, [day]))
     # After target was replaced, the query has another id, even if the generation is the same.
     digest = hashlib.sha256(f"{run_id} {live.identity}".encode()).hexdigest()[:12]
     job = find_step_job(services, f"{live.generation:08d}-{digest}-{day:%Y%m%d}", "audit")

@@ -271,7 +271,6 @@ _ADVICE = {
 }
 # First words of the entries that a clone does not inherit from its source.
 _NOT_CLONED = ("label", FRIENDLY_NAME, PARTITION_FILTER, RESOURCE_TAG)
-OR_REMOVE = "; or remove it from target."
 
 
 def replaced_by_copy(entries: Mapping[str, str]) -> dict[str, str]:
@@ -300,7 +299,7 @@ def check_undeclared_options(
         not lost,
         found=listed([f"{name}: {value}" for name, value in lost.items()], between="; "),
         expected="nothing on target that the swap would remove",
-        next_step=f"{'; '.join(dict.fromkeys(map(_advice, lost)))} (docs/feed-file.md){OR_REMOVE}",
+        next_step=f"{'; '.join(dict.fromkeys(map(_advice, lost)))} (docs/feed-file.md); or remove it from target.",
     )
 
 

@@ -1,4 +1,4 @@
-"""Bootstrap: the rows of an existing table become a feed's first generation.
+"""Bootstrap: the rows that target has, because other software maintained it, become a feed's first generation.
 
 After the lease is taken the rows are exported to state, free of charge. The Spark job validates them and writes them
 anew. Then they are loaded into staging, compared with the table, and swapped in. Until the swap the table stays as it
@@ -7,18 +7,16 @@ is.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from dedup_clone.checks.check_result import Level
-from dedup_clone.checks.table_checks import OR_REMOVE, check_layout, check_table_expiration
+from dedup_clone.checks.table_checks import check_layout, check_table_expiration
 from dedup_clone.contract.attempt import Attempt, Duplicates, Kind
-from dedup_clone.contract.errors import BootstrapRefused, ConfigurationError
+from dedup_clone.contract.errors import BootstrapRefused
 from dedup_clone.operations.takeover import (
     comparison_text,
     duplicates_text,
-    not_taken_over,
     observe_table,
     refuse_problems,
     table_problems,
@@ -28,50 +26,42 @@ from dedup_clone.publish.attempt_jobs import COUNT_LIMIT, count_by_date
 from dedup_clone.publish.attempts import Form, begin_attempt, write_attempt
 from dedup_clone.publish.date_ranges import DATES_NAMED, format_dates
 from dedup_clone.publish.declared_form import prepare_staging
-from dedup_clone.publish.existing_table import ExistingTable, existing_table_names, save_existing_table
+from dedup_clone.publish.existing_table import ExistingTable, save_existing_table
 from dedup_clone.publish.publish_costs import price_text, size_text
 from dedup_clone.publish.recovery import recover
 from dedup_clone.publish.resolve import waiting_names
 from dedup_clone.publish.services import Services
 
 DUPLICATES_SQL_FILE = "bootstrap/duplicates.sql"
-_NAME = re.compile(r"(?:(?P<dataset>[A-Za-z_][A-Za-z0-9_]*)\.)?(?P<table>[A-Za-z0-9_][A-Za-z0-9_-]*)")
 
 
 @dataclass(frozen=True, kw_only=True)
 class BootstrapRequest(Form):
-    """The form of a bootstrap run.
+    """The form of a bootstrap run. `duplicates`: what is done about duplicate keys."""
 
-    `source_table`: `TABLE`, `DATASET.TABLE`, or empty for target itself. `duplicates`: what is done about duplicate
-    keys.
-    """
-
-    source_table: str = ""
     duplicates: Duplicates
 
 
 def preview(services: Services, request: BootstrapRequest) -> tuple[str, str]:
-    """The version of the existing table, and as Markdown what the bootstrap would do.
+    """Target's version, and as Markdown what the bootstrap would do.
 
-    Raises BootstrapRefused if the table does not fit the feed, or has duplicates that the form does not resolve.
+    Raises BootstrapRefused if target does not fit the feed, or has duplicates that the form does not resolve.
     """
     services.current.read_for(services.environment)
-    existing = _read_existing_table(services, request)
+    existing = _read_existing_table(services)
     counted, surplus_rows = _count_duplicates(services, existing)
     if surplus_rows and request.duplicates is Duplicates.REFUSE:
         raise BootstrapRefused(
-            f"Table [{existing.name}] has {counted}. Nothing was changed. List them with the query in "
+            f"Table [{existing.table}] has {counted}. Nothing was changed. List them with the query in "
             f"docs/feeds.md and remove them, or say with [duplicates] how they are resolved."
         )
     names, feed, days = services.names, services.feed, list(existing.partitions)
-    effect = "It serves readers until it is replaced by" if existing.is_target else "It stays as it is; readers get"
-    compared = comparison_text(services, existing_table_names(services, existing), days)
+    compared = comparison_text(services, days)
     lines = [
-        f"**{feed.feed}: takes over {existing.name}**",
+        f"**{feed.feed}: takes over {existing.table}**",
         "",
-        f"- {existing.rows} rows in {len(days)} dates, {days[0]} to {days[-1]}. {effect} a clone of "
-        f"{names.staging_table} as {names.target_table}.",
-        *_left_with_source(services, existing),
+        f"- {existing.rows} rows in {len(days)} dates, {days[0]} to {days[-1]}. It serves readers until it is replaced "
+        f"by a clone of {names.staging_table}.",
         f"- **Left out**, because the retention is {feed.table.retention_days} days: {_expired_text(existing)}.",
         f"- Duplicates: {counted}. The Spark job reads every key, which scans nothing in BigQuery.",
         f"- {duplicates_text(services, request.duplicates)}",
@@ -91,14 +81,14 @@ def prepare(services: Services, request: BootstrapRequest, version_shown: str) -
     Raises BootstrapRefused when the table cannot be bootstrapped, or has another version than the preview showed.
     """
     recover(services, request)
-    existing = _read_existing_table(services, request)
+    existing = _read_existing_table(services)
     if existing.version != version_shown:
         raise BootstrapRefused(
-            f"Table [{existing.name}] was changed since it was shown, and not by the bootstrap. Stop whatever writes "
+            f"Table [{existing.table}] was changed since it was shown, and not by the bootstrap. Stop whatever writes "
             f"it, then trigger the bootstrap again."
         )
     left_out = f", without {_expired_text(existing)}" if existing.expired else ""
-    reason = f"takes over [{existing.name}]{left_out}, duplicates [{request.duplicates}]: {request.reason}"
+    reason = f"takes over [{existing.table}]{left_out}, duplicates [{request.duplicates}]: {request.reason}"
     attempt = begin_attempt(services, request, Kind.BOOTSTRAP, None, reason=reason)
     attempt = replace(
         take_over_export(attempt, request.duplicates, None),
@@ -111,39 +101,30 @@ def prepare(services: Services, request: BootstrapRequest, version_shown: str) -
     return attempt
 
 
-def _read_existing_table(services: Services, request: BootstrapRequest) -> ExistingTable:
-    """Read the metadata of the form's `source_table`. One metadata query.
+def _read_existing_table(services: Services) -> ExistingTable:
+    """Read target's metadata. One metadata query.
 
     The error, if it cannot be bootstrapped, names all problems of feed and metadata; else those of the partitions.
     """
-    match = _NAME.fullmatch(request.source_table or services.feed.target)
-    if match is None:
-        raise ConfigurationError(
-            f"Source table [{request.source_table}] is no table's name, expected [TABLE] or [DATASET.TABLE] of project "
-            f"[{services.names.project}]; copy a table of another project first (bq cp, free of charge)."
-        )
-    dataset, name = match["dataset"] or services.names.dataset, match["table"]
-    full_name, is_target = f"{dataset}.{name}", (dataset, name) == (services.names.dataset, services.feed.target)
-    table = services.warehouse.with_dataset(dataset).table(name)
+    name, table = services.feed.target, services.warehouse.table(services.feed.target)
     if table is None:
         raise BootstrapRefused(
-            f"Table [{full_name}] does not exist: name another, or land the first snapshot, which creates target."
+            f"Table [{name}] does not exist. To take over a table of another name, copy it first: bq cp -n "
+            f"DATASET.TABLE {services.names.dataset}.{name}, free of charge (docs/feeds.md, take over an existing "
+            f"table). Without such a table, land the first snapshot, which creates [{name}]."
         )
-    problems = [*_feed_problems(services, full_name, is_target), *table_problems(services, table, is_target)]
-    refuse_problems(full_name, problems)
-    return observe_table(services, dataset, name, is_target=is_target)
+    refuse_problems(name, [*_feed_problems(services), *table_problems(services, table)])
+    return observe_table(services, name)
 
 
-def _feed_problems(services: Services, full_name: str, is_target: bool) -> Iterator[str]:
-    """Problems of the feed: it has published before, or one of its own tables is in the way."""
+def _feed_problems(services: Services) -> Iterator[str]:
+    """Problems of the feed: it has published before, or its staging table is in the way."""
     feed, generation = services.feed, services.current.read().generation
     if generation is not None:
         yield (
             f"feed [{feed.feed}] publishes already (generation [{generation}]): a bootstrap is the first publish of a "
             f"feed; take the table over as a feed of another name"
         )
-    if full_name == f"{services.names.dataset}.{feed.staging}":
-        yield "it is the feed's own staging table: name the table that readers query"
     staging = services.warehouse.table(feed.staging)
     if staging is not None:
         for result in (check_layout(staging, None, feed.table.to_contract()), check_table_expiration([staging])):
@@ -152,11 +133,6 @@ def _feed_problems(services: Services, full_name: str, is_target: bool) -> Itera
                     f"[{feed.staging}] exists, and would not be published ({result.found}; expected "
                     f"{result.expected}): drop it, and the bootstrap creates it"
                 )
-    if not is_target and services.warehouse.table(feed.target) is not None:
-        yield (
-            f"target [{feed.target}] exists, and another table is to be taken over: leave [source_table] empty to take "
-            f"over target itself, or rename target"
-        )
 
 
 def _expired_text(existing: ExistingTable) -> str:
@@ -168,9 +144,8 @@ def _expired_text(existing: ExistingTable) -> str:
 
 def _count_duplicates(services: Services, existing: ExistingTable) -> tuple[str, int]:
     """The surplus rows of equal keys, as text with the price of the query, and their number; 0 if it reads too much."""
-    sql = services.warehouse.render(
-        DUPLICATES_SQL_FILE, names=existing_table_names(services, existing), table=services.feed.table.to_contract()
-    )
+    table = services.feed.table.to_contract()
+    sql = services.warehouse.render(DUPLICATES_SQL_FILE, names=services.names, table=table)
     found, size = count_by_date(services, sql, {"retention_day": ("DATE", existing.oldest.isoformat())})
     if found is None:
         return f"not counted, because the query would read {size_text(size)}, more than {size_text(COUNT_LIMIT)}", 0
@@ -179,14 +154,3 @@ def _count_duplicates(services: Services, existing: ExistingTable) -> tuple[str,
     more = f", and {len(found) - DATES_NAMED} more dates" if len(found) > DATES_NAMED else ""
     rows = f"[{count}] surplus rows of keys that occur more than once ({named}{more})" if count else "no key twice"
     return f"{rows}; the query for that read {price_text(size)}", count
-
-
-def _left_with_source(services: Services, existing: ExistingTable) -> list[str]:
-    """Lines about policies and options that the existing table has and target will lack.
-
-    No line if the existing table is target: then such policies and options prevent the bootstrap.
-    """
-    table = services.warehouse.with_dataset(existing.dataset).table(existing.table)
-    if existing.is_target or table is None:
-        return []
-    return [f"- **{text.removesuffix(OR_REMOVE)}.**" for text in not_taken_over(services, existing.dataset, table)]

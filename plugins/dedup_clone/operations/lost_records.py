@@ -115,8 +115,8 @@ def _plan_with_label(services: Services, current: Current, generation: int, targ
         manifest = candidate.manifest if candidate else None
     if manifest is None:
         step = (
-            "Trigger dedup_clone_bootstrap without a source table: it makes target's rows the first "
-            "generation. Then switch on the feed's DAGs."
+            "Trigger dedup_clone_bootstrap: it makes target's rows the first generation. Then switch on the feed's "
+            "DAGs."
         )
         return replace(_new_start(services, current, step), removes_label=True)
     plan = RecoveryPlan("Switch on the feed's DAGs.", candidate=candidate)
@@ -147,9 +147,9 @@ def _plan_without_target(services: Services, current: Current, *, table_is_gone:
         plan = _new_start(
             services,
             current,
-            "If you have a copy of the rows, trigger dedup_clone_bootstrap with that table as source table. Then "
-            "switch on the feed's DAGs: without a bootstrap, the next publish makes target from the snapshots in "
-            "landing.",
+            f"If you have a copy of the rows, make [{feed.target}] of it, with the feed's partitions and clustering, "
+            f"and trigger dedup_clone_bootstrap. Then switch on the feed's DAGs: without a bootstrap, the next publish "
+            f"makes target from the snapshots in landing.",
         )
         return replace(plan, unknown=("rows that no snapshot in landing has", *plan.unknown))
     swap = None if current.generation is None else _find_live_swap(services, current.generation)
@@ -164,7 +164,7 @@ def _plan_without_target(services: Services, current: Current, *, table_is_gone:
 def _plan_without_label(services: Services, current: Current) -> RecoveryPlan:
     """Target exists and names no generation: a bootstrap is due, or somebody removed the label."""
     if current.generation is None:
-        step = "Target names no generation: trigger dedup_clone_bootstrap without a source table."
+        step = "Target names no generation: trigger dedup_clone_bootstrap, which makes its rows the first one."
         return _new_start(services, current, step)
     table = f"{services.names.dataset}.{services.feed.target}"
     return RecoveryPlan(

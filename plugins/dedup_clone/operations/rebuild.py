@@ -71,7 +71,7 @@ def preview(services: Services, request: RebuildRequest) -> tuple[int, str]:
         "",
         *(f"- {change}" for change in _changes(live.table, table, request.renamed)),
         f"- Copy: {copied if size else 'none, because no column changes'}.",
-        f"- Comparison with staging, of all columns: {comparison_text(services, names, days)}.",
+        f"- Comparison with staging, of all columns: {comparison_text(services, days)}.",
         "- The Spark job reads and writes all rows. Export and load are free.",
         f"- {duplicates_text(services, request.duplicates)}",
         "- Readers see the present table until one statement replaces it, under the same name. Queries that name a "
@@ -125,8 +125,7 @@ def export(services: Services, request: RebuildRequest, attempt: Attempt) -> Non
                 f"changed. Declare a type that holds them, or let a snapshot correct them before the rebuild."
             ) from error
     table = names.target_table if configuration is None else names.incoming_table
-    existing = observe_table(services, names.dataset, table, is_target=configuration is None)
-    save_existing_table(services, attempt.id, existing)
+    save_existing_table(services, attempt.id, observe_table(services, table))
     takeover.export(services, request, attempt)
 
 

@@ -20,6 +20,7 @@ from dedup_clone.contract.errors import BootstrapRefused
 from dedup_clone.contract.manifest import Manifest
 from dedup_clone.contract.records import to_json
 from dedup_clone.contract.table import Column, ColumnMode, PartitionBy, float64_columns
+from dedup_clone.publish.attempt_jobs import table_reference
 from dedup_clone.publish.date_ranges import format_dates
 from dedup_clone.publish.declared_form import staging_options, swap_options
 from dedup_clone.publish.existing_table import ExistingTable, dates_to_compare, read_existing_table, require_unchanged
@@ -28,7 +29,6 @@ from dedup_clone.publish.partition_comparison import comparison_bytes
 from dedup_clone.publish.publish_costs import price_text
 from dedup_clone.publish.services import Services
 from dedup_clone.warehouse.metadata import Observation, TableMetadata
-from dedup_clone.warehouse.sql_files import TableNames
 from dedup_clone.warehouse.table_options import POLICY_TAG, policy_tags
 
 # The delivery of the exported files. Its snapshot id is above every update id that a row may have, so that no row
@@ -36,21 +36,18 @@ from dedup_clone.warehouse.table_options import POLICY_TAG, policy_tags
 EXPORT_DELIVERY = Delivery(snapshot_id=2**63 - 2, marker_generation=1)
 
 
-def observe_table(services: Services, dataset: str, name: str, *, is_target: bool) -> ExistingTable:
+def observe_table(services: Services, name: str) -> ExistingTable:
     """Read the partitions of a table whose columns fit the feed. One metadata query.
 
     Raises BootstrapRefused if a row has no date, a date for which BigQuery has no partition, or a date after tomorrow,
     and if no row is within the retention.
     """
-    warehouse, full_name = services.warehouse.with_dataset(dataset), f"{dataset}.{name}"
-    observation = warehouse.observe(warehouse.table_names(services.feed.staging, name), name)
+    observation = services.warehouse.observe(services.names, name)
     oldest, latest = services.retention_window()
-    refuse_problems(full_name, partition_problems(services, observation, latest))
+    refuse_problems(name, partition_problems(services, observation, latest))
     rows = dict(sorted((day, p.rows) for p in observation.partitions if (day := partition_day(p)) and p.rows))
     existing = ExistingTable(
-        dataset=dataset,
         table=name,
-        is_target=is_target,
         version=observation.table.version,
         size=observation.table.size,
         oldest=oldest,
@@ -60,28 +57,29 @@ def observe_table(services: Services, dataset: str, name: str, *, is_target: boo
     )
     if not existing.partitions:
         raise BootstrapRefused(
-            f"Table [{full_name}] has no row since [{oldest}], the oldest date that feed [{services.feed.feed}] keeps: "
+            f"Table [{name}] has no row since [{oldest}], the oldest date that feed [{services.feed.feed}] keeps: "
             f"land the first snapshot instead (and drop the table, if it is target)."
         )
     return existing
 
 
-def refuse_problems(full_name: str, problems: Sequence[str]) -> None:
+def refuse_problems(name: str, problems: Sequence[str]) -> None:
     """Raise BootstrapRefused if there are problems."""
     if problems:
         raise BootstrapRefused(
-            f"Table [{full_name}] cannot be taken over; nothing was changed:\n  - " + "\n  - ".join(problems)
+            f"Table [{name}] cannot be taken over; nothing was changed:\n  - " + "\n  - ".join(problems)
         )
 
 
-def table_problems(services: Services, table: TableMetadata, is_target: bool) -> list[str]:
-    """What prevents a takeover: kind, location, layout, columns; for target also what would be lost by replacing it."""
-    if table.kind != "TABLE":
-        return [f"it is a [{table.kind}], expected a table: copy its rows into one, and name that"]
-    problems = [*_layout_problems(services, table), *_column_problems(table, services.feed.table.to_contract().columns)]
-    if table.streaming_buffer is not None:
+def table_problems(services: Services, target: TableMetadata) -> list[str]:
+    """What prevents a bootstrap: kind, location, layout, columns, and what would be lost by replacing target."""
+    if target.kind != "TABLE":
+        return [f"it is a [{target.kind}], expected a table: put a table with its rows in its place"]
+    columns = services.feed.table.to_contract().columns
+    problems = [*_layout_problems(services, target), *_column_problems(target, columns)]
+    if target.streaming_buffer is not None:
         problems.append("rows are in its streaming buffer: stop whoever streams; it is flushed within 90 minutes")
-    return [*problems, *_replacement_problems(services, table)] if is_target else problems
+    return [*problems, *_replacement_problems(services, target)]
 
 
 def _layout_problems(services: Services, table: TableMetadata) -> Iterator[str]:
@@ -93,7 +91,7 @@ def _layout_problems(services: Services, table: TableMetadata) -> Iterator[str]:
     elif (table.partition_column, table.granularity) != (column, "DAY"):
         yield (
             f"it is partitioned by [{table.partition_column or 'no column'}] ([{table.granularity or 'none'}]), "
-            f"expected by [{column}] ([DAY]): copy its rows into a table of that layout, and name it"
+            f"expected by [{column}] ([DAY]): put a table of that layout with its rows in its place"
         )
 
 
@@ -134,7 +132,7 @@ def _replacement_problems(services: Services, target: TableMetadata) -> Iterator
             f"lost. Run `python -m deploy recover {services.feed.feed}`, which restores them from what is left, or "
             f"prepares the feed for this bootstrap (docs/runbook.md, lost records)"
         )
-    yield from not_taken_over(services, services.names.dataset, target)
+    yield from _not_taken_over(services, target)
     views = services.warehouse.materialized_views_of(services.feed.target)
     if views:
         yield f"materialized views {views} read it, and would break when it is replaced: drop them first"
@@ -143,8 +141,8 @@ def _replacement_problems(services: Services, target: TableMetadata) -> Iterator
         yield f"it would be deleted ({expiration.found}): {expiration.next_step}"
 
 
-def not_taken_over(services: Services, dataset: str, table: TableMetadata) -> Iterator[str]:
-    """Policies, tags and options of the table that the new target would lack, each with what to do.
+def _not_taken_over(services: Services, target: TableMetadata) -> Iterator[str]:
+    """Policies, tags and options of target that its replacement would lack, each with what to do.
 
     The feed file cannot declare tags of nested columns: such a tag is named if staging lacks it. Metadata calls, free
     of charge.
@@ -156,18 +154,18 @@ def not_taken_over(services: Services, dataset: str, table: TableMetadata) -> It
     how = "and make them on staging (docs/deploy.md, Row access policies and policy tags)"
     hidden = f"Readers of target would see the rows that they hide. Declare them in table.policies.row_access {how}"
     try:
-        found = services.warehouse.with_dataset(dataset).policies(table.name).row_access
+        found = services.warehouse.policies(target.name).row_access
         policies = sorted({*found} - {*declared.row_access})
         if policies:
             yield f"Not taken over: row access policies [{', '.join(policies)}]. {hidden}"
     except Forbidden as error:
         yield (
-            f"Not known: whether {dataset}.{table.name} has row access policies. {hidden}, or let the account of "
+            f"Not known: whether [{target.name}] has row access policies. {hidden}, or let the account of "
             f"Airflow list them. BigQuery says: {error.message}"
         )
     tags = ", ".join(
         f"{path}: {tag}"
-        for path, tag in policy_tags(table.options).items()
+        for path, tag in policy_tags(target.options).items()
         if (policy_tags(on_staging) if "." in path else declared.column_tags).get(path) != tag
     )
     if tags:
@@ -176,7 +174,7 @@ def not_taken_over(services: Services, dataset: str, table: TableMetadata) -> It
             f"them in table.policies.column_tags (nested columns cannot be declared there) {how}"
         )
     options = check_undeclared_options(
-        target={name: value for name, value in table.options.items() if not name.startswith(POLICY_TAG)},
+        target={name: value for name, value in target.options.items() if not name.startswith(POLICY_TAG)},
         staging=on_staging,
         declared={**swap_options(services.feed.table), **staging_options(services.feed.table)},
         last_set={},
@@ -204,10 +202,10 @@ def partition_problems(services: Services, observation: Observation, latest: dat
     return problems
 
 
-def comparison_text(services: Services, names: TableNames, days: list[date]) -> str:
-    """What a preview says of the comparison of the table's rows (`names`) with staging."""
+def comparison_text(services: Services, days: list[date]) -> str:
+    """What a preview says of the comparison of target's rows with staging."""
     compared = dates_to_compare(days)
-    size = comparison_bytes(services, names, services.feed.table.to_contract(), compared)
+    size = comparison_bytes(services, services.feed.table.to_contract(), compared)
     return f"{len(compared)} dates ({format_dates(compared)}), by one query each, together about {price_text(size)}"
 
 
@@ -248,17 +246,16 @@ def export(services: Services, request: object, attempt: Attempt) -> None:
     folder = export_folder(services, attempt.id)
     require_unchanged(services, existing)
     services.log(
-        f"exports {len(existing.partitions)} dates of [{existing.name}] to [{services.store.uri(folder)}]",
+        f"exports {len(existing.partitions)} dates of [{existing.table}] to [{services.store.uri(folder)}]",
         generation=attempt.generation,
     )
-    table = {"projectId": services.names.project, "datasetId": existing.dataset, "tableId": existing.table}
-    rows = existing.partitions
+    table, rows = table_reference(services, existing.table), existing.partitions
     files = export_partitions(services, attempt.id, table, rows, date_folder=attempt.table.date_folder)
     require_unchanged(services, existing)
     wrong = wrong_row_counts(files, rows)
     if wrong:
         raise BootstrapRefused(
-            f"The export of table [{existing.name}] has other row counts than the table: {'; '.join(wrong[:5])}. "
+            f"The export of table [{existing.table}] has other row counts than the table: {'; '.join(wrong[:5])}. "
             f"Target was not changed. If row access policies hide rows from the account that exports, grant that "
             f"account all rows. Then clear the run from its first task, which exports the table anew."
         )

@@ -47,13 +47,6 @@ def _takeover_fields() -> dict[str, Param]:
 
 def bootstrap_fields() -> dict[str, Param]:
     return {
-        "source_table": Param(
-            "",
-            type=["null", "string"],
-            title="Existing table",
-            description="TABLE or DATASET.TABLE of this project and location; empty: the feed's target itself, which "
-            "serves readers until it is replaced.",
-        ),
         **_takeover_fields(),
         "reason": required_reason("Why the table is taken over; stored in the ledger."),
     }

@@ -148,7 +148,7 @@ def check_target(facts: Facts) -> list[CheckResult]:
 def check_target_taken_over(facts: Facts) -> list[CheckResult]:
     """As `check_target`, but target may be the table whose rows were exported."""
     attempt, existing = facts.attempt, read_existing_table(facts.services, facts.attempt.id)
-    version = existing.version if existing.is_target else None
+    version = existing.version if existing.table == facts.services.feed.target else None
     return [table_checks.check_target_is_parent(facts.target, attempt.parent, attempt.generation, version)]
 
 

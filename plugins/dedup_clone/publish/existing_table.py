@@ -15,31 +15,24 @@ from dedup_clone.publish.attempt_jobs import run_step_job
 from dedup_clone.publish.declared_form import set_clustering_of_target
 from dedup_clone.publish.partition_comparison import compare_with_table, read_comparison
 from dedup_clone.publish.services import Services
-from dedup_clone.warehouse.sql_files import TableNames
 
 
 @dataclass(frozen=True)
 class ExistingTable:
     """The table's metadata at one moment; saved in the attempt's folder. `version` differs after every change.
 
-    `is_target`: whether it is the feed's target. `size`: logical bytes. `partitions`: the rows of each date that will
-    be published; the dates in `expired` are before `oldest`, the first date within the retention, and will be left out.
-    `latest` is the last date that a row may have.
+    `table`: target, or a copy of it. `size`: logical bytes. `partitions`: the rows of each date that will be published;
+    the dates in `expired` are before `oldest`, the first date within the retention, and will be left out. `latest` is
+    the last date that a row may have.
     """
 
-    dataset: str
     table: str
-    is_target: bool
     version: str
     size: int
     oldest: date
     latest: date
     partitions: dict[date, int]
     expired: dict[date, int]
-
-    @property
-    def name(self) -> str:
-        return f"{self.dataset}.{self.table}"
 
     @property
     def rows(self) -> int:
@@ -59,17 +52,12 @@ def read_existing_table(services: Services, attempt: str) -> ExistingTable:
     return existing
 
 
-def existing_table_names(services: Services, existing: ExistingTable) -> TableNames:
-    """Names for SQL statements that are to read the existing table in place of target."""
-    return TableNames(services.names.project, existing.dataset, services.feed.staging, existing.table)
-
-
 def require_unchanged(services: Services, existing: ExistingTable) -> None:
     """Raise BootstrapRefused when somebody changed the table since its metadata was read."""
-    table = services.warehouse.with_dataset(existing.dataset).table(existing.table)
+    table = services.warehouse.table(existing.table)
     if table is None or table.version != existing.version:
         raise BootstrapRefused(
-            f"Table [{existing.name}] was changed, or is gone, since its metadata was read: its export may lack rows. "
+            f"Table [{existing.table}] was changed, or is gone, since its metadata was read: its export may lack rows. "
             f"Nothing was changed by this run. Stop whatever writes the table, and wait until partitions that expired "
             f"at midnight UTC are gone, then trigger the DAG again."
         )
@@ -86,7 +74,7 @@ def prepare_swap_of_takeover(services: Services, attempt: Attempt) -> None:
     is_clustered = live and target and target.cluster_by == table.cluster_by != live.table.cluster_by
     # If target has the declared clustering and not the live generation's, an earlier try of this task set it. That
     # changed the table's version.
-    if not (existing.is_target and is_clustered):
+    if not (existing.table == services.feed.target and is_clustered):
         require_unchanged(services, existing)
     if target is not None:
         set_clustering_of_target(services, attempt.id, target, table)
@@ -116,7 +104,7 @@ def _rows_equal(existing: ExistingTable, manifest: Manifest) -> CheckResult:
         "existing_rows",
         not wrong,
         found=named or f"equal{f'; {surplus} rows with a repeated key were left out' if surplus else ''}",
-        expected=f"{existing.rows} rows in {len(expected)} dates as in {existing.name}",
+        expected=f"{existing.rows} rows in {len(expected)} dates as in {existing.table}",
         next_step="clear the run from its first task, which exports the table anew.",
     )
 
@@ -125,8 +113,8 @@ def _contents_equal(services: Services, attempt: str, existing: ExistingTable, m
     without_duplicates = [entry.date for entry in manifest.dates if not entry.ties]
     days = dates_to_compare(without_duplicates)
     # The query reads the target table of the names that it is given, so these names have staging as target.
-    names = TableNames(services.names.project, services.names.dataset, services.feed.staging, services.feed.staging)
-    expected, wrong = existing_table_names(services, existing).target, []
+    names = services.warehouse.table_names(services.feed.staging, services.feed.staging)
+    expected, wrong = services.warehouse.table_names(services.feed.staging, existing.table).target, []
     for day in days:
         compare = partial(compare_with_table, services, names, day, expected)
         job = run_step_job(services, attempt, f"compare_{day:%Y%m%d}", compare)
@@ -137,7 +125,7 @@ def _contents_equal(services: Services, attempt: str, existing: ExistingTable, m
         "existing_contents",
         not wrong,
         found="; ".join(wrong[:3]) or f"equal on {len(days)} dates: {', '.join(map(str, days[:5])) or 'none compared'}",
-        expected=f"staging has the rows of {existing.name}",
+        expected=f"staging has the rows of {existing.table}",
         next_step=(
             "clear the run from its first task. If the check fails again although nobody changed the table, report it "
             "as a bug of this project."

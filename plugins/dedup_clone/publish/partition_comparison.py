@@ -31,12 +31,12 @@ def compare_with_table(services: Services, names: TableNames, day: date, expecte
     return query_configuration(services, "compare", sql, _parameters(day))
 
 
-def comparison_bytes(services: Services, names: TableNames, table: TableContract, days: Iterable[date]) -> int:
-    """The bytes that comparisons of `days` read: twice those of the partitions, which dry runs (free of charge) tell.
+def comparison_bytes(services: Services, table: TableContract, days: Iterable[date]) -> int:
+    """The bytes that comparisons of `days` read: twice target's partitions, which dry runs (free of charge) tell.
 
     A comparison itself cannot be dry-run: BigQuery may count 0 bytes of files, and staging may not be loaded yet.
     """
-    sql = f"SELECT * FROM {names.target} WHERE {date_sql(table)} = @compared_date"
+    sql = f"SELECT * FROM {services.names.target} WHERE {date_sql(table)} = @compared_date"
     queries = [query_configuration(services, "compare", sql, _parameters(day)) for day in days]
     return 2 * sum(services.warehouse.jobs.dry_run_bytes(query) for query in queries)
 

@@ -46,7 +46,6 @@ class Warehouse:
         self._project = project
         self._dataset = dataset
         self._location = location
-        self._sql_folder = sql_folder
         self.render = partial(render, sql_folder)
         self._cached_views: dict[str, str] | None = None
         self.jobs = Jobs(client, project=project, location=location)
@@ -55,16 +54,6 @@ class Warehouse:
     def table_names(self, staging: str, target: str) -> TableNames:
         """The identifiers of a feed's tables in statements, from the names of staging and target in the dataset."""
         return TableNames(self._project, self._dataset, staging, target)
-
-    def with_dataset(self, dataset: str) -> Warehouse:
-        """The same warehouse with another dataset."""
-        return Warehouse(
-            self._client,
-            project=self._project,
-            dataset=dataset,
-            location=self._location,
-            sql_folder=self._sql_folder,
-        )
 
     @property
     def location(self) -> str:

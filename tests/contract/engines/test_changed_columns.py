@@ -214,7 +214,7 @@ def exportable(random: Random, rows: list[Row]) -> list[Row]:
 def test_spark_goes_on_from_a_table_that_sql_made_and_sql_from_what_spark_wrote(
     clients: Clients, real_dedup: SparkDedupProcess
 ) -> None:
-    """The last table is taken over by another feed, which goes on with the Spark job."""
+    """Another feed takes over a copy of the last table, and goes on with the Spark job."""
     world, taker = (FeedAgainstOracle(clients, feed_with_table(EXPORTABLE)) for _ in range(2))
     world.dedup = taker.dedup = real_dedup
     expected, random, snapshots = OracleState(world.oracle_table), Random(20261121), nested_snapshots()
@@ -223,7 +223,8 @@ def test_spark_goes_on_from_a_table_that_sql_made_and_sql_from_what_spark_wrote(
         world.publish(world.land(number, rows), engine=engine)
         expected = expected.apply([OracleDelivery(number, rows)], oldest())
         world.assert_equal(expected)
-    record = runs.bootstrap(taker, source_table=f"warehouse.{world.feed.target}").finish()
+    world.bigquery.query_and_wait(f"CREATE TABLE warehouse.{taker.feed.target} CLONE warehouse.{world.feed.target}")
+    record = runs.bootstrap(taker).finish()
     assert taker.table_rows() == expected.table_rows()
     assert (record.rows, record.ties, record.snapshot_id) == (len(expected.rows), 0, 3)
     rows = exportable(random, snapshots.snapshot(4))

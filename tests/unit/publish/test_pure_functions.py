@@ -161,14 +161,13 @@ COLUMNS = FEED.table.to_contract().columns
 
 
 def services(*, row_policies: tuple[str, ...] = (), views: tuple[str, ...] = ()) -> Any:
-    of_dataset = SimpleNamespace(policies=lambda name: SimpleNamespace(row_access=row_policies))
     warehouse = SimpleNamespace(
         location="EU",
         table=lambda name: None,
-        with_dataset=lambda name: of_dataset,
+        policies=lambda name: SimpleNamespace(row_access=row_policies),
         materialized_views_of=lambda name: list(views),
     )
-    return SimpleNamespace(feed=FEED, warehouse=warehouse, names=SimpleNamespace(dataset="warehouse"))
+    return SimpleNamespace(feed=FEED, warehouse=warehouse)
 
 
 OURS: dict[str, Any] = {
@@ -205,16 +204,14 @@ PROBLEMS: dict[str, tuple[dict[str, Any], str]] = {
 
 @pytest.mark.parametrize(("changes", "words"), PROBLEMS.values(), ids=PROBLEMS.keys())
 def test_a_table_that_cannot_be_taken_over_is_refused(changes: dict[str, Any], words: str) -> None:
-    assert table_problems(services(), table(), is_target=True) == []
-    problems = table_problems(services(), table(**changes), is_target=True)
+    assert table_problems(services(), table()) == []
+    problems = table_problems(services(), table(**changes))
     assert any(words in problem for problem in problems), problems
 
 
-def test_only_what_target_loses_is_a_problem() -> None:
+def test_what_the_replaced_table_would_lose_is_a_problem() -> None:
     for lost in (services(row_policies=("own",)), services(views=("daily",))):
-        assert len(table_problems(lost, table(), is_target=True)) == 1
-        assert table_problems(lost, table(), is_target=False) == []
-    assert table_problems(services(), table(cluster_by=(), options={"label [team]": "a"}), is_target=False) == []
+        assert len(table_problems(lost, table())) == 1
 
 
 @pytest.mark.parametrize(
