@@ -25,7 +25,7 @@ from dedup_clone.publish.attempts import SwapSpec
 from dedup_clone.publish.check import check_before_swap
 from dedup_clone.publish.commit import commit_attempt
 from dedup_clone.publish.held_deliveries import is_reused
-from dedup_clone.publish.load import begin_load, dates_to_load, load_dates, prepare_load
+from dedup_clone.publish.load import begin_load, dates_to_load, load_dates, prepare_load, read_candidate
 from dedup_clone.publish.preview_publish import preview_publish
 from dedup_clone.publish.recovery import end_if_all_refused
 from dedup_clone.publish.reporting import LONGEST_PAUSE, load_ledger_rows
@@ -217,13 +217,14 @@ class FeedOnStandIn(ControlledStandIn):
     def load(self, attempt: Attempt, number: int = 1) -> None:
         """Run the load step. `number`: that of the step's BigQuery job; higher than 1 if earlier jobs have failed."""
         services = self.services
-        candidate, manifest = prepare_load(services, attempt)
+        candidate, manifest = read_candidate(services, attempt.id)
         changes = changes_to_stream(services, attempt, candidate, manifest)
         if changes is not None:
-            stream_changes(services, attempt, manifest, changes)
+            stream_changes(services, attempt, manifest, changes, sleep=lambda s: self.pass_time(timedelta(seconds=s)))
             while not finish_if_applied(services, attempt, manifest):
                 self.wait_for_changes()
             return
+        prepare_load(services, attempt)
         dates = dates_to_load(services, candidate, manifest)
         if dates is not None:
             load_dates(services, attempt, candidate, manifest, dates)

@@ -87,7 +87,8 @@ class Run:
     def prepare_load(self) -> LoadJob:
         """The load job: its id is recorded in the lease, and it is not made yet."""
         services = self.world.services
-        candidate, manifest = prepare_load(services, self.plan)
+        prepare_load(services, self.plan)
+        candidate, manifest = read_candidate(services, self.plan.id)
         begin_load(services, self.plan, [job_id(self.plan, "load", 1)])
         job: LoadJob = self.world.record_job(self.plan, "load", table_load_configuration(services, candidate, manifest))
         return job

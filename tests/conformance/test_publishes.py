@@ -399,7 +399,7 @@ def test_streamed_changes_are_cloned(sandbox: Sandbox) -> None:
     warehouse, staging = feed.services.warehouse, feed.feed.staging
     warehouse.alterations.prepare_for_changes(staging, TABLE.keys, STALENESS_MINUTES)
     changed = [row for row in rows(sandbox, 2, keys=3) if row["code"] != 0]  # row 0 of each day is not streamed
-    appender = warehouse.open_stream(staging, TABLE.columns)
+    appender = warehouse.open_stream(staging, TABLE.columns, lambda: None)
     for change in changed:
         appender.append(change, sequence_number(2, 2, 1))
     appender.finish()

@@ -4,19 +4,24 @@ staging.
 Staging must hold the parent generation's rows. A streamed row replaces or deletes staging's row of the same key, so
 sending it twice does no harm, and a retry of a killed task begins anew. A row's sequence number begins with the
 generation, so BigQuery ignores a late row of an earlier attempt if a later attempt has streamed the same key.
+
+A try may only seem dead, and wake up. CURRENT names the try that may stream, and each connection asks for that first
+(warehouse/append_rows.py). So whoever goes on after another try waits until the connections of that try have ended.
 """
 
 from __future__ import annotations
 
+import secrets
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
-from datetime import timedelta
+from datetime import datetime, timedelta
+from functools import partial
 from typing import Any
 
 from dedup_clone.contract.attempt import Attempt
 from dedup_clone.contract.engine import Engine
-from dedup_clone.contract.errors import CheckFailed
+from dedup_clone.contract.errors import CheckFailed, LostRace
 from dedup_clone.contract.manifest import Candidate, FileList, Manifest
 from dedup_clone.contract.records import to_json
 from dedup_clone.contract.table import NEW_ROW
@@ -25,13 +30,16 @@ from dedup_clone.publish.load import finish_load
 from dedup_clone.publish.services import Services
 from dedup_clone.state.current import Staging
 from dedup_clone.state.manifests import StreamedChanges
+from dedup_clone.warehouse.append_rows import CONNECTION_S
 from dedup_clone.warehouse.row_messages import DELETE, UPSERT, sequence_number
 
 _BATCH_ROWS = 10_000
-_PROGRESS_S = 10.0  # between two progress lines of the log; before each, the task checks that it has the lease
+_PROGRESS_S = 10.0  # between two progress lines of the log
 # A publish fails if BigQuery has not applied the rows after this many times `max_staleness`. The factor exceeds 1,
 # because BigQuery may apply rows some minutes later than `max_staleness`.
 APPLY_TIMEOUT_FACTOR = 3
+# So long after a try may open no more connections, none of its rows can arrive. Clocks may differ by a minute.
+WRITER_GONE_AFTER = timedelta(seconds=CONNECTION_S + 60)
 
 
 def changes_to_stream(
@@ -62,7 +70,7 @@ def changes_to_stream(
 def _earlier_try_began(services: Services, attempt: Attempt) -> bool:
     """Whether an earlier try of this attempt's task began to stream."""
     staging = services.current.read().staging
-    return staging is not None and staging.is_streamed and staging.attempt == attempt.id
+    return staging is not None and bool(staging.writer) and staging.attempt == attempt.id
 
 
 def _reason_to_load(services: Services, manifest: Manifest, parent: Manifest, changes: FileList) -> str | None:
@@ -78,24 +86,48 @@ def _reason_to_load(services: Services, manifest: Manifest, parent: Manifest, ch
     return change_of_staging(services, parent)
 
 
-def stream_changes(services: Services, attempt: Attempt, manifest: Manifest, changes: FileList) -> None:
-    """Stream the rows, and return when BigQuery has acknowledged all. Raises JobFailed, and LostRace without the lease.
+def writers_gone_at(services: Services, attempt: Attempt) -> datetime | None:
+    """When no row of an earlier attempt can arrive in staging any more; None if that time has passed.
 
-    Does nothing if an earlier try of the task streamed all rows and BigQuery is not overdue with applying them.
+    Before that, no load may fill staging: BigQuery might apply such a row on top of it.
+    """
+    staging = services.current.read().staging
+    writer = None if staging is None else services.manifests.find_attempt(staging.attempt)
+    if writer is None or writer.id == attempt.id or writer.engine is not Engine.CDC:
+        return None
+    gone_at = attempt.taken_at + WRITER_GONE_AFTER  # with the lease, this attempt stopped all earlier ones
+    return None if services.now() >= gone_at else gone_at
+
+
+def stream_changes(
+    services: Services,
+    attempt: Attempt,
+    manifest: Manifest,
+    changes: FileList,
+    sleep: Callable[[float], None] = time.sleep,
+) -> None:
+    """Stream the rows, and return when BigQuery has acknowledged all.
+
+    Does nothing if an earlier try of the task streamed all rows and BigQuery is not overdue with applying them. Raises
+    JobFailed, and LostRace if the attempt has lost the lease, or if another try streams.
     """
     streamed = services.store.read_record(StreamedChanges, services.layout.streamed_changes(attempt.id))
     if streamed is not None and not streamed.is_overdue:
         return
     began_at, staging = services.now(), services.feed.staging
-    services.current.record_staging(Staging(attempt.id, is_streamed=True))
+    is_retry, writer = _earlier_try_began(services, attempt), Staging(attempt.id, writer=secrets.token_hex(4))
+    services.current.record_staging(writer)
+    if is_retry:
+        services.log("waits until no row of an earlier try can arrive any more", generation=attempt.generation)
+        sleep(WRITER_GONE_AFTER.total_seconds())
     max_staleness = services.feed.cdc.max_staleness_minutes
     services.warehouse.alterations.prepare_for_changes(staging, manifest.table.keys, max_staleness)
-    appender = services.warehouse.open_stream(staging, manifest.table.columns)
+    require_writer = partial(_require_writer, services, writer)
+    appender = services.warehouse.open_stream(staging, manifest.table.columns, require_writer)
     next_report_at = time.monotonic() + _PROGRESS_S
     for row, sequence, change_type in _rows(services, manifest, changes):
         appender.append(row, sequence, change_type)
         if time.monotonic() >= next_report_at:
-            services.current.require_intent(attempt.id)
             services.log(f"streamed {appender.rows} of {changes.row_count} rows", generation=attempt.generation)
             next_report_at = time.monotonic() + _PROGRESS_S
     appender.finish()
@@ -110,6 +142,13 @@ def stream_changes(services: Services, attempt: Attempt, manifest: Manifest, cha
     )
     services.store.put(services.layout.streamed_changes(attempt.id), to_json(record))
     services.log(f"streamed {record.rows} rows, {record.size} bytes", generation=attempt.generation)
+
+
+def _require_writer(services: Services, writer: Staging) -> None:
+    """Raise LostRace if the attempt of `writer` has ended or is being ended, or if another try of it streams."""
+    services.current.record_jobs(writer.attempt, ())
+    if services.current.read().staging != writer:
+        raise LostRace(f"Another try of this task streams the changes of attempt [{writer.attempt}] by now.")
 
 
 def _rows(services: Services, manifest: Manifest, files: FileList) -> Iterator[tuple[dict[str, Any], str, str]]:

@@ -15,11 +15,11 @@ from airflow.providers.google.cloud.triggers.bigquery import BigQueryInsertJobTr
 
 from dedup_clone.contract.errors import ContractViolation, JobFailed
 from dedup_clone.engines.staging_job import finish_staging, staging_configuration
-from dedup_clone.engines.stream_changes import changes_to_stream, finish_if_applied, stream_changes
+from dedup_clone.engines.stream_changes import changes_to_stream, finish_if_applied, stream_changes, writers_gone_at
 from dedup_clone.orchestration.step import FeedRun, NotYet
 from dedup_clone.publish.attempt_jobs import LOAD_STEP, SWAP_STEP, find_step_job
 from dedup_clone.publish.attempts import find_swap
-from dedup_clone.publish.load import begin_load, dates_to_load, load_dates, prepare_load
+from dedup_clone.publish.load import begin_load, dates_to_load, load_dates, prepare_load, read_candidate
 from dedup_clone.publish.swap import begin_swap, finish_swap
 from dedup_clone.warehouse.jobs import BRIEF_POLL_S
 from dedup_clone.warehouse.metadata import JobMetadata
@@ -40,13 +40,16 @@ def load_staging(run: FeedRun) -> str:
         services.log(f"nothing to load: the swap clones staging as of {attempt.restored_at}")
         return ""
     services.current.require_intent(attempt.id)
-    candidate, manifest = prepare_load(services, attempt)
+    candidate, manifest = read_candidate(services, attempt.id)
     changes = changes_to_stream(services, attempt, candidate, manifest)
     if changes is not None:
         stream_changes(services, attempt, manifest, changes)
         if not finish_if_applied(services, attempt, manifest):
             raise NotYet("BigQuery has not applied the streamed changes", APPLY_INTERVAL)
         return f"{changes.row_count} changed rows"
+    if gone_at := writers_gone_at(services, attempt):
+        raise NotYet("an earlier attempt may still stream rows into staging", gone_at - services.now())
+    prepare_load(services, attempt)
     dates = dates_to_load(services, candidate, manifest)
     if dates is not None:
         load_dates(services, attempt, candidate, manifest, dates)

@@ -43,12 +43,10 @@ def read_candidate(services: Services, attempt: str) -> tuple[Candidate, Manifes
     return candidate, candidate.manifest
 
 
-def prepare_load(services: Services, attempt: Attempt) -> tuple[Candidate, Manifest]:
-    """As `read_candidate`. A rebuild, whose rows the dedup job has accepted, gives staging the declared columns now."""
-    found = read_candidate(services, attempt.id)
+def prepare_load(services: Services, attempt: Attempt) -> None:
+    """A rebuild, whose rows the dedup job has accepted, gives staging the declared columns now."""
     if attempt.kind is Kind.REBUILD:
         set_layout_of_staging(services, attempt.id)
-    return found
 
 
 def table_load_configuration(
@@ -157,7 +155,7 @@ def begin_load(services: Services, attempt: Attempt, job_ids: Collection[str]) -
         services.warehouse.fence_job_id(job_id)
     services.warehouse.wait_for_jobs(fenced, poll_s=services.job_poll_s)  # one may have been made meanwhile
     staging = services.current.read().staging
-    if staging is not None and staging.is_streamed and staging.holds is None:
+    if staging is not None and staging.writer:
         _replace_staging(services, attempt.id)
     services.current.record_jobs(attempt.id, job_ids, Staging(attempt.id))
 

@@ -55,12 +55,13 @@ class Staging:
 
     `attempt`: the one that changed it last. `holds`: the digest of the manifest whose rows it holds exactly; None if
     nobody knows what it holds, because the attempt has not finished its load, or somebody else changed the table.
-    `is_streamed`: without `holds`, the attempt streams changes, which BigQuery may still be applying.
+    `writer`: the try of the load task that streams changes into it, which BigQuery may still be applying; empty if none
+    does. Another try has another name.
     """
 
     attempt: str
     holds: str | None = None
-    is_streamed: bool = False
+    writer: str = ""
 
 
 class TargetAction(StrEnum):

@@ -3,6 +3,10 @@
 The default stream stores each row at least once. Each connection sends some requests and then receives their answers,
 which BigQuery gives in the same order. Requests without an answer are sent again over a new connection.
 
+A default stream cannot be closed to a writer, as a job id can be used up: row changes may use no other stream. So each
+connection has a deadline, and first asks whether its writer may still write. CONNECTION_S after the answer has become
+no, the writer can send nothing any more, even if it slept meanwhile.
+
 The client library's own class (AppendRowsStream) is not used. If a connection is refused when it opens, the class opens
 it again. The refused connection has consumed the first requests, so the class may wait ten minutes for answers to
 requests that the new connection never sends.
@@ -28,7 +32,8 @@ MAX_REQUEST_BYTES = 9_000_000
 # Bytes by which each row makes a request longer, besides the bytes of the row.
 _ROW_OVERHEAD_BYTES = 6
 REQUESTS_PER_CONNECTION = 8
-_CONNECTION_TIMEOUT_S = 300.0
+# How long a connection lasts at most. Its requests need 72 s at 1 MB a second, the lowest speed that BigQuery names.
+CONNECTION_S = 120.0
 MAX_TRIES = 8
 _MAX_PAUSE_S = 30.0
 _ERRORS_SHOWN = 3
@@ -61,11 +66,16 @@ class RowAppender:
         client: BigQueryWriteClient,
         table: str,
         messages: RowMessages,
+        require_writer: Callable[[], object],
         *,
         sleep: Callable[[float], None] = time.sleep,
     ) -> None:
-        """`table`: projects/P/datasets/D/tables/T. `messages`: converts a row to bytes."""
-        self._client, self._messages, self._sleep = client, messages, sleep
+        """`table`: projects/P/datasets/D/tables/T. `messages`: converts a row to bytes.
+
+        `require_writer`: raises if this writer may not write any more. `append` and `finish` then raise the same.
+        """
+        self._client, self._messages, self._require_writer, self._sleep = client, messages, require_writer, sleep
+        self._stopped: Exception | None = None
         self._stream = f"{table}/streams/_default"
         self._unanswered: list[list[bytes]] = []
         self._batch: list[bytes] = []
@@ -107,6 +117,8 @@ class RowAppender:
         failures = 0
         while self._unanswered:
             acknowledged, error = self._try_to_send()
+            if self._stopped:
+                raise self._stopped
             del self._unanswered[:acknowledged]
             if error is None:
                 continue
@@ -124,7 +136,7 @@ class RowAppender:
         metadata = (("x-goog-request-params", f"write_stream={self._stream}"),)
         try:
             for answer in self._client.append_rows(
-                self._requests(), retry=None, timeout=_CONNECTION_TIMEOUT_S, metadata=metadata
+                self._requests(), retry=None, timeout=CONNECTION_S, metadata=metadata
             ):
                 if answer.error.code:
                     raise from_grpc_status(  # type: ignore[no-untyped-call]
@@ -138,9 +150,17 @@ class RowAppender:
         return acknowledged, None
 
     def _requests(self) -> Iterator[AppendRowsRequest]:
-        """The requests without an answer. A connection's first request also has the schema of the rows."""
+        """The requests without an answer. A connection's first request also has the schema of the rows.
+
+        The client library calls this when the connection has its deadline.
+        """
         from google.cloud.bigquery_storage_v1 import types
 
+        try:
+            self._require_writer()
+        except Exception as error:  # the client library would hide it
+            self._stopped = error
+            return
         for number, rows in enumerate([*self._unanswered]):
             data = types.AppendRowsRequest.ProtoData(rows=types.ProtoRows(serialized_rows=rows))
             if number == 0:

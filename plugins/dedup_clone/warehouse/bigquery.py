@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import math
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from datetime import timedelta
 from functools import partial
 from pathlib import Path
@@ -111,10 +111,10 @@ class Warehouse:
         )
         return Observation(table, partitions, to_milliseconds(rows[0]["observed_at"]), bytes_billed)
 
-    def open_stream(self, table_name: str, columns: Iterable[Column]) -> RowAppender:
-        """Return an appender, which streams rows with these columns into the table."""
-        table = f"projects/{self._project}/datasets/{self._dataset}/tables/{table_name}"
-        return RowAppender(open_write_client(self._client._credentials), table, RowMessages(columns))
+    def open_stream(self, table: str, columns: Iterable[Column], require_writer: Callable[[], object]) -> RowAppender:
+        """Return an appender, which streams rows with these columns into the table. `require_writer`: see there."""
+        path = f"projects/{self._project}/datasets/{self._dataset}/tables/{table}"
+        return RowAppender(open_write_client(self._client._credentials), path, RowMessages(columns), require_writer)
 
     def watermark(self, names: TableNames, table_name: str) -> Watermark:
         """How far BigQuery has applied the changes streamed into the table, which must exist."""

@@ -62,7 +62,7 @@ def snapshot(number: int) -> list[Row]:
 def staging_state(world: StreamedFeed) -> tuple[str, bool]:
     """Whether CURRENT says what staging holds, and whether rows are streamed."""
     staging = world.state.read("CURRENT")["staging"]
-    return "loaded" if staging["holds"] else "loading", staging["is_streamed"]
+    return "loaded" if staging["holds"] else "loading", bool(staging["writer"])
 
 
 def load_jobs(world: StreamedFeed, record: Any) -> list[str]:

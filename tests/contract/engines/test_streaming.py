@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from datetime import timedelta
 from decimal import Decimal
+from functools import partial
+from itertools import count
 from random import Random
+from typing import Any
+from unittest.mock import patch
 
 import pytest
 from airflow.sdk.exceptions import TaskDeferred
 from google.api_core.exceptions import PreconditionFailed
+from google.cloud.bigquery_storage_v1 import BigQueryWriteClient
 
 from dedup_clone.contract.engine import Engine, SqlForm
 from dedup_clone.contract.errors import CheckFailed, JobFailed, LostRace
@@ -164,13 +171,69 @@ def test_what_a_discarded_attempt_streamed_is_gone(world: StreamedFeed, engine: 
 
 
 def test_what_a_writer_sends_that_was_taken_for_dead_is_noticed(world: StreamedFeed) -> None:
-    late = world.services.warehouse.open_stream(world.feed.staging, world.table.columns)
+    late = world.services.warehouse.open_stream(world.feed.staging, world.table.columns, lambda: None)
     world.publish_expected(2, snapshot(2))
     late.append(row(2, 77), "2/2/1")
     late.finish()
     world.wait_for_changes()
     record = world.publish_expected(3, snapshot(3))
     assert load_jobs(world, record)
+
+
+@contextmanager
+def asleep_before_the_first_connection(meanwhile: Callable[[], Any]) -> Iterator[list[Any]]:
+    """In the block, call `meanwhile` before a writer opens its first connection. Yields a list with the result."""
+    woken: list[Any] = []
+    append_rows, calls = BigQueryWriteClient.append_rows, count(1)
+
+    def sleep(*arguments: Any, **options: Any) -> Any:
+        if next(calls) == 1:
+            woken.append(meanwhile())
+        return append_rows(*arguments, **options)
+
+    with patch.object(BigQueryWriteClient, "append_rows", sleep):
+        yield woken
+
+
+def test_a_writer_that_was_taken_for_dead_cannot_change_what_another_run_has_loaded(world: StreamedFeed) -> None:
+    """Its row would replace another, so no check that counts rows would notice it."""
+    world.publish_expected(2, snapshot(2))
+    name = world.land(3, [*snapshot(3)[:2], row(3, 2, 99, day=YESTERDAY)])
+    asleep = runs.publish(world, name, run_id="asleep").until("dedup")
+
+    def take_over() -> runs.Run:
+        operations.recover_lease(world)
+        return runs.publish(world, world.land_expected(3, snapshot(3)), run_id="other").until("load")
+
+    with asleep_before_the_first_connection(take_over) as woken, pytest.raises(LostRace):
+        asleep.step("load")
+    world.wait_for_changes()
+    world.finish(woken[0])
+
+
+def test_a_try_that_was_taken_for_dead_streams_nothing_after_the_next_try(world: StreamedFeed) -> None:
+    run = runs.publish(world, world.land_expected(2, snapshot(2))).until("dedup")
+    next_try = partial(run.step, "load")
+    with asleep_before_the_first_connection(next_try) as woken, pytest.raises(LostRace, match="Another try"):
+        run.step("load")
+    assert woken
+    world.finish(run)
+
+
+def test_a_load_waits_until_no_connection_of_an_earlier_attempt_can_be_open(
+    world: StreamedFeed, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    killed_load(world, world.land(2, [*snapshot(2), row(2, 77)]), rows=99)
+    operations.recover_lease(world)
+    run = runs.publish(world, world.land_expected(2, snapshot(2)), run_id="run-b").until("dedup")
+    tasks = DagTasks(world, TaskApi(monkeypatch), monkeypatch, "publish", "run-b")
+    tasks.has_taken(run.plan)
+    with pytest.raises(TaskDeferred) as deferred:
+        tasks.execute("load_staging")
+    assert staging_state(world) == ("loading", True)
+    world.move_clock(timedelta(minutes=3))
+    assert f"{run.attempt}-load-1" in tasks.resume("load_staging", deferred.value.method_name)
+    assert world.table_rows(world.feed.staging) == world.expected.table_rows()
 
 
 @pytest.mark.parametrize("number", range(1, 4))

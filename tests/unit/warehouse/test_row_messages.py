@@ -19,7 +19,7 @@ from google.protobuf.descriptor_pool import DescriptorPool
 from google.protobuf.message_factory import GetMessageClass
 from google.rpc.status_pb2 import Status
 
-from dedup_clone.contract.errors import JobFailed
+from dedup_clone.contract.errors import JobFailed, LeaseLost
 from dedup_clone.contract.table import Column, ColumnMode
 from dedup_clone.orchestration.dag_factory import is_permanent
 from dedup_clone.warehouse import append_rows
@@ -36,16 +36,18 @@ class WriteServer:
     """The running server. `answer`: a function from the number of a request to its answer, or to an error status.
 
     Requests are numbered from 0. An error status ends the connection. `requests`: all requests so far. `connections`:
-    the number of the first request of each connection.
+    the number of the first request of each connection. `seconds_left`: how long each of them could last.
     """
 
     address: str
     answer: Callable[[int], Answer] = lambda number: ACCEPTED
     requests: list[types.AppendRowsRequest] = field(default_factory=list)
     connections: list[int] = field(default_factory=list)
+    seconds_left: list[float] = field(default_factory=list)
 
     def serve(self, requests: Iterator[types.AppendRowsRequest], context: Any) -> Iterator[types.AppendRowsResponse]:
         self.connections.append(len(self.requests))
+        self.seconds_left.append(context.time_remaining())
         for request in requests:
             number = len(self.requests)
             self.requests.append(request)
@@ -155,7 +157,7 @@ def pauses() -> list[float]:
 
 @pytest.fixture
 def appender(server: WriteServer, pauses: list[float]) -> RowAppender:
-    return RowAppender(open_write_client(None), TABLE, RowMessages(COLUMNS), sleep=pauses.append)
+    return RowAppender(open_write_client(None), TABLE, RowMessages(COLUMNS), lambda: None, sleep=pauses.append)
 
 
 def append(appender: RowAppender, rows: int, text: str = TEXT) -> None:
@@ -206,6 +208,23 @@ def test_a_server_that_stays_away_is_given_up(server: WriteServer, appender: Row
         appender.finish()
     assert pauses == [1, 2, 4, 8, 16, 30, 30]
     assert not is_permanent(failed.value)
+
+
+def test_a_writer_that_may_not_write_any_more_opens_no_connection_for_rows(
+    server: WriteServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(append_rows, "MAX_REQUEST_BYTES", 1)  # a request for each row
+    answers = iter([None, None, LeaseLost("ended")])
+
+    def require_writer() -> None:
+        if problem := next(answers):
+            raise problem
+
+    appender = RowAppender(open_write_client(None), TABLE, RowMessages(COLUMNS), require_writer)
+    with pytest.raises(LeaseLost, match="ended"):
+        append(appender, 32, "a")
+    assert ids(server) == list(range(16))
+    assert all(0 < seconds <= 120 for seconds in server.seconds_left), "a connection that is open ends by itself"
 
 
 def test_refused_rows_are_named_and_not_sent_again(server: WriteServer, appender: RowAppender) -> None:
