@@ -33,8 +33,8 @@ def land(connection: Connection, name: str, snapshot_id: int | None = None) -> l
     return landing.land(bucket, feed, snapshot_id, rows)
 
 
-def refused_deliveries(connection: Connection, feed: str) -> list[Delivery]:
-    return Arrivals(ObjectStore(connection.storage_client(), connection.state_bucket), feed).refused()
+def refused_deliveries(connection: Connection, feed: str) -> Collection[Delivery]:
+    return Arrivals(ObjectStore(connection.storage_client(), connection.state_bucket), feed).lists().refused
 
 
 def make(bucket: "Bucket", feed: Feed, snapshot_id: int, day: date, refused: Collection[Delivery] = ()) -> pa.Table:

@@ -112,18 +112,17 @@ def _backlog(services: Services, publish_request: PublishRequest, parent: Manife
     if not publish_request.replay:
         return arrivals.backlog(parent)
     arrivals.read(replayed)  # raises if it is not registered; the error names those that are
-    held = set(arrivals.held())
-    of_same_id = {delivery for delivery in held if delivery.snapshot_id == replayed.snapshot_id}
-    left_out = {*arrivals.refused(), *of_same_id} - {replayed}
-    registered = [delivery for delivery in arrivals.deliveries() if delivery not in left_out]
+    lists = arrivals.lists()
+    of_same_id = {delivery for delivery in lists.held if delivery.snapshot_id == replayed.snapshot_id}
+    registered = lists.registered.keys() - ({*lists.refused, *of_same_id} - {replayed})
     included, excluded = (parent.deliveries, parent.excluded) if parent else ((), ())
-    return split_backlog(registered, set(included) - {replayed}, set(excluded) - {replayed}, held - of_same_id)
+    return split_backlog(registered, set(included) - {replayed}, set(excluded) - {replayed}, {*lists.held} - of_same_id)
 
 
 def _is_published_alone(services: Services, publish_request: PublishRequest) -> bool:
     """Whether a person decided on this one delivery: on some dates, on failed checks, or because it is held."""
     decides = publish_request.dates is not None or bool(publish_request.accepted_checks)
-    return decides or (publish_request.replay and publish_request.delivery in services.arrivals.held())
+    return decides or (publish_request.replay and publish_request.delivery in services.arrivals.lists().held)
 
 
 def _skip_reason(services: Services, delivery: Delivery, backlog: Backlog, parent: Manifest | None) -> str | None:
@@ -141,7 +140,7 @@ def _skip_reason(services: Services, delivery: Delivery, backlog: Backlog, paren
         return f"Delivery [{delivery.name}] is part of generation {parent.generation} already."
     if parent and delivery in parent.excluded:
         return f"Delivery [{delivery.name}] was excluded by a rollback: replay it by hand to publish it after all."
-    if delivery in services.arrivals.refused():
+    if delivery in services.arrivals.lists().refused:
         raise DeliveryRefused(
             f"Delivery [{delivery.name}] was refused and set aside: see "
             f"[{services.store.uri(services.layout.refusal(delivery))}]; ask the producer for a new delivery."
@@ -194,8 +193,9 @@ def excluded_after(services: Services, live: Manifest, restored: Manifest) -> tu
     Deliveries that were superseded by one of these are excluded too: a publish would otherwise apply them instead.
     Deliveries that wait now, are held or land later are not excluded.
     """
-    backlog = services.arrivals.backlog(live)
-    processed = set(services.arrivals.deliveries()) - {*services.arrivals.refused(), *backlog.apply, *backlog.held}
+    lists = services.arrivals.lists()
+    backlog = lists.backlog(live)
+    processed = lists.registered.keys() - {*lists.refused, *backlog.apply, *backlog.held}
     removed = split_backlog(processed, restored.deliveries, restored.excluded)
     restored_markers = {d.snapshot_id: d.marker_generation for d in restored.deliveries}
     later = [d for d in removed.superseded if d.marker_generation > restored_markers.get(d.snapshot_id, 0)]

@@ -82,17 +82,9 @@ class Arrivals:
         """All registered deliveries, in ascending precedence."""
         return [*self._deliveries_below(self._layout.arrivals)]
 
-    def refused(self) -> list[Delivery]:
-        """All refused deliveries, in ascending precedence."""
-        return [*self._deliveries_below(self._layout.refused)]
-
-    def held(self) -> list[Delivery]:
-        """All deliveries that a check on the data stopped and no publish included since, in ascending precedence."""
-        return [*self._deliveries_below(self._layout.held)]
-
     def end_hold(self, included: Iterable[Delivery]) -> None:
         """Delete the records that hold deliveries which a generation includes now."""
-        for delivery in set(included).intersection(self.held()):
+        for delivery in set(included).intersection(self._deliveries_below(self._layout.held)):
             self._store.delete_prefix(self._layout.held_delivery(delivery))
 
     def read(self, delivery: Delivery) -> Arrival:
@@ -105,10 +97,6 @@ class Arrivals:
                 f"Land its marker, or name a registered delivery."
             )
         return arrival
-
-    def refusal(self, delivery: Delivery) -> Refusal | None:
-        """The record of the delivery's refusal; None if the delivery was not refused."""
-        return self._store.read_record(Refusal, self._layout.refusal(delivery))
 
     def refuse(self, refusal: Refusal) -> None:
         """Record that a delivery was refused. If there is a refusal already, it stays as it is."""

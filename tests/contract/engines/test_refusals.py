@@ -12,7 +12,6 @@ import pytest
 from google.cloud.bigquery import Client as BigQuery
 from google.cloud.storage import Client as Storage
 
-from dedup_clone.contract.delivery import Delivery
 from dedup_clone.contract.engine import Engine
 from dedup_clone.contract.errors import DeliveryRefused
 from dedup_clone.contract.table import Column, ColumnMode
@@ -55,7 +54,7 @@ def test_each_bad_delivery_is_set_aside_and_the_good_one_is_published(typed: Fee
     for name, case in landed.items():
         assert [text for text in case.said if text not in refused[name]] == [], (case.name, refused[name])
         assert "the marker last" in refused[name]
-    assert {delivery.name for delivery in typed.services.arrivals.refused()} == landed.keys()
+    assert set(typed.state.deliveries("refused")) == landed.keys()
 
 
 def test_nothing_is_published_when_all_are_refused(typed: FeedAgainstOracle) -> None:
@@ -202,6 +201,6 @@ def test_a_required_field_may_be_null_only_in_a_null_struct(clients: tuple[Stora
     bern, nowhere = {"city": "Bern"}, {"city": None}
     refused = [land(1, nowhere, [bern]), land(2, bern, [bern, nowhere])]
     world.publish(land(3, None, []), engine=Engine.BIGQUERY)
-    reasons = [world.services.arrivals.refusal(Delivery.parse(name)) for name in refused]
-    assert [r and "column [info.city]: 1 rows are [NULL]" in r.reason for r in reasons] == [True, False]
-    assert [r and "column [infos.city]: 1 rows are [NULL]" in r.reason for r in reasons] == [False, True]
+    reasons = [world.state.read(f"refused/{name}.json")["reason"] for name in refused]
+    assert ["column [info.city]: 1 rows are [NULL]" in reason for reason in reasons] == [True, False]
+    assert ["column [infos.city]: 1 rows are [NULL]" in reason for reason in reasons] == [False, True]

@@ -55,10 +55,8 @@ def test_a_refusal_is_recorded_told_once_and_a_corrected_delivery_published(worl
     assert place in message
     assert f"**Would be refused**: {place}" in shown
     services = world.services
-    (delivery,) = services.arrivals.refused()
-    refusal = services.arrivals.refusal(delivery)
-    assert refusal
-    assert refusal.reason in message
+    (delivery,) = services.arrivals.lists().refused
+    assert world.state.read(f"refused/{name}.json")["reason"] in message
     with pytest.raises(DeliveryRefused, match="was refused and set aside"):
         world.resolve(name)
     (record,) = services.ledger.recent(9)
@@ -72,7 +70,7 @@ def test_other_deliveries_are_published_by_the_run_of_a_refused_one(world: FeedO
     bad = [world.land_files(number, {PART: b""}) for number in (8, 9)]
     attempt = world.resolve(bad[1])
     assert attempt.snapshot_id == 7
-    assert [delivery.name for delivery in world.services.arrivals.refused()] == bad
+    assert world.state.deliveries("refused") == bad
     world.deduplicate(attempt)
     world.load(attempt)
     world.swap(attempt, world.check(attempt))
@@ -83,7 +81,7 @@ def test_other_deliveries_are_published_by_the_run_of_a_refused_one(world: FeedO
 def test_only_the_newest_deliveries_are_examined_because_spark_starts_with_a_good_one(world: FeedOnStandIn) -> None:
     bad, good_one = world.land_files(8, {PART: b""}), world.land(9, [row(9, 1)])
     assert world.resolve(good_one).snapshot_id == 9
-    assert bad not in [delivery.name for delivery in world.services.arrivals.refused()]
+    assert bad not in world.state.deliveries("refused")
 
 
 @pytest.fixture
@@ -123,7 +121,7 @@ def test_no_footer_is_read_where_the_dedup_may_not_read_the_files_or_does_so_at_
     names = [delivery.name for delivery in world.services.arrivals.deliveries()] or [world.land_files(8, {PART: b""})]
     world.resolve(names[0], **changes)
     assert footers_read == []
-    assert world.services.arrivals.refused() == []
+    assert world.state.deliveries("refused") == []
 
 
 def test_a_file_that_is_gone_or_was_replaced_is_left_to_the_job(world: FeedOnStandIn) -> None:
@@ -133,7 +131,7 @@ def test_a_file_that_is_gone_or_was_replaced_is_left_to_the_job(world: FeedOnSta
     world.storage.bucket("landing").blob(f"{folder}/date={TODAY}/part-1.parquet").delete()
     attempt = world.resolve(name)
     assert world.services.current.require_intent(attempt.id)
-    assert world.services.arrivals.refused() == []
+    assert world.state.deliveries("refused") == []
 
 
 def test_a_column_may_be_missing_in_snapshots_from_before_it_was_delivered(world: FeedOnStandIn) -> None:

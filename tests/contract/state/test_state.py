@@ -93,7 +93,7 @@ def test_a_wrong_marker_starts_nothing_and_is_logged_once_until_it_is_written_ag
         assert problem in text
         assert warned == []
         put(world, name)
-    assert world.services.arrivals.refused() == []
+    assert world.state.deliveries("refused") == []
 
 
 def test_the_trigger_warns_of_an_invalid_marker_and_goes_on_to_the_next_delivery(
