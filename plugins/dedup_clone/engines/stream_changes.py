@@ -131,14 +131,13 @@ def stream_changes(
             services.log(f"streamed {appender.rows} of {changes.row_count} rows", generation=attempt.generation)
             next_report_at = time.monotonic() + _PROGRESS_S
     appender.finish()
-    watermark = services.warehouse.watermark(services.names, staging)
     record = StreamedChanges(
         rows=appender.rows,
         size=appender.size,
         requests=appender.requests,
         began_at=began_at,
-        acknowledged_at=watermark.observed_at,  # by BigQuery's clock, like the watermarks that are compared with it
-        bytes_billed=watermark.bytes_billed,
+        # By BigQuery's clock, like the watermarks that are compared with it.
+        acknowledged_at=services.warehouse.watermark(services.names, staging).observed_at,
     )
     services.store.put(services.layout.streamed_changes(attempt.id), to_json(record))
     services.log(f"streamed {record.rows} rows, {record.size} bytes", generation=attempt.generation)
@@ -189,7 +188,6 @@ def finish_if_applied(services: Services, attempt: Attempt, manifest: Manifest) 
             record,
             applied_at=watermark.observed_at if is_applied else None,
             is_overdue=not is_applied and watermark.observed_at >= overdue_at,
-            bytes_billed=record.bytes_billed + watermark.bytes_billed,
         )
         services.store.put(services.layout.streamed_changes(attempt.id), to_json(record))
         if record.is_overdue:

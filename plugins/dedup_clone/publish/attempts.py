@@ -126,7 +126,7 @@ class SwapSpec:
 
     `generation`, `parent` and `snapshot` are text, because the swap's SQL takes them as text parameters; `parent` is
     empty for a first generation. `manifest` is the manifest's digest. `description`, `expiration_days`: the text, and
-    the days for which target keeps a partition, that the swap sets on target. `bytes_billed` is that of the checks'
+    the days for which target keeps a partition, that the swap sets on target. `bytes_billed` is that of the feed's own
     queries. `staging_bytes`: logical size of the checked table. `options`: the feed file's options that the swap sets
     on target (see warehouse/table_options.py). `way`: see publish/swap.py. `previous_days`: how long the table that is
     replaced stays as `FEED_previous`; 0 if it does not.

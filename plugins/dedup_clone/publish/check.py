@@ -92,7 +92,7 @@ def check_before_swap(services: Services, attempt: Attempt) -> SwapSpec:
         description=f"{services.feed.description} Unique by {', '.join(manifest.table.keys)}.",
         checked_at=attempt.restored_at or observation.observed_at,
         expiration_days=manifest.table.retention_days,
-        bytes_billed=observation.bytes_billed + facts.sql_bytes_billed,
+        bytes_billed=facts.sql_bytes_billed,
         staging_bytes=observation.table.size,
         options=swap_options(services.feed.table),
         way=swap_way(services, attempt.kind, attempt.parent),

@@ -68,7 +68,7 @@ def published_record(
     with best_effort(services, f"{lacks} its arrival"):
         record = replace(record, arrived_at=_arrival_of_newest(services, manifest) or attempt.taken_at)
     with best_effort(services, f"{lacks} its cost"):
-        cost = _cost(services, intent, candidate, jobs(), swap.bytes_billed + target.bytes_billed)
+        cost = _cost(services, intent, candidate, jobs(), swap.bytes_billed)
         record = replace(record, cost=cost)
     with best_effort(services, f"{lacks} its lag and shares"):
         parent = None if manifest.parent is None else services.manifests.read(manifest.parent)

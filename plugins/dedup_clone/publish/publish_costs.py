@@ -33,8 +33,8 @@ def cost_of(
 ) -> Cost:
     """The cost of an attempt, from its jobs: queries are billed by bytes read; load, copy and extract jobs are free.
 
-    `checks_billed`: bytes billed for the queries of the checks, which are not in `jobs`. `streamed`: what engine `cdc`
-    streamed into a table of `table_bytes` logical bytes.
+    `checks_billed`: bytes billed for the feed's own queries, which are not in `jobs`. `streamed`: what engine `cdc`
+    streamed into a table of `table_bytes` logical bytes. Queries of metadata, 10 MB each, are not counted.
 
     To apply changes, however few, BigQuery's background job reads the whole table, billed on demand unless a
     reservation is assigned to such jobs (BigQuery's page "Stream table updates with change data capture", pricing).
@@ -42,7 +42,6 @@ def cost_of(
     billed = checks_billed + sum(job.bytes_billed for job in jobs if job.kind == "query")
     size, to_apply = 0, 0
     if streamed is not None:
-        billed += streamed.bytes_billed
         size = streamed.size
         to_apply = _billed(table_bytes) if size else 0
     return Cost(

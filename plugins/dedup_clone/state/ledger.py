@@ -47,7 +47,7 @@ class Stage(StrEnum):
 class Cost:
     """Cost of the attempt's queries, of streaming by engine `cdc`, and of Spark, as columns of the ledger table."""
 
-    query_bytes_billed: Annotated[int, "bytes that BigQuery billed for the attempt's queries"]
+    query_bytes_billed: Annotated[int, "bytes that BigQuery billed for the attempt's queries, but those of metadata"]
     query_usd: Annotated[float, "US dollars for these queries, on demand"]
     merge_usd: Annotated[
         float | None, "US dollars that one MERGE with the same result would cost; NULL if the table is empty"

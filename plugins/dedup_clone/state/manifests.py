@@ -110,7 +110,6 @@ class StreamedChanges:
     A task that streams all rows again replaces the record. `began_at`: when the last try of the task began.
     `acknowledged_at`: a time by BigQuery's clock after the last acknowledgement. `applied_at`: when the task saw that
     BigQuery had applied all rows; None until then. `is_overdue`: whether the task gave up waiting for that.
-    `bytes_billed`: bytes billed for the metadata queries of the task.
     """
 
     rows: int
@@ -120,4 +119,3 @@ class StreamedChanges:
     acknowledged_at: datetime
     applied_at: datetime | None = None
     is_overdue: bool = False
-    bytes_billed: int = 0

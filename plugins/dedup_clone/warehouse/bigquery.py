@@ -103,13 +103,13 @@ class Warehouse:
                 "(docs/runbook.md, the dataset or a table is deleted), then clear the run from its first task."
             )
         sql = self.render("checks/partitions.sql", names=names)
-        rows, bytes_billed = self._select(sql, [ScalarQueryParameter("table_name", "STRING", table_name)])
+        rows = list(self._run(sql, [ScalarQueryParameter("table_name", "STRING", table_name)]))
         partitions = tuple(
             PartitionMetadata(row["partition_id"], row["total_rows"], row["last_modified_time"])
             for row in rows
             if row["partition_id"] is not None
         )
-        return Observation(table, partitions, to_milliseconds(rows[0]["observed_at"]), bytes_billed)
+        return Observation(table, partitions, to_milliseconds(rows[0]["observed_at"]))
 
     def open_stream(self, table: str, columns: Iterable[Column], require_writer: Callable[[], object]) -> RowAppender:
         """Return an appender, which streams rows with these columns into the table. `require_writer`: see there."""
@@ -121,8 +121,8 @@ class Warehouse:
         from google.cloud.bigquery import ScalarQueryParameter
 
         sql = self.render("engines/cdc/apply_watermark.sql", names=names)
-        (row,), bytes_billed = self._select(sql, [ScalarQueryParameter("table_name", "STRING", table_name)])
-        return Watermark(row["observed_at"], row["applied_until"], bytes_billed)
+        (row,) = self._run(sql, [ScalarQueryParameter("table_name", "STRING", table_name)])
+        return Watermark(row["observed_at"], row["applied_until"])
 
     def time_travel_window(self) -> timedelta:
         """How far back the dataset's tables can be read."""
@@ -244,12 +244,6 @@ class Warehouse:
         from google.cloud.bigquery import TableReference
 
         return TableReference.from_string(f"{self._project}.{self._dataset}.{table_name}")
-
-    def _select(self, sql: str, parameters: list[Any]) -> tuple[list[Any], int]:
-        """The rows of a query, and the bytes billed for it."""
-        rows = self._run(sql, parameters)
-        job: Any = self._client.get_job(rows.job_id, project=self._project, location=self._location)
-        return list(rows), job.total_bytes_billed or 0
 
     def _run(self, sql: str, parameters: list[Any], *, repeated_for_s: float = 1200.0) -> Any:
         """Run a statement, and repeat it for `repeated_for_s` while BigQuery refuses it for a passing reason.

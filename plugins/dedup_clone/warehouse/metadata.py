@@ -82,7 +82,7 @@ class PartitionMetadata:
 
 @dataclass(frozen=True)
 class Observation:
-    """A table and its partitions as of `observed_at`, by BigQuery's clock. `bytes_billed`: of the metadata query.
+    """A table and its partitions as of `observed_at`, by BigQuery's clock.
 
     `observed_at` is floored to a millisecond, the resolution in which BigQuery shows the time of a clone.
     """
@@ -90,7 +90,6 @@ class Observation:
     table: TableMetadata
     partitions: tuple[PartitionMetadata, ...]
     observed_at: datetime
-    bytes_billed: int
 
 
 @dataclass(frozen=True)
@@ -98,12 +97,10 @@ class Watermark:
     """How far BigQuery has applied the changes streamed into a table. Times are by BigQuery's clock.
 
     `applied_until`: all changes acknowledged before this time are applied; None until BigQuery has applied some.
-    `bytes_billed`: bytes billed for the query that read the watermark.
     """
 
     observed_at: datetime
     applied_until: datetime | None
-    bytes_billed: int
 
 
 @dataclass(frozen=True)

@@ -100,7 +100,7 @@ def test_phases_add_up_to_the_lag_and_all_can_be_asked_of_described_tables(world
     failed, load_seconds, query_usd = world.reported(columns)[0]
     assert failed == 0
     assert isinstance(load_seconds, float)
-    assert 0 < query_usd < 0.001
+    assert query_usd == 0
     for table in ("ledger", "status"):
         described = world.bigquery.get_table(f"warehouse.dedup_clone_{table}")
         assert described.description

@@ -46,4 +46,4 @@ def partition(day: date | None, rows: int = 10, changed: datetime = NOW - timede
 
 
 def observation(*partitions: PartitionMetadata, facts: TableMetadata | None = None) -> Observation:
-    return Observation(facts or table(), partitions, NOW, 10 * 2**20)
+    return Observation(facts or table(), partitions, NOW)
