@@ -234,7 +234,7 @@ def _live_target(services: Services) -> _LiveTarget:
 def _wait_for_result(services: Services, job_id: str, day: date) -> tuple[PartitionComparison, int]:
     """Wait for the query and record the bytes billed for it. Returns its result, and these bytes."""
     try:
-        services.warehouse.jobs.wait(job_id, poll_s=services.job_poll_s)
+        services.warehouse.wait_for_job(job_id, poll_s=services.job_poll_s)
     except JobFailed as error:
         if error.reason not in _UNREADABLE:
             raise

@@ -204,4 +204,4 @@ def _repeat_swap(services: Services, swap: SwapSpec) -> None:
     configuration = swap_configuration(services, replace(swap, parent=""), "restore")
     job_id = attempt_job_id(services.feed.feed, swap.attempt, "restore", int(services.now().timestamp() * 1000))
     services.warehouse.jobs.start(job_id, configuration)
-    services.warehouse.jobs.wait(job_id, poll_s=services.job_poll_s)
+    services.warehouse.wait_for_job(job_id, poll_s=services.job_poll_s)

@@ -89,7 +89,7 @@ def run_step_job(
         if is_recorded:
             services.current.record_jobs(attempt, [job.job_id])
         services.warehouse.jobs.start(job.job_id, configuration)
-    return services.warehouse.jobs.wait(job.job_id, poll_s=services.job_poll_s)
+    return services.warehouse.wait_for_job(job.job_id, poll_s=services.job_poll_s)
 
 
 def query_configuration(

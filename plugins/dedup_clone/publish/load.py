@@ -130,7 +130,7 @@ def load_dates(
         for job_id in batch:
             services.warehouse.jobs.start(job_id, configurations[job_id])
         for job_id in batch:
-            services.warehouse.jobs.wait(job_id, poll_s=services.job_poll_s)
+            services.warehouse.wait_for_job(job_id, poll_s=services.job_poll_s)
     services.log(
         f"loaded {len(dates)} of {len(manifest.dates)} partitions; the others are in staging already",
         snapshot_id=attempt.snapshot_id,

@@ -11,6 +11,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from dedup_clone.contract.errors import JobFailed
 from dedup_clone.contract.table import Column, TableContract
 from dedup_clone.settings.table_settings import OptionSettings
 from dedup_clone.warehouse.append_rows import RowAppender, open_write_client
@@ -211,6 +212,17 @@ class Warehouse:
                 job = self.job(job_id)
             if job is not None:
                 ended.append(job)
+        return ended
+
+    def wait_for_job(self, job_id: str, *, poll_s: float) -> JobMetadata:
+        """Wait until the job has ended. Raises JobFailed with BigQuery's reason if it failed."""
+        (ended,) = self.wait_for_jobs([job_id], poll_s=poll_s)
+        if ended.error is not None:
+            raise JobFailed(
+                f"BigQuery job [{job_id}] failed ({ended.reason}): {ended.error}",
+                message=ended.error,
+                reason=ended.reason or "unknown",
+            )
         return ended
 
     def start_load(self, job_id: str, table: str, schema: list[dict[str, Any]], rows: list[dict[str, Any]]) -> None:

@@ -1,15 +1,14 @@
-"""Creates BigQuery jobs with ids that the caller chooses, waits for them and reads their results."""
+"""Creates BigQuery jobs with ids that the caller chooses, and reads their results."""
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from dedup_clone.contract.errors import JobFailed
 from dedup_clone.contract.table import Column
-from dedup_clone.warehouse.metadata import JobMetadata, contract_column, job_metadata
+from dedup_clone.warehouse.metadata import contract_column
 
 if TYPE_CHECKING:
     from google.api_core.exceptions import GoogleAPICallError
@@ -71,22 +70,6 @@ class Jobs:
             job._begin()  # client.query and client.load_table_from_uri also call this, but accept fewer settings
         except Conflict:  # the id is in use; get_job raises NotFound if its job is in another location
             self._client.get_job(job_id, project=self._project, location=self._location)
-
-    def wait(self, job_id: str, *, poll_s: float) -> JobMetadata:
-        """Wait until the job has ended. Raises JobFailed with BigQuery's reason when it failed."""
-        job = self._client.get_job(job_id, project=self._project, location=self._location)
-        intervals = poll_intervals(poll_s)
-        while job.state != "DONE":
-            time.sleep(next(intervals))
-            job = self._client.get_job(job_id, project=self._project, location=self._location)
-        ended = job_metadata(job)
-        if ended.error is not None:
-            raise JobFailed(
-                f"BigQuery job [{job_id}] failed ({ended.reason}): {ended.error}",
-                message=ended.error,
-                reason=ended.reason or "unknown",
-            )
-        return ended
 
     def rows(self, job_id: str) -> Iterator[Mapping[str, Any]]:
         """The result rows of a query job that succeeded. BigQuery retains them for a day."""
