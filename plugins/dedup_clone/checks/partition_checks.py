@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections import Counter
 from datetime import UTC, date, datetime, timedelta
 
-from dedup_clone.checks.check_result import CheckResult, listed, make_result
+from dedup_clone.checks.check_result import CheckResult, Level, listed, make_result
 from dedup_clone.contract.manifest import Manifest
 from dedup_clone.contract.table import PartitionBy, TableContract
 from dedup_clone.warehouse.metadata import Observation, PartitionMetadata, TableMetadata, to_milliseconds
@@ -122,4 +122,22 @@ def check_expiration(check: str, table: TableMetadata, retention_days: int) -> C
         found="never" if found is None else f"after {found:g} days",
         expected=f"after {retention_days} days",
         next_step=f"ALTER TABLE {table.name} SET OPTIONS (partition_expiration_days = {retention_days}).",
+    )
+
+
+def check_overdue_partitions(observation: Observation, retention_days: int) -> CheckResult:
+    """No partition still exists a day after it expired. Otherwise the check only warns, because BigQuery may take days
+    to delete expired partitions.
+    """
+    starts = sorted(start for start in map(_partition_start, observation.partitions) if start)
+    expired_before = observation.observed_at - timedelta(days=retention_days) - EXPIRATION_TOLERANCE
+    days = [start.date() for start in starts]
+    overdue = [start.date() for start in starts if start < expired_before]
+    return make_result(
+        "overdue_partitions",
+        not overdue,
+        found=f"{len(overdue)} overdue, oldest {overdue[0]}" if overdue else f"oldest {days[0] if days else 'none'}",
+        expected=f"no partition older than {retention_days} days",
+        next_step="BigQuery deletes expired partitions by itself; if this stays, check the table's expiration setting.",
+        otherwise=Level.WARN,
     )

@@ -111,12 +111,14 @@ def _read_records(services: Services, attempt_id: str) -> tuple[Attempt, Candida
 def _check_target(
     services: Services, manifest: Manifest, swap: SwapSpec, target: Observation
 ) -> tuple[CheckResult, ...]:
+    retention_days = manifest.table.retention_days
     is_clone = table_checks.check_target_is_clone(target.table, services.feed.staging, swap.checked_at)
     return (
         *([is_clone] if swap.way is Swap.CLONE else []),
         table_checks.check_target_labels(target.table, manifest.generation, swap.manifest),
         partition_checks.check_rows("target_rows", manifest, target),
-        partition_checks.check_expiration("target_expiration", target.table, manifest.table.retention_days),
+        partition_checks.check_expiration("target_expiration", target.table, retention_days),
+        partition_checks.check_overdue_partitions(target, retention_days),
         *check_policies(services, "target_policies", services.feed.target),
     )
 

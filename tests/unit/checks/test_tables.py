@@ -236,6 +236,16 @@ def test_expiration_must_equal_the_contract(days: float | None, level: Level) ->
     assert partitions.check_expiration("target_expiration", seen, 730).level is level
 
 
+@pytest.mark.parametrize(
+    ("age_days", "level"),
+    [(729, Level.PASS), (730, Level.PASS), (731, Level.WARN), (732, Level.WARN), (800, Level.WARN)],
+)
+def test_overdue_partitions_warn_and_never_fail(age_days: int, level: Level) -> None:
+    """BigQuery may take several days to delete an expired partition (managing-partitioned-tables)."""
+    day = TODAY - timedelta(days=age_days)
+    assert partitions.check_overdue_partitions(observation(partition(day)), 730).level is level
+
+
 TAG = "projects/p/locations/us/taxonomies/1/policyTags/2"
 DECLARED = PolicySettings(row_access=("only_own_stores",), column_tags={"attr_value": TAG})
 
