@@ -132,10 +132,8 @@ BINARY = [dict(zip("abcd", map(int, f"{n:04b}"), strict=True)) | {"constant": 1}
 RESERVED = [{"no": n // 4, "on": n % 4, "null": {"off": "x"}} for n in range(12)]
 HASHED = [{"shop": row["shop"], "hash": f"{row}".encode()} for row in sales(2, 3)]
 # As in measurements, whose only identity is a local time.
-MEASURED = [
-    {"value": n % 3, "at": MIDNIGHT + timedelta(minutes=n), "note": f"{n}" if n else None, "kind": n % 2}
-    for n in range(12)
-]
+MEASURED = [{"value": n % 3, "at": MIDNIGHT + timedelta(minutes=n), "kind": n % 2} for n in range(12)]
+UNKNOWN = [{"value": n % 3, "note": f"{n}" if n else None, "kind": n % 2} for n in range(12)]
 TWICE = [{"shop_id": n, "town_id": n, "note": 1} for n in range(5)] * 2
 
 
@@ -146,10 +144,11 @@ TWICE = [{"shop_id": n, "town_id": n, "note": 1} for n in range(5)] * 2
         (BINARY, ("a", "b", "c", "d"), ("a", "b", "c", "d"), ""),
         (RESERVED, ("no", "on"), ("no", "on"), ""),
         (HASHED, ("hash",), (), ""),
-        (MEASURED, ("value", "kind"), ("value", "kind"), "Column note would tell more rows apart"),
+        (MEASURED, ("at",), ("at",), ""),
+        (UNKNOWN, ("value", "kind"), ("value", "kind"), "Column note would tell more rows apart"),
         (TWICE, ("shop_id",), ("shop_id",), "These columns tell as many rows apart: [day, town_id]"),
     ],
-    ids=["timetable", "many columns", "words of YAML", "bytes", "no identity", "duplicates"],
+    ids=["timetable", "many columns", "words of YAML", "bytes", "local time", "no identity", "duplicates"],
 )
 def test_texts_and_ids_are_keys_rather_than_values_that_are_unique_by_accident(
     sample: Sample, rows: list[Row], keys: tuple[str, ...], clustered: tuple[str, ...], comment: str
