@@ -176,8 +176,9 @@ def _restorable_generations(services: Services, live: Manifest) -> list[Restorab
         # BigQuery loads no file that lacks fields of a STRUCT.
         has_files = manifest.data_folder in retained and services.manifests.files_exist(manifest)
         is_loadable = has_files and not any("." in path for path in added)
-        # The next publish reads the files of its parent: it can export target by day, but not by hour or month.
-        needs_files = live.table.partition_by is not PartitionBy.DAY and not is_live
+        # A Spark job reads the files of its parent: target can be exported by day, but not by hour or month.
+        by_day, engine = live.table.partition_by is PartitionBy.DAY, services.feed.engine
+        needs_files = engine.runs_spark and not by_day and not is_live
         if is_loadable or (restored_at and not needs_files):
             restorable.append(RestorableGeneration(manifest, restored_at, has_files))
     return restorable

@@ -114,8 +114,11 @@ class History:
 
     def publish_again(self, name: str) -> None:
         self.world.feed = self.world.feed.model_copy(update={"checks": NO_LIMITS})
+        is_live = name in {delivery.name for delivery in self.world.manifest().deliveries}
         record = self.world.publish(name, replay=True, reason="it is right", run_id=self.run_id())
-        self.apply(record.generation, [name])
+        # The Spark job reads nothing of what is live already, unless keys may have been deleted.
+        reads_nothing = is_live and self.world.feed.engine is Engine.SPARK and not self.state.has_deleted
+        self.apply(record.generation, [] if reads_nothing else [name])
 
     def apply(self, generation: int | None, names: list[str]) -> None:
         retention_day = oldest(self.world.table) + timedelta(days=self.days_passed)
@@ -148,7 +151,8 @@ def test_random_history(request: pytest.FixtureRequest, seed: int, engine: Engin
     of_any_type = NESTED if random.random() < 0.5 else random_table(random, floats_in_arrays=engine is Engine.SPARK)
     keys, dates = ABSENT[seed // len(WAYS) % len(ABSENT)]
     kind = KINDS[(seed // len(WAYS) + seed) % len(KINDS)]
-    unit = PartitionBy.HOUR if seed // len(WAYS) % 2 else PartitionBy.DAY
+    # By hour, generations of engine `spark` can be restored only as long as their files are there.
+    unit = PartitionBy.HOUR if seed // len(WAYS) % 2 and engine is not Engine.SPARK else PartitionBy.DAY
     of_any_type = of_any_type if kind == "DATE" else by_time(of_any_type, kind, unit)
     table = replace(PRODUCTS if is_streamed else of_any_type, absent_keys=keys, absent_dates=dates)
     if is_streamed:

@@ -257,6 +257,17 @@ def test_hours_may_expire_while_a_publish_runs(hourly: FeedAgainstOracle, kind: 
     run.step("dedup")
 
 
+def test_engines_in_sql_restore_hours_by_time_travel(hourly: FeedAgainstOracle, kind: str) -> None:
+    """Their next publish reads target, and no files."""
+    hourly.configure(engine="merge")
+    for snapshot_id in (7, 8, 9):
+        hourly.publish(hourly.land(snapshot_id, [item(kind, snapshot_id, 1, snapshot_id)]))
+    hourly.roll_back(1)
+    assert [found[2] for found in hourly.rows()] == [7]
+    hourly.publish(hourly.land(10, [item(kind, 10, 2, 10)]))
+    assert [found[2] for found in hourly.rows()] == [7, 10]
+
+
 def test_hours_are_loaded_whole_and_not_exported(hourly: FeedAgainstOracle, kind: str) -> None:
     hourly.configure(update_id_mode="last_changed")
     for snapshot_id in (7, 8, 9):

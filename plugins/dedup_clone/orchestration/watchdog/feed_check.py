@@ -135,7 +135,9 @@ def describe_feed_file(services: Services, *, reads_bigquery: bool) -> FeedFile:
 
 def _time_travel(services: Services, *, reads_bigquery: bool) -> tuple[float, datetime | None]:
     """For how many hours time travel reaches, and when staging was created; without `reads_bigquery` as last read."""
-    if services.feed.publish.swap is Swap.COPY or services.feed.table.partition_by is not PartitionBy.DAY:
+    feed = services.feed
+    by_day = feed.table.partition_by is PartitionBy.DAY
+    if feed.publish.swap is Swap.COPY or (feed.engine.runs_spark and not by_day):
         return 0.0, None  # a rollback needs files
     if reads_bigquery:
         staging = services.warehouse.table(services.feed.staging)
