@@ -135,18 +135,22 @@ class RowPage:
 def list_rows(stand_in: StandIn, request: ApiRequest) -> ApiResponse:
     table = requested_table(request)
     version = stand_in.catalog.get(table)
-    page = read_row_page(stand_in, request, table, _requested_encoder(request))
+    selected = request.query.get("selectedFields", "")
+    page = read_row_page(stand_in, request, table, _requested_encoder(request), selected)
     body: dict[str, Any] = {"kind": "bigquery#tableDataList", "totalRows": str(page.total), "rows": page.rows}
     if page.next_token:
         body["pageToken"] = page.next_token
     return ApiResponse(body | {"etag": etag_of({"id": str(table), "version": version.number})})
 
 
-def read_row_page(stand_in: StandIn, request: ApiRequest, table: TableId, encode_timestamp: Encode) -> RowPage:
+def read_row_page(
+    stand_in: StandIn, request: ApiRequest, table: TableId, encode_timestamp: Encode, selected: str = ""
+) -> RowPage:
     """The page that the request's maxResults, startIndex and pageToken describe.
 
-    Raises AccessDenied for rows or columns that the caller may not read, Invalid for a wrong parameter, and NotFound if
-    the table, or the version of it that the page token names, is gone.
+    `selected`: names of columns, separated by commas; all columns if it is empty. Raises AccessDenied for rows or
+    columns that the caller may not read, Invalid for a wrong parameter, and NotFound if the table, or the version of it
+    that the page token names, is gone.
     """
     number, start = _position(request)
     with stand_in.catalog.pin(lambda: _version(stand_in, table, number)) as version:
@@ -158,7 +162,17 @@ def read_row_page(stand_in: StandIn, request: ApiRequest, table: TableId, encode
         rows = read_page(stand_in.catalog.segments, version, start, size)
     following = start + rows.num_rows
     token = f"{version.number}-{following}" if following < total and (rows.num_rows or size == 0) else None
-    return RowPage(encode_rows(rows, version.settings.schema, encode_timestamp), total, token)
+    columns = _selected_columns(table, version, selected)
+    return RowPage(encode_rows(rows.select([c.name for c in columns]), columns, encode_timestamp), total, token)
+
+
+def _selected_columns(table: TableId, version: TableVersion, names: str) -> list[TableField]:
+    selected = {name.strip().lower() for name in names.split(",") if name}
+    columns = [column for column in version.settings.schema if not selected or column.name.lower() in selected]
+    if selected and len(columns) != len(selected):
+        known = ", ".join(column.name for column in version.settings.schema)
+        raise Invalid(f"selectedFields of {table} is [{names}], expected top-level columns of [{known}].")
+    return columns
 
 
 def _version(stand_in: StandIn, table: TableId, number: int | None) -> TableVersion:

@@ -198,7 +198,6 @@ def test_parameters_and_fields_that_ask_for_nothing_are_accepted(warehouse: Ware
     assert warehouse.http.patch(f"{patch}?autodetect_schema=False", json=body).json()["description"] == "rows"
     assert warehouse.http.patch(f"{patch}?autodetect_schema=true", json=body).status_code == 501
     assert warehouse.http.get(f"{URL}/datasets/d/tables?maxResult=1").status_code == 400
-    assert warehouse.http.get(f"{patch}/data?selectedFields=a").status_code == 501
     assert warehouse.http.patch(f"{URL}/datasets/d", json={"maxTimeTravelHours": "48"}).status_code == 501
     assert warehouse.http.post(f"/upload{URL}/jobs?uploadType=resumable", json=job_body()).status_code == 501
     body = {"query": "SELECT 1", "useLegacySql": False, "formatOptions": {"timestampOutputFormat": "INT64"}}
