@@ -108,7 +108,7 @@ def test_rows_of_a_table_with_a_row_policy_are_not_read(sandbox: Sandbox, table:
 @pytest.mark.parametrize(
     ("change", "name"),
     [
-        ({"timePartitioning": {"type": "HOUR", "field": "day"}}, "timePartitioning.type HOUR"),
+        ({"timePartitioning": {"type": "YEAR", "field": "day"}}, "timePartitioning.type YEAR"),
         ({"view": {"query": "SELECT 1"}}, "view"),
         ({"schema": {"fields": [{"name": "a", "type": "STRING", "collation": "und:ci"}]}}, "collation"),
     ],

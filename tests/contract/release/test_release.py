@@ -159,7 +159,7 @@ feed = read_feed(folders.feeds / "product_attributes.yaml")
 statements = sorted(path.relative_to(folders.sql).as_posix() for path in folders.sql.rglob("*.sql"))
 table = feed.table.to_contract()
 values = {"table": table, "column": table.columns[0], "sources": (), "options": feed.table.options, "has_parent": True}
-values |= {"form": feed.form, "expected": "", "previous_days": 0}
+values |= {"named": table, "form": feed.form, "expected": "", "previous_days": 0}
 rendered = {name: render(folders.sql, name, names=names, **values) for name in statements}
 print(json.dumps({
     "library": dedup_clone.__file__,
