@@ -203,7 +203,7 @@ def _drop_table_of_other_columns(services: Services, changes: WaitingRows, feed_
         if job.metadata is None:
             as_staging = services.warehouse.table_names(name, services.names.target_table)
             services.warehouse.jobs.start(job.job_id, drop_configuration(services, as_staging))
-        services.warehouse.jobs.wait(job.job_id, poll_s=services.job_poll_s)
+        services.warehouse.wait_for_job(job.job_id, poll_s=services.job_poll_s)
 
 
 def prepare_changes_table(services: Services, feed_table: TableContract) -> None:
