@@ -25,6 +25,7 @@ from dedup_clone.publish.held_deliveries import find_reusable_candidate, note_ch
 from dedup_clone.publish.parent_generation import parent_files, require_live_as_shown, require_readable_parent
 from dedup_clone.publish.recovery import recover
 from dedup_clone.publish.services import Services
+from dedup_clone.state.arrivals import DeliveryLists
 from dedup_clone.state.current import Intent
 
 
@@ -70,12 +71,15 @@ def decide(services: Services, publish_request: PublishRequest) -> Decision:
     """
     parent = services.find_live()
     _require_fitting_engine(services, publish_request, parent)
-    backlog = _backlog(services, publish_request, parent)
+    if publish_request.replay:
+        services.arrivals.read(publish_request.delivery)  # the error names the deliveries that are registered
+    lists = services.arrivals.lists()
+    backlog = _backlog(lists, publish_request, parent)
     refuse_impossible_changes(services, engine_of(services, publish_request), parent)
-    skip_reason = _skip_reason(services, publish_request.delivery, backlog, parent)
+    skip_reason = _skip_reason(services, publish_request.delivery, lists, backlog, parent)
     if publish_request.dates is not None and skip_reason is None:
         require_replayable(services, publish_request.delivery, publish_request.dates, parent)
-    if skip_reason is None and _is_published_alone(services, publish_request):
+    if skip_reason is None and _is_published_alone(lists, publish_request):
         # The watch DAG has started a run that publishes other waiting deliveries.
         backlog = Backlog(apply=(publish_request.delivery,), superseded=())
     return Decision(parent, backlog, skip_reason)
@@ -103,29 +107,26 @@ def _require_fitting_engine(services: Services, publish_request: PublishRequest,
         )
 
 
-def _backlog(services: Services, publish_request: PublishRequest, parent: Manifest | None) -> Backlog:
-    """The deliveries that wait; in a replay also the replayed one, even if it was published, held, refused or excluded.
-
-    Raises ContractViolation if the replayed delivery is not registered.
-    """
-    arrivals, replayed = services.arrivals, publish_request.delivery
+def _backlog(lists: DeliveryLists, publish_request: PublishRequest, parent: Manifest | None) -> Backlog:
+    """The deliveries that wait; in a replay also the replayed one, if published, held, refused or excluded, too."""
+    replayed = publish_request.delivery
     if not publish_request.replay:
-        return arrivals.backlog(parent)
-    arrivals.read(replayed)  # raises if it is not registered; the error names those that are
-    lists = arrivals.lists()
+        return lists.backlog(parent)
     of_same_id = {delivery for delivery in lists.held if delivery.snapshot_id == replayed.snapshot_id}
     registered = lists.registered.keys() - ({*lists.refused, *of_same_id} - {replayed})
     included, excluded = (parent.deliveries, parent.excluded) if parent else ((), ())
     return split_backlog(registered, set(included) - {replayed}, set(excluded) - {replayed}, {*lists.held} - of_same_id)
 
 
-def _is_published_alone(services: Services, publish_request: PublishRequest) -> bool:
+def _is_published_alone(lists: DeliveryLists, publish_request: PublishRequest) -> bool:
     """Whether a person decided on this one delivery: on some dates, on failed checks, or because it is held."""
     decides = publish_request.dates is not None or bool(publish_request.accepted_checks)
-    return decides or (publish_request.replay and publish_request.delivery in services.arrivals.lists().held)
+    return decides or (publish_request.replay and publish_request.delivery in lists.held)
 
 
-def _skip_reason(services: Services, delivery: Delivery, backlog: Backlog, parent: Manifest | None) -> str | None:
+def _skip_reason(
+    services: Services, delivery: Delivery, lists: DeliveryLists, backlog: Backlog, parent: Manifest | None
+) -> str | None:
     """Why this run has nothing to publish; None if its delivery is in the backlog. Raises as `decide` does."""
     if delivery in backlog.apply:
         return None
@@ -140,7 +141,7 @@ def _skip_reason(services: Services, delivery: Delivery, backlog: Backlog, paren
         return f"Delivery [{delivery.name}] is part of generation {parent.generation} already."
     if parent and delivery in parent.excluded:
         return f"Delivery [{delivery.name}] was excluded by a rollback: replay it by hand to publish it after all."
-    if delivery in services.arrivals.lists().refused:
+    if delivery in lists.refused:
         raise DeliveryRefused(
             f"Delivery [{delivery.name}] was refused and set aside: see "
             f"[{services.store.uri(services.layout.refusal(delivery))}]; ask the producer for a new delivery."
