@@ -140,9 +140,8 @@ class Backfill:
         """The name of a delivery that is not published; empty if none waits."""
         services = self.services
         unregistered = services.arrivals.unregistered(services.landing.markers())
-        generation = services.current.read().generation
-        live = None if generation is None else services.manifests.read(generation)
-        waiting = [marker.delivery for marker in unregistered] or list(services.arrivals.backlog(live).apply)
+        waiting = [marker.delivery for marker in unregistered]
+        waiting = waiting or list(services.arrivals.backlog(services.find_live()).apply)
         return waiting[0].name if waiting else ""
 
     def land(self, marker: Marker) -> None:
