@@ -87,8 +87,9 @@ def complete_batch(table: TableContract, uri: str, batch: pa.RecordBatch, column
     partitions leave them out, and only validated files may lack them, so the folders are there. Other columns are NULL;
     a REQUIRED one is not added.
     """
-    names, arrays = list(batch.schema.names), list(batch.columns)
-    for column in (column for column in columns if column.name not in batch.schema.names):
+    names, arrays = batch.schema.names, list(batch.columns)
+    present = set(names)
+    for column in (column for column in columns if column.name not in present):
         if column.name in (table.partition_column, table.snapshot_id_column):
             arrays.append(pa.repeat(_folder_value(table, uri, column.name), batch.num_rows))
         elif column.mode is not ColumnMode.REQUIRED:
