@@ -60,7 +60,7 @@ _TRUNCATIONS = {
 
 
 def partitioning_of(tree: exp.Create) -> tuple[str | None, str, str]:
-    """The column, of what a partition has the rows (HOUR, DAY or MONTH), and the type that the column must have."""
+    """The column, the time span of a partition (HOUR, DAY or MONTH), and the type that the column must have."""
     found = [item.this for item in _properties(tree, exp.PartitionedByProperty)]
     if not found:
         return None, "DAY", "DATE"

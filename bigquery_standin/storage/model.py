@@ -135,7 +135,7 @@ class TableSettings:
 
     schema: tuple[TableField, ...]
     partition_column: str | None = None
-    partition_unit: str = "DAY"  # HOUR, DAY or MONTH: of what a partition has the rows
+    partition_unit: str = "DAY"  # HOUR, DAY or MONTH: the time span of a partition
     partition_expiration_ms: int | None = None
     require_partition_filter: bool = False
     clustering: tuple[str, ...] = ()

@@ -38,7 +38,8 @@ _PROGRESS_S = 10.0  # between two progress lines of the log
 # A publish fails if BigQuery has not applied the rows after this many times `max_staleness`. The factor exceeds 1,
 # because BigQuery may apply rows some minutes later than `max_staleness`.
 APPLY_TIMEOUT_FACTOR = 3
-# So long after a try may open no more connections, none of its rows can arrive. Clocks may differ by a minute.
+# When a try has not been allowed to open connections for this long, none of its rows can arrive any more. Clocks may
+# differ by a minute.
 WRITER_GONE_AFTER = timedelta(seconds=CONNECTION_S + 60)
 
 

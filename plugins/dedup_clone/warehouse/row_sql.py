@@ -45,7 +45,7 @@ def date_sql(table: TableContract, path: str = "") -> str:
 
 
 def partition_sql(table: TableContract, unit: PartitionBy = PartitionBy.DAY) -> str:
-    """The expression of PARTITION BY. `unit`: of what a partition has the rows."""
+    """The expression of PARTITION BY. `unit`: the time span of a partition."""
     column, kind = quoted(table.partition_column), table.date_type
     is_column = kind == "DATE" and unit is PartitionBy.DAY
     return column if is_column else f"{kind}_TRUNC({column}, {unit.upper()})"
