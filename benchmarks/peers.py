@@ -158,11 +158,12 @@ class DuckDbSurvivors(Peer):
             connection.execute(f"SET {setting}")
         connection.execute(f"SET temp_directory='{WORK / 'duckdb'}'")
         for date_files in inputs.dates:
-            rows = (
-                f"SELECT {', '.join(COLUMNS)} FROM read_parquet({list(date_files.parent)}, hive_partitioning=false) "
-                f"ANTI JOIN read_parquet({list(date_files.snapshot)}, hive_partitioning=false) "
-                f"USING ({', '.join(KEYS)})"
+            parent, snapshot = (
+                f"read_parquet({list(files)}, hive_partitioning=false)"
+                for files in (date_files.parent, date_files.snapshot)
             )
+            join = f"{parent} old ANTI JOIN {snapshot} new USING ({', '.join(KEYS)})"
+            rows = f"SELECT {', '.join(COLUMNS)} FROM {join}"
             target = out / f"{date_files.day}.parquet"
             connection.execute(f"COPY ({rows}) TO '{target}' (format parquet, compression zstd, compression_level 1)")
 
