@@ -36,7 +36,8 @@ _CELLS_PER_DIFFERING_ROW = 8
 # At least this share of a date's rows is expected to differ, whatever differed last time.
 _LEAST_SHARE = 0.002
 _FEW_CELLS = 1 << 10
-# Rows are permuted in blocks, so that the arrays of a block stay in a core's own cache.
+# Rows are permuted in blocks, so that the arrays of a block stay in a core's own cache. They are then added to one line
+# of cells after the other, so that each line stays in the cache, too.
 _BLOCK_ROWS = 8192
 # Rows come out of a sketch in about as many rounds as the logarithm of their number. More rounds find nothing.
 _MAX_ROUNDS = 1000
@@ -94,10 +95,10 @@ class Sketch:
         self.rows -= words.shape[1]
 
     def _change(self, words: U64Array, operation: np.ufunc) -> None:
+        permuted = words.copy()
         for start in range(0, words.shape[1], _BLOCK_ROWS):
-            block = words[:, start : start + _BLOCK_ROWS].copy()
-            self._permutation.apply(block)
-            self._change_cells(block, operation)
+            self._permutation.apply(permuted[:, start : start + _BLOCK_ROWS])
+        self._change_cells(permuted, operation)
 
     def _change_cells(self, permuted: U64Array, operation: np.ufunc) -> None:
         for table in range(_TABLES):
