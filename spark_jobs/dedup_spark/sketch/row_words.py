@@ -68,13 +68,18 @@ class OutOfSpan(Exception):
 
 
 class _Field(NamedTuple):
-    """Where packed rows have a word of a column (`part`, from 0), or the bit that marks NULL (`part` is None)."""
+    """Where packed rows have a number of a column (`part`, from 0), or the bit that marks NULL (`part` is None).
+
+    The field has the `bits` of the number from its bit `start` on. A number that crosses the end of a word has two
+    fields.
+    """
 
     column: int
     part: int | None
     word: int
     shift: int
     bits: int
+    start: int
 
 
 @dataclass(frozen=True)
@@ -100,9 +105,9 @@ class RowEncoder:
             parts += [(bits, number, part) for part in range(2 if column.type == "NUMERIC" else 1)]
             if number >= len(self.keys) and column.mode is not ColumnMode.REQUIRED:
                 parts.append((1, number, None))
-        parts.sort(key=lambda part: -part[0])
-        layouts = ((count, _layout(parts, count)) for count in range(2, MAX_WORDS + 1))
-        return next(((count, fields) for count, fields in layouts if fields is not None), None)
+        size = sum(bits for bits, _, _ in parts) + SPARE_BITS
+        word_count = max(-(-size // _WORD_BITS), 2)
+        return (word_count, tuple(_layout(parts))) if word_count <= MAX_WORDS else None
 
     @property
     def has_packable_types(self) -> bool:
@@ -161,6 +166,7 @@ class RowEncoder:
                 numbers = _is_null(arrays[field.column]).astype(np.uint64)
             else:
                 numbers = parts[field.column][field.part]
+            numbers = numbers >> np.uint64(field.start) if field.start else numbers
             word = words[field.word]
             np.bitwise_or(word, numbers << np.uint64(field.shift) if field.shift else numbers, out=word)
         return words
@@ -172,7 +178,7 @@ class RowEncoder:
             return
         span = self._span(column)
         for words in fixed_words(column, without_nulls(array)):
-            numbers = words - np.uint64(span.least % (1 << _WORD_BITS)) if span.least else words
+            numbers = words - self._least(column) if span.least else words
             if array.null_count:
                 numbers = np.where(_is_null(array), np.uint64(0), numbers)
             if span.bits < _WORD_BITS and len(numbers) and int(numbers.max()) >> span.bits:
@@ -183,15 +189,23 @@ class RowEncoder:
         """Return the key columns and the value columns of packed rows, with every bit as it was."""
         assert self.is_packed
         nulls = {field.column: _bits(words, field).astype(bool) for field in self._fields if field.part is None}
-        parts: dict[tuple[int, int], U64Array] = {}
+        numbers: dict[tuple[int, int], U64Array] = {}
         for field in self._fields:
             if field.part is not None:
-                least = self._span(self._columns[field.column]).least
-                parts[field.column, field.part] = _bits(words, field) + np.uint64(least % (1 << _WORD_BITS))
+                bits, number = _bits(words, field) << np.uint64(field.start), (field.column, field.part)
+                numbers[number] = numbers[number] | bits if number in numbers else bits
         return tuple(
-            _array(column, [parts[number, part] for part in range(2) if (number, part) in parts], nulls.get(number))
+            _array(
+                column,
+                [numbers[number, part] + self._least(column) for part in range(2) if (number, part) in numbers],
+                nulls.get(number),
+            )
             for number, column in enumerate(self._columns)
         )
+
+    def _least(self, column: Column) -> np.uint64:
+        """The least number of the column's span, modulo 2^64."""
+        return np.uint64(self._span(column).least % (1 << _WORD_BITS))
 
     @cached_property
     def _key_masks(self) -> U64Array:
@@ -229,21 +243,16 @@ class RowEncoder:
         return self.key_codes(self.columns(words)[: len(self.keys)]) if self.is_packed else words[0]
 
 
-def _layout(parts: Sequence[tuple[int, int, int | None]], word_count: int) -> tuple[_Field, ...] | None:
-    """Place the parts (bits, column, part), the largest first, each into the first word that has room for it.
-
-    Return None if there are too few words. The last word has less room, because of its spare bits.
-    """
-    used = [0] * word_count
-    fields = []
-    for bits, column, part in parts:
-        rooms = [_WORD_BITS] * (word_count - 1) + [_WORD_BITS - SPARE_BITS]
-        word = next((n for n, room in enumerate(rooms) if used[n] + bits <= room), None)
-        if word is None:
-            return None
-        fields.append(_Field(column, part, word, used[word], bits))
-        used[word] += bits
-    return tuple(fields)
+def _layout(parts: Sequence[tuple[int, int, int | None]]) -> Iterator[_Field]:
+    """Place the parts (bits, column, part) one after the other. The largest come first, so that few cross a word."""
+    position = 0
+    for bits, column, part in sorted(parts, key=lambda part: -part[0]):
+        start = 0
+        while start < bits:
+            word, shift = divmod(position, _WORD_BITS)
+            placed = min(bits - start, _WORD_BITS - shift)
+            yield _Field(column, part, word, shift, placed, start)
+            position, start = position + placed, start + placed
 
 
 def _bits(words: U64Array, field: _Field) -> U64Array:
