@@ -135,7 +135,7 @@ def feed_dag(setup: FeedSetup, name: str, doc: str | None, *, schedule: str | No
     defaults = {
         "owner": setup.feed.owner,
         **retry_arguments(timedelta(minutes=setup.feed.freshness.sla_minutes)),
-        "execution_timeout": timedelta(hours=1),  # also of a Spark run
+        "execution_timeout": timedelta(hours=1),  # a large Spark run has longer (runners/dedup.py)
     }
     return DAG(
         setup.dag_id(name),

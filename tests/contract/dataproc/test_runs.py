@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import time
+from dataclasses import replace
 from datetime import timedelta
 from types import SimpleNamespace
 
@@ -18,8 +20,9 @@ from dedup_clone.orchestration.runners import dedup
 from dedup_clone.orchestration.runners import open_runner as open_runner_module
 from dedup_clone.orchestration.runners.open_runner import open_runner, runner_arguments
 from dedup_clone.orchestration.runners.spark_run import SparkRunState, run_name
+from dedup_clone.settings.spark_settings import SparkSize
 from testkit.airflow import ProcessKilled, recreated
-from tests.contract.dataproc.airflow_simulator import STORED
+from tests.contract.dataproc.airflow_simulator import STORED, WORK
 from tests.contract.dataproc.conftest import RUNNERS, Simulate
 from tests.contract.dataproc.fake import rules
 from tests.contract.dataproc.fake.faults import Fault
@@ -141,7 +144,9 @@ def test_a_run_that_is_cancelled_from_outside_fails_the_task_at_once(runner: str
 def test_a_run_that_takes_too_long_is_stopped(
     runner: str, fakes, simulate: Simulate, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(dedup, "DEFAULT_TIMEOUT", timedelta(0))
+    hours = itertools.count()
+    for module in (dedup, open_runner_module):
+        monkeypatch.setattr(module, "time", SimpleNamespace(time=lambda: time.time() + 3600 * next(hours)))
     fake = fakes(runner, slowness=10_000)
     done = simulate(runner).run()
     assert (done.state, done.tries) == ("failed", 1)
@@ -202,6 +207,19 @@ def test_a_run_that_no_task_watches_ends_ten_minutes_after_the_task_would_end_it
         assert list(request.job.pyspark_job.args)[-2:] == ["--end-after-s", "4200"]
     else:
         assert request["jobTimeoutMs"] == "4200000"
+
+
+def test_a_large_run_may_take_three_times_as_long_as_the_model_expects(
+    fakes, simulate: Simulate, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """312e9 rows, 700 ns each, on 40 cores of which 70 % work, and 90 s to start: 7,890 s."""
+    large = replace(WORK, newest_rows=312_000_000_000)
+    fake, task = fakes("serverless", slowness=99), simulate("serverless", size=SparkSize(executors=10))
+    monkeypatch.setattr(dedup, "read_workload", lambda services, attempt: large)
+    left_s = task.deferral().trigger.timeout_at - time.time()
+    assert left_s == pytest.approx(23_670, abs=60)
+    ((_, request),) = [made for made in fake.requests if made[0] == "CreateBatch"]
+    assert request.batch.environment_config.execution_config.ttl == timedelta(seconds=24_270)
 
 
 @pytest.mark.parametrize("runner", RUNNERS)

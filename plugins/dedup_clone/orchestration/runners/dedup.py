@@ -90,12 +90,11 @@ def _run_spark(run: FeedRun, runner: SparkRunner) -> str:
 
     Raises AirflowFailException if no retry can help.
     """
-    timeout_s = _timeout_s(run)
     if run.event:
         name, timeout_at = run.event["name"], run.event["timeout_at"]
     else:
         name, began_at = _attach_or_start(run, runner)
-        timeout_at = began_at + timeout_s
+        timeout_at = began_at + _timeout_s(run)
     run.on_kill = lambda: runner.cancel(name)
     found = runner.get_run(name)
     if found is None:
@@ -106,7 +105,7 @@ def _run_spark(run: FeedRun, runner: SparkRunner) -> str:
     if time.time() >= timeout_at:
         runner.cancel(name)
         raise AirflowFailException(
-            f"Spark was not done within {timeout_s / 60:.0f} minutes (stopped: {name}). Raise "
+            f"Spark was not done within {_timeout_s(run) / 60:.0f} minutes (stopped: {name}). Raise "
             f"[spark.max_executors] or lower [spark.target_minutes] in the feed, then clear the run."
         )
     trigger = SparkRunTrigger(
@@ -228,4 +227,6 @@ def _show(run: FeedRun, found: SparkRun) -> None:
 
 
 def _timeout_s(run: FeedRun) -> float:
-    return (run.timeout or DEFAULT_TIMEOUT).total_seconds()
+    """How long the Spark run may take: as long as the DAG's other tasks, and three times as long as it should."""
+    size = size_run(read_workload(run.services, run.attempt_id), run.setup.feed.spark)
+    return max((run.timeout or DEFAULT_TIMEOUT).total_seconds(), 3 * 60 * size.expected_minutes)
