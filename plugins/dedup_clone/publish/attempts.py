@@ -8,17 +8,16 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import dedup_clone
 from dedup_clone.checks.check_result import CheckResult, CheckResults, Level, failures
-from dedup_clone.contract.attempt import Attempt, Kind, Swap
+from dedup_clone.contract.attempt import Attempt, Kind
 from dedup_clone.contract.engine import Engine
 from dedup_clone.contract.manifest import RefusedDelivery
 from dedup_clone.contract.records import to_json
-from dedup_clone.publish.attempt_jobs import SWAP_STEP, query_configuration
 from dedup_clone.publish.services import Services
 from dedup_clone.state.arrivals import Refusal
 from dedup_clone.state.current import Intent
@@ -120,39 +119,6 @@ def write_attempt(services: Services, attempt: Attempt, what: str) -> None:
     services.log(text, snapshot_id=attempt.snapshot_id, generation=attempt.generation)
 
 
-@dataclass(frozen=True)
-class SwapSpec:
-    """What was checked and is allowed to go live: staging as of `checked_at`.
-
-    `generation`, `parent` and `snapshot` are text, because the swap's SQL takes them as text parameters; `parent` is
-    empty for a first generation. `manifest` is the manifest's digest. `description`, `expiration_days`: the text, and
-    the days for which target keeps a partition, that the swap sets on target. `bytes_billed` is that of the feed's own
-    queries. `staging_bytes`: logical size of the checked table. `options`: the feed file's options that the swap sets
-    on target (see warehouse/table_options.py). `way`: see publish/swap.py. `previous_days`: how long the table that is
-    replaced stays as `FEED_previous`; 0 if it does not.
-    """
-
-    attempt: str
-    generation: str
-    parent: str
-    snapshot: str
-    manifest: str
-    description: str
-    checked_at: datetime
-    expiration_days: int
-    bytes_billed: int
-    staging_bytes: int
-    options: dict[str, str] = field(default_factory=dict)
-    way: Swap = Swap.CLONE
-    previous_days: int = 0
-
-
-def swap_way(services: Services, kind: Kind, parent: int | None) -> Swap:
-    """How an attempt swaps. A load keeps target's layout, so a rebuild clones, and so does a first publish."""
-    is_copied = parent is not None and kind is not Kind.REBUILD
-    return services.feed.publish.swap if is_copied else Swap.CLONE
-
-
 _LOG_LEVELS = {Level.PASS: logging.INFO, Level.WARN: logging.WARNING, Level.FAIL: logging.ERROR}
 
 
@@ -172,31 +138,6 @@ def find_check_results(services: Services, attempt: str, phase: str) -> CheckRes
 def failed_checks(services: Services, attempt: str, phase: str = "before") -> tuple[CheckResult, ...]:
     """The attempt's checks `before` or `after` the swap that failed; none if it ended earlier, or was pruned."""
     return failures(find_check_results(services, attempt, phase))
-
-
-def save_swap(services: Services, swap: SwapSpec) -> None:
-    services.store.put(services.layout.swap_spec(swap.attempt), to_json(swap))
-
-
-def swap_configuration(services: Services, swap: SwapSpec, step: str = SWAP_STEP) -> dict[str, Any]:
-    """The configuration of the job that replaces target with a clone of staging as it was checked."""
-    options = services.feed.table.options
-    sql = services.warehouse.render(
-        "publish/swap_target.sql", names=services.names, options=options, previous_days=swap.previous_days
-    )
-    names = ("parent", "generation", "snapshot", "manifest", "description")
-    parameters = {
-        "target": ("STRING", services.names.target_table),
-        **{name: ("STRING", getattr(swap, name)) for name in names},
-        "checked_at": ("TIMESTAMP", swap.checked_at.isoformat()),
-        "expiration_days": ("FLOAT64", str(swap.expiration_days)),
-    }
-    return query_configuration(services, step, sql, parameters)
-
-
-def find_swap(services: Services, attempt: str) -> SwapSpec | None:
-    """What the attempt was allowed to swap; None if it failed earlier or was pruned."""
-    return services.store.read_record(SwapSpec, services.layout.swap_spec(attempt))
 
 
 def arrived_at(services: Services, attempt: Attempt) -> datetime:

@@ -13,10 +13,10 @@ from dedup_clone.checks.table_checks import check_undeclared_options, replaced_b
 from dedup_clone.contract.attempt import Kind, Swap
 from dedup_clone.contract.schema_change import added_columns
 from dedup_clone.contract.table import Column
-from dedup_clone.publish.attempts import find_swap, swap_way
 from dedup_clone.publish.declared_form import staging_options, swap_options
 from dedup_clone.publish.services import Services
 from dedup_clone.publish.sql_checks import dry_run_sql_checks
+from dedup_clone.publish.swap_spec import find_swap, swap_way
 from dedup_clone.warehouse.metadata import TableMetadata
 from dedup_clone.warehouse.table_options import column_entry, row_policy_entry, without_removed_columns
 

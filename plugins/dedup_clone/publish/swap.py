@@ -15,11 +15,11 @@ from dedup_clone.checks.table_checks import GENERATION_LABEL, MANIFEST_LABEL, la
 from dedup_clone.contract.attempt import Attempt, Swap
 from dedup_clone.contract.errors import LostRace, OutcomeUnknown
 from dedup_clone.publish.attempt_jobs import SWAP_STEP, find_job
-from dedup_clone.publish.attempts import SwapSpec, find_swap, swap_configuration
 from dedup_clone.publish.declared_form import alter_table
 from dedup_clone.publish.existing_table import prepare_swap_of_takeover
 from dedup_clone.publish.load import read_candidate, table_load_configuration
 from dedup_clone.publish.services import Services
+from dedup_clone.publish.swap_spec import SwapSpec, find_swap, swap_configuration
 from dedup_clone.state.current import Intent
 
 JOBS_KEPT = timedelta(days=180)  # how long BigQuery keeps the history of jobs
