@@ -39,6 +39,7 @@ def publish(setup: FeedSetup) -> DAG:
         max_active_runs=operation.MAX_ACTIVE_RUNS,
         params=operation.params(setup.feed),
     ) as dag:
+        # The later tasks find the attempt's id in the result of a task called resolve_…, in every DAG: see FeedRun.
         # -- 1 resolve --- in: parameters, state   runs: worker    out: the attempt (lease acquired), or what to approve
         resolve = Step(task_id="resolve_publish", setup=setup, run=operation.resolve_publish)
 

@@ -102,7 +102,7 @@ def test_publishes_objects_of_any_name_on_cloud_storage_and_copies_dates_that_no
         [row(1, 7, 21, 2), row(1, 8, 5, 1), row(2, 7, 1, 1), *unusual], key=str
     )
     assert candidate.manifest
-    assert [entry.plan for entry in candidate.manifest.dates] == ["adopt", "carried", "carried"]
+    assert [entry.plan for entry in candidate.manifest.dates] == ["adopt", "copied forward", "copied forward"]
     uris = storage.read_text(str(candidate.load_uris_uri)).splitlines()
     assert [uri for uri in uris if not uri.startswith(second.data_uri)] == []
     assert len(uris) == len(area.files().files)

@@ -184,11 +184,13 @@ REWRITTEN = [
     Decision(
         "copied_forward_although_a_rewrite_is_asked_for",
         [[snap(1, {1: 1}, {1: 1})], [snap(2, {}, {1: 2})]],
-        "carried",
+        "copied forward",
         "no applied delivery",
         Plan.REWRITE,
     ),
-    Decision("copied_forward", [[snap(1, {1: 1}, {1: 1})], [snap(2, {}, {1: 2})]], "carried", "no applied delivery"),
+    Decision(
+        "copied_forward", [[snap(1, {1: 1}, {1: 1})], [snap(2, {}, {1: 2})]], "copied forward", "no applied delivery"
+    ),
 ]
 LAST_CHANGED = [
     Decision(
@@ -287,7 +289,7 @@ def test_a_request_for_some_dates_takes_these_and_leaves_the_delivery_to_come(tm
     assert job.feed.manifest
     assert [delivery.snapshot_id for delivery in job.feed.manifest.deliveries] == [7]
     assert [delivery.snapshot_id for delivery in job.feed.manifest.applied] == [8]
-    assert job.feed.entry(FIRST).plan == "carried"
+    assert job.feed.entry(FIRST).plan == "copied forward"
     publish_only(job, snap(6, {5: 25}, {1: 99, 4: 24}), SECOND)
     job.publish(8)
     assert [delivery.snapshot_id for delivery in job.feed.manifest.deliveries] == [7, 8]

@@ -255,7 +255,7 @@ def test_a_date_whose_files_have_no_row_is_not_written_in_mode_last_changed(
     area.publish(area.deliver(2, files))
     assert area.manifest
     plans = {entry.date: (entry.plan, entry.rows) for entry in area.manifest.dates}
-    assert plans.get(SECOND) == (("carried", rows_before) if rows_before else None)
+    assert plans.get(SECOND) == (("copied forward", rows_before) if rows_before else None)
     expected = {file.path for file in area.files().files} | {stored.path_of(day) for day in plans}
     assert set(storage.list_objects(area.data_uri())) == expected
 
@@ -265,7 +265,7 @@ def test_a_carried_date_is_copied_with_its_fingerprints_into_the_new_folder(area
     area.publish(first)
     before, folder = area.entry(SECOND), area.data_uri()
     area.publish(area.land(2, rows(2, 1, 2)))
-    assert (area.entry(SECOND).plan, area.entry(SECOND).adopted_delivery) == ("carried", first.delivery)
+    assert (area.entry(SECOND).plan, area.entry(SECOND).adopted_delivery) == ("copied forward", first.delivery)
     assert area.entry(SECOND).files_digest == before.files_digest
     assert area.data_uri() != folder
     assert_nothing_else_is_left(area)

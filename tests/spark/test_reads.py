@@ -162,7 +162,7 @@ def test_landed_files_are_decoded_once(area: SparkJobFeed, second_reads: list[st
     """In order, late on one of two dates, and late on both, without a row to insert there."""
     snapshots = [
         (1, unchanged(1, 300) + rows(1, 1, day=SECOND), ["adopt", "adopt"]),
-        (9, unchanged(9, 310)[5:], ["adopt", "carried"]),
+        (9, unchanged(9, 310)[5:], ["adopt", "copied forward"]),
         (5, unchanged(5, 309)[7:] + rows(5, 2, day=SECOND), ["rewrite", "adopt"]),
         (3, [*unchanged(3, 310)[8:], row(3, 2, 50, SECOND)], ["rewrite", "rewrite"]),
     ]

@@ -109,7 +109,7 @@ def test_a_date_that_the_delivery_lacks_is_copied(with_spark: SparkJobFeed) -> N
     with_spark.publish(with_spark.land(1, [row(1, 1, 1), row(1, 2, 2, SECOND)]))
     before = with_spark.entry(SECOND).files_digest
     with_spark.publish(with_spark.land(2, [row(2, 1, 1)]))
-    assert (with_spark.entry(SECOND).plan, with_spark.entry(SECOND).new_keys) == ("carried", 0)
+    assert (with_spark.entry(SECOND).plan, with_spark.entry(SECOND).new_keys) == ("copied forward", 0)
     assert with_spark.entry(SECOND).files_digest == before
 
 

@@ -27,14 +27,14 @@ class DateOutcome(StrEnum):
     BIGQUERY = Engine.BIGQUERY.value
     MERGE = Engine.MERGE.value
     # No applied delivery has the date: its rows are the parent's.
-    COPIED_FORWARD = "carried"
+    COPIED_FORWARD = "copied forward"
     # A rollback made the date's rows live again.
     RESTORED = "restored"
     # An erasure made the date: the parent's rows without the rows of erased keys.
     ERASED = "erased"
     # A replay changes nothing on the date. The manifest then has the parent's outcome; it has this one only where the
-    # parent's is "carried".
-    UNCHANGED = "kept"
+    # parent's is "copied forward".
+    UNCHANGED = "unchanged"
 
 
 @dataclass(frozen=True)

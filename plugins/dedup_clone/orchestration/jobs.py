@@ -31,9 +31,7 @@ WAIT_BEFORE_DEFERRAL_S = 5.0
 def load_staging(run: FeedRun) -> str:
     """Fills staging with the generation, and returns what was loaded.
 
-    Streams the changed rows, or loads the changed partitions. If neither can be done, one job fills staging: a free
-    load job of the generation's files, or the statement of an SQL engine. Does nothing if the swap can clone staging as
-    of a time when it held the generation: a rollback's `restored_at`.
+    Does nothing if the swap can clone staging as of a time when it held the generation: a rollback's `restored_at`.
     """
     services, attempt = run.services, run.attempt
     if attempt.restored_at is not None:
@@ -41,6 +39,7 @@ def load_staging(run: FeedRun) -> str:
         return ""
     services.current.require_intent(attempt.id)
     candidate, manifest = read_candidate(services, attempt.id)
+    # 1. Engine `cdc`: stream the changed rows, if they are few.
     changes = changes_to_stream(services, attempt, candidate, manifest)
     if changes is not None:
         stream_changes(services, attempt, manifest, changes)
@@ -50,11 +49,13 @@ def load_staging(run: FeedRun) -> str:
     if gone_at := writers_gone_at(services, attempt):
         raise NotYet("an earlier attempt may still stream rows into staging", gone_at - services.now())
     prepare_load(services, attempt)
+    # 2. Mode `last_changed`: load the dates whose files have changed, if they are few.
     dates = dates_to_load(services, candidate, manifest)
     if dates is not None:
         load_dates(services, attempt, candidate, manifest, dates)
         return f"{len(dates)} partitions"
 
+    # 3. All others: one job, which loads all files or runs the statement of an SQL engine.
     def begin(job_id: str) -> dict[str, Any]:
         configuration = staging_configuration(services, attempt, candidate, manifest)
         begin_load(services, attempt, [job_id])

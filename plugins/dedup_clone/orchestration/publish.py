@@ -166,7 +166,8 @@ def resolve_publish(run: FeedRun) -> Any:
         raise AirflowSkipException(text)
     if request.accepted_checks:
         return PUBLISH.show(run)
-    run.skip([APPROVE_TASK, ACCEPTED_TASK], _acquire(run, form=request))
+    attempt_id = _acquire(run, form=request)
+    run.skip([APPROVE_TASK, ACCEPTED_TASK], attempt_id)
 
 
 def resolve_accepted(run: FeedRun) -> str:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from datetime import timedelta
 from functools import cached_property
-from typing import Any
+from typing import Any, NoReturn
 
 from airflow.providers.google.cloud.links.base import BaseGoogleLink
 from airflow.providers.standard.triggers.temporal import TimeDeltaTrigger
@@ -97,12 +97,13 @@ class FeedRun:
         """What another task of the run returned."""
         return self.context["ti"].xcom_pull(task_ids=task_id)
 
-    def skip(self, task_ids: Iterable[str], result: Any = None) -> None:
-        """Ends the step, with this result, and skips the tasks."""
+    def skip(self, task_ids: Iterable[str], result: Any = None) -> NoReturn:
+        """Ends the step, with this result, and skips the tasks, by raising what Airflow takes as the order to do so."""
         # Airflow stores no result of a task that skips others.
         self.context["ti"].xcom_push(key=RETURN_VALUE, value=result)
         task: Any = self.context["task"]
-        task.skip(self.context["ti"], [task.dag.get_task(task_id) for task_id in task_ids])
+        skip: Callable[..., NoReturn] = task.skip
+        skip(self.context["ti"], [task.dag.get_task(task_id) for task_id in task_ids])
 
     def link(self, link: type[BaseGoogleLink], **values: Any) -> None:
         """Leads from the task's page to `link`, which must be one of the step's links."""

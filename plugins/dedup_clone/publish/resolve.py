@@ -213,7 +213,9 @@ def resolve(
     Raises LeaseHeld while another run works on the feed, LostRace, CheckFailed, ConfigurationError, and DeliveryRefused
     if every delivery is refused by the names, sizes or footers of its files.
     """
+    # 1. Commit or discard what a dead run left.
     recover(services, publish_request)
+    # 2. Decide which deliveries are included.
     if shown is not None:
         delivery = Delivery(shown["snapshot_id"], shown["marker_generation"])
         publish_request = replace(publish_request, delivery=delivery)
@@ -222,24 +224,30 @@ def resolve(
         return decision.skip_reason
     if shown is not None:
         require_live_as_shown(services, decision.parent_generation, shown["live_generation"])
+    # 3. Check what needs no new row, and whether the parent's rows can be read.
     items = results_before_dedup(services, decision.parent_generation)
     results = CheckResults("before", accept(items, publish_request.accepted_checks, publish_request.reason))
     if publish_request.dates is None:  # a replay of some dates includes no waiting delivery
         note_checks_before_dedup(services, decision.backlog.apply, decision.parent, results, publish_request)
     require_no_failure(results, NOT_DEDUPLICATED)
     require_readable_parent(services, decision.parent, engine_of(services, publish_request))
+    # 4. Acquire the lease. What follows is undone by the task `reconcile_failure`, or by the next run.
     intent = acquire_lease(services, publish_request, Kind.PUBLISH, decision.parent_generation)
     attempt, parent = plan_attempt(services, publish_request, decision, intent), decision.parent
+    # 5. Refuse deliveries by the names, sizes and footers of their files.
     if attempt.engine.runs_spark:
         attempt = without_refused_deliveries(services, attempt)
+    # 6. Give staging the declared columns and options.
     prepare_staging(services)
     if not attempt.engine.runs_spark:
         add_columns_for_queries(services)
+    # 7. Find the files to build on: those of a stopped attempt, or the parent's, which may need an export.
     reusable = find_reusable_candidate(services, attempt, parent) if publish_request.replay else None
     if reusable is not None:
         attempt = reusable[0]
     else:
         attempt = replace(attempt, parent_files=parent_files(services, attempt, parent))
+    # 8. Write the record that all later tasks read.
     names = [delivery.name for delivery in attempt.deliveries]
     superseded = [delivery.name for delivery in decision.backlog.superseded]
     write_attempt(services, attempt, f"includes {names}{_dates_text(publish_request)}, superseded {superseded}")

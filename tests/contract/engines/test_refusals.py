@@ -78,7 +78,7 @@ def test_rows_older_than_the_retention_are_dropped_and_counted(world: FeedAgains
     assert world.manifest().dropped_rows == 2
     world.publish(world.land(2, [row(2, 2, day=ancient)]), engine=Engine.BIGQUERY)
     assert [r[1] for r in world.table_rows()] == [[1, 1]]
-    assert [entry.plan for entry in world.manifest().dates] == ["carried"]
+    assert [entry.plan for entry in world.manifest().dates] == ["copied forward"]
 
 
 def overwrite(world: FeedAgainstOracle) -> None:

@@ -60,7 +60,7 @@ def outcomes(plans: dict[date, DatePlan]) -> dict[date, str]:
 def test_auto_adopts_delivered_dates_if_it_can_and_copies_the_others_forward() -> None:
     plans = select(Plan.AUTO, delivery(2, (BOTH,), (NEW, date(2026, 1, 4))))
     plans.pop(date(2026, 1, 4))
-    assert outcomes(plans) == {BOTH: "adopt", NEW: "window", OLD: "carried"}
+    assert outcomes(plans) == {BOTH: "adopt", NEW: "window", OLD: "copied forward"}
     assert plans[NEW].reason == "not adopted: file [/b/f1] holds [2] dates"
     assert list(plans) == sorted(plans)
 
@@ -68,7 +68,7 @@ def test_auto_adopts_delivered_dates_if_it_can_and_copies_the_others_forward() -
 @pytest.mark.parametrize("plan", [Plan.WINDOW, Plan.REWRITE])
 def test_window_and_rewrite_write_every_delivered_date_anew(plan: Plan) -> None:
     plans = select(plan, delivery(2, (BOTH,), (NEW,)))
-    assert outcomes(plans) == {BOTH: plan.value, NEW: plan.value, OLD: "carried"}
+    assert outcomes(plans) == {BOTH: plan.value, NEW: plan.value, OLD: "copied forward"}
 
 
 @pytest.mark.parametrize(
