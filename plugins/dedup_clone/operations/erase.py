@@ -190,7 +190,7 @@ def _require_erasable(services: Services) -> Manifest:
             f"[engine: {Engine.SPARK}] in the feed file, then erase."
         )
     refuse_impossible_changes(services, Engine.SPARK, live)
-    check_before_dedup(services, live.generation, with_sql=False)
+    check_before_dedup(services, live.generation, with_sql=False, kind=Kind.ERASE)
     require_readable_parent(services, live, Engine.SPARK)
     return live
 

@@ -29,7 +29,7 @@ from dedup_clone.publish.existing_table import check_existing_table, read_existi
 from dedup_clone.publish.load import read_candidate
 from dedup_clone.publish.services import Services
 from dedup_clone.publish.sql_checks import run_sql_checks
-from dedup_clone.publish.swap_spec import SwapSpec, find_swap, save_swap, swap_way
+from dedup_clone.publish.swap_spec import SwapSpec, find_swap, kept_days, save_swap, swap_way
 from dedup_clone.state.current import Staging
 from dedup_clone.state.ledger import PUBLISHES_COMPARED, LedgerRecord, Stage, count_loads
 from dedup_clone.warehouse.metadata import Observation, TableMetadata
@@ -90,8 +90,7 @@ def check_before_swap(services: Services, attempt: Attempt) -> SwapSpec:
         staging_bytes=observation.table.size,
         options=swap_options(services.feed.table),
         way=swap_way(services, attempt.kind, attempt.parent),
-        # The table that an erasure replaces has the erased rows.
-        previous_days=0 if attempt.kind is Kind.ERASE else services.feed.table.previous_days,
+        previous_days=kept_days(services, attempt.kind),
     )
     save_swap(services, swap)
     return swap
@@ -235,9 +234,9 @@ def check_own_sql(facts: Facts) -> list[CheckResult]:
 _ROWS_OF_STAGING = ("staging_rows", "staging_unchanged")
 _TABLES = (check_surroundings, check_rows)
 
-# Which checks run before the swap; docs/runbook.md says what each kind skips. Checks before the dedup are called where
-# an attempt is prepared (early_checks.py, operations/). The rows of a rollback and of an erasure were
-# published before, so the feed's own queries do not run again; nor do the checks of a restored manifest.
+# Which checks run before the swap; docs/runbook.md has a table of all. Checks before the dedup are called where an
+# attempt is prepared (early_checks.py, operations/). The rows of a rollback and of an erasure were published before, so
+# the feed's own queries do not run again; nor do the checks of a restored manifest.
 CHECKS: dict[Kind, tuple[Check, ...]] = {
     Kind.PUBLISH: (check_form, check_target, *_TABLES, check_manifest, check_own_sql),
     Kind.ROLLBACK: (check_restored_form, check_target, *_TABLES),

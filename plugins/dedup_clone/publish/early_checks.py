@@ -16,7 +16,7 @@ from dedup_clone.contract.table import Column
 from dedup_clone.publish.declared_form import staging_options, swap_options
 from dedup_clone.publish.services import Services
 from dedup_clone.publish.sql_checks import dry_run_sql_checks
-from dedup_clone.publish.swap_spec import find_swap, swap_way
+from dedup_clone.publish.swap_spec import find_swap, kept_days, swap_way
 from dedup_clone.warehouse.metadata import TableMetadata
 from dedup_clone.warehouse.table_options import column_entry, row_policy_entry, without_removed_columns
 
@@ -30,13 +30,14 @@ def check_before_dedup(
     accepted: Collection[str] = (),
     reason: str = "",
     with_sql: bool = True,
+    kind: Kind = Kind.PUBLISH,
 ) -> CheckResults:
     """Run the checks that do not depend on the new generation, and return their results.
 
     Raises CheckFailed if one fails. `parent`: the live generation. `accepted`: the checks whose failure the operator
     accepts; `reason`: why. `with_sql`: dry-run the feed's own queries, too.
     """
-    items = results_before_dedup(services, parent, with_sql=with_sql)
+    items = results_before_dedup(services, parent, with_sql=with_sql, kind=kind)
     results = CheckResults("before", accept(items, accepted, reason))
     require_no_failure(results, NOT_DEDUPLICATED)
     return results
@@ -68,7 +69,7 @@ def check_tables(
         *check_policies(services, "staging_policies", feed.staging),
         *(check_policies(services, "target_policies", feed.target) if target and way is Swap.COPY else []),
         *_check_access(services),
-        *_check_previous(services),
+        *_check_previous(services, kind),
         *_check_target_options(services, staging, target, parent, way),
     ]
 
@@ -97,9 +98,9 @@ def _check_access(services: Services) -> list[CheckResult]:
     return [table_checks.check_staging_access(services.warehouse.missing_access(services.feed.staging))]
 
 
-def _check_previous(services: Services) -> list[CheckResult]:
+def _check_previous(services: Services, kind: Kind) -> list[CheckResult]:
     """Check that no foreign table has the name under which the swap keeps the previous one; none if it keeps none."""
-    if not services.feed.table.previous_days:
+    if not kept_days(services, kind):
         return []
     previous = services.warehouse.table(services.names.previous_table)
     return [table_checks.check_previous_table(services.names.previous_table, previous)]

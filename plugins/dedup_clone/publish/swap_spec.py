@@ -45,6 +45,11 @@ def swap_way(services: Services, kind: Kind, parent: int | None) -> Swap:
     return services.feed.publish.swap if is_copied else Swap.CLONE
 
 
+def kept_days(services: Services, kind: Kind) -> int:
+    """For how many days the swap keeps the table that it replaces. An erasure keeps none: it has the erased rows."""
+    return 0 if kind is Kind.ERASE else services.feed.table.previous_days
+
+
 def save_swap(services: Services, swap: SwapSpec) -> None:
     services.store.put(services.layout.swap_spec(swap.attempt), to_json(swap))
 

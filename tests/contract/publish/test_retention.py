@@ -146,6 +146,15 @@ def test_a_foreign_table_of_that_name_stops_publishes_and_is_never_dropped(world
     assert exists(world)
 
 
+def test_a_foreign_table_of_that_name_stops_no_erasure_which_keeps_none(world: FeedOnStandIn) -> None:
+    world.publish(world.land(1, rows(1)))
+    world.query(f"CREATE TABLE .{previous(world)} (a INT64)")
+    world.configure(table={"keep_previous": "7d"})
+    runs.erasure(world, "product_id\n1\n").finish()
+    assert world.rows() == expected(row(1, 11))
+    assert world.bigquery.get_table(f"warehouse.{previous(world)}").labels == {}
+
+
 def test_a_retirement_drops_it(feed: FeedOnStandIn) -> None:
     operations.retire(feed, "keep")
     assert not exists(feed)
