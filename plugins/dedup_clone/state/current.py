@@ -1,6 +1,6 @@
 """CURRENT: what is live, the lease of the run that works on the next generation, and what the table staging holds.
 
-A run holds the lease while its intent is in CURRENT.
+A run holds the lease while its `Intent`, the record of who holds it and for what, is in CURRENT.
 """
 
 from __future__ import annotations
