@@ -8,8 +8,6 @@ bootstrap. `approve_bootstrap` waits for your approval (Required Actions in Airf
 Then the rows are exported (free), checked and written by the dedup job, loaded (free), compared with the table, and
 swapped in by one statement. Until that statement, and after a failure, readers see the table as it is. Trigger a failed
 bootstrap again: it starts from the beginning.
-
-In a good run the task `reconcile_failure` is skipped: it runs after a failure only.
 """
 
 from __future__ import annotations

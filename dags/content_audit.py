@@ -4,8 +4,8 @@
 Each day this DAG chooses some partitions of each feed. For each of them one query compares the rows in target with the
 rows in the published files. The audit delays no publish. If a swap replaces target meanwhile, the task is retried.
 `content_audit.bytes_per_day` in the feed file bounds the cost per day; `content_audit.enabled: false` leaves the feed
-out. Results are stored in `gs://STATE/FEED/AUDITS`; for an unequal partition the watchdog sends the alert
-*content_unequal* (docs/runbook.md). How it works: docs/operate.md.
+out. For an unequal partition the watchdog sends the alert *content_unequal* (docs/runbook.md). How it works:
+docs/operate.md.
 
 Trigger it by hand with a feed and a date to audit that partition now.
 

@@ -5,9 +5,7 @@ Upload a CSV file of keys to the folder `to_erase/` of the feed in the state buc
 and the file's name. `show_erasure` shows how many rows the keys have; `approve_erasure` waits for your approval
 (Required Actions in Airflow) and meanwhile blocks no publish. After the approval a new generation without these rows is
 published, and the files of all earlier generations are deleted. Later and replayed snapshots do not bring the keys
-back. No generation from before the erasure can be restored by a rollback.
-
-In a good run the task `reconcile_failure` is skipped: it runs after a failure only.
+back.
 """
 
 from __future__ import annotations

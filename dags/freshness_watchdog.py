@@ -2,9 +2,8 @@
 ### Freshness watchdog: checks every feed every five minutes and sends one alert for each incident.
 
 It does not depend on publish runs: it compares the deliveries that arrived with the live generation, and looks for what
-delays those that are not live yet. One task checks all feeds; a feed that cannot be checked affects no other. One alert
-is sent when an incident begins and one when it has ended; docs/runbook.md lists every kind of incident and what to do.
-Metrics: docs/alerts-and-metrics.md.
+delays those that are not live yet. One task checks all feeds; a feed that cannot be checked affects no other.
+docs/runbook.md lists every kind of incident and what to do. Metrics: docs/alerts-and-metrics.md.
 
 A second task loads what publishes, rollbacks and the other runs that change a table could not load: rows of the tables
 `dedup_clone_ledger` and `FEED_changes`.

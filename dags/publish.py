@@ -2,18 +2,16 @@
 ### Publish: makes the deliveries that wait live, as one new generation of the table.
 
 The watch DAG starts a run when deliveries arrive. The run publishes every delivery that waits; a later run whose
-delivery is published already is skipped. A delivery that a check on its data stops is held: later ones are published
-without it, and a person replays or discards it. **Trigger it by hand to replay**: give a snapshot id and a reason; a
-dry run only shows what would happen. A replay that accepts a failed check first shows what the check found, and waits
-for your approval (`approve_accepted`, Required Actions), which blocks no other run. If another run publishes meanwhile,
-trigger the replay again.
+delivery is published already is skipped. **Trigger it by hand to replay**: give a snapshot id and a reason; a dry run
+only shows what would happen. A replay that accepts a failed check first shows what the check found, and waits for your
+approval (`approve_accepted`, Required Actions), which blocks no other run. If another run publishes meanwhile, trigger
+the replay again.
 
 Readers of the target table see the old generation until `swap_target`, and the new one from then on. A failure before
 that leaves target as it is. `FEED_watch` repeats most failed runs. You may also clear the run from its first task, or
 wait for the next delivery, whose run publishes this one too.
 
-Three tasks of a good run are skipped: `reconcile_failure`, which runs after a failure only, and `approve_accepted` and
-`resolve_accepted`, unless the run accepts a failed check.
+A good run skips `approve_accepted` and `resolve_accepted`, unless it accepts a failed check.
 """
 
 from __future__ import annotations

@@ -8,8 +8,6 @@ hand with the feed. `show_rebuild` shows what would change and what it costs; `a
 change), exported, checked and written by the dedup job, loaded, compared with what was exported, and swapped in by one
 statement, under the same name. Until that statement, and after a failure, readers see the table as it is. Trigger a
 failed rebuild again: it starts from the beginning.
-
-In a good run the task `reconcile_failure` is skipped: it runs after a failure only.
 """
 
 from __future__ import annotations

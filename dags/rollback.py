@@ -3,11 +3,8 @@
 
 Trigger it by hand with a generation and a reason. `show_difference` waits until no other run is at work, then shows
 what would change; `approve_rollback` waits for your approval (Required Actions) and meanwhile blocks no publish. After
-the approval one statement swaps the content in, as a new generation. The next arrival is published on top of the
-restored rows. Deliveries that the rollback removes stay out until somebody replays them or the producer delivers them
-again. To undo a rollback, roll back to the generation that was live before.
-
-In a good run the task `reconcile_failure` is skipped: it runs after a failure only.
+the approval one statement swaps the content in, as a new generation. docs/operate.md says what becomes of deliveries,
+and how to undo it.
 """
 
 from __future__ import annotations

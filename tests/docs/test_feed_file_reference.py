@@ -120,7 +120,8 @@ OF_ALL_FEEDS = {
 }
 DAGS_HEAD = """# DAGs
 
-Each feed has three DAGs; `FEED` stands for its name. Six DAGs serve all feeds. Airflow shows these texts, too.
+Each feed has three DAGs; `FEED` stands for its name. Six DAGs serve all feeds. Airflow shows these texts, too. A good
+run skips the task `reconcile_failure`: it runs after a failure only.
 """
 
 

@@ -50,9 +50,9 @@ _COLUMNS = {
     PUBLISH_DATE: "UTC day on which the publish began; the table's partitions",
     GENERATION: "the generation of the table that has the new row; dedup_clone_ledger says since when readers see it",
     SNAPSHOT_ID: "id of the newest snapshot in that generation",
-    CHANGE_TYPE: "new, changed, missing (the newest snapshot lacks the key; its row stays) or returned",
+    CHANGE_TYPE: "new, changed, missing (the newest snapshot lacks the key; its row stays), returned or deleted",
     OLD_ROW: "the row of the key in the generation before; NULL for a new key",
-    NEW_ROW: "the row of the key in this generation",
+    NEW_ROW: "the row of the key in this generation; NULL for a deleted key",
 }
 
 

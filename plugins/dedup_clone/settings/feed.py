@@ -114,7 +114,7 @@ class ContentAuditSettings(StrictModel):
     """Each day, some partitions of target are compared with the published files."""
 
     enabled: bool = Field(default=True, examples=[False])
-    """Whether the DAG has a schedule."""
+    """Whether the daily audit includes the feed."""
     partitions_per_day: Annotated[int, Field(ge=1, le=100)] = Field(default=1, examples=[4])
     """Partitions compared each day."""
     bytes_per_day: Annotated[int, Field(ge=MIN_BYTES_BILLED)] = Field(default=64 * GIB, examples=[256 * GIB])
