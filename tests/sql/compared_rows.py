@@ -154,6 +154,8 @@ def _scalar_literal(kind: str, value: Any) -> str:
             return f"DATE '{value.isoformat()}'"
         case "NUMERIC":
             return f"NUMERIC '{value:f}'"
+        case "TIMESTAMP":  # in files also of a DATETIME, which has no zone
+            return f"TIMESTAMP '{value.replace(tzinfo=None).isoformat(sep=' ')}+00'"
         case _:
             return f"{kind} '{value.isoformat(sep=' ')}'"
 
@@ -162,5 +164,5 @@ def sql_type(column: Column) -> str:
     """The column's type in GoogleSQL."""
     inner = column.type
     if column.fields:
-        inner = f"STRUCT<{', '.join(f'{field.name} {sql_type(field)}' for field in column.fields)}>"
+        inner = f"STRUCT<{', '.join(f'`{field.name}` {sql_type(field)}' for field in column.fields)}>"
     return f"ARRAY<{inner}>" if column.mode is ColumnMode.REPEATED else inner

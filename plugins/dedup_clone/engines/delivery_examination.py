@@ -24,7 +24,9 @@ from dedup_clone.publish.early_refusals import changes_since_arrival, object_uri
 from dedup_clone.publish.services import Services
 from dedup_clone.state.landing import ParquetFooter, ParquetLeaf, read_footers
 
-_LANDED_TABLE = "delivery"  # what sql/engines/examine_delivery.sql calls the external table of landed files
+# What sql/engines/examine_delivery.sql calls the external table of landed files. BigQuery takes a column of the same
+# name for the whole row, so the name must be none that a feed's column may have.
+LANDED_TABLE = "dedup_clone_landed"
 
 
 @dataclass(frozen=True)
@@ -117,8 +119,8 @@ def _schema_problems(services: Services, attempt: Attempt, arrival: Arrival, fil
 
 
 def _problems_of_columns(services: Services, attempt: Attempt, uri: str, footer: ParquetFooter) -> list[str]:
-    files = external_table(_LANDED_TABLE, [uri])
-    query = {"query": f"SELECT * FROM {_LANDED_TABLE}", "useLegacySql": False, "tableDefinitions": files}
+    files = external_table(LANDED_TABLE, [uri])
+    query = {"query": f"SELECT * FROM {LANDED_TABLE}", "useLegacySql": False, "tableDefinitions": files}
     try:
         found = services.warehouse.jobs.dry_run_schema({"query": query})
     except JobFailed as error:
@@ -139,7 +141,7 @@ def _count_rows(
         "date_folders": ("BOOL", str(attempt.date_folders).lower()),
     }
     sql = services.warehouse.render("engines/examine_delivery.sql", names=services.names, table=attempt.table)
-    files = external_table(_LANDED_TABLE, uris)
+    files = external_table(LANDED_TABLE, uris)
     query = partial(limited_query_configuration, services, "examine", sql, parameters, tableDefinitions=files)
     job = run_step_job(services, attempt.id, f"examine_{number}", query)
     return list(services.warehouse.jobs.rows(job.job_id))

@@ -17,17 +17,20 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, StringConstraints, V
 
 from dedup_clone.contract.errors import ConfigurationError
 
-# BigQuery refuses a column whose name begins with one of these, in upper or lower case.
+RESERVED_PREFIX = "dedup_clone_"  # of the tables that all feeds share, and of names in statements
+# BigQuery refuses a column whose name begins with one of these, in upper or lower case. Names in our own statements
+# begin with the last one.
 _RESERVED_PREFIXES = (
     *("_TABLE_", "_FILE_", "_PARTITION", "_ROW_TIMESTAMP", "__ROOT__", "_COLIDENTIFIER"),
-    *("_CHANGE_SEQUENCE_NUMBER", "_CHANGE_TYPE", "_CHANGE_TIMESTAMP"),
+    *("_CHANGE_SEQUENCE_NUMBER", "_CHANGE_TYPE", "_CHANGE_TIMESTAMP", RESERVED_PREFIX.upper()),
 )
 
 
 def _require_unreserved(name: str) -> str:
     prefix = next((prefix for prefix in _RESERVED_PREFIXES if name.upper().startswith(prefix)), None)
     if prefix:
-        raise ValueError(f"[{name}] begins with [{prefix}], which BigQuery reserves: rename the column")
+        owner = "this project" if prefix == RESERVED_PREFIX.upper() else "BigQuery"
+        raise ValueError(f"[{name}] begins with [{prefix}], which {owner} reserves: rename the column")
     return name
 
 
@@ -50,7 +53,6 @@ def _require_free_name(feed: str) -> str:
 
 
 RESERVED_SUFFIXES = ("_staging", "_changes", "_previous")  # of a feed's tables besides target
-RESERVED_PREFIX = "dedup_clone_"  # of the tables that all feeds share
 # Tables, DAGs, labels and folders are named after the feed. Of these, labels have the strictest rules.
 FeedName = Annotated[str, StringConstraints(pattern=r"^[a-z][a-z0-9_]{0,62}$"), AfterValidator(_require_free_name)]
 ColumnName = Annotated[str, StringConstraints(pattern=r"^[A-Za-z_][A-Za-z0-9_]{0,299}$")]

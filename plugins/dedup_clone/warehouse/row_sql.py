@@ -1,5 +1,8 @@
 """SQL expressions that order and compare the rows of a table as docs/deliver-snapshots.md says, whatever their types.
 
+Where BigQuery converts between times of day and points in time, the zone is named, because a project may have another
+default than UTC.
+
 BigQuery orders scalars in this way, except NaN, which it puts lowest; it cannot order structs and arrays. So each value
 column is turned into expressions that BigQuery can order (descending, NULL last) and compare: a struct into the
 expressions of its fields, an array into a text that sorts as the array's elements do.
@@ -37,8 +40,7 @@ def quoted(name: str) -> str:
 def date_sql(table: TableContract, path: str = "") -> str:
     """The expression for a row's date. `path`: what has the value of the partition column, such as `held.day`.
 
-    Filters on it prune partitions: BigQuery's page "Query partitioned tables" has `DATE(datehour)` as an example. The
-    zone is named, because a project may have another default.
+    Filters on it prune partitions: BigQuery's page "Query partitioned tables" has `DATE(datehour)` as an example.
     """
     path = path or quoted(table.partition_column)
     return {"DATE": path, "DATETIME": f"DATE({path})", "TIMESTAMP": f"DATE({path}, 'UTC')"}[table.date_type]
@@ -165,7 +167,7 @@ def _scalar_text(column_type: str, path: str) -> str:
         case "TIMESTAMP":
             return _integer_text(f"UNIX_MICROS({path})")
         case "DATETIME":
-            return _integer_text(f"UNIX_MICROS(TIMESTAMP({path}))")
+            return _integer_text(f"UNIX_MICROS(TIMESTAMP({path}, 'UTC'))")
         case "NUMERIC":
             return _numeric_text(path)
         case "BOOL":

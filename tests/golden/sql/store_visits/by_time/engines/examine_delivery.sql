@@ -1,6 +1,6 @@
 -- Purpose: count the invalid rows in each file of one landed delivery, before the delivery is used.
 -- Params: @snapshot_id INT64, @retention_day DATE, @latest_day DATE, @date_folders BOOL (a file's folder names its
---   date).  `delivery` is the job's external table.
+--   date).  `dedup_clone_landed` is the job's external table.
 -- Writes: nothing; scans keys, snapshot id and REQUIRED columns of the landed files.  Safe to retry: yes.
 WITH
   landed AS (
@@ -19,7 +19,7 @@ WITH
         SAFE.PARSE_DATE('%Y-%m-%d', REGEXP_EXTRACT(_FILE_NAME, r'/date=([0-9]{4}-[0-9]{2}-[0-9]{2})/[^/]+$')),
         NULL
       ) AS folder_day
-    FROM delivery
+    FROM dedup_clone_landed
   )
 SELECT
   file_name,
