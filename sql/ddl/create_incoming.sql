@@ -1,5 +1,6 @@
 -- Purpose: create an empty table for the deliveries that an SQL engine applies. All columns are nullable:
---   examine_delivery.sql has checked the REQUIRED ones of the deliveries for NULL already.
+--   examine_delivery.sql has checked the REQUIRED ones of the deliveries for NULL already. Partitions are months,
+--   because one job may write 4,000 partitions, and a delivery may have more dates that are older than the retention.
 -- Params: none.
 -- Writes: the attempt's incoming table.  Safe to retry: yes, it never empties the table.
 CREATE TABLE IF NOT EXISTS {{ names.incoming }} (
@@ -7,7 +8,7 @@ CREATE TABLE IF NOT EXISTS {{ names.incoming }} (
   {{ column_sql(nullable(column)) }}{{ "," if not loop.last }}
 {%- endfor %}
 )
-PARTITION BY {{ partition_sql(table) }}
+PARTITION BY {{ partition_sql(table, "month") }}
 {%- if table.cluster_by %}
 CLUSTER BY {% for name in table.cluster_by %}{{ quoted(name) }}{{ ", " if not loop.last }}{% endfor %}
 {%- endif %}

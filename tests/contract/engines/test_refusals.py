@@ -81,6 +81,14 @@ def test_rows_older_than_the_retention_are_dropped_and_counted(world: FeedAgains
     assert [entry.plan for entry in world.manifest().dates] == ["copied forward"]
 
 
+def test_a_delivery_may_have_more_dates_than_one_job_may_write(clients: tuple[Storage, BigQuery]) -> None:
+    """BigQuery's page "Quotas and limits": one job may modify 4,000 partitions. Dates before the retention go."""
+    world = FeedAgainstOracle(clients, feed_with_table(PRODUCTS, Engine.BIGQUERY, date_folders=False))
+    world.publish(world.land(1, [row(1, 1, day=TODAY - timedelta(days=days)) for days in range(4001)]))
+    assert len(world.table_rows()) == len(world.manifest().dates) == 730
+    assert world.manifest().dropped_rows == 3271
+
+
 def overwrite(world: FeedAgainstOracle) -> None:
     world.overwrite(1, PART, parquet(pa.Table.from_pylist([row(1, 9)], schema=arrow_schema(PRODUCTS.columns))))
 
