@@ -8,11 +8,13 @@ succeeds at most once per attempt.
 from __future__ import annotations
 
 import time
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
+from datetime import date
 
-from dedup_clone.checks.partition_checks import has_expired, partition_day
+from dedup_clone.checks.partition_checks import has_expired, may_be_expired, partition_day
 from dedup_clone.contract.attempt import Attempt
 from dedup_clone.contract.errors import ContractViolation, DeliveryRefused
 from dedup_clone.contract.manifest import Candidate, DeliveryMetrics, Manifest, RefusedDelivery
@@ -85,22 +87,24 @@ def _make_candidate(services: Services, attempt: Attempt) -> Candidate:
 
 
 def _parent_in_target(services: Services, attempt: Attempt) -> Manifest | None:
-    """The parent's manifest, without the dates that BigQuery has deleted although the attempt's retention has them.
+    """The parent's manifest, without the rows that BigQuery has deleted although the attempt's retention has them.
 
-    They expired before somebody raised the retention, such as the oldest date of the day before.
+    Their dates, or some hours of them, expired before somebody raised the retention, such as the oldest date of the day
+    before.
     """
     if attempt.parent is None:
         return None
     parent = services.manifests.read(attempt.parent)
-    start, days = parent.table.partition_start, parent.table.retention_days
-    retained = [entry.date for entry in parent.dates if entry.date >= attempt.retention_day]
-    expired = {day for day in retained if has_expired(start(day), days, services.now())}
+    table, retained = parent.table, [entry for entry in parent.dates if entry.date >= attempt.retention_day]
+    expired = {entry for entry in retained if has_expired(entry.date, table.retention_days, services.now())}
     if not expired:
         return parent
-    target = services.warehouse.observe(services.names, services.feed.target)
-    found = {partition_day(partition) for partition in target.partitions if partition.rows}
-    left = (entry for entry in parent.dates if entry.date not in expired or start(entry.date) in found)
-    return replace(parent, dates=tuple(left))
+    found = Counter[date | None]()
+    for partition in services.warehouse.observe(services.names, services.feed.target).partitions:
+        found[partition_day(partition)] += partition.rows
+    gone = {entry for entry in expired if may_be_expired(table, found[entry.date], entry.rows)}
+    left = (replace(entry, rows=found[entry.date]) if entry in gone else entry for entry in parent.dates)
+    return replace(parent, dates=tuple(entry for entry in left if entry.rows))
 
 
 @contextmanager

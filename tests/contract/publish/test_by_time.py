@@ -257,6 +257,24 @@ def test_hours_may_expire_while_a_publish_runs(hourly: FeedAgainstOracle, kind: 
     run.step("dedup")
 
 
+@pytest.mark.parametrize("engine", [Engine.BIGQUERY, Engine.MERGE])
+def test_hours_that_expired_before_the_retention_was_raised_stop_no_publish(
+    hourly: FeedAgainstOracle, kind: str, engine: Engine
+) -> None:
+    """Of the oldest day that the table retained until now, the first hours are gone, and the last ones stay."""
+    hourly.configure(engine=engine, table={"retention_days": 90})
+    oldest = TODAY - timedelta(days=89)
+    hourly.publish(hourly.land(7, [item(kind, 7, n, day=oldest, at=at) for n, at in ((1, time(0)), (2, LAST))]))
+    for table in (hourly.feed.target, hourly.feed.staging):
+        hourly.query(f"DELETE FROM .{table} WHERE product_id = 1")
+    hourly.move_clock(timedelta(days=1))
+    hourly.configure(table={"retention_days": 100})
+    hourly.publish(hourly.land(8, [item(kind, 8, 3)]))
+    assert [found[1] for found in hourly.rows()] == [2, 3]
+    hourly.publish(hourly.land(9, [item(kind, 9, 4, day=oldest, at=LAST)]))
+    assert sorted(found[1] for found in hourly.rows()) == [2, 3, 4]
+
+
 def test_engines_in_sql_restore_hours_by_time_travel(hourly: FeedAgainstOracle, kind: str) -> None:
     """Their next publish reads target, and no files."""
     hourly.configure(engine="merge")
