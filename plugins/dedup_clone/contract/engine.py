@@ -5,6 +5,7 @@ from __future__ import annotations
 from enum import StrEnum
 
 from dedup_clone.contract.table import (
+    FIXED_COLUMNS,
     MAX_PRIMARY_KEY_COLUMNS,
     Column,
     ColumnMode,
@@ -73,6 +74,12 @@ def _cdc_unsupported_reason(table: TableContract, mode: UpdateIdMode) -> str | N
         return (
             f"engine [cdc] supports update_id_mode [last_changed] only, because with [{mode}] every delivered row "
             f"changes: use engine [spark]"
+        )
+    taken = [name for name in table.keys if name in FIXED_COLUMNS]
+    if taken:
+        return (
+            f"engine [cdc] reads changed rows from files with columns [{', '.join(FIXED_COLUMNS)}], and keys {taken} "
+            f"are named like these: rename them, or use engine [spark]"
         )
     if len(table.keys) > MAX_PRIMARY_KEY_COLUMNS:
         return (

@@ -97,6 +97,10 @@ def test_streamed_changes_need_last_changed_and_what_bigquery_takes_as_a_primary
     wide = tuple(Column(f"value_{number}", "INT64") for number in range(1996))
     assert reason(with_column(FLOATS)) == reason(NESTED) == ""
     assert "with [last_seen] every delivered row changes" in reason(PRODUCTS, UpdateIdMode.LAST_SEEN)
+    named = replace(
+        PRODUCTS, columns=(*PRODUCTS.columns, Column("snapshot_id", "STRING")), keys=("date", "snapshot_id")
+    )
+    assert "keys ['snapshot_id'] are named like these" in reason(named)
     assert "at most [16] columns" in reason(replace(PRODUCTS, columns=(*PRODUCTS.columns, *many_keys), keys=keys))
     assert "at most [2000] columns" in reason(replace(PRODUCTS, columns=(*PRODUCTS.columns, *wide)))
 
