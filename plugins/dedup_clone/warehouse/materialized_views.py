@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from google.cloud.bigquery import Client
+    from google.cloud.bigquery.table import TableListItem
 
 # Seconds in which the first request is repeated if BigQuery does not answer. The watchdog, whose task ends after ten
 # minutes, needs the remaining time for its other checks.
@@ -27,7 +28,7 @@ def reads_table(query: str, project: str, dataset: str, table: str) -> bool:
 def read_materialized_views(client: Client, project: str, location: str) -> dict[str, str]:
     """The SQL of each materialized view of the project in this location, by its name `dataset.view`.
 
-    Views in datasets that this account may not read are left out.
+    Views that this account may not read, or that were dropped meanwhile, are left out.
     """
     from google.api_core.exceptions import Forbidden, NotFound
     from google.cloud.bigquery.retry import DEFAULT_RETRY
@@ -37,9 +38,10 @@ def read_materialized_views(client: Client, project: str, location: str) -> dict
         # A DatasetListItem has no attribute for the location.
         if item._properties.get("location", location).lower() != location.lower():
             continue
-        with contextlib.suppress(Forbidden, NotFound):  # the dataset may not be read, or was dropped meanwhile
-            for listed in client.list_tables(item.reference):
-                if listed.table_type == "MATERIALIZED_VIEW":
-                    query = client.get_table(listed.reference).mview_query
-                    views[f"{listed.dataset_id}.{listed.table_id}"] = query or ""
+        listed: list[TableListItem] = []
+        with contextlib.suppress(Forbidden, NotFound):
+            listed += client.list_tables(item.reference)
+        for view in (table for table in listed if table.table_type == "MATERIALIZED_VIEW"):
+            with contextlib.suppress(Forbidden, NotFound):
+                views[f"{view.dataset_id}.{view.table_id}"] = client.get_table(view.reference).mview_query or ""
     return views

@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 import pytest
-from google.api_core.exceptions import Forbidden
+from google.api_core.exceptions import Forbidden, NotFound
 from google.cloud.bigquery import DatasetReference, Table, TableReference
 from google.cloud.bigquery.dataset import DatasetListItem
 from google.cloud.bigquery.table import TableListItem
@@ -44,6 +44,8 @@ class Catalog:
         ]
 
     def get_table(self, reference: TableReference) -> Table:
+        if reference.table_id == "dropped":
+            raise NotFound("it was dropped meanwhile")  # type: ignore[no-untyped-call]
         query = dict(self.views[reference.dataset_id])[reference.table_id]
         return Table.from_api_repr({"tableReference": reference.to_api_repr(), "materializedView": {"query": query}})
 
@@ -86,6 +88,11 @@ def test_views_in_other_datasets_of_the_location_count() -> None:
 def test_a_dataset_that_may_not_be_read_is_left_out() -> None:
     views = {name: [("totals", "SELECT 1 FROM warehouse.orders")] for name in ("secret", "warehouse")}
     assert found(Catalog(views, {}, closed="secret")) == ["warehouse.totals"]
+
+
+def test_the_views_beside_one_that_was_dropped_meanwhile_count() -> None:
+    views = {"warehouse": [(name, "SELECT 1 FROM warehouse.orders") for name in ("dropped", "totals")]}
+    assert found(Catalog(views, {})) == ["warehouse.totals"]
 
 
 KEY = "projects/p/locations/us/keyRings/r/cryptoKeys/k"
