@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from datetime import date, timedelta
+from dataclasses import replace
+from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -10,11 +11,16 @@ import pyarrow as pa
 import pytest
 
 from dedup_clone.contract.attempt import Plan
+from dedup_clone.contract.table import Column
 from dedup_spark import storage
+from dedup_spark.column_types import arrow_schema
 from testkit.spark_job_feed import SparkJobFeed
-from tests.shared.damaged_parquet import claim_type
+from testkit.table_contracts import PRODUCTS
+from tests.shared.damaged_parquet import claim_type, rename_in_footer
 from tests.shared.typed_deliveries import DAY, FILE, FOLDER, SCHEMA, TYPED, good, nullable, parquet, row, table
 from tests.spark.object_names import NAMES
+from tests.spark.product_rows import FIRST
+from tests.spark.product_rows import row as product_row
 
 
 @pytest.fixture
@@ -118,6 +124,20 @@ def test_values_at_the_ends_of_a_files_own_type_are_read(area: SparkJobFeed) -> 
     assert area.publish(area.deliver(1, files)).refused == ()
     expected = [row(1, -3), row(1, -2), row(1, -1), row(1, 1, note="é"), row(1, 4_000_000_000)]
     assert sorted(area.rows(), key=lambda r: r["code"]) == expected
+
+
+def test_bounds_in_a_footer_that_no_time_has_are_ignored(tmp_path: Path) -> None:
+    """All columns could be packed, so the footers are read for the ranges of numbers."""
+    micros = 1_234_567_890_123
+    columns = (*PRODUCTS.columns, Column("seen_at", "TIMESTAMP"))
+    area = SparkJobFeed(None, str(tmp_path / "landing"), str(tmp_path / "state"), replace(PRODUCTS, columns=columns))
+    for snapshot_id in (1, 2):
+        seen_at = datetime(1970, 1, 1, tzinfo=UTC) + timedelta(microseconds=micros)
+        rows = [{**product_row(snapshot_id, number, snapshot_id), "seen_at": seen_at} for number in range(3)]
+        file = parquet(pa.Table.from_pylist(rows, schema=arrow_schema(columns)))
+        file = rename_in_footer(file, micros.to_bytes(8, "little"), (2**62).to_bytes(8, "little"))
+        assert area.publish(area.deliver(snapshot_id, {f"date={FIRST}/a.parquet": file})).refused == ()
+        assert area.rows() == rows
 
 
 def test_a_file_that_the_job_wrote_is_copied_as_it_is(area: SparkJobFeed) -> None:

@@ -255,10 +255,20 @@ def _bounds(metadata: pq.FileMetaData) -> Bounds:
         row_group = metadata.row_group(group)
         for number in range(row_group.num_columns):
             chunk = row_group.column(number)
-            name, statistics = chunk.path_in_schema, chunk.statistics
-            if statistics is None or not statistics.has_min_max or type(statistics.min) is not int:
+            name, of_chunk = chunk.path_in_schema, _integers(chunk.statistics)
+            if of_chunk is None:
                 unknown.add(name)
                 continue
-            least, greatest = bounds.get(name, (statistics.min, statistics.max))
-            bounds[name] = min(least, statistics.min), max(greatest, statistics.max)
+            least, greatest = bounds.get(name, of_chunk)
+            bounds[name] = min(least, of_chunk[0]), max(greatest, of_chunk[1])
     return {name: found for name, found in bounds.items() if name not in unknown}
+
+
+def _integers(statistics: pq.Statistics | None) -> tuple[int, int] | None:
+    """The bounds of a column chunk; None if they are not known or no integers."""
+    try:
+        if statistics is not None and statistics.has_min_max and type(statistics.min) is int:
+            return statistics.min, statistics.max
+    except (ValueError, OverflowError):
+        pass  # A bound is a time that Python cannot represent. Values are validated, bounds are not.
+    return None
