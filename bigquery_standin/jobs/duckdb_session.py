@@ -11,7 +11,6 @@ import pyarrow.compute as pc
 
 from bigquery_standin.bigquery_errors import InvalidQuery, StandInError, StoppedJob
 from bigquery_standin.clock import DAY_MS
-from bigquery_standin.sql import farm_fingerprint
 from bigquery_standin.sql.field_types import TableField, field_from_duckdb
 from bigquery_standin.sql.function_generator import MACROS
 from bigquery_standin.sql.literals import translate_duckdb_error
@@ -36,7 +35,6 @@ def _open() -> duckdb.DuckDBPyConnection:
     )
     # The setting TimeZone exists only once this extension is loaded, which the package duckdb contains.
     connection.execute("LOAD icu")
-    farm_fingerprint.register(connection)
     connection.execute(MACROS)
     return connection
 

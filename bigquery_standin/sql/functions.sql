@@ -80,7 +80,6 @@ CREATE MACRO bq_char_length(x) AS length(x);
 CREATE MACRO bq_length(x) AS
     CASE WHEN typeof(x) = 'BLOB' THEN octet_length(own_to_bytes(x)) ELSE length(CAST(x AS VARCHAR)) END;
 CREATE MACRO bq_ends_with(x, y) AS ends_with(x, y);
-CREATE MACRO bq_farm_fingerprint(x) AS _bigquery_farm_fingerprint(own_to_bytes(x));
 CREATE MACRO bq_from_base64(x) AS from_base64(x);
 CREATE MACRO bq_from_hex(x) AS unhex(x);
 CREATE MACRO bq_lower(x) AS lower(x);

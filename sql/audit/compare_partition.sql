@@ -15,13 +15,13 @@ FROM (
   FROM (
     SELECT
       TRUE AS is_target,
-      FARM_FINGERPRINT({{ row_text(table) }}) AS fingerprint
+      SHA256({{ row_text(table) }}) AS fingerprint
     FROM {{ names.target }}
     WHERE {{ date_sql(table) }} = @compared_date
     UNION ALL
     SELECT
       FALSE,
-      FARM_FINGERPRINT({{ row_text(table if expected else as_in_files(table)) }})
+      SHA256({{ row_text(table if expected else as_in_files(table)) }})
     FROM {{ expected or "dedup_clone_published" }}
     WHERE {{ date_sql(table if expected else as_in_files(table)) }} = @compared_date
   ) AS hashed

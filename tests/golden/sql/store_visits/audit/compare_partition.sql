@@ -15,7 +15,7 @@ FROM (
   FROM (
     SELECT
       TRUE AS is_target,
-      FARM_FINGERPRINT(CONCAT(
+      SHA256(CONCAT(
       IF(`visited_on` IS NULL, '0', CONCAT('1', IF(UNIX_DATE(`visited_on`) < 0, '0', '1'), LPAD(CAST(UNIX_DATE(`visited_on`) & 9223372036854775807 AS STRING), 19, '0'))),
       IF(`store_code` IS NULL, '0', CONCAT('1', TO_HEX(CAST(`store_code` AS BYTES)), ' ')),
       IF(`campaign_start` IS NULL, '0', CONCAT('1', IF(UNIX_DATE(`campaign_start`) < 0, '0', '1'), LPAD(CAST(UNIX_DATE(`campaign_start`) & 9223372036854775807 AS STRING), 19, '0'))),
@@ -31,7 +31,7 @@ FROM (
     UNION ALL
     SELECT
       FALSE,
-      FARM_FINGERPRINT(CONCAT(
+      SHA256(CONCAT(
       IF(`visited_on` IS NULL, '0', CONCAT('1', IF(UNIX_DATE(`visited_on`) < 0, '0', '1'), LPAD(CAST(UNIX_DATE(`visited_on`) & 9223372036854775807 AS STRING), 19, '0'))),
       IF(`store_code` IS NULL, '0', CONCAT('1', TO_HEX(CAST(`store_code` AS BYTES)), ' ')),
       IF(`campaign_start` IS NULL, '0', CONCAT('1', IF(UNIX_DATE(`campaign_start`) < 0, '0', '1'), LPAD(CAST(UNIX_DATE(`campaign_start`) & 9223372036854775807 AS STRING), 19, '0'))),
