@@ -7,14 +7,14 @@ from __future__ import annotations
 
 import argparse
 import logging
-from dataclasses import fields, replace
+from dataclasses import replace
 from pathlib import Path
 
 import uvicorn
 
+from bigquery_standin.jobs.load_job import UPDATES_PER_10_S
 from bigquery_standin.rest.application import create_application
 from bigquery_standin.stand_in import open_stand_in
-from bigquery_standin.storage.quotas import QuotaLimits
 from bigquery_standin.write_api.server import WriteApiServer
 
 # Requests that BigQuery does not have.
@@ -46,19 +46,19 @@ def parse_arguments() -> argparse.Namespace:
         help="of the Storage Write API; 0: any free one, which GET /_standin/health returns",
     )
     parser.add_argument("--data", type=Path, required=True, help="folder of all tables and jobs")
-    parser.add_argument("--object-store", help="its http://host:port; default: STORAGE_EMULATOR_HOST")
-    parser.add_argument("--log-level", default="warning", choices=("debug", "info", "warning", "error"))
-    quotas = parser.add_argument_group("quotas of a table, by default those of BigQuery")
-    for limit in fields(QuotaLimits):
-        quotas.add_argument(f"--{limit.name.replace('_', '-')}", type=int, default=limit.default)
+    parser.add_argument(
+        "--updates-per-10-s",
+        type=int,
+        default=UPDATES_PER_10_S,
+        help="of a table without partitions: what a load job counts before it is refused",
+    )
     return parser.parse_args()
 
 
 def main() -> None:
     arguments = parse_arguments()
-    logging.basicConfig(level=arguments.log_level.upper(), format="%(asctime)s %(levelname)s %(name)s: %(message)s")
-    limits = QuotaLimits(**{limit.name: getattr(arguments, limit.name) for limit in fields(QuotaLimits)})
-    stand_in = open_stand_in(arguments.data, limits, arguments.object_store)
+    logging.basicConfig(format="%(asctime)s %(levelname)s %(name)s: %(message)s")
+    stand_in = open_stand_in(arguments.data, arguments.updates_per_10_s)
     write_api = WriteApiServer(stand_in, arguments.host, arguments.grpc_port)
     stand_in = replace(stand_in, write_api_address=write_api.address)
     write_api.start()
@@ -68,8 +68,8 @@ def main() -> None:
             create_application(stand_in),
             host=arguments.host,
             port=arguments.port,
-            log_level=arguments.log_level,
-            access_log=arguments.log_level in ("debug", "info"),
+            log_level="warning",
+            access_log=False,
             timeout_graceful_shutdown=2,
         )
     finally:

@@ -11,14 +11,13 @@ from bigquery_standin.jobs.change_apply import ApplyJob, ApplySchedule
 from bigquery_standin.jobs.extract_job import ExtractJob
 from bigquery_standin.jobs.job_runner import JobFunction, JobRunner
 from bigquery_standin.jobs.job_store import JobStore, recover_jobs
-from bigquery_standin.jobs.load_job import LoadJob
+from bigquery_standin.jobs.load_job import UPDATES_PER_10_S, LoadJob
 from bigquery_standin.jobs.object_store import ObjectStore
 from bigquery_standin.jobs.query_job import QueryJob
 from bigquery_standin.jobs.spark_procedures import SparkSubmit
 from bigquery_standin.storage.access import Caller, Grants
 from bigquery_standin.storage.catalog import Catalog
 from bigquery_standin.storage.garbage_collector import GarbageCollector
-from bigquery_standin.storage.quotas import QuotaLimits
 
 
 @dataclass(frozen=True)
@@ -42,26 +41,23 @@ class StandIn:
         return Caller(user, self.grants)
 
 
-def open_stand_in(folder: Path, limits: QuotaLimits | None = None, object_store: str | None = None) -> StandIn:
+def open_stand_in(folder: Path, updates_per_10_s: int = UPDATES_PER_10_S) -> StandIn:
     """Opens the stand-in whose data are in the folder. Starts no thread.
 
-    Jobs that had not ended when the last process was killed are ended first.
-
-    `limits`: None for BigQuery's. `object_store`: the address of the Cloud Storage emulator; None for that in
-    STORAGE_EMULATOR_HOST.
+    Jobs that had not ended when the last process was killed are ended first. `updates_per_10_s`: see `LoadJob`.
     """
     clock = Clock(folder / "clock.json")
-    catalog = Catalog(folder, clock, limits)
+    catalog = Catalog(folder, clock)
     store = JobStore(folder / "jobs")
     recover_jobs(store, catalog)
     faults = FaultRegistry()
-    objects = ObjectStore(object_store)
+    objects = ObjectStore()
     grants = Grants(folder / "grants.json")
     queries = QueryJob(catalog, objects, grants, SparkSubmit(folder / "spark", objects), store)
     apply_job = ApplyJob(catalog)
     functions: dict[str, JobFunction] = {
         "extract": ExtractJob(catalog, objects, grants),
-        "load": LoadJob(catalog, objects),
+        "load": LoadJob(catalog, objects, updates_per_10_s),
         "query": lambda context: (apply_job if context.record.applies_changes else queries)(context),
     }
     jobs = JobRunner(store, clock, faults, functions, {"query": queries.admission})

@@ -22,7 +22,6 @@ from bigquery_standin.jobs.scanned_bytes import ScannedBytes, bytes_with_changes
 from bigquery_standin.jobs.statement_run import Outcome
 from bigquery_standin.storage.catalog import Catalog
 from bigquery_standin.storage.model import CommitInfo, TableId, TableVersion
-from bigquery_standin.storage.quotas import APPLIED
 from bigquery_standin.storage.table_history import Change
 
 BACKGROUND_USER = "bigquery-adminbot@system.gserviceaccount.com"
@@ -63,7 +62,7 @@ class ApplyJob:
                 later = log.pending[len(read.pending) :]
                 until_us = min([read_us, *(rows.received_us - 1 for rows in later)])
                 log = replace(log, pending=later, applied=applied, watermark_us=max(until_us, log.watermark_us or 0))
-                change = dml_change(APPLIED, catalog, table, version, latest, writes, commit_us)
+                change = dml_change(table, version, latest, writes, commit_us)
                 return replace(change, change_log=log)
 
             outcome = Outcome("MERGE", scanned.processed, scanned.billed, slot_ms)

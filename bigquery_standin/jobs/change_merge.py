@@ -24,7 +24,6 @@ from bigquery_standin.sql.field_types import quote_identifier
 from bigquery_standin.storage.catalog import Catalog
 from bigquery_standin.storage.model import Segment, TableId, TableVersion
 from bigquery_standin.storage.partitions import without_expired
-from bigquery_standin.storage.quotas import APPLIED
 from bigquery_standin.storage.segment_store import SegmentBatch, conform
 from bigquery_standin.storage.streamed_rows import CHANGE_TYPE, SEQUENCE_NUMBER, change_columns
 from bigquery_standin.storage.version_relation import ROW_ID, relation_sql
@@ -45,7 +44,7 @@ def merge_changes(
     """
     log = version.change_log
     if log is None or not log.pending:
-        return PartitionWrites({}, {}), log.applied if log else None
+        return {}, log.applied if log else None
     # Rows in the streaming buffer stay there: BigQuery's pages do not say that a merge of row changes moves them, too.
     version = replace(version, buffer=())
     keys = [quote_identifier(name) for name in version.settings.primary_key]
@@ -88,5 +87,5 @@ def merged_version(
     `now_us`: the time as of which the version is read.
     """
     writes, _ = merge_changes(catalog, session, table, version, batch, now_us)
-    change = dml_change(APPLIED, catalog, table, version, version, writes, now_us)
+    change = dml_change(table, version, version, writes, now_us)
     return without_expired(replace(version, partitions=change.partitions), now_us)

@@ -63,7 +63,7 @@ def create_table(tree: exp.Create, run: StatementRun) -> Outcome:
 
     def build(segments: NewSegments, latest: TableVersion | None, commit_us: int) -> Change:
         _refuse_existing(table, latest is not None, replaces)
-        change = write_change("create", settings, None, segments, "WRITE_EMPTY", None, commit_us)
+        change = write_change(settings, None, segments, "WRITE_EMPTY", None, commit_us)
         return _create_change(table, latest, settings, dict(change.partitions))
 
     outcome = run.outcome(kind, scanned, destination=None if rows is None else table)
@@ -114,7 +114,7 @@ def _create_change(
         if (current.settings.view is None) != (settings.view is None):
             raise Invalid(f"{table} is a {'table' if current.settings.view is None else 'view'}: drop it first.")
         check_replacement(table, current.settings, settings)
-    return Change("create", settings, partitions, recreates=True, modified_partitions=len(partitions))
+    return Change(settings, partitions, recreates=True)
 
 
 def clone_table(statement: CreateClone, run: StatementRun) -> Outcome:
@@ -189,7 +189,7 @@ def _clone_change(
         check_replacement(table, current.settings, settings)
     partitions = {key: Partition(old.segments, commit_us) for key, old in source_version.partitions.items()}
     clone = CloneDefinition(source, clone_us)
-    return Change("clone", settings, partitions, clone, recreates=True, modified_partitions=len(partitions))
+    return Change(settings, partitions, clone, recreates=True)
 
 
 def _refuse_existing(table: TableId, exists: bool, or_replace: bool) -> None:
@@ -219,7 +219,7 @@ def alter_table(tree: exp.Alter, run: StatementRun) -> Outcome:
         if isinstance(action, exp.AlterColumn):
             changes["schema"] = _retyped(table, before, field_of(action.args["dtype"], action.name))
         settings = changed_settings(table, before, changes, widens=True)
-        return Change("options", settings, current.partitions, current.clone)
+        return Change(settings, current.partitions, current.clone)
 
     with as_invalid_query():
         return run.change(table, build, run.outcome("ALTER_TABLE"))

@@ -160,7 +160,6 @@ def check_dispositions(
 
 
 def write_change(
-    kind: str,
     settings: TableSettings,
     current: TableVersion | None,
     new_segments: NewSegments,
@@ -170,12 +169,11 @@ def write_change(
 ) -> Change:
     """The change that appends the new segments, or replaces all rows, or the rows of one partition, by them.
 
-    `kind`: the new version's `change_kind`. `partition`: the partition that the table's name in the job has as a
-    decorator (`table$partition`), or None. A clone remains one unless WRITE_TRUNCATE replaces the whole table. The
-    streaming buffer is emptied only if all rows are replaced. Source: "Use the Storage Write API (REST)".
+    `partition`: the partition that the table's name in the job has as a decorator (`table$partition`), or None.
+    A clone remains one unless WRITE_TRUNCATE replaces the whole table. The streaming buffer is emptied only if all rows
+    are replaced. Source: "Use the Storage Write API (REST)".
     """
-    before = dict(current.partitions) if current else {}
-    after = dict(before)
+    after = dict(current.partitions) if current else {}
     truncates = write_disposition in ("WRITE_TRUNCATE", "WRITE_TRUNCATE_DATA")
     if truncates:
         if partition is None:
@@ -185,14 +183,11 @@ def write_change(
     for key, segments in new_segments.items():
         earlier = after[key].segments if key in after else ()
         after[key] = Partition((*earlier, *segments), commit_us)
-    modified = {key for key in before.keys() | after.keys() if before.get(key) != after.get(key)}
     replaces_table = write_disposition == "WRITE_TRUNCATE" and partition is None
     return Change(
-        kind=kind,
         settings=settings,
         partitions=after,
         clone=current.clone if current and not replaces_table else None,
-        modified_partitions=len(modified),
         buffer=() if current is None or (truncates and partition is None) else current.buffer,
         replaces_rows=truncates and partition is None,
     )

@@ -45,7 +45,7 @@ def change_rows(tree: Mutation, run: StatementRun) -> Outcome:
         run.state.check_cancelled()
 
         def build(latest: TableVersion | None, commit_us: int) -> Change:
-            return dml_change(tree.key, catalog, table, version, latest, writes, commit_us)
+            return dml_change(table, version, latest, writes, commit_us)
 
         return run.commit(table, build, outcome)
 

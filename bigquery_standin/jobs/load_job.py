@@ -15,7 +15,8 @@ from typing import Any
 
 import pyarrow as pa
 
-from bigquery_standin.bigquery_errors import Invalid
+from bigquery_standin.bigquery_errors import Invalid, StandInError
+from bigquery_standin.clock import MICROSECONDS
 from bigquery_standin.jobs.destination_table import (
     NewSegments,
     check_dispositions,
@@ -30,13 +31,14 @@ from bigquery_standin.jobs.parquet_rows import ParquetSource
 from bigquery_standin.sql.field_types import TableField
 from bigquery_standin.sql.scalar_types import SCALARS
 from bigquery_standin.storage.catalog import Catalog
-from bigquery_standin.storage.model import CommitInfo, Segment, TableSettings, TableVersion
+from bigquery_standin.storage.model import CommitInfo, Segment, TableId, TableSettings, TableVersion
 from bigquery_standin.storage.partitions import check_destination_partition, split_rows
 from bigquery_standin.storage.segment_store import SegmentBatch, arrow_schema, conform
 from bigquery_standin.storage.table_history import Change
 from bigquery_standin.storage.table_rules import check_is_partitioned
 
 PARALLEL_FILES = 2  # decoding is limited by the cores, and each file is in memory as a whole
+UPDATES_PER_10_S = 5
 
 
 @dataclass(frozen=True)
@@ -49,11 +51,15 @@ class _Input:
 
 
 class LoadJob:
-    """Runs load jobs."""
+    """Runs load jobs.
 
-    def __init__(self, catalog: Catalog, objects: ObjectStore) -> None:
+    `updates_per_10_s`: if a table without partitions was changed so often, loads into it are refused. Source: "Quotas".
+    """
+
+    def __init__(self, catalog: Catalog, objects: ObjectStore, updates_per_10_s: int) -> None:
         self._catalog = catalog
         self._objects = objects
+        self._updates_per_10_s = updates_per_10_s
 
     def __call__(self, context: JobContext) -> Mapping[str, Any]:
         config = parse_load_configuration(context.record.configuration["load"])
@@ -141,13 +147,25 @@ class LoadJob:
         """
         check_dispositions(config.table, config.partition, current, config.create_disposition, config.write_disposition)
         latest_settings = self._settings(config, current, settings.schema)
+        if latest_settings.partition_column is None:
+            self._check_rate(config.table)
         if (latest_settings.schema, latest_settings.partition_column) != (settings.schema, settings.partition_column):
             raise Invalid(f"Table {config.table} changed its schema while the job ran: run the job again.")
         if config.adds_fields and current is not None and current.settings.schema != latest_settings.schema:
             current = with_new_columns(self._catalog.segments, current, latest_settings.schema, batch)
         return write_change(
-            "load", latest_settings, current, segments, config.write_disposition, config.partition, commit_us
+            latest_settings, current, segments, config.write_disposition, config.partition, commit_us
         )
+
+
+    def _check_rate(self, table: TableId) -> None:
+        since_us = self._catalog.clock.now_us() - 10 * MICROSECONDS
+        if self._catalog.history(table).count_since(since_us) >= self._updates_per_10_s:
+            raise StandInError(
+                f"Exceeded rate limits: too many table update operations for this table [{table}]: allowed "
+                f"[{self._updates_per_10_s}] in 10 seconds. Wait ten seconds, then run the job again.",
+                "rateLimitExceeded",
+            )
 
 
 def _fields(config: LoadConfiguration, last: _Input) -> tuple[TableField, ...] | None:

@@ -32,10 +32,9 @@ class SourceFile:
 
 
 class ObjectStore:
-    """A client of the emulated Cloud Storage. `address`: None for that in STORAGE_EMULATOR_HOST."""
+    """A client of the emulated Cloud Storage, whose address is in STORAGE_EMULATOR_HOST."""
 
-    def __init__(self, address: str | None = None) -> None:
-        self._address = address
+    def __init__(self) -> None:
         self._pool = urllib3.PoolManager(
             maxsize=8, retries=urllib3.Retry(3, backoff_factor=0.1, status_forcelist=[503])
         )
@@ -43,7 +42,7 @@ class ObjectStore:
     @property
     def url(self) -> str:
         """The server's http://host:port. Raises BackendError if there is none."""
-        address = self._address or os.environ.get(HOST_VARIABLE)
+        address = os.environ.get(HOST_VARIABLE)
         if not address:
             raise BackendError(
                 f"There is no object store: {HOST_VARIABLE} is not set, expected its http://host:port. "

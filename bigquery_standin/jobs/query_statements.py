@@ -38,7 +38,7 @@ def select_rows(query: Query, run: StatementRun) -> Outcome:
 
     def build(segments: NewSegments, latest: TableVersion | None, commit_us: int) -> Change:
         check_dispositions(result.table, None, latest, result.create_disposition, result.write_disposition)
-        return write_change("query", settings, latest, segments, result.write_disposition, None, commit_us)
+        return write_change(settings, latest, segments, result.write_disposition, None, commit_us)
 
     outcome = run.outcome("SELECT", scanned, destination=result.table)
     return run.commit_rows(result.table, rows, settings, build, outcome)
@@ -64,7 +64,7 @@ def insert_rows(tree: exp.Insert, run: StatementRun) -> Outcome:
     def build(segments: NewSegments, latest: TableVersion | None, commit_us: int) -> Change:
         if latest is None or latest.settings.schema != schema:
             raise Invalid(f"Table {table} changed while the INSERT ran: run it again.")
-        return write_change("insert", latest.settings, latest, segments, "WRITE_APPEND", None, commit_us)
+        return write_change(latest.settings, latest, segments, "WRITE_APPEND", None, commit_us)
 
     outcome = run.outcome("INSERT", scanned, changed_rows={"inserted": rows.num_rows})
     return run.commit_rows(table, conform_query_rows(rows, schema), version.settings, build, outcome)

@@ -74,4 +74,4 @@ def _no_table(name: TableName, _: exp.Expression | None) -> str:
 
 
 def _change(current: TableVersion, policies: tuple[RowPolicy, ...]) -> Change:
-    return Change("row policies", replace(current.settings, row_policies=policies), current.partitions, current.clone)
+    return Change(replace(current.settings, row_policies=policies), current.partitions, current.clone)

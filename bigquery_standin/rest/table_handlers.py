@@ -42,7 +42,7 @@ def insert_table(stand_in: StandIn, request: ApiRequest) -> ApiResponse:
     def build(current: TableVersion | None, commit_us: int) -> Change:
         if current is not None:
             raise Duplicate(f"Already Exists: Table {table}")
-        return Change("create", settings, {})
+        return Change(settings, {})
 
     return _resource(stand_in, request, table, stand_in.catalog.commit(table, build))
 
@@ -92,7 +92,7 @@ def patch_table(stand_in: StandIn, request: ApiRequest) -> ApiResponse:
             if current.buffer:
                 raise NotImplementedConstruct(f"new columns of table {table} while it has a streaming buffer")
             current = with_new_columns(stand_in.catalog.segments, current, settings.schema, new_segments)
-        return Change("options", settings, current.partitions, current.clone)
+        return Change(settings, current.partitions, current.clone)
 
     with stand_in.catalog.segments.batch() as new_segments:  # `build` writes into it
         return _resource(stand_in, request, table, stand_in.catalog.change(table, build))

@@ -16,7 +16,6 @@ from pathlib import Path
 
 from bigquery_standin.bigquery_errors import Invalid, NotFound, StandInError
 from bigquery_standin.clock import Clock
-from bigquery_standin.storage import quotas
 from bigquery_standin.storage.dataset_store import DatasetStore
 from bigquery_standin.storage.model import (
     TIME_TRAVEL_US,
@@ -26,7 +25,6 @@ from bigquery_standin.storage.model import (
     TableVersion,
 )
 from bigquery_standin.storage.partitions import with_dataset_defaults, without_expired
-from bigquery_standin.storage.quotas import QuotaLimits
 from bigquery_standin.storage.segment_store import SegmentStore
 from bigquery_standin.storage.table_history import BuildChange, Change, TableHistory
 
@@ -36,9 +34,8 @@ TABLE_NAME = re.compile(r"[\w-]{1,200}")
 class Catalog:
     """All tables and their datasets. Threads may share it."""
 
-    def __init__(self, folder: Path, clock: Clock, limits: QuotaLimits | None = None) -> None:
+    def __init__(self, folder: Path, clock: Clock) -> None:
         self.clock = clock
-        self.limits = limits or QuotaLimits()
         self.datasets = DatasetStore(folder / "datasets", clock)
         self.segments = SegmentStore(folder / "segments")
         self._folder = folder / "tables"
@@ -138,8 +135,7 @@ class Catalog:
         """Commits the change that `build` makes under the table's lock. If `build` raises, nothing changes.
 
         `job`: the job that makes the change; the version records it. Raises NotFound if there is no such dataset,
-        QuotaExceeded or RateLimitExceeded for too many changes, Invalid for an invalid table name and for a change that
-        would lose streamed row changes.
+        Invalid for an invalid table name and for a change that would lose streamed row changes.
         """
         with self._lock(table_id):
             history = self.history(table_id)
@@ -152,20 +148,16 @@ class Catalog:
             now_us = self.clock.now_us()
             commit_us = max(now_us, latest.committed_us + 1) if latest else now_us
             change = build(current, commit_us)
-            if not dataset.hidden:
-                quotas.check_quotas(self.limits, table_id, history, change, now_us)
             is_new = current is None or change.recreates
             version = TableVersion(
                 number=latest.number + 1 if latest else 1,
                 committed_us=commit_us,
-                change_kind=change.kind,
                 table_created_us=commit_us if is_new or current is None else current.table_created_us,
                 modified_us=current.modified_us if current and change.changes_only_log(current) else commit_us,
                 settings=with_dataset_defaults(change.settings, dataset, commit_us) if is_new else change.settings,
                 partitions=change.partitions,
                 clone=change.clone,
                 job=job,
-                modified_partitions=quotas.counted_modifications(change.kind, change.modified_partitions),
                 had_row_policies=bool(change.settings.row_policies) or (latest is not None and latest.had_row_policies),
                 buffer=change.buffer_after(current),
                 change_log=change.change_log_after(table_id, current),
@@ -189,7 +181,7 @@ class Catalog:
     def drop(self, table_id: TableId, job: CommitInfo | None = None) -> None:
         """Raises NotFound if the table does not exist."""
         with self._lock(table_id):
-            self._append_version(table_id, self.get(table_id), "drop", dropped=True, job=job)
+            self._append_version(table_id, self.get(table_id), dropped=True, job=job)
 
     def drop_dataset(self, dataset_id: DatasetId, delete_contents: bool) -> None:
         """Drops the dataset with its tables and routines.
@@ -218,7 +210,7 @@ class Catalog:
             version = without_expired(latest, self.clock.now_us())
             if version is latest:
                 return False
-            self._append_version(table_id, version, "expire", dropped=version.dropped)
+            self._append_version(table_id, version, dropped=version.dropped)
             return True
 
     def remove_history(self, table_id: TableId) -> None:
@@ -238,9 +230,9 @@ class Catalog:
             return self._locks.setdefault(table_id, threading.RLock())
 
     def _append_version(
-        self, table_id: TableId, version: TableVersion, kind: str, dropped: bool, job: CommitInfo | None = None
+        self, table_id: TableId, version: TableVersion, dropped: bool, job: CommitInfo | None = None
     ) -> None:
-        """Commits `version`, without its rows if `dropped`, as a new version made by a change of this kind."""
+        """Commits `version`, without its rows if `dropped`, as a new version."""
         history = self.history(table_id)
         latest = history.latest()
         if latest is None:
@@ -251,8 +243,8 @@ class Catalog:
         )
         history.append(
             replace(
-                version, number=number, committed_us=committed_us, change_kind=kind, partitions=partitions, job=job,
-                dropped=dropped, modified_partitions=0, buffer=buffer, change_log=change_log,
+                version, number=number, committed_us=committed_us, partitions=partitions, job=job, dropped=dropped,
+                buffer=buffer, change_log=change_log,
             )
         )  # fmt: skip
 
@@ -266,4 +258,4 @@ class Catalog:
                 with self._lock(table_id):
                     latest = history.latest()
                     if latest is not None and not latest.dropped:
-                        self._append_version(table_id, latest, "drop", dropped=True)
+                        self._append_version(table_id, latest, dropped=True)

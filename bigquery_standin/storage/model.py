@@ -196,21 +196,18 @@ class CommitInfo:
 class TableVersion:
     """The content and metadata of a table after one commit.
 
-    `committed_us`: when this version was committed. `change_kind`: what made it, such as `load`, `merge`, `drop` or
-    `expire`. `table_created_us`: when the table was created or last replaced. `modified_us`: when its metadata or rows,
-    buffered ones included, last changed; older than `committed_us` in a version that drops the table,
-    removes expired partitions, or only changes the change log.
+    `committed_us`: when this version was committed. `table_created_us`: when the table was created or last replaced.
+    `modified_us`: when its metadata or rows, buffered ones included, last changed; older than `committed_us` in a
+    version that drops the table, removes expired partitions, or only changes the change log.
     """
 
     number: int
     committed_us: int
-    change_kind: str
     table_created_us: int
     settings: TableSettings
     partitions: Mapping[str, Partition] = field(default_factory=dict)
     clone: CloneDefinition | None = None
     job: CommitInfo | None = None
-    modified_partitions: int = 0  # counted against the daily quota
     dropped: bool = False
     modified_us: int = 0
     had_row_policies: bool = False  # now or at any time before, also before the table was replaced

@@ -32,7 +32,6 @@ from bigquery_standin.storage.model import (
     TableVersion,
 )
 from bigquery_standin.storage.partitions import split_rows
-from bigquery_standin.storage.quotas import FLUSHED, STREAMED
 from bigquery_standin.storage.segment_store import arrow_schema, conform
 from bigquery_standin.storage.table_history import Change
 
@@ -56,7 +55,7 @@ def stream_rows(catalog: Catalog, table: TableId, rows_of: Callable[[TableSettin
         def build(current: TableVersion, commit_us: int) -> Change:
             rows = StreamedRows(batch.write(rows_of(current.settings)), commit_us)
             buffer = (*current.buffer, rows)
-            return Change(STREAMED, current.settings, current.partitions, current.clone, buffer=buffer)
+            return Change(current.settings, current.partitions, current.clone, buffer=buffer)
 
         return catalog.change(table, build)
 
@@ -100,7 +99,7 @@ def _flush(catalog: Catalog, table: TableId) -> None:
                 partitions[key] = Partition((*earlier, batch.write(rows)), commit_us)
             files = {segment.file for segment in due}
             remaining = tuple(rows for rows in current.buffer if rows.segment.file not in files)
-            return Change(FLUSHED, current.settings, partitions, current.clone, buffer=remaining)
+            return Change(current.settings, partitions, current.clone, buffer=remaining)
 
         catalog.change(table, build)
 
@@ -178,7 +177,7 @@ def append_changes(catalog: Catalog, caller: Caller, table: TableId, changes: Se
             rows = StreamedRows(batch.write(_change_rows(table, current, changes)), commit_us)
             log = log or ChangeLog((), commit_us, has_sequences=True in numbered)
             log = replace(log, pending=(*log.pending, rows), acknowledged_us=commit_us)
-            return Change(STREAMED, current.settings, current.partitions, current.clone, change_log=log)
+            return Change(current.settings, current.partitions, current.clone, change_log=log)
 
         return catalog.change(table, build)
 

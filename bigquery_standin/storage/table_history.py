@@ -38,18 +38,6 @@ class _Entry:
         return f"{self.number:010d}-{self.committed_us}-{'dropped' if self.dropped else 'live'}"
 
 
-@dataclass(frozen=True)
-class VersionSummary:
-    """What is kept of each version that was read, although the version itself leaves the cache.
-
-    `modified_partitions`: how many count against the daily quota. `files`: those of all its segments.
-    """
-
-    change_kind: str
-    modified_partitions: int
-    files: frozenset[str]
-
-
 class TableHistory:
     """The versions of one table. Any thread may read; callers of `append` must hold the table's lock."""
 
@@ -57,7 +45,7 @@ class TableHistory:
         self.folder = folder
         self._lock = threading.Lock()
         self._cache: dict[int, TableVersion] = {}
-        self._summaries: dict[int, VersionSummary] = {}
+        self._segment_files: dict[int, frozenset[str]] = {}  # of each version that was read
         self._files = JsonFiles(folder, TableVersion)
         self._entries: list[_Entry] = []
         for name in self._files.names():
@@ -91,10 +79,10 @@ class TableHistory:
         with self._lock:
             return next((self._load(entry) for entry in self._entries if entry.number == number), None)
 
-    def summaries_since(self, moment_us: int) -> list[VersionSummary]:
-        """Those of the versions committed after the moment. Reads each file at most once."""
+    def count_since(self, moment_us: int) -> int:
+        """How many versions were committed after the moment."""
         with self._lock:
-            return [self._summary(entry) for entry in self._entries if entry.committed_us > moment_us]
+            return sum(entry.committed_us > moment_us for entry in self._entries)
 
     def versions_since(self, moment_us: int) -> list[TableVersion]:
         """Versions committed after the moment, newest first."""
@@ -104,7 +92,7 @@ class TableHistory:
     def segment_files(self) -> set[str]:
         """The files of the segments of all versions. Reads each version at most once."""
         with self._lock:
-            return {file for entry in self._entries for file in self._summary(entry).files}
+            return {file for entry in self._entries for file in self._files_of(entry)}
 
     def append(self, version: TableVersion) -> None:
         entry = _Entry(version.number, version.committed_us, version.dropped)
@@ -123,7 +111,7 @@ class TableHistory:
             removed, self._entries = self._entries[:first_remaining], self._entries[first_remaining:]
             for entry in removed:
                 self._cache.pop(entry.number, None)
-                self._summaries.pop(entry.number, None)
+                self._segment_files.pop(entry.number, None)
                 self._files.remove(entry.name)
         return len(removed)
 
@@ -133,7 +121,7 @@ class TableHistory:
                 self._files.remove(entry.name)
             self._entries.clear()
             self._cache.clear()
-            self._summaries.clear()
+            self._segment_files.clear()
             if self.folder.exists():
                 self.folder.rmdir()
 
@@ -149,15 +137,14 @@ class TableHistory:
             self._add_to_cache(cached)
         return cached
 
-    def _summary(self, entry: _Entry) -> VersionSummary:
-        if entry.number not in self._summaries:
+    def _files_of(self, entry: _Entry) -> frozenset[str]:
+        if entry.number not in self._segment_files:
             self._load(entry)
-        return self._summaries[entry.number]
+        return self._segment_files[entry.number]
 
     def _add_to_cache(self, version: TableVersion) -> None:
-        if version.number not in self._summaries:
-            files = frozenset(segment.file for segment in version.all_segments())
-            self._summaries[version.number] = VersionSummary(version.change_kind, version.modified_partitions, files)
+        if version.number not in self._segment_files:
+            self._segment_files[version.number] = frozenset(segment.file for segment in version.all_segments())
         self._cache[version.number] = version
         while len(self._cache) > CACHED_VERSIONS:
             self._cache.pop(next(iter(self._cache)))
@@ -167,18 +154,15 @@ class TableHistory:
 class Change:
     """The content and settings that a table has after a commit.
 
-    `kind`: what changed the table, such as `load` or `merge`. `recreates`: whether the table gets a new creation time,
-    as by CREATE OR REPLACE; it then loses its streaming buffer and change log. `modified_partitions`: how many
-    partitions the change modified. `buffer`, `change_log`: the streaming buffer and the change log afterwards, None if
-    they stay as they are. `replaces_rows`: whether all earlier rows are gone; the change log is then removed.
+    `recreates`: whether the table gets a new creation time, as by CREATE OR REPLACE; it then loses its streaming buffer
+    and change log. `buffer`, `change_log`: the streaming buffer and the change log afterwards, None if they stay as
+    they are. `replaces_rows`: whether all earlier rows are gone; the change log is then removed.
     """
 
-    kind: str
     settings: TableSettings
     partitions: Mapping[str, Partition]
     clone: CloneDefinition | None = None
     recreates: bool = False
-    modified_partitions: int = 0
     buffer: tuple[StreamedRows, ...] | None = None
     change_log: ChangeLog | None = None
     replaces_rows: bool = False

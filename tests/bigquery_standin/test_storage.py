@@ -145,68 +145,21 @@ def test_the_clock_survives_a_restart_and_never_goes_back(warehouse: Warehouse) 
         assert warehouse.http.post("/_standin/clock", json=body).status_code == 400
 
 
-def limited(folder: Path, **limits: int) -> Warehouse:
-    warehouse = Warehouse(folder, **limits)
+def test_a_table_without_partitions_takes_five_updates_in_10_seconds(tmp_path: Path) -> None:
+    """ "Quotas", standard tables."""
+    warehouse = Warehouse(tmp_path, updates_per_10_s=5)
     warehouse.client.create_dataset("d")
-    make(warehouse)
-    warehouse.advance(seconds=11)
-    return warehouse
-
-
-def refused(warehouse: Warehouse, *ages: int, table: str = "d.t") -> str:
-    with pytest.raises(GoogleAPICallError) as failed:
-        put(warehouse, 1, *ages, table=table)
-    return str(failed.value.errors[0]["reason"])
-
-
-def test_updates_of_a_table_are_limited_in_10_seconds_and_dml_counts_but_is_not_refused(tmp_path: Path) -> None:
-    warehouse = limited(tmp_path, updates_per_10_s_partitioned=3)
-    for number in range(2):
+    warehouse.job("CREATE TABLE d.t (day DATE, n INT64)")
+    make(warehouse, "d.by_day")
+    for number in range(4):
         put(warehouse, number)
-    for _ in range(3):
-        warehouse.job("INSERT d.t VALUES (NULL, 1)")
-    assert refused(warehouse) == "rateLimitExceeded"
-    make(warehouse, "d.other")
-    put(warehouse, 1, table="d.other")
+    for number in range(7):
+        put(warehouse, number, table="d.by_day")
+    with pytest.raises(GoogleAPICallError) as refused:
+        put(warehouse, 4)
+    assert (refused.value.errors[0]["reason"], numbers(warehouse)) == ("rateLimitExceeded", {3})
     warehouse.advance(seconds=11)
-    put(warehouse, 1)
-
-
-def test_partition_modifications_are_limited_in_24_hours_and_per_job(tmp_path: Path) -> None:
-    """A rolling window: the quota refills over 24 hours (optimize-load-jobs). DML does not count."""
-    warehouse = limited(tmp_path, partition_modifications_per_day=6, partitions_per_job=4)
-    assert refused(warehouse, 0, 1, 2, 3, 4) == "quotaExceeded"
-    put(warehouse, 1, 0, 1, 2)
-    warehouse.job("UPDATE d.t SET n = 2 WHERE TRUE")
-    warehouse.advance(hours=23, minutes=59)
-    warehouse.restart()
-    assert refused(warehouse, 0, 1, 2) == "quotaExceeded"
-    warehouse.advance(minutes=2)
-    put(warehouse, 1, 0, 1, 2)
-
-
-def test_dml_statements_of_a_table_are_limited_in_10_seconds(tmp_path: Path) -> None:
-    """ "Quotas", data manipulation language statements."""
-    warehouse = limited(tmp_path, dml_per_10_s=3)
-    for _ in range(3):
-        warehouse.job("INSERT d.t VALUES (NULL, 1)")
-    warehouse.restart()
-    assert warehouse.refusal("INSERT d.t VALUES (NULL, 1)")[0] == "rateLimitExceeded"
-    warehouse.advance(seconds=11)
-    warehouse.job("INSERT d.t VALUES (NULL, 1)")
-
-
-def test_jobs_that_write_an_unpartitioned_table_are_limited_in_24_hours(tmp_path: Path) -> None:
-    """ "Quotas", standard tables: clones count as copy jobs, DML does not."""
-    warehouse = limited(tmp_path, table_modifications_per_day=3)
-    warehouse.job("CREATE TABLE d.plain (day DATE, n INT64); CREATE TABLE d.s CLONE d.plain")
-    put(warehouse, 1, table="d.plain")
-    for _ in range(2):
-        put(warehouse, 1, table="d.plain")
-        warehouse.job("UPDATE d.plain SET n = 3 WHERE TRUE")
-    assert refused(warehouse, table="d.plain") == "quotaExceeded"
-    warehouse.advance(hours=24)
-    put(warehouse, 1, table="d.plain")
+    put(warehouse, 4)
 
 
 LONG = "x" * 301

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import fields
 from datetime import datetime, timedelta
 from functools import cached_property
 from pathlib import Path
@@ -24,12 +23,10 @@ from starlette.testclient import TestClient
 
 from bigquery_standin.rest.application import create_application
 from bigquery_standin.stand_in import open_stand_in
-from bigquery_standin.storage.quotas import QuotaLimits
 from bigquery_standin.write_api.server import WriteApiServer
 from tests.shared.write_api_client import append, append_request, default_stream, message_class, write_client
 
 PROJECT = "local-dev"
-UNLIMITED = QuotaLimits(*[10**9] * len(fields(QuotaLimits)))
 
 
 class _Session:
@@ -43,15 +40,15 @@ class _Session:
 
 
 class Warehouse:
-    """A stand-in with all its data below `folder`. `limits`: of quotas, by name; all others are out of reach."""
+    """A stand-in with all its data below `folder`. `updates_per_10_s`: by default out of reach."""
 
-    def __init__(self, folder: Path, **limits: int) -> None:
+    def __init__(self, folder: Path, updates_per_10_s: int = 10**9) -> None:
         self.folder = folder
-        self._limits = QuotaLimits(**{**vars(UNLIMITED), **limits})
+        self._updates_per_10_s = updates_per_10_s
         self._open()
 
     def _open(self) -> None:
-        self._stand_in = open_stand_in(self.folder, self._limits)
+        self._stand_in = open_stand_in(self.folder, self._updates_per_10_s)
         self.http = TestClient(create_application(self._stand_in))
         self.client = bigquery.Client(
             PROJECT,
