@@ -160,9 +160,9 @@ def job_body(**load: Any) -> dict[str, Any]:
     ("body", "reason"),
     [
         ({"configuratoin": {}}, "invalid"),
-        (job_body(writeDispositoin="x"), "invalid"),
-        (job_body(sourceUris="gs://b/o"), "invalid"),
-        (job_body(autodetect=[1]), "invalid"),
+        (job_body(writeDispositoin="x"), "notImplemented"),
+        (job_body(autodetect=[1]), "notImplemented"),
+        ([], "invalid"),
         ({"configuration": []}, "invalid"),
         (job_body(autodetect=True), "notImplemented"),
         (job_body(sourceFormat="CSV"), "notImplemented"),
@@ -197,7 +197,7 @@ def test_parameters_and_fields_that_ask_for_nothing_are_accepted(warehouse: Ware
     body = {"etag": "x", "numRows": "3", "description": "rows"}  # fields that only answers have
     assert warehouse.http.patch(f"{patch}?autodetect_schema=False", json=body).json()["description"] == "rows"
     assert warehouse.http.patch(f"{patch}?autodetect_schema=true", json=body).status_code == 501
-    assert warehouse.http.get(f"{URL}/datasets/d/tables?maxResult=1").status_code == 400
+    assert warehouse.http.get(f"{URL}/datasets/d/tables?maxResult=1").status_code == 501
     assert warehouse.http.patch(f"{URL}/datasets/d", json={"maxTimeTravelHours": "48"}).status_code == 501
     assert warehouse.http.post(f"/upload{URL}/jobs?uploadType=resumable", json=job_body()).status_code == 501
     body = {"query": "SELECT 1", "useLegacySql": False, "formatOptions": {"timestampOutputFormat": "INT64"}}
