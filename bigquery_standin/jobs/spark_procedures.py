@@ -85,12 +85,7 @@ class SparkSubmit:
         if procedure.py_file_uris:
             files = (str(self._download(uri, work)) for uri in procedure.py_file_uris)
             command += ["--py-files", ",".join(files)]
-        if procedure.code is None:
-            assert procedure.main_file_uri
-            return [*command, str(self._download(procedure.main_file_uri, work))]
-        main = work / "main.py"
-        main.write_text(procedure.code, encoding="utf-8")
-        return [*command, str(main)]
+        return [*command, str(self._download(procedure.main_file_uri, work))]
 
     def _download(self, uri: str, work: Path) -> Path:
         (file,) = self.objects.resolve([uri], is_manifest=False)
@@ -189,8 +184,8 @@ def _procedure(statement: CreateProcedure, evaluator: SqlEvaluator) -> Procedure
     if options.get("engine", "").upper() != "SPARK":
         raise InvalidQuery(f"Procedure {routine} has engine [{options.get('engine', '')}], expected [SPARK]")
     main_uri, version = options.get("main_file_uri"), options.get("runtime_version")
-    if (main_uri is None) == (statement.code is None):
-        raise InvalidQuery(f"Procedure {routine} needs either the option main_file_uri or code after AS, not both")
+    if main_uri is None:
+        raise InvalidQuery(f"Procedure {routine} needs the option main_file_uri")
     if version is not None and not _RUNTIME_VERSION.fullmatch(version):
         raise InvalidQuery(f"Procedure {routine} has runtime_version [{version}], expected one such as [2.3]")
     location = evaluator.state.catalog.datasets.get(routine.dataset_id).location
@@ -207,19 +202,11 @@ def _procedure(statement: CreateProcedure, evaluator: SqlEvaluator) -> Procedure
             f"Invalid value: Invalid properties: Attempted to set unsupported properties: [{named}]", 1, 1
         )
     python_files = options.get("py_file_uris", ())
-    for uri in (*([main_uri] if main_uri else ()), *python_files):
+    for uri in (main_uri, *python_files):
         split_uri(uri)
         if "*" in uri:
             raise NotImplementedConstruct(f"wildcard in the file {uri} of a procedure")
-    return Procedure(
-        routine,
-        statement.parameters,
-        statement.connection,
-        properties,
-        python_files,
-        main_uri,
-        statement.code,
-    )
+    return Procedure(routine, statement.parameters, statement.connection, properties, python_files, main_uri)
 
 
 def _routine_id(name: TableName, state: ScriptState) -> TableId:

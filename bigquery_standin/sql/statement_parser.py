@@ -164,8 +164,9 @@ class StatementParser(ExpressionParser):
         language = self._name().upper()
         if language != "PYTHON":
             raise NotImplementedConstruct(f"CREATE PROCEDURE LANGUAGE {language}")
-        code = self._text() if self._match_text_seq("AS") else None
-        return CreateProcedure(name, parameters, connection, parts[1], options, code, replace)
+        if self._match_text_seq("AS"):
+            raise NotImplementedConstruct("CREATE PROCEDURE with code after AS")
+        return CreateProcedure(name, parameters, connection, parts[1], options, replace)
 
     def _parameter(self) -> tuple[str, str] | None:
         if self._match(TokenType.R_PAREN, advance=False):

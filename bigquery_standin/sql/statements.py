@@ -165,14 +165,13 @@ class DropRowPolicies:
 
 @dataclass(frozen=True)
 class CreateProcedure:
-    """CREATE [OR REPLACE] PROCEDURE name(…) WITH CONNECTION … OPTIONS(…) LANGUAGE PYTHON [AS code]."""
+    """CREATE [OR REPLACE] PROCEDURE name(…) WITH CONNECTION … OPTIONS(…) LANGUAGE PYTHON."""
 
     name: TableName
     parameters: tuple[tuple[str, str], ...]  # of each IN parameter its name, and its type as SQL text
     connection: str  # project.location.id
     location: str  # of the connection
     options: Sequence[exp.Property]
-    code: str | None
     replace: bool
 
 

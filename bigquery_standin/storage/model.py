@@ -251,8 +251,7 @@ class TableVersion:
 class Procedure:
     """A stored procedure for Apache Spark in Python. Its id has the form of a table's.
 
-    `parameters`: names and SQL types, in order. `connection`: `project.location.id`. `properties`: those of Spark. The
-    program is `code`, or else the file at `main_file_uri`.
+    `parameters`: names and SQL types, in order. `connection`: `project.location.id`. `properties`: those of Spark.
     """
 
     id: TableId
@@ -260,8 +259,7 @@ class Procedure:
     connection: str
     properties: Mapping[str, str]
     py_file_uris: tuple[str, ...]
-    main_file_uri: str | None = None
-    code: str | None = None
+    main_file_uri: str
     created_us: int = 0
     modified_us: int = 0
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import json
+import uuid
 from pathlib import Path
 
 import psutil
@@ -16,9 +16,10 @@ PROCEDURE_PERMISSIONS = ("bigquery.connections.delegate", "bigquery.connections.
 def procedure(sandbox: Sandbox, code: str) -> str:
     """A script that creates a procedure with this program, and calls it."""
     project, name = sandbox.servers.project, f"{sandbox.name}.p"
+    main = sandbox.upload(code, f"{uuid.uuid4().hex}.py")
     return (
         f"CREATE OR REPLACE PROCEDURE {name}() WITH CONNECTION `{project}.us.spark` "
-        f"OPTIONS (engine = 'SPARK', runtime_version = '2.3') LANGUAGE PYTHON AS {json.dumps(code)}; CALL {name}()"
+        f"OPTIONS (engine = 'SPARK', runtime_version = '2.3', main_file_uri = '{main}') LANGUAGE PYTHON; CALL {name}()"
     )
 
 
