@@ -139,10 +139,10 @@ class StatementParser(ExpressionParser):
         self._expect("FILTER", "USING")
         self._expect("(")
         start = self._curr
-        predicate = self._value()
+        self._value()
         text = self._find_sql(start, self._prev)
         self._expect(")")
-        return CreateRowPolicy(name, table, tuple(grantees), predicate, text)
+        return CreateRowPolicy(name, table, tuple(grantees), text)
 
     def _procedure(self, replace: bool, if_not_exists: bool) -> CreateProcedure:
         if if_not_exists:

@@ -152,7 +152,6 @@ class CreateRowPolicy:
     name: str
     table: TableName
     grantees: tuple[str, ...]
-    predicate: exp.Expression
     text: str
 
 

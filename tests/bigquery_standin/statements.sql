@@ -17,8 +17,8 @@ CREATE TABLE d.s (a INT64) OPTIONS (description = 'old'); CREATE OR REPLACE TABL
 --> ('s', 'description', '"old"'), ('t', 'friendly_name', '"ab"'), ('t', 'labels', '[STRUCT("generation", "41")]')
 CREATE TABLE d.s AS SELECT 1 AS a; CREATE TABLE d.t CLONE d.s FOR SYSTEM_TIME AS OF CURRENT_TIMESTAMP(); CREATE TABLE IF NOT EXISTS d.t AS SELECT 2 AS a; SELECT a FROM d.t
 --> (1,)
-CREATE TABLE d.t (a INT64) OPTIONS (description = 'x', expiration_timestamp = TIMESTAMP '2130-01-01 00:00:00+00'); ALTER TABLE d.t SET OPTIONS (expiration_timestamp = NULL); SELECT option_name, option_type, option_value FROM d.INFORMATION_SCHEMA.TABLE_OPTIONS
---> ('description', 'STRING', '"x"')
+CREATE TABLE d.t (a INT64) OPTIONS (description = 'x', expiration_timestamp = TIMESTAMP '2130-01-01 00:00:00+00'); ALTER TABLE d.t SET OPTIONS (expiration_timestamp = NULL); SELECT option_name, option_value FROM d.INFORMATION_SCHEMA.TABLE_OPTIONS
+--> ('description', '"x"')
 CREATE TABLE d.t (a INT64, b STRING) OPTIONS (max_staleness = INTERVAL 90 SECOND); SELECT option_value FROM d.INFORMATION_SCHEMA.TABLE_OPTIONS
 --> ('0-0 0 0:1:30',)
 CREATE TABLE d.t (a INT64); drop table if exists `local-dev.d.t`; DROP TABLE IF EXISTS d.nothing; SELECT COUNT(*) FROM d.INFORMATION_SCHEMA.TABLES
