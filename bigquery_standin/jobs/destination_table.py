@@ -1,4 +1,4 @@
-"""Computes how a job that writes rows changes its destination table: the schema, the layout and the partitions.
+"""Computes how a job that writes rows changes its destination table: the schema and the partitions.
 
 Raises BigQuery's error where the job does not fit the table.
 """
@@ -9,40 +9,24 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from bigquery_standin.bigquery_errors import Duplicate, Invalid, NotFound
-from bigquery_standin.jobs.job_configuration import TableLayout
 from bigquery_standin.sql.field_types import TableField
 from bigquery_standin.storage.model import Partition, Segment, TableId, TableSettings, TableVersion
 from bigquery_standin.storage.segment_store import SegmentBatch, SegmentStore
 from bigquery_standin.storage.table_history import Change
-from bigquery_standin.storage.table_rules import (
-    check_settings,
-    describe_clustering,
-    describe_partitioning,
-)
+from bigquery_standin.storage.table_rules import check_settings
 
 NewSegments = Mapping[str, Sequence[Segment]]  # stored Parquet files, by partition id
-
-
-def new_settings(schema: tuple[TableField, ...], layout: TableLayout) -> TableSettings:
-    return TableSettings(
-        schema=schema,
-        partition_column=layout.partition_column,
-        partition_unit=layout.partition_unit,
-        partition_expiration_ms=layout.partition_expiration_ms,
-        clustering=layout.clustering or (),
-    ).in_schema_spelling()
 
 
 def resolve_settings(
     table: TableId,
     current: TableSettings | None,
     fields: tuple[TableField, ...],
-    layout: TableLayout,
     replaces_schema: bool,
     *,
     adds_fields: bool = False,
 ) -> TableSettings:
-    """The table's settings after the job. Raises Invalid if the job's schema or layout does not fit the table.
+    """The table's settings after the job. Raises Invalid if the job's schema does not fit the table.
 
     `current`: the settings before the job; None if there is no table. `fields`: the job's schema.
     `replaces_schema`: whether the job writes a whole table with WRITE_TRUNCATE. It then replaces the schema and its
@@ -51,40 +35,16 @@ def resolve_settings(
     `adds_fields`: whether the job may add columns to the table.
     """
     if current is None:
-        settings = new_settings(fields, layout)
+        settings = TableSettings(fields)
     elif replaces_schema:
-        check_layout(table, current, layout)
         settings = replace(current, schema=fields, description=None, row_policies=(), primary_key=())
     else:
-        check_layout(table, current, layout)
         if adds_fields:
             current = replace(current, schema=_with_new_fields(table, current.schema, fields))
         check_schema(table, current.schema, fields)
         return current if current.schema else replace(current, schema=fields)
     check_settings(table, settings)
     return settings
-
-
-def check_layout(table: TableId, current: TableSettings, layout: TableLayout) -> None:
-    """Raises Invalid if the job states another layout than the table's. A job may state none."""
-    if layout.partition_column is not None and (
-        current.partition_column != current.spelled(layout.partition_column)
-        or current.partition_unit != layout.partition_unit
-        or layout.partition_expiration_ms not in (None, current.partition_expiration_ms)
-    ):
-        requested = new_settings((), layout)
-        raise Invalid(
-            f"Incompatible table partitioning specification for {table}. Expected partitioning specification "
-            f"{describe_partitioning(current)} with expiration [{current.partition_expiration_ms}] ms, but input "
-            f"partitioning specification is {describe_partitioning(requested)} with expiration "
-            f"[{layout.partition_expiration_ms}] ms"
-        )
-    if layout.clustering is not None and tuple(map(current.spelled, layout.clustering)) != current.clustering:
-        requested = new_settings((), layout)
-        raise Invalid(
-            f"Incompatible table clustering specification for {table}. Expected {describe_clustering(current)}, but "
-            f"input is {describe_clustering(requested)}"
-        )
 
 
 def check_schema(

@@ -29,16 +29,6 @@ UNSET_VALUES: tuple[object, ...] = (None, False, "", [], {}, 0, "0")
 
 
 @dataclass(frozen=True)
-class TableLayout:
-    """The partitioning and clustering that a request states; None for what it does not state."""
-
-    partition_column: str | None = None
-    partition_unit: str = "DAY"
-    partition_expiration_ms: int | None = None
-    clustering: tuple[str, ...] | None = None
-
-
-@dataclass(frozen=True)
 class SourceFiles:
     """The files that a load job or an external table reads.
 
@@ -67,7 +57,6 @@ class LoadConfiguration:
     schema: tuple[TableField, ...] | None
     create_disposition: str
     write_disposition: str
-    layout: TableLayout
     adds_fields: bool
 
 
@@ -97,25 +86,6 @@ def enum_value(name: str, value: str | None, allowed: tuple[str, ...], default: 
     if value and value not in allowed:
         raise Invalid(f"Value of {name} is [{value}], expected one of [{', '.join(allowed)}].")
     return value or default
-
-
-def layout_from_api(resource: Mapping[str, Any]) -> TableLayout:
-    """The layout from `timePartitioning` and `clustering` of a table resource or a job configuration.
-
-    Raises NotImplementedConstruct for partitioning that is not by the hours, days or months of a column.
-    """
-    partitioning, clustering = resource.get("timePartitioning") or {}, resource.get("clustering") or {}
-    if partitioning and partitioning.get("type") not in ("HOUR", "DAY", "MONTH"):
-        raise NotImplementedConstruct(f"timePartitioning.type {partitioning.get('type')}")
-    if partitioning and not partitioning.get("field"):
-        raise NotImplementedConstruct("timePartitioning without field (partitioning by ingestion time)")
-    expiration = partitioning.get("expirationMs")
-    return TableLayout(
-        partition_column=partitioning.get("field"),
-        partition_unit=partitioning.get("type") or "DAY",
-        partition_expiration_ms=int(expiration) if expiration and int(expiration) > 0 else None,
-        clustering=tuple(clustering["fields"]) if clustering.get("fields") else None,
-    )
 
 
 def parse_source_files(reader: str, configuration: Mapping[str, Any]) -> SourceFiles:
@@ -149,7 +119,6 @@ def parse_load_configuration(configuration: Mapping[str, Any]) -> LoadConfigurat
         create_disposition=enum_value("createDisposition", configuration.get("createDisposition"), CREATE_DISPOSITIONS,
                       "CREATE_IF_NEEDED"),
         write_disposition=write_disposition,
-        layout=layout_from_api(configuration),
         adds_fields=_adds_fields(configuration, write_disposition, partition),
     )  # fmt: skip
 

@@ -103,7 +103,7 @@ class LoadJob:
             fields = existing.schema
         replaces_schema = config.write_disposition == "WRITE_TRUNCATE" and config.partition is None
         settings = resolve_settings(
-            config.table, existing, fields, config.layout, replaces_schema, adds_fields=config.adds_fields
+            config.table, existing, fields, replaces_schema, adds_fields=config.adds_fields
         )
         check_is_partitioned(config.table, settings, config.partition)
         return settings

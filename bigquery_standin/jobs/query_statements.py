@@ -9,7 +9,6 @@ from sqlglot import exp
 
 from bigquery_standin.bigquery_errors import Invalid, InvalidQuery, as_invalid_query
 from bigquery_standin.jobs.destination_table import NewSegments, check_dispositions, resolve_settings, write_change
-from bigquery_standin.jobs.job_configuration import TableLayout
 from bigquery_standin.jobs.sql_evaluator import check_result_names
 from bigquery_standin.jobs.statement_run import Outcome, ResultTable, StatementRun
 from bigquery_standin.sql.field_types import TableField
@@ -52,7 +51,7 @@ def _result_settings(run: StatementRun, result: ResultTable, columns: tuple[Tabl
     check_dispositions(result.table, None, current, result.create_disposition, result.write_disposition)
     replaces_schema = result.write_disposition == "WRITE_TRUNCATE"
     existing = current.settings if current else None
-    return resolve_settings(result.table, existing, columns, TableLayout(), replaces_schema)
+    return resolve_settings(result.table, existing, columns, replaces_schema)
 
 
 def insert_rows(tree: exp.Insert, run: StatementRun) -> Outcome:

@@ -36,7 +36,6 @@ _JOB_FIELDS = {
     "allowLargeResults "  # only legacy SQL needs it; GoogleSQL ignores it (REST reference of jobs)
     "tableDefinitions.*",  # parsed by parse_table_definitions, which refuses unsupported keys
     "load": _SCHEMA_FIELDS
-    + _LAYOUT
     + _TABLE_REFERENCE.format("destinationTable")
     + "sourceUris sourceFormat fileSetSpecType createDisposition writeDisposition schemaUpdateOptions encoding "
     "parquetOptions.enableListInference parquetOptions.enumAsString",

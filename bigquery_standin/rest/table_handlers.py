@@ -10,7 +10,6 @@ from typing import Any
 
 from bigquery_standin.bigquery_errors import Duplicate, Invalid, NotFound, NotImplementedConstruct
 from bigquery_standin.jobs.destination_table import with_new_columns
-from bigquery_standin.jobs.job_configuration import layout_from_api
 from bigquery_standin.rest.dataset_handlers import merged_labels
 from bigquery_standin.rest.google_api import ApiRequest, ApiResponse, check_reference, paginate
 from bigquery_standin.rest.table_resource import check_etag, etag_of, rfc3339, table_resource
@@ -19,7 +18,7 @@ from bigquery_standin.sql.field_types import TableField
 from bigquery_standin.stand_in import StandIn
 from bigquery_standin.storage.access import OVERRIDE_TIME_TRAVEL
 from bigquery_standin.storage.model import DatasetId, RowPolicy, TableId, TableSettings, TableVersion
-from bigquery_standin.storage.partitions import split_decorator
+from bigquery_standin.storage.partitions import ID_LENGTHS, split_decorator
 from bigquery_standin.storage.table_history import Change
 from bigquery_standin.storage.table_rules import changed_settings
 
@@ -118,17 +117,15 @@ def _changes(before: TableSettings, body: Mapping[str, Any]) -> dict[str, Any]:
     A null removes a value. A null schema changes nothing.
     """
     changes = {name: make(body[field]) for field, (name, make) in _SETTINGS.items() if field in body}
-    layout = layout_from_api(body)
     if body.get("schema") is not None:
         fields = body["schema"].get("fields") or []
         changes["schema"] = tuple(map(TableField.from_api, _with_unchanged_tags(fields, before.schema)))
     if "timePartitioning" in body:
-        changes["partition_column"], changes["partition_unit"] = layout.partition_column, layout.partition_unit
-        changes["partition_expiration_ms"] = layout.partition_expiration_ms
+        changes |= _partitioning(body["timePartitioning"] or {})
     if "clustering" in body:
         # BigQuery keeps the rows in the order in which they were written. Source: "Manage clustered tables", Modify the
         # clustering specification. The stand-in estimates scanned bytes as if they were in the new order.
-        changes["clustering"] = layout.clustering or ()
+        changes["clustering"] = tuple((body["clustering"] or {}).get("fields") or ())
     if "labels" in body:
         changes["labels"] = merged_labels(before.labels, body["labels"])
     flag = "requirePartitionFilter"  # the API also has it, deprecated, in timePartitioning
@@ -136,6 +133,19 @@ def _changes(before: TableSettings, body: Mapping[str, Any]) -> dict[str, Any]:
     if flags:
         changes["require_partition_filter"] = any(flags)
     return changes
+
+
+def _partitioning(api: Mapping[str, Any]) -> dict[str, Any]:
+    """Raises NotImplementedConstruct for partitioning that is not by the hours, days or months of a column."""
+    if api and api.get("type") not in ID_LENGTHS:
+        raise NotImplementedConstruct(f"timePartitioning.type {api.get('type')}")
+    if api and not api.get("field"):
+        raise NotImplementedConstruct("timePartitioning without field (partitioning by ingestion time)")
+    return {
+        "partition_column": api.get("field"),
+        "partition_unit": api.get("type") or "DAY",
+        "partition_expiration_ms": int(api.get("expirationMs") or 0) or None,
+    }
 
 
 def _with_unchanged_tags(fields: Sequence[Mapping[str, Any]], existing: Sequence[TableField]) -> list[dict[str, Any]]:
