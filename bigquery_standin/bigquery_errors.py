@@ -2,23 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
-
-# HTTP status by reason; of all others it is 400. Source: "Error messages" of the BigQuery documentation. Only
-# `standInFailed` is not BigQuery's: after some of BigQuery's reasons, clients retry for ten minutes.
-HTTP_STATUS = {
-    "accessDenied": 403,
-    "backendError": 503,
-    "conditionNotMet": 412,
-    "duplicate": 409,
-    "internalError": 500,
-    "notFound": 404,
-    "notImplemented": 501,
-    "quotaExceeded": 403,
-    "rateLimitExceeded": 403,
-    "standInFailed": 500,
+# By reason: the HTTP status, and its name in JSON and gRPC. Source: "Error messages" of the BigQuery documentation.
+# Only `standInFailed` is not BigQuery's: after some of BigQuery's reasons, clients retry for ten minutes.
+STATUS = {
+    "accessDenied": (403, "PERMISSION_DENIED"),
+    "backendError": (503, "UNAVAILABLE"),
+    "conditionNotMet": (412, "FAILED_PRECONDITION"),
+    "duplicate": (409, "ALREADY_EXISTS"),
+    "internalError": (500, "INTERNAL"),
+    "notFound": (404, "NOT_FOUND"),
+    "notImplemented": (501, "UNIMPLEMENTED"),
+    "rateLimitExceeded": (403, "RESOURCE_EXHAUSTED"),
+    "standInFailed": (500, "INTERNAL"),
 }
+_OTHER = (400, "INVALID_ARGUMENT")
 
 
 class StandInError(Exception):
@@ -33,7 +30,11 @@ class StandInError(Exception):
 
     @property
     def http_status(self) -> int:
-        return HTTP_STATUS.get(self.reason, 400)
+        return STATUS.get(self.reason, _OTHER)[0]
+
+    @property
+    def status_name(self) -> str:
+        return STATUS.get(self.reason, _OTHER)[1]
 
 
 class InvalidQuery(StandInError):
@@ -81,15 +82,6 @@ class Invalid(StandInError):
     """BigQuery does not accept a request field, a schema or a file."""
 
     reason = "invalid"
-
-
-@contextmanager
-def as_invalid_query() -> Iterator[None]:
-    """Raises InvalidQuery for Invalid: the error of a statement that asks for what BigQuery does not accept."""
-    try:
-        yield
-    except Invalid as error:
-        raise InvalidQuery(error.message) from error
 
 
 class BackendError(StandInError):

@@ -8,12 +8,7 @@ from typing import Any
 
 from sqlglot import exp
 
-from bigquery_standin.bigquery_errors import (
-    Duplicate,
-    Invalid,
-    InvalidQuery,
-    as_invalid_query,
-)
+from bigquery_standin.bigquery_errors import Duplicate, Invalid, InvalidQuery
 from bigquery_standin.jobs.destination_table import NewSegments, write_change
 from bigquery_standin.jobs.query_statements import conform_query_rows
 from bigquery_standin.jobs.scanned_bytes import NOTHING_SCANNED
@@ -84,7 +79,7 @@ def _creation_kind(tree: exp.Create) -> str:
 
 
 def _settings(tree: exp.Create, table: TableId, columns: tuple[TableField, ...], run: StatementRun) -> TableSettings:
-    """The settings of a new table. Raises InvalidQuery for columns, a layout or options that do not fit together."""
+    """The settings of a new table. Raises Invalid or InvalidQuery for columns, a layout or options that do not fit together."""
     partition_column, partition_unit, of_type = partitioning_of(tree)
     _, primary_key = declared_columns(tree)
     changes = {
@@ -96,8 +91,7 @@ def _settings(tree: exp.Create, table: TableId, columns: tuple[TableField, ...],
         "view": tree.meta.get(QUERY_TEXT),
     }
     changes |= evaluate_options(options_of(tree), "table", run.evaluator.python_value)
-    with as_invalid_query():
-        settings = changed_settings(table, None, changes)
+    settings = changed_settings(table, None, changes)
     if settings.partition_type not in (None, of_type):
         raise InvalidQuery(
             f"PARTITION BY expression must be a DATE column, DATETIME_TRUNC(<datetime_column>, DAY/HOUR/MONTH/YEAR), "
@@ -221,8 +215,7 @@ def alter_table(tree: exp.Alter, run: StatementRun) -> Outcome:
         settings = changed_settings(table, before, changes, widens=True)
         return Change(settings, current.partitions, current.clone)
 
-    with as_invalid_query():
-        return run.change(table, build, run.outcome("ALTER_TABLE"))
+    return run.change(table, build, run.outcome("ALTER_TABLE"))
 
 
 def _retyped(table: TableId, settings: TableSettings, new: TableField) -> tuple[TableField, ...]:

@@ -16,7 +16,7 @@ from typing import TypeVar
 
 import pyarrow as pa
 
-from bigquery_standin.bigquery_errors import InvalidQuery, NotImplementedConstruct, StoppedJob, as_invalid_query
+from bigquery_standin.bigquery_errors import InvalidQuery, NotImplementedConstruct, StoppedJob
 from bigquery_standin.jobs.duckdb_session import DuckDbSession
 from bigquery_standin.sql.field_types import quote_identifier
 from bigquery_standin.storage.catalog import Catalog
@@ -112,10 +112,9 @@ def write_partitions(
 ) -> PartitionWrites:
     """Writes the new rows, and the rows that stay in each affected partition.
 
-    Raises InvalidQuery for a new row that does not fit the table's schema.
+    Raises Invalid for a new row that does not fit the table's schema.
     """
-    with as_invalid_query():
-        changed = conform(changes.new_rows, version.settings.schema)
+    changed = conform(changes.new_rows, version.settings.schema)
     new_rows = dict(split_rows(changed, version.settings))
     columns = ", ".join(f"_old.{quote_identifier(column.name)}" for column in version.settings.schema)
     writes: dict[str, tuple[Segment, ...]] = {}

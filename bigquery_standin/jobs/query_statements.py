@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import pyarrow as pa
 from sqlglot import exp
 
-from bigquery_standin.bigquery_errors import Invalid, InvalidQuery, as_invalid_query
+from bigquery_standin.bigquery_errors import Invalid, InvalidQuery
 from bigquery_standin.jobs.destination_table import NewSegments, check_dispositions, resolve_settings, write_change
 from bigquery_standin.jobs.sql_evaluator import check_result_names
 from bigquery_standin.jobs.statement_run import Outcome, ResultTable, StatementRun
@@ -99,9 +99,8 @@ def assert_condition(statement: Assert, run: StatementRun) -> Outcome:
 
 
 def conform_query_rows(rows: pa.Table, schema: tuple[TableField, ...]) -> pa.Table:
-    """A query's rows in a table's schema. Raises InvalidQuery for a NULL in a REQUIRED column or in an array."""
-    with as_invalid_query():
-        conformed = conform(rows, schema)
+    """A query's rows in a table's schema. Raises Invalid or InvalidQuery for a NULL in a REQUIRED column or an array."""
+    conformed = conform(rows, schema)
     refuse_null_elements(schema, conformed)
     return conformed
 

@@ -170,11 +170,11 @@ class _Server:
             try:
                 response = await run_sync(handler, self._stand_in, received, limiter=self._thread_limiter)
             except StandInError as error:
-                return _error(error.http_status, error.reason, error.message)
+                return _answer(error, error.http_status)
             except Exception as error:
                 LOG.exception("A request failed inside the stand-in.")
                 failed = StandInError(f"The stand-in failed: {error!r}. See its log.", "standInFailed")
-                return _error(failed.http_status, failed.reason, failed.message)
+                return _answer(failed, failed.http_status)
             if response.body is None:
                 return Response(status_code=response.status)
             return JSONResponse(response.body, status_code=response.status)
@@ -190,15 +190,10 @@ def _parameters(request: Request) -> dict[str, str]:
     }
 
 
-_STATUS_NAMES = {400: "INVALID_ARGUMENT", 403: "PERMISSION_DENIED", 404: "NOT_FOUND", 409: "ALREADY_EXISTS",
-                 412: "FAILED_PRECONDITION", 500: "INTERNAL", 501: "UNIMPLEMENTED", 503: "UNAVAILABLE"}  # fmt: skip
-
-
-def _error(status: int, reason: str, message: str) -> Response:
-    entry = {"message": message, "domain": "global", "reason": reason}
-    name = _STATUS_NAMES.get(status, "UNKNOWN")
-    error = {"code": status, "message": message, "errors": [entry], "status": name}
-    return JSONResponse({"error": error}, status_code=status)
+def _answer(error: StandInError, status: int) -> Response:
+    entry = {"message": error.message, "domain": "global", "reason": error.reason}
+    body = {"code": status, "message": error.message, "errors": [entry], "status": error.status_name}
+    return JSONResponse({"error": body}, status_code=status)
 
 
 class FaultMiddleware:
@@ -211,5 +206,7 @@ class FaultMiddleware:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         is_exempt = scope["type"] != "http" or scope["path"].startswith("/_standin/")
         fault = None if is_exempt else self._faults.match(method=scope["method"], path=scope["path"])
-        answer: ASGIApp = self._application if fault is None else _error(fault.status, fault.reason, fault.message)
+        answer: ASGIApp = self._application
+        if fault is not None:
+            answer = _answer(StandInError(fault.message, fault.reason), fault.status)
         await answer(scope, receive, send)

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from sqlglot import exp
 from sqlglot.errors import ParseError
 
-from bigquery_standin.bigquery_errors import InvalidQuery, NotImplementedConstruct, as_invalid_query
+from bigquery_standin.bigquery_errors import InvalidQuery, NotImplementedConstruct
 from bigquery_standin.sql.field_types import TableField
 from bigquery_standin.sql.scalar_types import canonical_type
 from bigquery_standin.sql.syntax import STAND_IN
@@ -39,8 +39,7 @@ def field_of(kind: exp.DataType, name: str = "") -> TableField:
         return TableField(name, "STRUCT", fields=_struct_fields(kind.expressions))
     if kind.expressions:
         raise NotImplementedConstruct(f"type {kind.sql('bigquery')} with parameters")
-    with as_invalid_query():
-        return TableField(name, canonical_type(exp.DataType(this=kind.this).sql(dialect="bigquery")))
+    return TableField(name, canonical_type(exp.DataType(this=kind.this).sql(dialect="bigquery")))
 
 
 def _struct_fields(items: Sequence[exp.Expr]) -> tuple[TableField, ...]:

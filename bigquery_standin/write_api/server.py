@@ -42,16 +42,6 @@ MAXIMUM_REQUEST_BYTES = 20_000_000
 _OPTIONS = (("grpc.max_receive_message_length", 64 << 20), ("grpc.so_reuseport", 0))
 SERVICE = "google.cloud.bigquery.storage.v1.BigQueryWrite"
 _STREAM_NAME = re.compile(r"projects/([^/]+)/datasets/([^/]+)/tables/([^/]+)/(?:streams/)?_default")
-# The gRPC status by the reason of a StandInError. For all other reasons it is INTERNAL.
-_STATUS_CODES = {
-    "accessDenied": grpc.StatusCode.PERMISSION_DENIED,
-    "invalid": grpc.StatusCode.INVALID_ARGUMENT,
-    "invalidQuery": grpc.StatusCode.INVALID_ARGUMENT,
-    "notFound": grpc.StatusCode.NOT_FOUND,
-    "notImplemented": grpc.StatusCode.UNIMPLEMENTED,
-    "quotaExceeded": grpc.StatusCode.RESOURCE_EXHAUSTED,
-    "rateLimitExceeded": grpc.StatusCode.RESOURCE_EXHAUSTED,
-}
 LOG = logging.getLogger(__name__)
 
 
@@ -85,8 +75,7 @@ class WriteApiServer:
 
 
 def _status(error: StandInError) -> Status:
-    code = _STATUS_CODES.get(error.reason, grpc.StatusCode.INTERNAL)
-    return Status(code=code.value[0], message=error.message)
+    return Status(code=grpc.StatusCode[error.status_name].value[0], message=error.message)
 
 
 class _Connection:

@@ -74,13 +74,13 @@ CREATE TABLE d.t (merge_action STRING) ;; MERGE d.t USING (SELECT 'a' AS a) AS s
 CREATE TABLE d.t (tags ARRAY<STRUCT<x INT64>>, info STRUCT<x INT64>) ;; ALTER TABLE d.t ALTER COLUMN tags SET DATA TYPE ARRAY<STRUCT<x NUMERIC>>
 
 -- refused: invalidQuery
-CREATE TABLE d.t (tags ARRAY<STRUCT<x INT64>>, info STRUCT<x INT64>) ;; ALTER TABLE d.t ALTER COLUMN info SET DATA TYPE STRUCT<y INT64>
 CREATE TABLE d.t (tags ARRAY<STRUCT<x INT64>>, info STRUCT<x INT64>) ;; ALTER TABLE d.t ALTER COLUMN nothing SET DATA TYPE INT64
 SELECT 1 ;; CREATE TABLE d.`a/b` (n INT64)
 SELECT 1 ;; CREATE TABLE d.t (a TIMESTAMP) PARTITION BY a
 SELECT 1 ;; CREATE TABLE d.t (a DATE) PARTITION BY TIMESTAMP_TRUNC(a, HOUR)
 
 -- refused: invalid
+CREATE TABLE d.t (tags ARRAY<STRUCT<x INT64>>, info STRUCT<x INT64>) ;; ALTER TABLE d.t ALTER COLUMN info SET DATA TYPE STRUCT<y INT64>
 SELECT 1 ;; CREATE TABLE d.`a b` (n INT64)
 CREATE TABLE d.s (a TIMESTAMP) PARTITION BY TIMESTAMP_TRUNC(a, DAY); CREATE TABLE d.t (a TIMESTAMP) PARTITION BY TIMESTAMP_TRUNC(a, HOUR) ;; CREATE OR REPLACE TABLE d.t CLONE d.s
 SELECT 1 ;; CREATE TABLE d.`xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx` (n INT64)
