@@ -12,6 +12,7 @@ STATUS = {
     "internalError": (500, "INTERNAL"),
     "notFound": (404, "NOT_FOUND"),
     "notImplemented": (501, "UNIMPLEMENTED"),
+    "quotaExceeded": (403, "RESOURCE_EXHAUSTED"),
     "rateLimitExceeded": (403, "RESOURCE_EXHAUSTED"),
     "standInFailed": (500, "INTERNAL"),
 }

@@ -17,12 +17,11 @@ from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
-from starlette.types import ASGIApp, Receive, Scope, Send
 
 from bigquery_standin.bigquery_errors import Invalid, NotFound, NotImplementedConstruct, StandInError
 from bigquery_standin.clock import MICROSECONDS
-from bigquery_standin.faults import FaultRegistry, parse_fault
-from bigquery_standin.rest.google_api import ApiRequest, ApiResponse, Handler, local_document, parse_json
+from bigquery_standin.faults import parse_fault
+from bigquery_standin.rest.google_api import Answer, ApiRequest, Handler, local_document, parse_json
 from bigquery_standin.rest.job_handlers import job_resource, new_job_record
 from bigquery_standin.rest.supported_methods import METHODS
 from bigquery_standin.stand_in import StandIn
@@ -31,21 +30,21 @@ THREAD_COUNT = 100  # a request that waits for the end of a job occupies one
 LOG = logging.getLogger(__name__)
 
 
-def _discovery(stand_in: StandIn, request: ApiRequest) -> ApiResponse:
+def _discovery(stand_in: StandIn, request: ApiRequest) -> Answer:
     version = request.query.get("version", "v2")
     if version != "v2":
         raise NotFound(f"Not found: discovery document of version [{version}].")
-    return ApiResponse(local_document(request.base_url))
+    return local_document(request.base_url)
 
 
-def _refuse(stand_in: StandIn, request: ApiRequest) -> ApiResponse:
+def _refuse(stand_in: StandIn, request: ApiRequest) -> Answer:
     raise NotImplementedConstruct(f"{request.http} /{request.path['rest']}")
 
 
 # Files that are sent with load jobs.
 
 
-def upload(stand_in: StandIn, request: ApiRequest) -> ApiResponse:
+def upload(stand_in: StandIn, request: ApiRequest) -> Answer:
     """Starts the load job of an uploaded file.
 
     Raises what `new_job_record` and `JobRunner.insert` raise, and Invalid for another kind of job.
@@ -60,7 +59,7 @@ def upload(stand_in: StandIn, request: ApiRequest) -> ApiResponse:
     if record.kind != "load":
         raise Invalid(f"An upload needs a load job, the configuration has [{record.kind}].")
     stand_in.jobs.insert(record, upload=file)
-    return ApiResponse(job_resource(record, request.base_url))
+    return job_resource(record, request.base_url)
 
 
 def _parts(request: ApiRequest) -> tuple[bytes, bytes]:
@@ -77,15 +76,11 @@ def _parts(request: ApiRequest) -> tuple[bytes, bytes]:
 # Requests that BigQuery does not have, below /_standin/: health, the clock, faults and grants.
 
 
-def health(stand_in: StandIn, request: ApiRequest) -> ApiResponse:
-    return ApiResponse({"status": "ok", "write_api": stand_in.write_api_address})
+def get_clock(stand_in: StandIn, request: ApiRequest) -> Answer:
+    return {"now": stand_in.clock.now().isoformat()}
 
 
-def get_clock(stand_in: StandIn, request: ApiRequest) -> ApiResponse:
-    return ApiResponse({"now": stand_in.clock.now().isoformat()})
-
-
-def move_clock(stand_in: StandIn, request: ApiRequest) -> ApiResponse:
+def move_clock(stand_in: StandIn, request: ApiRequest) -> Answer:
     """Move the clock forward.
 
     Before the response is sent, jobs that apply streamed changes run if they are due, and everything that has expired
@@ -99,37 +94,22 @@ def move_clock(stand_in: StandIn, request: ApiRequest) -> ApiResponse:
     return get_clock(stand_in, request)
 
 
-def add_fault(stand_in: StandIn, request: ApiRequest) -> ApiResponse:
-    stand_in.faults.add(parse_fault(request.body))
-    return ApiResponse(None, 204)
-
-
-def clear_faults(stand_in: StandIn, request: ApiRequest) -> ApiResponse:
-    stand_in.faults.clear()
-    return ApiResponse(None, 204)
-
-
-def add_grant(stand_in: StandIn, request: ApiRequest) -> ApiResponse:
+def add_grant(stand_in: StandIn, request: ApiRequest) -> Answer:
     body: Any = request.body
     if not isinstance(body, dict) or set(body) != {"member", "permission"}:
         raise Invalid(f"Grant is [{body}], expected [member] and [permission].")
     stand_in.grants.add(body["member"], body["permission"])
-    return ApiResponse(None, 204)
-
-
-def clear_grants(stand_in: StandIn, request: ApiRequest) -> ApiResponse:
-    stand_in.grants.clear()
-    return ApiResponse(None, 204)
+    return None
 
 
 _CONTROL: tuple[tuple[str, str, Handler], ...] = (
-    ("GET", "health", health),
+    ("GET", "health", lambda stand_in, _: {"status": "ok", "write_api": stand_in.write_api_address}),
     ("GET", "clock", get_clock),
     ("POST", "clock", move_clock),
-    ("POST", "faults", add_fault),
-    ("DELETE", "faults", clear_faults),
+    ("POST", "faults", lambda stand_in, request: stand_in.faults.add(parse_fault(request.body))),
+    ("DELETE", "faults", lambda stand_in, _: stand_in.faults.clear()),
     ("POST", "grants", add_grant),
-    ("DELETE", "grants", clear_grants),
+    ("DELETE", "grants", lambda stand_in, _: stand_in.grants.clear()),
 )
 ROUTES: tuple[tuple[str, str, Handler], ...] = (
     *((method.http, f"/bigquery/v2/{method.path}", method.answer) for method in METHODS),
@@ -145,7 +125,7 @@ def create_application(stand_in: StandIn) -> Any:
     """The stand-in as an ASGI application."""
     server = _Server(stand_in)
     routes = [Route(path, server.endpoint(handler), methods=[http]) for http, path, handler in ROUTES]
-    return FaultMiddleware(Starlette(routes=routes), stand_in.faults)
+    return Starlette(routes=routes)
 
 
 class _Server:
@@ -159,6 +139,10 @@ class _Server:
         async def endpoint(request: Request) -> Response:
             if self._thread_limiter is None:
                 self._thread_limiter = CapacityLimiter(THREAD_COUNT)
+            path = request.url.path
+            fault = None if path.startswith("/_standin/") else self._stand_in.faults.match(method=request.method, path=path)
+            if fault is not None:
+                return _answer(StandInError(fault.message, fault.reason), fault.status)
             received = ApiRequest(
                 http=request.method,
                 path=request.path_params,
@@ -175,9 +159,7 @@ class _Server:
                 LOG.exception("A request failed inside the stand-in.")
                 failed = StandInError(f"The stand-in failed: {error!r}. See its log.", "standInFailed")
                 return _answer(failed, failed.http_status)
-            if response.body is None:
-                return Response(status_code=response.status)
-            return JSONResponse(response.body, status_code=response.status)
+            return Response(status_code=204) if response is None else JSONResponse(response)
 
         return endpoint
 
@@ -195,18 +177,3 @@ def _answer(error: StandInError, status: int) -> Response:
     body = {"code": status, "message": error.message, "errors": [entry], "status": error.status_name}
     return JSONResponse({"error": body}, status_code=status)
 
-
-class FaultMiddleware:
-    """Lets matching requests fail, as the active faults demand."""
-
-    def __init__(self, application: ASGIApp, faults: FaultRegistry) -> None:
-        self._application = application
-        self._faults = faults
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        is_exempt = scope["type"] != "http" or scope["path"].startswith("/_standin/")
-        fault = None if is_exempt else self._faults.match(method=scope["method"], path=scope["path"])
-        answer: ASGIApp = self._application
-        if fault is not None:
-            answer = _answer(StandInError(fault.message, fault.reason), fault.status)
-        await answer(scope, receive, send)

@@ -7,8 +7,8 @@ from dataclasses import replace
 from typing import Any
 
 from bigquery_standin.bigquery_errors import Invalid, NotImplementedConstruct
-from bigquery_standin.rest.google_api import ApiRequest, ApiResponse, check_reference, paginate
-from bigquery_standin.rest.table_resource import check_etag, dataset_resource, etag_of
+from bigquery_standin.rest.google_api import Answer, ApiRequest, check_reference, paginate
+from bigquery_standin.rest.table_resource import check_etag, dataset_resource
 from bigquery_standin.stand_in import StandIn
 from bigquery_standin.storage.model import Dataset, DatasetId, Procedure
 from bigquery_standin.storage.table_rules import check_labels
@@ -23,7 +23,7 @@ def normalize_location(location: str | None) -> str:
     return location.upper() if location.upper() in ("US", "EU") else location.lower()
 
 
-def insert_dataset(stand_in: StandIn, request: ApiRequest) -> ApiResponse:
+def insert_dataset(stand_in: StandIn, request: ApiRequest) -> Answer:
     reference = request.body.get("datasetReference") or {}
     check_reference("datasetReference", reference, {"projectId": request.project()})
     if not reference.get("datasetId"):
@@ -32,10 +32,10 @@ def insert_dataset(stand_in: StandIn, request: ApiRequest) -> ApiResponse:
         DatasetId(request.project(), reference["datasetId"]), normalize_location(request.body.get("location")), 0, 0
     )
     created = stand_in.catalog.datasets.create(_with_changes(dataset, request.body))
-    return ApiResponse(dataset_resource(created, request.base_url))
+    return dataset_resource(created, request.base_url)
 
 
-def list_datasets(stand_in: StandIn, request: ApiRequest) -> ApiResponse:
+def list_datasets(stand_in: StandIn, request: ApiRequest) -> Answer:
     all_datasets = stand_in.catalog.datasets.list(request.project())
     items, next_page = paginate(all_datasets, request)
     keys = ("kind", "id", "datasetReference", "location", "labels", "type")
@@ -44,26 +44,24 @@ def list_datasets(stand_in: StandIn, request: ApiRequest) -> ApiResponse:
         resource = dataset_resource(dataset, request.base_url)
         datasets.append({key: resource[key] for key in keys if key in resource})
     body: dict[str, Any] = {"kind": "bigquery#datasetList", "datasets": datasets}
-    return ApiResponse(body | next_page)
+    return body | next_page
 
 
-def get_dataset(stand_in: StandIn, request: ApiRequest) -> ApiResponse:
-    return ApiResponse(dataset_resource(stand_in.catalog.datasets.get(_dataset_id(request)), request.base_url))
+def get_dataset(stand_in: StandIn, request: ApiRequest) -> Answer:
+    return dataset_resource(stand_in.catalog.datasets.get(_dataset_id(request)), request.base_url)
 
 
-def patch_dataset(stand_in: StandIn, request: ApiRequest) -> ApiResponse:
+def patch_dataset(stand_in: StandIn, request: ApiRequest) -> Answer:
     def change(dataset: Dataset) -> Dataset:
         check_etag(request.headers, dataset_resource(dataset, request.base_url))
         return _with_changes(dataset, request.body)
 
-    return ApiResponse(
-        dataset_resource(stand_in.catalog.datasets.update(_dataset_id(request), change), request.base_url)
-    )
+    return dataset_resource(stand_in.catalog.datasets.update(_dataset_id(request), change), request.base_url)
 
 
-def delete_dataset(stand_in: StandIn, request: ApiRequest) -> ApiResponse:
+def delete_dataset(stand_in: StandIn, request: ApiRequest) -> Answer:
     stand_in.catalog.drop_dataset(_dataset_id(request), request.flag("deleteContents"))
-    return ApiResponse(None, 204)
+    return None
 
 
 def _dataset_id(request: ApiRequest) -> DatasetId:
@@ -100,20 +98,19 @@ def merged_labels(before: Mapping[str, str], requested: Mapping[str, str | None]
     return {key: str(value) for key, value in merged.items() if value is not None}
 
 
-def list_routines(stand_in: StandIn, request: ApiRequest) -> ApiResponse:
+def list_routines(stand_in: StandIn, request: ApiRequest) -> Answer:
     procedures = stand_in.catalog.datasets.get(_dataset_id(request)).procedures
     items, next_page = paginate([procedures[name] for name in sorted(procedures)], request)
-    return ApiResponse({"routines": [_list_entry(procedure) for procedure in items]} | next_page)
+    return {"routines": [_list_entry(procedure) for procedure in items]} | next_page
 
 
 def _list_entry(procedure: Procedure) -> dict[str, Any]:
     routine = procedure.id
     reference = {"projectId": routine.project, "datasetId": routine.dataset, "routineId": routine.table}
-    entry = {
+    return {
         "routineReference": reference,
         "routineType": "PROCEDURE",
         "language": "PYTHON",
         "creationTime": str(procedure.created_us // 1000),
         "lastModifiedTime": str(procedure.modified_us // 1000),
     }
-    return entry | {"etag": etag_of(entry)}

@@ -65,15 +65,8 @@ class ApiRequest:
         return self.path["project"]
 
 
-@dataclass(frozen=True)
-class ApiResponse:
-    """One response. `body`: None for an empty response."""
-
-    body: Mapping[str, Any] | None
-    status: int = 200
-
-
-Handler = Callable[[StandIn, ApiRequest], ApiResponse]
+Answer = Mapping[str, Any] | None  # the JSON of a response; None for an empty response
+Handler = Callable[[StandIn, ApiRequest], Answer]
 
 
 def parse_json(content: bytes) -> Any:
@@ -178,7 +171,7 @@ class Method:
     def _fields(self) -> frozenset[str]:
         return frozenset(self.fields.split())
 
-    def answer(self, stand_in: StandIn, request: ApiRequest) -> ApiResponse:
+    def answer(self, stand_in: StandIn, request: ApiRequest) -> Answer:
         """Check the request, and handle it."""
         self.check_parameters(request.query)
         self.check_body(request.body)

@@ -12,16 +12,15 @@ from bigquery_standin.jobs.job_configuration import parse_extract_configuration,
 from bigquery_standin.jobs.job_store import DONE, KINDS, JobRecord
 from bigquery_standin.jobs.parquet_rows import parse_table_definitions
 from bigquery_standin.rest.dataset_handlers import normalize_location
-from bigquery_standin.rest.google_api import ApiRequest, ApiResponse, check_reference, paginate
-from bigquery_standin.rest.table_resource import etag_of
+from bigquery_standin.rest.google_api import Answer, ApiRequest, check_reference, paginate
 from bigquery_standin.stand_in import StandIn
 
 
-def insert_job(stand_in: StandIn, request: ApiRequest) -> ApiResponse:
+def insert_job(stand_in: StandIn, request: ApiRequest) -> Answer:
     record = new_job_record(stand_in, request.project(), request.body, request.user())
     if record.configuration.get("dryRun"):
         return dry_run(stand_in, record, request)
-    return ApiResponse(job_resource(stand_in.jobs.insert(record), request.base_url))
+    return job_resource(stand_in.jobs.insert(record), request.base_url)
 
 
 def new_job_record(stand_in: StandIn, project: str, body: Mapping[str, Any], user: str) -> JobRecord:
@@ -66,14 +65,14 @@ def _check_query(query: Mapping[str, Any]) -> None:
         raise NotImplementedConstruct("useLegacySql = true, which is the API's default: set useLegacySql to false")
 
 
-def dry_run(stand_in: StandIn, record: JobRecord, request: ApiRequest) -> ApiResponse:
+def dry_run(stand_in: StandIn, record: JobRecord, request: ApiRequest) -> Answer:
     """Return the statistics that the query would have. No job is stored."""
     statistics = stand_in.queries.dry_run(record)
     now_us = stand_in.clock.now_us()
     done = replace(record, state=DONE, started_us=now_us, ended_us=now_us, statistics=statistics)
     resource = job_resource(done, request.base_url)
     del resource["jobReference"]["jobId"]
-    return ApiResponse(resource)
+    return resource
 
 
 def find_job(stand_in: StandIn, request: ApiRequest) -> JobRecord:
@@ -82,16 +81,16 @@ def find_job(stand_in: StandIn, request: ApiRequest) -> JobRecord:
     return stand_in.jobs.store.get(request.project(), location, request.path["job"])
 
 
-def get_job(stand_in: StandIn, request: ApiRequest) -> ApiResponse:
-    return ApiResponse(job_resource(find_job(stand_in, request), request.base_url))
+def get_job(stand_in: StandIn, request: ApiRequest) -> Answer:
+    return job_resource(find_job(stand_in, request), request.base_url)
 
 
-def cancel_job(stand_in: StandIn, request: ApiRequest) -> ApiResponse:
+def cancel_job(stand_in: StandIn, request: ApiRequest) -> Answer:
     record = stand_in.jobs.cancel(find_job(stand_in, request))
-    return ApiResponse({"kind": "bigquery#jobCancelResponse", "job": job_resource(record, request.base_url)})
+    return {"kind": "bigquery#jobCancelResponse", "job": job_resource(record, request.base_url)}
 
 
-def list_jobs(stand_in: StandIn, request: ApiRequest) -> ApiResponse:
+def list_jobs(stand_in: StandIn, request: ApiRequest) -> Answer:
     """Lists jobs, newest first. Child jobs are listed only if the request names their parent."""
     parent = request.query.get("parentJobId") or None
     states = {state.upper() for state in request.query.get("stateFilter", "").split(",") if state}
@@ -109,11 +108,11 @@ def list_jobs(stand_in: StandIn, request: ApiRequest) -> ApiResponse:
         "kind": "bigquery#jobList",
         "jobs": [_list_entry(record, request.base_url, full) for record in items],
     }
-    return ApiResponse(body | next_page)
+    return body | next_page
 
 
 def _list_entry(record: JobRecord, base_url: str, full: bool) -> dict[str, Any]:
-    resource = _job_without_etag(record, base_url)
+    resource = job_resource(record, base_url)
     entry = {key: resource[key] for key in ("kind", "id", "jobReference", "status", "statistics", "user_email")}
     entry["state"] = record.state
     if record.error is not None:
@@ -126,11 +125,6 @@ def job_reference(record: JobRecord) -> dict[str, str]:
 
 
 def job_resource(record: JobRecord, base_url: str) -> dict[str, Any]:
-    resource = _job_without_etag(record, base_url)
-    return resource | {"etag": etag_of(resource)}
-
-
-def _job_without_etag(record: JobRecord, base_url: str) -> dict[str, Any]:
     status: dict[str, Any] = {"state": record.state}
     if record.error is not None:
         status |= {"errorResult": record.error, "errors": [record.error]}

@@ -7,7 +7,7 @@ returned as strings, rows and records as objects with the keys `f` and `v`.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import datetime
 from decimal import Decimal
 from typing import Any
@@ -18,10 +18,9 @@ from bigquery_standin.bigquery_errors import Invalid, NotFound, StandInError
 from bigquery_standin.clock import MICROSECONDS, from_datetime
 from bigquery_standin.jobs.job_configuration import table_id_from_api
 from bigquery_standin.jobs.job_store import DONE, JobRecord
-from bigquery_standin.rest.google_api import ApiRequest, ApiResponse
+from bigquery_standin.rest.google_api import Answer, ApiRequest
 from bigquery_standin.rest.job_handlers import find_job, job_reference, new_job_record
 from bigquery_standin.rest.table_handlers import requested_table
-from bigquery_standin.rest.table_resource import etag_of
 from bigquery_standin.sql.field_types import TableField
 from bigquery_standin.sql.scalar_types import SCALARS
 from bigquery_standin.stand_in import StandIn
@@ -35,7 +34,7 @@ MAXIMUM_TIMEOUT_MS = 200_000
 _QUERY_KEYS = ("query", "useLegacySql", "useQueryCache", "parameterMode", "queryParameters", "maximumBytesBilled")
 
 
-def run_query(stand_in: StandIn, request: ApiRequest) -> ApiResponse:
+def run_query(stand_in: StandIn, request: ApiRequest) -> Answer:
     """Run a query, and return its results.
 
     If an earlier request had the same requestId, no job is started: the results are those of that request.
@@ -60,7 +59,7 @@ def run_query(stand_in: StandIn, request: ApiRequest) -> ApiResponse:
     )
 
 
-def get_query_results(stand_in: StandIn, request: ApiRequest) -> ApiResponse:
+def get_query_results(stand_in: StandIn, request: ApiRequest) -> Answer:
     timeout_ms = request.integer("timeoutMs", DEFAULT_TIMEOUT_MS) or 0
     record = find_job(stand_in, request)
     if record.kind != "query":
@@ -72,7 +71,7 @@ def get_query_results(stand_in: StandIn, request: ApiRequest) -> ApiResponse:
 
 def _results(
     stand_in: StandIn, request: ApiRequest, record: JobRecord, timeout_ms: int, encode_timestamp: Encode, kind: str
-) -> ApiResponse:
+) -> Answer:
     """The page of results that the request's parameters describe; no results if the job still runs after the timeout.
 
     Raises StandInError if the job has failed.
@@ -80,7 +79,7 @@ def _results(
     record = stand_in.jobs.wait(record, min(timeout_ms, MAXIMUM_TIMEOUT_MS) / 1000)
     body: dict[str, Any] = {"kind": kind, "jobReference": job_reference(record), "jobComplete": record.state == DONE}
     if record.state != DONE:
-        return ApiResponse(body)
+        return body
     if record.error is not None:
         raise StandInError(record.error["message"], record.error["reason"])
     statistics = record.statistics
@@ -98,7 +97,7 @@ def _results(
     destination = record.configuration["query"].get("destinationTable")
     if destination is not None and query["statementType"] in ("SELECT", "SCRIPT"):
         body |= _rows(stand_in, request, destination, encode_timestamp)
-    return ApiResponse(body | {"etag": etag_of(body)})
+    return body
 
 
 def _rows(
@@ -106,46 +105,23 @@ def _rows(
 ) -> dict[str, Any]:
     table = table_id_from_api(destination)
     columns = stand_in.catalog.get(table).settings.schema
-    page = read_row_page(stand_in, request, table, encode_timestamp)
-    rows: dict[str, Any] = {
-        "schema": {"fields": [column.to_api() for column in columns]},
-        "totalRows": str(page.total),
-        "rows": page.rows,
-    }
-    return rows | ({"pageToken": page.next_token} if page.next_token else {})
+    schema = {"fields": [column.to_api() for column in columns]}
+    return {"schema": schema, **_row_page(stand_in, request, table, encode_timestamp)}
 
 
 MAXIMUM_PAGE_ROWS = 50_000
-MAXIMUM_PAGE_BYTES = 10_000_000  # BigQuery's limit for a response: so pages of wide rows have fewer rows
 
 
-@dataclass(frozen=True)
-class RowPage:
-    """One page of rows.
-
-    `rows`: as the API returns them. `total`: the number of rows of the table or partition. `next_token`: the token of
-    the next page; None for the last one.
-    """
-
-    rows: list[dict[str, Any]]
-    total: int
-    next_token: str | None
-
-
-def list_rows(stand_in: StandIn, request: ApiRequest) -> ApiResponse:
+def list_rows(stand_in: StandIn, request: ApiRequest) -> Answer:
     table = requested_table(request)
-    version = stand_in.catalog.get(table)
     selected = request.query.get("selectedFields", "")
-    page = read_row_page(stand_in, request, table, _requested_encoder(request), selected)
-    body: dict[str, Any] = {"kind": "bigquery#tableDataList", "totalRows": str(page.total), "rows": page.rows}
-    if page.next_token:
-        body["pageToken"] = page.next_token
-    return ApiResponse(body | {"etag": etag_of({"id": str(table), "version": version.number})})
+    page = _row_page(stand_in, request, table, _requested_encoder(request), selected)
+    return {"kind": "bigquery#tableDataList", **page}
 
 
-def read_row_page(
+def _row_page(
     stand_in: StandIn, request: ApiRequest, table: TableId, encode_timestamp: Encode, selected: str = ""
-) -> RowPage:
+) -> dict[str, Any]:
     """The page that the request's maxResults, startIndex and pageToken describe.
 
     `selected`: names of columns, separated by commas; all columns if it is empty. Raises AccessDenied for rows or
@@ -158,12 +134,13 @@ def read_row_page(
         check_all_rows(caller, stand_in.catalog, table, version, "tabledata.list")
         check_columns(caller, table, version)
         total = version.rows
-        size = min(request.integer("maxResults", MAXIMUM_PAGE_ROWS) or 0, _maximum_page_rows(version))
+        size = min(request.integer("maxResults", MAXIMUM_PAGE_ROWS) or 0, MAXIMUM_PAGE_ROWS)
         rows = read_page(stand_in.catalog.segments, version, start, size)
     following = start + rows.num_rows
-    token = f"{version.number}-{following}" if following < total and (rows.num_rows or size == 0) else None
     columns = _selected_columns(table, version, selected)
-    return RowPage(encode_rows(rows.select([c.name for c in columns]), columns, encode_timestamp), total, token)
+    rows = rows.select([column.name for column in columns])
+    page: dict[str, Any] = {"totalRows": str(total), "rows": encode_rows(rows, columns, encode_timestamp)}
+    return page | ({"pageToken": f"{version.number}-{following}"} if following < total else {})
 
 
 def _selected_columns(table: TableId, version: TableVersion, names: str) -> list[TableField]:
@@ -194,12 +171,6 @@ def _position(request: ApiRequest) -> tuple[int | None, int]:
     if not (number.isdigit() and dash and start.isdigit()):
         raise Invalid(f"Invalid page token [{token}]: pass the pageToken of the page before.")
     return int(number), int(start)
-
-
-def _maximum_page_rows(version: TableVersion) -> int:
-    """How many rows of average size are below both limits of a page; at least 1."""
-    row_bytes = version.bytes / version.rows if version.rows else 0
-    return max(1, min(MAXIMUM_PAGE_ROWS, int(MAXIMUM_PAGE_BYTES / row_bytes) if row_bytes else MAXIMUM_PAGE_ROWS))
 
 
 def read_page(store: SegmentStore, version: TableVersion, start: int, count: int) -> pa.Table:

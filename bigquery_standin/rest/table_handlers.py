@@ -11,8 +11,8 @@ from typing import Any
 from bigquery_standin.bigquery_errors import Duplicate, Invalid, NotFound, NotImplementedConstruct
 from bigquery_standin.jobs.destination_table import with_new_columns
 from bigquery_standin.rest.dataset_handlers import merged_labels
-from bigquery_standin.rest.google_api import ApiRequest, ApiResponse, check_reference, paginate
-from bigquery_standin.rest.table_resource import check_etag, etag_of, rfc3339, table_resource
+from bigquery_standin.rest.google_api import Answer, ApiRequest, check_reference, paginate
+from bigquery_standin.rest.table_resource import check_etag, rfc3339, table_resource
 from bigquery_standin.sql.ddl_options import staleness_seconds
 from bigquery_standin.sql.field_types import TableField
 from bigquery_standin.stand_in import StandIn
@@ -29,7 +29,7 @@ _LISTED = (
 )
 
 
-def insert_table(stand_in: StandIn, request: ApiRequest) -> ApiResponse:
+def insert_table(stand_in: StandIn, request: ApiRequest) -> Answer:
     reference = request.body.get("tableReference") or {}
     dataset = DatasetId(request.project(), request.path["dataset"])
     check_reference("tableReference", reference, {"projectId": dataset.project, "datasetId": dataset.dataset})
@@ -46,24 +46,24 @@ def insert_table(stand_in: StandIn, request: ApiRequest) -> ApiResponse:
     return _resource(stand_in, request, table, stand_in.catalog.commit(table, build))
 
 
-def list_tables(stand_in: StandIn, request: ApiRequest) -> ApiResponse:
+def list_tables(stand_in: StandIn, request: ApiRequest) -> Answer:
     dataset = DatasetId(request.project(), request.path["dataset"])
     location = stand_in.catalog.datasets.get(dataset).location
     all_tables = stand_in.catalog.list_tables(dataset)
     items, next_page = paginate(all_tables, request)
     resources = [table_resource(table, version, location, request.base_url) for table, version in items]
     tables = [{key: resource[key] for key in _LISTED if key in resource} for resource in resources]
-    return ApiResponse({"kind": "bigquery#tableList", "tables": tables, "totalItems": len(all_tables)} | next_page)
+    return {"kind": "bigquery#tableList", "tables": tables, "totalItems": len(all_tables)} | next_page
 
 
-def get_table(stand_in: StandIn, request: ApiRequest) -> ApiResponse:
+def get_table(stand_in: StandIn, request: ApiRequest) -> Answer:
     table = requested_table(request)
     return _resource(stand_in, request, table, stand_in.catalog.get(table))
 
 
-def delete_table(stand_in: StandIn, request: ApiRequest) -> ApiResponse:
+def delete_table(stand_in: StandIn, request: ApiRequest) -> Answer:
     stand_in.catalog.drop(requested_table(request))
-    return ApiResponse(None, 204)
+    return None
 
 
 def requested_table(request: ApiRequest) -> TableId:
@@ -74,12 +74,12 @@ def requested_table(request: ApiRequest) -> TableId:
     return table
 
 
-def _resource(stand_in: StandIn, request: ApiRequest, table: TableId, version: TableVersion) -> ApiResponse:
+def _resource(stand_in: StandIn, request: ApiRequest, table: TableId, version: TableVersion) -> Answer:
     location = stand_in.catalog.datasets.get(table.dataset_id).location
-    return ApiResponse(table_resource(table, version, location, request.base_url))
+    return table_resource(table, version, location, request.base_url)
 
 
-def patch_table(stand_in: StandIn, request: ApiRequest) -> ApiResponse:
+def patch_table(stand_in: StandIn, request: ApiRequest) -> Answer:
     table = requested_table(request)
     location = stand_in.catalog.datasets.get(table.dataset_id).location
 
@@ -169,39 +169,39 @@ _READ_ROWS = "bigquery.rowAccessPolicies.getFilteredData"
 _GRANTEES_ROLE = "roles/bigquery.filteredDataViewer"
 
 
-def list_policies(stand_in: StandIn, request: ApiRequest) -> ApiResponse:
+def list_policies(stand_in: StandIn, request: ApiRequest) -> Answer:
     table = requested_table(request)
     policies = stand_in.catalog.get(table).settings.row_policies
     items, next_page = paginate(list(policies), request, size_parameter="pageSize")
     body: dict[str, Any] = {"rowAccessPolicies": [_policy_resource(table, policy) for policy in items]} if items else {}
-    return ApiResponse(body | next_page)
+    return body | next_page
 
 
-def get_iam_policy(stand_in: StandIn, request: ApiRequest) -> ApiResponse:
+def get_iam_policy(stand_in: StandIn, request: ApiRequest) -> Answer:
     table, name = requested_table(request), request.path["policy"]
     policy = stand_in.catalog.get(table).settings.row_policy(name)
     if policy is None:
         raise NotFound(f"Not found: Row access policy {name} on table {table}")
-    body: dict[str, Any] = {"version": 1, "etag": etag_of({"grantees": policy.grantees})}
+    body: dict[str, Any] = {"version": 1}
     if policy.grantees:
         body["bindings"] = [{"role": _GRANTEES_ROLE, "members": list(policy.grantees)}]
-    return ApiResponse(body)
+    return body
 
 
-def test_table_permissions(stand_in: StandIn, request: ApiRequest) -> ApiResponse:
+def test_table_permissions(stand_in: StandIn, request: ApiRequest) -> Answer:
     """Which of the permissions in the request the caller has. On a table that does not exist, nobody has any."""
     caller = stand_in.caller(request.user())
     exists = stand_in.catalog.find(requested_table(request)) is not None
     tested = _permissions(request, (OVERRIDE_TIME_TRAVEL,))
-    return ApiResponse(_permitted([name for name in tested if exists and caller.has(name)]))
+    return _permitted([name for name in tested if exists and caller.has(name)])
 
 
-def test_policy_permissions(stand_in: StandIn, request: ApiRequest) -> ApiResponse:
+def test_policy_permissions(stand_in: StandIn, request: ApiRequest) -> Answer:
     version = stand_in.catalog.find(requested_table(request))
     policy = None if version is None else version.settings.row_policy(request.path["policy"])
     tested = _permissions(request, (_READ_ROWS,))
     is_grantee = policy is not None and stand_in.caller(request.user()).is_grantee(policy)
-    return ApiResponse(_permitted(tested if is_grantee else []))
+    return _permitted(tested if is_grantee else [])
 
 
 def _permissions(request: ApiRequest, supported: tuple[str, ...]) -> list[str]:
@@ -218,10 +218,9 @@ def _permitted(permissions: list[str]) -> dict[str, Any]:
 
 
 def _policy_resource(table: TableId, policy: RowPolicy) -> dict[str, Any]:
-    resource = {
+    return {
         "rowAccessPolicyReference": {**table.to_api(), "policyId": policy.name},
         "filterPredicate": policy.predicate,
         "creationTime": rfc3339(policy.created_us),
         "lastModifiedTime": rfc3339(policy.created_us),
     }
-    return resource | {"etag": etag_of(resource)}
