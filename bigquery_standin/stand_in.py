@@ -64,7 +64,7 @@ def open_stand_in(folder: Path, updates_per_10_s: int = UPDATES_PER_10_S) -> Sta
     return StandIn(
         clock=clock,
         catalog=catalog,
-        garbage_collector=GarbageCollector(catalog, [ApplySchedule(catalog, jobs).run_due]),
+        garbage_collector=GarbageCollector(catalog, ApplySchedule(catalog, jobs).run_due),
         faults=faults,
         grants=grants,
         jobs=jobs,

@@ -81,8 +81,8 @@ class ApplySchedule:
         self._jobs = jobs
         self._last_jobs: dict[TableId, JobRecord] = {}
 
-    def run_due(self) -> int:
-        """Starts the jobs that are due, and waits up to WAIT_S for each. Returns how many were started."""
+    def run_due(self) -> None:
+        """Starts the jobs that are due, and waits up to WAIT_S for each."""
         started = [
             self._start(table)
             for table, _ in self._catalog.histories()
@@ -92,7 +92,6 @@ class ApplySchedule:
         ]
         for record in started:
             self._jobs.wait(record, WAIT_S)
-        return len(started)
 
     def _must_wait(self, table: TableId) -> bool:
         """Whether the table's last job has not ended, or failed less than RETRY_INTERVAL_US ago."""

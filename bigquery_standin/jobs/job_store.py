@@ -154,18 +154,17 @@ class _CommittedResult:
     table: TableId
 
 
-def recover_jobs(store: JobStore, catalog: Catalog) -> int:
-    """End all jobs that are stored as running or pending. Returns how many there were."""
+def recover_jobs(store: JobStore, catalog: Catalog) -> None:
+    """End all jobs that are stored as running or pending."""
     unfinished = [record for record in store.all() if record.state != DONE]
     if not unfinished:
-        return 0
+        return
     oldest_us = min(record.created_us for record in unfinished)
     results = dict(_committed_results(catalog, since_us=oldest_us))
     for record in unfinished:  # newest first: a script comes after its statements, whose records it needs
         result = results.get(record.key)
         ended = _ended(record, result, catalog.clock.now_us())
         store.save(ended if result is None else _with_destination(ended, result.table, store))
-    return len(unfinished)
 
 
 def _committed_results(catalog: Catalog, *, since_us: int) -> Iterator[tuple[str, _CommittedResult]]:

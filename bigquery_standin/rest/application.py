@@ -59,7 +59,7 @@ def upload(stand_in: StandIn, request: ApiRequest) -> Answer:
     if record.kind != "load":
         raise Invalid(f"An upload needs a load job, the configuration has [{record.kind}].")
     stand_in.jobs.insert(record, upload=file)
-    return job_resource(record, request.base_url)
+    return job_resource(record)
 
 
 def _parts(request: ApiRequest) -> tuple[bytes, bytes]:

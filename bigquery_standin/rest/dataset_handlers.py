@@ -32,7 +32,7 @@ def insert_dataset(stand_in: StandIn, request: ApiRequest) -> Answer:
         DatasetId(request.project(), reference["datasetId"]), normalize_location(request.body.get("location")), 0, 0
     )
     created = stand_in.catalog.datasets.create(_with_changes(dataset, request.body))
-    return dataset_resource(created, request.base_url)
+    return dataset_resource(created)
 
 
 def list_datasets(stand_in: StandIn, request: ApiRequest) -> Answer:
@@ -41,22 +41,22 @@ def list_datasets(stand_in: StandIn, request: ApiRequest) -> Answer:
     keys = ("kind", "id", "datasetReference", "location", "labels", "type")
     datasets = []
     for dataset in items:
-        resource = dataset_resource(dataset, request.base_url)
+        resource = dataset_resource(dataset)
         datasets.append({key: resource[key] for key in keys if key in resource})
     body: dict[str, Any] = {"kind": "bigquery#datasetList", "datasets": datasets}
     return body | next_page
 
 
 def get_dataset(stand_in: StandIn, request: ApiRequest) -> Answer:
-    return dataset_resource(stand_in.catalog.datasets.get(_dataset_id(request)), request.base_url)
+    return dataset_resource(stand_in.catalog.datasets.get(_dataset_id(request)))
 
 
 def patch_dataset(stand_in: StandIn, request: ApiRequest) -> Answer:
     def change(dataset: Dataset) -> Dataset:
-        check_etag(request.headers, dataset_resource(dataset, request.base_url))
+        check_etag(request.headers, dataset_resource(dataset))
         return _with_changes(dataset, request.body)
 
-    return dataset_resource(stand_in.catalog.datasets.update(_dataset_id(request), change), request.base_url)
+    return dataset_resource(stand_in.catalog.datasets.update(_dataset_id(request), change))
 
 
 def delete_dataset(stand_in: StandIn, request: ApiRequest) -> Answer:

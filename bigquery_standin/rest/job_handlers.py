@@ -20,7 +20,7 @@ def insert_job(stand_in: StandIn, request: ApiRequest) -> Answer:
     record = new_job_record(stand_in, request.project(), request.body, request.user())
     if record.configuration.get("dryRun"):
         return dry_run(stand_in, record, request)
-    return job_resource(stand_in.jobs.insert(record), request.base_url)
+    return job_resource(stand_in.jobs.insert(record))
 
 
 def new_job_record(stand_in: StandIn, project: str, body: Mapping[str, Any], user: str) -> JobRecord:
@@ -70,7 +70,7 @@ def dry_run(stand_in: StandIn, record: JobRecord, request: ApiRequest) -> Answer
     statistics = stand_in.queries.dry_run(record)
     now_us = stand_in.clock.now_us()
     done = replace(record, state=DONE, started_us=now_us, ended_us=now_us, statistics=statistics)
-    resource = job_resource(done, request.base_url)
+    resource = job_resource(done)
     del resource["jobReference"]["jobId"]
     return resource
 
@@ -82,12 +82,12 @@ def find_job(stand_in: StandIn, request: ApiRequest) -> JobRecord:
 
 
 def get_job(stand_in: StandIn, request: ApiRequest) -> Answer:
-    return job_resource(find_job(stand_in, request), request.base_url)
+    return job_resource(find_job(stand_in, request))
 
 
 def cancel_job(stand_in: StandIn, request: ApiRequest) -> Answer:
     record = stand_in.jobs.cancel(find_job(stand_in, request))
-    return {"kind": "bigquery#jobCancelResponse", "job": job_resource(record, request.base_url)}
+    return {"kind": "bigquery#jobCancelResponse", "job": job_resource(record)}
 
 
 def list_jobs(stand_in: StandIn, request: ApiRequest) -> Answer:
@@ -106,13 +106,13 @@ def list_jobs(stand_in: StandIn, request: ApiRequest) -> Answer:
     full = request.query.get("projection") == "full"
     body: dict[str, Any] = {
         "kind": "bigquery#jobList",
-        "jobs": [_list_entry(record, request.base_url, full) for record in items],
+        "jobs": [_list_entry(record, full) for record in items],
     }
     return body | next_page
 
 
-def _list_entry(record: JobRecord, base_url: str, full: bool) -> dict[str, Any]:
-    resource = job_resource(record, base_url)
+def _list_entry(record: JobRecord, full: bool) -> dict[str, Any]:
+    resource = job_resource(record)
     entry = {key: resource[key] for key in ("kind", "id", "jobReference", "status", "statistics", "user_email")}
     entry["state"] = record.state
     if record.error is not None:
@@ -124,14 +124,13 @@ def job_reference(record: JobRecord) -> dict[str, str]:
     return {"projectId": record.project, "jobId": record.job_id, "location": record.location}
 
 
-def job_resource(record: JobRecord, base_url: str) -> dict[str, Any]:
+def job_resource(record: JobRecord) -> dict[str, Any]:
     status: dict[str, Any] = {"state": record.state}
     if record.error is not None:
         status |= {"errorResult": record.error, "errors": [record.error]}
     return {
         "kind": "bigquery#job",
         "id": record.key,
-        "selfLink": f"{base_url}bigquery/v2/projects/{record.project}/jobs/{record.job_id}?location={record.location}",
         "user_email": record.user,
         "jobReference": job_reference(record),
         "configuration": record.configuration,
@@ -146,8 +145,6 @@ def _statistics(record: JobRecord) -> dict[str, Any]:
         statistics["startTime"] = str(record.started_us // 1000)
     if record.ended_us is not None:
         statistics["endTime"] = str(record.ended_us // 1000)
-        started_us = record.started_us or record.ended_us
-        statistics["finalExecutionDurationMs"] = str((record.ended_us - started_us) // 1000)
     if record.parent_job_id is not None:
         statistics["parentJobId"] = record.parent_job_id
     return statistics | dict(record.statistics)

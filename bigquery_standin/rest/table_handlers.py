@@ -43,7 +43,7 @@ def insert_table(stand_in: StandIn, request: ApiRequest) -> Answer:
             raise Duplicate(f"Already Exists: Table {table}")
         return Change(settings, {})
 
-    return _resource(stand_in, request, table, stand_in.catalog.commit(table, build))
+    return _resource(stand_in, table, stand_in.catalog.commit(table, build))
 
 
 def list_tables(stand_in: StandIn, request: ApiRequest) -> Answer:
@@ -51,14 +51,14 @@ def list_tables(stand_in: StandIn, request: ApiRequest) -> Answer:
     location = stand_in.catalog.datasets.get(dataset).location
     all_tables = stand_in.catalog.list_tables(dataset)
     items, next_page = paginate(all_tables, request)
-    resources = [table_resource(table, version, location, request.base_url) for table, version in items]
+    resources = [table_resource(table, version, location) for table, version in items]
     tables = [{key: resource[key] for key in _LISTED if key in resource} for resource in resources]
     return {"kind": "bigquery#tableList", "tables": tables, "totalItems": len(all_tables)} | next_page
 
 
 def get_table(stand_in: StandIn, request: ApiRequest) -> Answer:
     table = requested_table(request)
-    return _resource(stand_in, request, table, stand_in.catalog.get(table))
+    return _resource(stand_in, table, stand_in.catalog.get(table))
 
 
 def delete_table(stand_in: StandIn, request: ApiRequest) -> Answer:
@@ -74,9 +74,9 @@ def requested_table(request: ApiRequest) -> TableId:
     return table
 
 
-def _resource(stand_in: StandIn, request: ApiRequest, table: TableId, version: TableVersion) -> Answer:
+def _resource(stand_in: StandIn, table: TableId, version: TableVersion) -> Answer:
     location = stand_in.catalog.datasets.get(table.dataset_id).location
-    return table_resource(table, version, location, request.base_url)
+    return table_resource(table, version, location)
 
 
 def patch_table(stand_in: StandIn, request: ApiRequest) -> Answer:
@@ -84,7 +84,7 @@ def patch_table(stand_in: StandIn, request: ApiRequest) -> Answer:
     location = stand_in.catalog.datasets.get(table.dataset_id).location
 
     def build(current: TableVersion, commit_us: int) -> Change:
-        check_etag(request.headers, table_resource(table, current, location, request.base_url))
+        check_etag(request.headers, table_resource(table, current, location))
         before = current.settings
         settings = changed_settings(table, before, _changes(before, request.body))
         if len(settings.schema) > len(before.schema) > 0:
@@ -94,7 +94,7 @@ def patch_table(stand_in: StandIn, request: ApiRequest) -> Answer:
         return Change(settings, current.partitions, current.clone)
 
     with stand_in.catalog.segments.batch() as new_segments:  # `build` writes into it
-        return _resource(stand_in, request, table, stand_in.catalog.change(table, build))
+        return _resource(stand_in, table, stand_in.catalog.change(table, build))
 
 
 # By field of a request: the setting, and what makes its value.

@@ -29,11 +29,10 @@ def check_etag(headers: Mapping[str, str], resource: Mapping[str, Any]) -> None:
         )
 
 
-def dataset_resource(dataset: Dataset, base_url: str) -> dict[str, Any]:
+def dataset_resource(dataset: Dataset) -> dict[str, Any]:
     resource: dict[str, Any] = {
         "kind": "bigquery#dataset",
         "id": str(dataset.id),
-        "selfLink": f"{base_url}bigquery/v2/projects/{dataset.id.project}/datasets/{dataset.id.dataset}",
         "datasetReference": {"projectId": dataset.id.project, "datasetId": dataset.id.dataset},
         "location": dataset.location,
         "creationTime": str(dataset.created_us // 1000),
@@ -59,12 +58,11 @@ def _time_partitioning(settings: TableSettings) -> dict[str, Any] | None:
     return partitioning
 
 
-def table_resource(table: TableId, version: TableVersion, location: str, base_url: str) -> dict[str, Any]:
+def table_resource(table: TableId, version: TableVersion, location: str) -> dict[str, Any]:
     settings = version.settings
     resource: dict[str, Any] = {
         "kind": "bigquery#table",
         "id": str(table),
-        "selfLink": f"{base_url}bigquery/v2/projects/{table.project}/datasets/{table.dataset}/tables/{table.table}",
         "tableReference": table.to_api(),
         "type": "VIEW" if settings.view else "TABLE",
         "location": location,

@@ -198,20 +198,16 @@ class Catalog:
         self.datasets.remove(dataset_id)
         self._drop_tables_without_dataset()
 
-    def commit_expired(self, table_id: TableId) -> bool:
+    def commit_expired(self, table_id: TableId) -> None:
         """Commits a version without the expired partitions, or the drop of an expired table.
 
-        Readers ignore what has expired even before that. Returns whether anything had expired.
+        Readers ignore what has expired even before that.
         """
         with self._lock(table_id):
             latest = self.history(table_id).latest()
-            if latest is None or latest.dropped:
-                return False
-            version = without_expired(latest, self.clock.now_us())
-            if version is latest:
-                return False
-            self._append_version(table_id, version, dropped=version.dropped)
-            return True
+            version = None if latest is None else without_expired(latest, self.clock.now_us())
+            if version is not None and version is not latest:
+                self._append_version(table_id, version, dropped=version.dropped)
 
     def remove_history(self, table_id: TableId) -> None:
         """Removes the table's history if the table is still dropped.

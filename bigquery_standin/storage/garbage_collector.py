@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
 from bigquery_standin.storage.catalog import Catalog
 from bigquery_standin.storage.model import TIME_TRAVEL_US
@@ -17,11 +17,6 @@ from bigquery_standin.storage.streamed_rows import flush_buffers
 
 SWEEP_INTERVAL_S = 1.0
 LOG = logging.getLogger(__name__)
-
-
-def commit_expired(catalog: Catalog) -> int:
-    """Commits the expirations of all tables. Returns how many tables have changed."""
-    return sum(catalog.commit_expired(table_id) for table_id, _ in catalog.histories())
 
 
 def remove_old_versions(catalog: Catalog) -> int:
@@ -43,8 +38,8 @@ def remove_old_versions(catalog: Catalog) -> int:
     return removed
 
 
-def remove_unreferenced_segments(catalog: Catalog) -> int:
-    """Removes segments that no version references and that are not pinned. Returns how many were removed.
+def remove_unreferenced_segments(catalog: Catalog) -> None:
+    """Removes segments that no version references and that are not pinned.
 
     Files and pins are read before versions, because a segment that a writer has just committed is no longer pinned but
     already belongs to a version. Only sweeps remove versions, and no two sweeps run at a time, so a version that a
@@ -54,7 +49,7 @@ def remove_unreferenced_segments(catalog: Catalog) -> int:
         files = catalog.segments.files()
         pinned = catalog.segments.pinned()
     referenced = {file for _, history in catalog.histories() for file in history.segment_files()}
-    return catalog.segments.remove(files - pinned - referenced)
+    catalog.segments.remove(files - pinned - referenced)
 
 
 class GarbageCollector:
@@ -63,13 +58,10 @@ class GarbageCollector:
     Its first sweep removes unreferenced segments in any case; a later one only if it removes a version.
     """
 
-    def __init__(
-        self, catalog: Catalog, tasks: Sequence[Callable[[], object]] = (), interval_s: float = SWEEP_INTERVAL_S
-    ) -> None:
-        """`tasks`: functions that each sweep calls first."""
+    def __init__(self, catalog: Catalog, task: Callable[[], object]) -> None:
+        """`task`: each sweep calls it first."""
         self._catalog = catalog
-        self._tasks = tasks
-        self._interval_s = interval_s
+        self._task = task
         self._wake = threading.Event()
         self._stopping = False
         self._lock = threading.Lock()
@@ -89,10 +81,10 @@ class GarbageCollector:
         `removes_segments_always`: removes unreferenced segments even if no version was removed.
         """
         with self._lock:
-            for task in self._tasks:
-                task()
+            self._task()
             flush_buffers(self._catalog)
-            commit_expired(self._catalog)
+            for table_id, _ in self._catalog.histories():
+                self._catalog.commit_expired(table_id)
             removed = remove_old_versions(self._catalog)
             if removed or removes_segments_always:
                 remove_unreferenced_segments(self._catalog)
@@ -105,6 +97,6 @@ class GarbageCollector:
                 self.sweep(removes_segments_always=first)
                 first = False
             except Exception:
-                LOG.exception("Garbage collection failed; it runs again in [%s] s.", self._interval_s)
-            self._wake.wait(max(self._interval_s, 9 * (time.monotonic() - started)))
+                LOG.exception("Garbage collection failed; it runs again in [%s] s.", SWEEP_INTERVAL_S)
+            self._wake.wait(max(SWEEP_INTERVAL_S, 9 * (time.monotonic() - started)))
             self._wake.clear()

@@ -84,13 +84,10 @@ class SegmentStore:
         with self._lock:
             return set(self._pins)
 
-    def remove(self, files: Iterable[str]) -> int:
-        """Deletes the files that still exist. Returns how many names were given."""
-        count = 0
+    def remove(self, files: Iterable[str]) -> None:
+        """Deletes the files that still exist."""
         for file in files:
             (self._folder / file).unlink(missing_ok=True)  # its writer may have removed it just now
-            count += 1
-        return count
 
 
 class SegmentBatch:

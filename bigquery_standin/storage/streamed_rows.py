@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Any
@@ -72,18 +73,13 @@ def check_day(settings: TableSettings, row: Mapping[str, Any], now_us: int) -> N
         )
 
 
-def flush_buffers(catalog: Catalog) -> int:
-    """Moves the rows that were in a buffer for long enough to their partitions. Returns how many tables changed."""
-    changed = 0
+def flush_buffers(catalog: Catalog) -> None:
+    """Moves the rows that were in a buffer for long enough to their partitions."""
     for table, _ in catalog.histories():
         version = catalog.find(table)
         if version is not None and _segments_due(version, catalog.clock.now_us()):
-            try:
+            with suppress(NotFound):  # the table was dropped meanwhile, or its dataset
                 _flush(catalog, table)
-            except NotFound:  # the table was dropped meanwhile, or its dataset
-                continue
-            changed += 1
-    return changed
 
 
 def _flush(catalog: Catalog, table: TableId) -> None:
