@@ -23,7 +23,6 @@ from bigquery_standin.jobs.sql_evaluator import SqlEvaluator
 from bigquery_standin.sql.field_types import TableField, quote_identifier, to_duckdb_type
 from bigquery_standin.sql.statements import (
     NOT_MATCHED_BY_SOURCE,
-    NOT_MATCHED_BY_TARGET,
     Mutation,
     alias_of,
     clause_kind,
@@ -223,23 +222,15 @@ def expressions_of(clause: exp.When) -> Iterator[exp.Expr]:
 
 def target_filters(tree: Mutation) -> list[exp.Expr]:
     """The conditions in ON that keep a row of the target as it is; none if rows without a match may change."""
-    return _filters(tree, alias_of(tree), NOT_MATCHED_BY_SOURCE)
-
-
-def _source_filters(tree: Mutation) -> list[exp.Expr]:
-    return _filters(tree, source_alias(tree), NOT_MATCHED_BY_TARGET)
-
-
-def _filters(tree: Mutation, alias: str, kind_without_match: str) -> list[exp.Expr]:
-    if any(clause_kind(clause) == kind_without_match for clause in clauses_of(tree)):
+    if any(clause_kind(clause) == NOT_MATCHED_BY_SOURCE for clause in clauses_of(tree)):
         return []
-    return [part for part in conjuncts(tree.args["on"]) if _refers_only_to(part, alias)]
+    return [part for part in conjuncts(tree.args["on"]) if _refers_only_to(part, alias_of(tree))]
 
 
 def _merge_read_query(tree: Mutation, target: exp.Expr) -> exp.Select:
     source = _named(tree.args["using"], source_alias(tree))
     values: list[exp.Expr] = [value.copy() for clause in clauses_of(tree) for value in expressions_of(clause)]
-    filters = [part.copy() for part in (*target_filters(tree), *_source_filters(tree))]
+    filters = [part.copy() for part in target_filters(tree)]
     values += [part.copy() for part in conjuncts(tree.args["on"]) if part not in filters]
     select = exp.Select(expressions=values or [exp.Literal.number(1)]).from_(target)
     select.append("joins", exp.Join(this=source, kind="CROSS"))

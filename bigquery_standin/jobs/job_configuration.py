@@ -20,7 +20,6 @@ WRITE_DISPOSITIONS = ("WRITE_APPEND", "WRITE_EMPTY", "WRITE_TRUNCATE", "WRITE_TR
 SOURCE_FORMATS = ("PARQUET", "NEWLINE_DELIMITED_JSON")
 MANIFEST = "FILE_SET_SPEC_TYPE_NEW_LINE_DELIMITED_MANIFEST"
 FILE_SET_SPECS = ("FILE_SET_SPEC_TYPE_FILE_SYSTEM_MATCH", MANIFEST)
-EXTRACT_FORMATS = ("PARQUET",)
 # Source: "Export table data", export formats and compression types, of Parquet.
 EXTRACT_COMPRESSIONS = ("NONE", "SNAPPY", "GZIP", "ZSTD")
 
@@ -141,19 +140,15 @@ def _adds_fields(configuration: Mapping[str, Any], write_disposition: str, parti
 def parse_extract_configuration(configuration: Mapping[str, Any]) -> ExtractConfiguration:
     """Raises Invalid for what BigQuery does not accept, NotImplementedConstruct for what is unsupported here."""
     table, partition = split_decorator(table_id_from_api(configuration.get("sourceTable") or {}))
-    uris = list(configuration.get("destinationUris") or ()) or [configuration.get("destinationUri") or ""]
-    if not uris[0]:
-        raise Invalid("Required parameter is missing: extract.destinationUris needs a gs:// URI.")
-    if len(uris) > 1:
+    uris = list(configuration.get("destinationUris") or ())
+    if len(uris) != 1:
         raise NotImplementedConstruct(f"extract.destinationUris with [{len(uris)}] URIs")
-    file_format = configuration.get("destinationFormat") or "CSV"
-    if file_format not in EXTRACT_FORMATS:
-        raise NotImplementedConstruct(f"extract.destinationFormat {file_format}")
+    if configuration.get("destinationFormat") != "PARQUET":
+        raise NotImplementedConstruct(f"extract.destinationFormat {configuration.get('destinationFormat') or 'CSV'}")
     compression = configuration.get("compression") or "NONE"
     if compression not in EXTRACT_COMPRESSIONS:
         raise Invalid(
-            f"Value of extract.compression is [{compression}], expected one of [{', '.join(EXTRACT_COMPRESSIONS)}] "
-            f"for {file_format}."
+            f"Value of extract.compression is [{compression}], expected one of [{', '.join(EXTRACT_COMPRESSIONS)}]."
         )
     bucket, name = split_uri(uris[0])
     if "*" in bucket or name.count("*") > 1:

@@ -17,7 +17,6 @@ import urllib3
 from bigquery_standin.bigquery_errors import BackendError, Invalid, NotFound
 
 MAXIMUM_URIS = 10_000  # in the configuration of one job
-MAXIMUM_FILES = 10_000_000  # of one job, including those that manifests list and wildcards match
 HOST_VARIABLE = "STORAGE_EMULATOR_HOST"
 
 
@@ -51,7 +50,7 @@ class ObjectStore:
         return (address if "://" in address else f"http://{address}").rstrip("/")
 
     def read(self, file: SourceFile) -> bytes:
-        return self._get(self._object_path(file.bucket, file.name) + "?alt=media", file.uri)
+        return self._request("GET", self._object_path(file.bucket, file.name) + "?alt=media", file.uri)
 
     def write(self, uri: str, content: bytes) -> None:
         """Creates or replaces an object."""
@@ -73,8 +72,6 @@ class ObjectStore:
             if not uris:
                 raise Invalid(f"Manifest [{', '.join(manifests)}] names no file.")
         files = {file.uri: file for uri in uris for file in self._match(uri)}
-        if len(files) > MAXIMUM_FILES:
-            raise Invalid(f"The job has [{len(files)}] files, allowed [{MAXIMUM_FILES}].")
         return sorted(files.values())
 
     def _manifest_lines(self, manifest: str) -> Iterator[str]:
@@ -108,13 +105,13 @@ class ObjectStore:
 
     def _stat(self, uri: str) -> SourceFile:
         bucket, name = split_uri(uri)
-        return _source_file(bucket, json.loads(self._get(self._object_path(bucket, name), uri)))
+        return _source_file(bucket, json.loads(self._request("GET", self._object_path(bucket, name), uri)))
 
     def _list(self, bucket: str, prefix: str) -> Iterator[SourceFile]:
         page: dict[str, str] = {}
         while True:
             query = urlencode({"prefix": prefix, **page})
-            answer = json.loads(self._get(f"/storage/v1/b/{quote(bucket)}/o?{query}", f"gs://{bucket}/{prefix}*"))
+            answer = json.loads(self._request("GET", f"/storage/v1/b/{quote(bucket)}/o?{query}", f"gs://{bucket}/{prefix}*"))
             for item in answer.get("items", ()):
                 if not item["name"].endswith("/"):
                     yield _source_file(bucket, item)
@@ -125,9 +122,6 @@ class ObjectStore:
     @staticmethod
     def _object_path(bucket: str, name: str) -> str:
         return f"/storage/v1/b/{quote(bucket)}/o/{quote(name, safe='')}"
-
-    def _get(self, path: str, uri: str) -> bytes:
-        return self._request("GET", path, uri)
 
     def _request(self, method: str, path: str, uri: str, content: bytes | None = None) -> bytes:
         """The body of the server's answer. `uri`: what is read or written, for error messages."""

@@ -141,7 +141,6 @@ def _with_enums_as_strings(field: pa.Field, leaves: Iterator[pq.ColumnSchema]) -
     return field.with_type(pa.string()) if next(leaves).logical_type.type == "ENUM" else field
 
 
-EXTERNAL_FORMATS = ("PARQUET",)
 # The supported fields of a definition; any other field is refused by name.
 DEFINITION_FIELDS = ("sourceFormat", "sourceUris", "fileSetSpecType", "parquetOptions")
 _PARQUET_OPTIONS = ("enableListInference", "enumAsString")
@@ -178,11 +177,8 @@ def _definition(path: str, definition: Mapping[str, Any]) -> SourceFiles:
     if definition.get("schema"):
         # Source: REST resource tables, ExternalDataConfiguration.schema.
         raise Invalid(f"Schema is disallowed for Parquet formats: leave {path}.schema out.")
-    source_format = definition.get("sourceFormat")
-    if not source_format:
-        raise Invalid(f"Required parameter is missing: {path}.sourceFormat")
-    if source_format not in EXTERNAL_FORMATS:
-        raise NotImplementedConstruct(f"{path}.sourceFormat {source_format}")
+    if definition.get("sourceFormat") != "PARQUET":
+        raise NotImplementedConstruct(f"{path}.sourceFormat {definition.get('sourceFormat')}")
     options = (definition.get("parquetOptions") or {}).items()
     unsupported = {
         **{key: value for key, value in definition.items() if key not in DEFINITION_FIELDS},

@@ -33,14 +33,13 @@ _JOB_FIELDS = {
     "query": _COMMON_QUERY_FIELDS
     + _TABLE_REFERENCE.format("destinationTable")
     + "priority createDisposition writeDisposition "
-    "allowLargeResults "  # only legacy SQL needs it; GoogleSQL ignores it (REST reference of jobs)
     "tableDefinitions.*",  # parsed by parse_table_definitions, which refuses unsupported keys
     "load": _SCHEMA_FIELDS
     + _TABLE_REFERENCE.format("destinationTable")
     + "sourceUris sourceFormat fileSetSpecType createDisposition writeDisposition schemaUpdateOptions encoding "
     "parquetOptions.enableListInference parquetOptions.enumAsString",
     "extract": _TABLE_REFERENCE.format("sourceTable")
-    + "destinationUri destinationUris destinationFormat compression printHeader",
+    + "destinationUris destinationFormat compression",
 }
 _INSERTED_JOB_FIELDS = (
     "jobReference.projectId jobReference.jobId jobReference.location configuration.jobType configuration.dryRun "

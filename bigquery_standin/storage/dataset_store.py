@@ -10,13 +10,12 @@ from pathlib import Path
 
 from bigquery_standin.atomic_files import JsonFiles
 from bigquery_standin.bigquery_errors import Duplicate, Invalid, NotFound
-from bigquery_standin.clock import HOUR_US, Clock
+from bigquery_standin.clock import Clock
 from bigquery_standin.storage.model import Dataset, DatasetId, Procedure, TableId
 
 PROJECT_NAME = re.compile(r"[a-z0-9][a-z0-9.:-]{0,98}")
 DATASET_NAME = re.compile(r"[A-Za-z0-9_]{1,200}")
 ROUTINE_NAME = re.compile(r"[A-Za-z0-9_]{1,256}")
-MINIMUM_TABLE_EXPIRATION_MS = HOUR_US // 1000
 
 
 class DatasetStore:
@@ -44,7 +43,7 @@ class DatasetStore:
         return sorted(listed, key=lambda dataset: dataset.id)
 
     def create(self, dataset: Dataset) -> Dataset:
-        """Raises Invalid for an invalid name or table expiration, and Duplicate if the dataset exists."""
+        """Raises Invalid for an invalid name, and Duplicate if the dataset exists."""
         if not PROJECT_NAME.fullmatch(dataset.id.project):
             raise Invalid(f"Invalid project ID [{dataset.id.project}]: expected lower-case letters, digits, dashes.")
         if not DATASET_NAME.fullmatch(dataset.id.dataset):
@@ -66,7 +65,7 @@ class DatasetStore:
             return existing or self._write(Dataset(dataset_id, location, now_us, now_us, hidden=True))
 
     def update(self, dataset_id: DatasetId, change: Callable[[Dataset], Dataset]) -> Dataset:
-        """Raises NotFound if the dataset does not exist, and Invalid for an invalid table expiration."""
+        """Raises NotFound if the dataset does not exist."""
         with self._lock:
             return self._write(replace(change(self.get(dataset_id)), modified_us=self._clock.now_us()))
 
@@ -96,12 +95,6 @@ class DatasetStore:
             del self._datasets[dataset_id]
 
     def _write(self, dataset: Dataset) -> Dataset:
-        expiration_ms = dataset.default_table_expiration_ms
-        if expiration_ms is not None and expiration_ms < MINIMUM_TABLE_EXPIRATION_MS:
-            raise Invalid(
-                f"Dataset {dataset.id} has a default table expiration of [{expiration_ms}] ms, expected at least "
-                f"[{MINIMUM_TABLE_EXPIRATION_MS}]."
-            )
         self._files.write(_name(dataset.id), dataset)
         self._datasets[dataset.id] = dataset
         return dataset
