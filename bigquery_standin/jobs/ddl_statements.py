@@ -1,4 +1,8 @@
-"""Executes DDL: creates, clones, alters and drops tables."""
+"""Executes DDL: creates, clones, alters and drops tables, and creates and drops row access policies.
+
+A policy's filter is never evaluated, because the stand-in refuses reads for which it would have to be
+(`storage/access.py`). Sources, in BigQuery's documentation: "Use row-level security"; REST resource rowAccessPolicies.
+"""
 
 from __future__ import annotations
 
@@ -18,6 +22,8 @@ from bigquery_standin.sql.field_types import TableField
 from bigquery_standin.sql.statements import (
     QUERY_TEXT,
     CreateClone,
+    CreateRowPolicy,
+    DropRowPolicies,
     clustering_of,
     declared_columns,
     options_of,
@@ -30,6 +36,7 @@ from bigquery_standin.storage.catalog import Catalog
 from bigquery_standin.storage.model import (
     CloneDefinition,
     Partition,
+    RowPolicy,
     TableId,
     TableSettings,
     TableVersion,
@@ -237,3 +244,22 @@ def _with_type(column: TableField, new: TableField) -> TableField:
         description=column.description,
         policy_tags=column.policy_tags,
     )
+
+
+def create_policy(statement: CreateRowPolicy, run: StatementRun) -> Outcome:
+    def build(current: TableVersion, commit_us: int) -> Change:
+        if current.settings.row_policy(statement.name) is not None:
+            raise Duplicate(f"Already Exists: Row access policy {statement.name}")
+        added = RowPolicy(statement.name, statement.text, statement.grantees, commit_us)
+        return _with_policies(current, (*current.settings.row_policies, added))
+
+    return run.change(run.target(statement.table), build, run.outcome("CREATE_ROW_ACCESS_POLICY"))
+
+
+def drop_policies(statement: DropRowPolicies, run: StatementRun) -> Outcome:
+    outcome = run.outcome("DROP_ROW_ACCESS_POLICY")
+    return run.change(run.target(statement.table), lambda current, _: _with_policies(current, ()), outcome)
+
+
+def _with_policies(current: TableVersion, policies: tuple[RowPolicy, ...]) -> Change:
+    return Change(replace(current.settings, row_policies=policies), current.partitions, current.clone)

@@ -154,18 +154,3 @@ def dml_change(
 
 def _content(version: TableVersion) -> tuple[object, ...]:
     return version.table_created_us, version.settings.schema, version.partitions
-
-
-def truncate_change(table: TableId, latest: TableVersion | None) -> Change:
-    """The change that TRUNCATE TABLE makes: it removes all rows and keeps the metadata.
-
-    Raises ConcurrentUpdate if the table was dropped meanwhile, InvalidQuery if rows are in the streaming buffer.
-    """
-    if latest is None:
-        raise ConcurrentUpdate(table)
-    if latest.buffer:
-        raise InvalidQuery(
-            f"TRUNCATE TABLE statement over table {table.project}.{table.dataset}.{table.table} would affect rows in "
-            "the streaming buffer, which is not supported"
-        )
-    return Change(latest.settings, {}, latest.clone, replaces_rows=True)

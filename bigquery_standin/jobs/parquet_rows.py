@@ -222,7 +222,7 @@ class ExternalTables:
             source.check(schema)
             segments.append(self._batch.write(source.rows(schema)))
         settings = TableSettings(schema)
-        version = TableVersion(1, 0, "external", 0, settings, {WHOLE_TABLE: Partition(tuple(segments), 0)})
+        version = TableVersion(1, 0, 0, settings, {WHOLE_TABLE: Partition(tuple(segments), 0)})
         return ExternalTable(TableId("", "", name), version, tuple(file.uri for file in files))
 
 

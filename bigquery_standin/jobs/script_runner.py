@@ -14,9 +14,9 @@ from typing import Any
 from sqlglot import exp
 
 from bigquery_standin.bigquery_errors import InvalidQuery, NotImplementedConstruct, StandInError
-from bigquery_standin.jobs import ddl_statements, row_policies
+from bigquery_standin.jobs import ddl_statements
 from bigquery_standin.jobs.dml_commit import DmlQueue, retried
-from bigquery_standin.jobs.dml_runner import change_rows, truncate_table
+from bigquery_standin.jobs.dml_statements import change_rows, truncate_table
 from bigquery_standin.jobs.job_runner import JobContext, failed_inside
 from bigquery_standin.jobs.job_store import DONE, PENDING, RUNNING, JobRecord, error_proto
 from bigquery_standin.jobs.query_statements import assert_condition, insert_rows, select_rows
@@ -175,8 +175,8 @@ EXECUTORS: Mapping[type, Callable[[Any, StatementRun], Outcome]] = {
     exp.Drop: ddl_statements.drop_table,
     statements.Assert: assert_condition,
     statements.CreateClone: ddl_statements.clone_table,
-    statements.CreateRowPolicy: row_policies.create_policy,
-    statements.DropRowPolicies: row_policies.drop_policies,
+    statements.CreateRowPolicy: ddl_statements.create_policy,
+    statements.DropRowPolicies: ddl_statements.drop_policies,
     statements.CreateProcedure: create_procedure,
 }
 

@@ -123,8 +123,8 @@ SELECT 'abc' LIKE 'a%', 'a_c' LIKE r'a\_c', 'abc' LIKE r'a\_c', 'abc' NOT LIKE '
 --> (True, True, False, True, True)
 
 -- arrays and structs
-SELECT (SELECT COUNT(*) FROM UNNEST([(SELECT x FROM UNNEST([1]) x WHERE FALSE)]) y), ARRAY(SELECT x FROM UNNEST([1]) x WHERE FALSE)
---> (1, [])
+SELECT [(SELECT x FROM UNNEST([1]) x WHERE FALSE)][OFFSET(0)], ARRAY(SELECT x FROM UNNEST([1]) x WHERE FALSE)
+--> (None, [])
 SELECT GENERATE_ARRAY(1, 5, 2), GENERATE_ARRAY(1, 5, NULL) IS NULL
 --> ([1, 3, 5], True)
 SELECT STRUCT(1 AS a, 'x' AS b).a, [1, 2, 3][OFFSET(0)], [1, 2][ORDINAL(2)], [1, 2][SAFE_OFFSET(5)], [5, 6][1]

@@ -1,4 +1,4 @@
-"""Computes which rows an UPDATE, DELETE or MERGE reads and changes in one version of its target. It writes nothing.
+"""Executes UPDATE, DELETE, MERGE and TRUNCATE TABLE.
 
 UPDATE and DELETE are SELECTs of the rows that change. DuckDB runs a MERGE on a copy of the target, and returns what it
 has inserted, updated and deleted there. To count the scanned bytes, all that a statement reads is one SELECT. In it, a
@@ -15,11 +15,18 @@ import pyarrow.compute as pc
 from sqlglot import exp
 
 from bigquery_standin.bigquery_errors import InvalidQuery, NotImplementedConstruct
-from bigquery_standin.jobs.dml_commit import RowChanges
+from bigquery_standin.jobs.dml_commit import (
+    ConcurrentUpdate,
+    RowChanges,
+    affected_partitions,
+    dml_change,
+    write_partitions,
+)
 from bigquery_standin.jobs.duckdb_session import DuckDbSession
 from bigquery_standin.jobs.query_statements import conform_query_rows
-from bigquery_standin.jobs.scanned_bytes import conjuncts
+from bigquery_standin.jobs.scanned_bytes import check_bytes_billed, conjuncts
 from bigquery_standin.jobs.sql_evaluator import SqlEvaluator
+from bigquery_standin.jobs.statement_run import Outcome, StatementRun
 from bigquery_standin.sql.field_types import TableField, quote_identifier, to_duckdb_type
 from bigquery_standin.sql.statements import (
     NOT_MATCHED_BY_SOURCE,
@@ -27,13 +34,76 @@ from bigquery_standin.sql.statements import (
     alias_of,
     clause_kind,
     clauses_of,
+    target_of,
     where_of,
 )
 from bigquery_standin.storage.model import TableId, TableVersion
 from bigquery_standin.storage.segment_store import arrow_schema
+from bigquery_standin.storage.table_history import Change
 from bigquery_standin.storage.version_relation import ROW_ID, relation_sql
 
 _ACTION = "merge_action"  # the column in which DuckDB says what a MERGE has done to a row: INSERT, UPDATE or DELETE
+
+
+def truncate_table(tree: exp.TruncateTable, run: StatementRun) -> Outcome:
+    """Reads no row and bills nothing."""
+    table, version = _mutable_version(tree, run)
+    outcome = run.outcome("TRUNCATE_TABLE", changed_rows={"deleted": version.rows})
+    run.state.check_cancelled()
+
+    def build(latest: TableVersion | None, _: int) -> Change:
+        if latest is None:
+            raise ConcurrentUpdate(table)
+        if latest.buffer:
+            raise InvalidQuery(
+                f"TRUNCATE TABLE statement over table {table.project}.{table.dataset}.{table.table} would affect rows "
+                "in the streaming buffer, which is not supported"
+            )
+        return Change(latest.settings, {}, latest.clone, replaces_rows=True)
+
+    return run.commit(table, build, outcome)
+
+
+def change_rows(tree: Mutation, run: StatementRun) -> Outcome:
+    """Executes UPDATE, DELETE or MERGE. Raises ConcurrentUpdate if another statement changes the same partitions."""
+    catalog, session, evaluator = run.catalog, run.state.session, run.evaluator
+    table, version = _mutable_version(tree, run)
+    kind = tree.key.upper()
+    scanned = run.scan(read_query_of(tree))
+    if run.is_dry:
+        check_names_and_types(tree, evaluator, table, version)
+        # It is known only after execution which partitions are rewritten: those that are read, at most.
+        return run.outcome(kind, scanned.plus(table, scanned.partition_sizes.get(table, 0)))
+    changes = row_changes(tree, evaluator, table, version)
+    affected = affected_partitions(table, version, changes, session)
+    scanned = scanned.plus(table, sum(version.partitions[key].bytes for key in affected))
+    check_bytes_billed(scanned, run.state.maximum_bytes_billed)
+    run.state.check_cancelled()
+    outcome = run.outcome(kind, scanned, changed_rows=changes.counts)
+    if not any(changes.counts.values()):
+        return outcome
+    with catalog.segments.batch() as batch:
+        writes = write_partitions(table, version, changes, affected, session, catalog, batch)
+        run.state.check_cancelled()
+
+        def build(latest: TableVersion | None, commit_us: int) -> Change:
+            return dml_change(table, version, latest, writes, commit_us)
+
+        return run.commit(table, build, outcome)
+
+
+def _mutable_version(tree: Mutation | exp.TruncateTable, run: StatementRun) -> tuple[TableId, TableVersion]:
+    """As `StatementRun.dml_target`, for a statement that may change existing rows.
+
+    Raises InvalidQuery also if the table has pending row changes.
+    """
+    table, version = run.dml_target(target_of(tree))
+    if version.pending_changes:
+        raise InvalidQuery(
+            f"UPDATE, DELETE, MERGE and TRUNCATE TABLE statements are not supported over table {table}, which is "
+            "active with change data capture: wait until the streamed changes are applied"
+        )
+    return table, version
 
 
 def row_changes(tree: Mutation, evaluator: SqlEvaluator, table: TableId, version: TableVersion) -> RowChanges:
