@@ -118,19 +118,15 @@ class QueryGenerator(FunctionGenerator):
             raise NotImplementedConstruct(f"implicit UNNEST of {array.sql(dialect='bigquery')}: write UNNEST(…)")
         written = self.sql(array)
         self._unnest_count += 1
-        relation = f"_unnest_{self._unnest_count}"
-        if not name or _has_structs(array):  # without an alias, only the STRUCTs' fields can be named
-            value, relation = f"UNNEST({written}, max_depth := 2)", name or relation
-        else:
-            value = f"UNNEST({_refusing_structs(expression, written)}) AS {quote_identifier(name)}"
+        if not name or _has_structs(array):
+            raise NotImplementedConstruct("UNNEST of written STRUCTs, or without an alias")
+        value = f"UNNEST({_refusing_structs(expression, written)}) AS {quote_identifier(name)}"
         position = ""
         if offset:
-            if relation == name:
-                _refuse_whole_row(expression, name)
             offset_name = offset.name if isinstance(offset, exp.Identifier) else "offset"
             position = f", generate_subscripts({written}, 1) - 1 AS {quote_identifier(offset_name)}"
         lateral = "LATERAL " if expression.find(exp.Column) is not None else ""
-        return f"{lateral}(SELECT {value}{position}) AS {quote_identifier(relation)}"
+        return f"{lateral}(SELECT {value}{position}) AS {quote_identifier(f'_unnest_{self._unnest_count}')}"
 
 
 def _row_count(node: exp.Expr) -> int:
@@ -142,7 +138,7 @@ def _row_count(node: exp.Expr) -> int:
 
 
 def _has_structs(array: exp.Expr) -> bool:
-    """Whether an array is written with STRUCTs, whose fields are then the columns of UNNEST."""
+    """Whether an array is written with STRUCTs, whose fields would be the columns of UNNEST."""
     return isinstance(array, exp.Array) and bool(array.expressions) and struct_items(array.expressions[0]) is not None
 
 
@@ -165,15 +161,6 @@ def _refuse_array_path(node: exp.Table) -> None:
             if source is not node and source.parent_select is select and source.alias_or_name.lower() == first:
                 raise NotImplementedConstruct(f"implicit UNNEST of {node.sql(dialect='bigquery')}: write UNNEST(…)")
         select = select.parent_select
-
-
-def _refuse_whole_row(node: exp.Unnest, name: str) -> None:
-    """Refuses whole rows of UNNEST(structs) WITH OFFSET, which here contain the offset too. `name`: UNNEST's alias."""
-    select = node.parent_select
-    for column in select.find_all(exp.Column) if select is not None else ():
-        names_row = column.table == name if isinstance(column.this, exp.Star) else column.sql() == name
-        if names_row:
-            raise NotImplementedConstruct(f"{column.sql()} of UNNEST of STRUCTs WITH OFFSET: name the fields")
 
 
 def _refusing_structs(node: exp.Unnest, array_sql: str) -> str:

@@ -11,7 +11,7 @@ SELECT 7/2, 8/8, 2 + 3 * 4, 10 - 3 - 2
 --> (3.5, 1.0, 14, 5)
 SELECT SUM(x) / COUNT(*) FROM UNNEST([1, 2]) x
 --> (1.5,)
-SELECT (SELECT SUM(b) FROM UNNEST(s)), ARRAY(SELECT a FROM UNNEST(s) WHERE b > 1), (SELECT COUNT(*) FROM UNNEST(n)) FROM (SELECT [STRUCT('x' AS a, 1 AS b), ('y', 2)] AS s, [7] AS n)
+SELECT (SELECT SUM(e.b) FROM UNNEST(s) AS e), ARRAY(SELECT e.a FROM UNNEST(s) AS e WHERE e.b > 1), (SELECT COUNT(*) FROM UNNEST(n) AS x) FROM (SELECT [STRUCT('x' AS a, 1 AS b), ('y', 2)] AS s, [7] AS n)
 --> (3, ['y'], 1)
 
 -- numbers
@@ -32,7 +32,7 @@ SELECT a FROM UNNEST([3, NULL, 1]) a ORDER BY a NULLS LAST
 --> (1,), (3,), (None,)
 SELECT a FROM UNNEST([3, NULL, 1]) a ORDER BY a DESC NULLS FIRST
 --> (None,), (3,), (1,)
-SELECT a, b FROM UNNEST([STRUCT(1 AS a, 'x' AS b), (2, 'y'), (2, 'a')]) ORDER BY 1 DESC, b
+SELECT a, b FROM (SELECT 1 AS a, 'x' AS b UNION ALL SELECT 2, 'y' UNION ALL SELECT 2, 'a') ORDER BY 1 DESC, b
 --> (2, 'a'), (2, 'y'), (1, 'x')
 
 -- names of aliases and of columns
@@ -58,13 +58,13 @@ SELECT (SELECT MAX(y) FROM UNNEST([1, x]) y) AS m, x FROM UNNEST([1, 2]) x ORDER
 --> (2, 2), (1, 1)
 
 -- qualify
-SELECT k, v FROM UNNEST([STRUCT('a' AS k, 1 AS v), ('a', 2), ('b', NULL), ('b', 3)]) WHERE TRUE QUALIFY ROW_NUMBER() OVER (PARTITION BY k ORDER BY v DESC) = 1 ORDER BY k
+SELECT k, v FROM (SELECT 'a' AS k, 1 AS v UNION ALL SELECT 'a', 2 UNION ALL SELECT 'b', NULL UNION ALL SELECT 'b', 3) WHERE TRUE QUALIFY ROW_NUMBER() OVER (PARTITION BY k ORDER BY v DESC) = 1 ORDER BY k
 --> ('a', 2), ('b', 3)
 
 -- aggregates
 SELECT COUNTIF(v > 1), COUNT(v), SUM(v) FROM UNNEST([1]) AS v WHERE v > 5
 --> (0, 0, None)
-SELECT k, COUNT(*), COUNT(v), COUNT(DISTINCT v), SUM(v), MIN(v), MAX(v), AVG(v), COUNTIF(v > 1) FROM UNNEST([STRUCT('a' AS k, 1 AS v), ('a', 2), ('b', NULL), ('b', 3), ('b', 3)]) GROUP BY k ORDER BY k
+SELECT k, COUNT(*), COUNT(v), COUNT(DISTINCT v), SUM(v), MIN(v), MAX(v), AVG(v), COUNTIF(v > 1) FROM (SELECT 'a' AS k, 1 AS v UNION ALL SELECT 'a', 2 UNION ALL SELECT 'b', NULL UNION ALL SELECT 'b', 3 UNION ALL SELECT 'b', 3) GROUP BY k ORDER BY k
 --> ('a', 2, 2, 2, 3, 1, 2, 1.5, 1), ('b', 3, 2, 1, 6, 3, 3, 3.0, 2)
 SELECT SUM(v), AVG(v), COUNT(v), ARRAY_AGG(v) IS NULL FROM UNNEST([1]) v WHERE FALSE
 --> (None, None, 0, True)
@@ -72,7 +72,7 @@ SELECT ARRAY_AGG(v ORDER BY v DESC LIMIT 2), ARRAY_AGG(DISTINCT v IGNORE NULLS O
 --> ([3, 2], [1, 2, 3])
 SELECT STRING_AGG(v, '-' ORDER BY v), STRING_AGG(DISTINCT v, ',' ORDER BY v) FROM UNNEST(['b', 'a', NULL, 'c', 'a']) v
 --> ('a-a-b-c', 'a,b,c')
-SELECT k, SUM(v) s FROM UNNEST([STRUCT('a' AS k, 1 AS v), ('a', 2), ('b', 3)]) GROUP BY 1 HAVING SUM(v) > 2 ORDER BY s, 1
+SELECT k, SUM(v) s FROM (SELECT 'a' AS k, 1 AS v UNION ALL SELECT 'a', 2 UNION ALL SELECT 'b', 3) GROUP BY 1 HAVING SUM(v) > 2 ORDER BY s, 1
 --> ('a', 3), ('b', 3)
 
 -- set operations
@@ -107,9 +107,7 @@ WITH a AS (SELECT 1 id, [10, 20] arr UNION ALL SELECT 2, []) SELECT id, e FROM a
 --> (1, 10), (1, 20), (2, None)
 WITH a AS (SELECT [STRUCT(1 AS p, 'x' AS q), (2, 'y')] arr) SELECT e.p, e.q FROM a, UNNEST(a.arr) AS e ORDER BY e.p
 --> (1, 'x'), (2, 'y')
-SELECT * FROM UNNEST([STRUCT(1 AS a, 'x' AS b), (2, NULL)]) t ORDER BY t.a
---> (1, 'x'), (2, None)
-SELECT t.a, t FROM UNNEST([STRUCT(1 AS a, 'x' AS b), (2, NULL)]) AS t ORDER BY t.a
+SELECT t.a, t FROM (SELECT [STRUCT(1 AS a, 'x' AS b), (2, NULL)] AS s) AS r, UNNEST(r.s) AS t ORDER BY t.a
 --> (1, (1, 'x')), (2, (2, None))
 
 -- conditions

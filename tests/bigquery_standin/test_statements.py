@@ -89,7 +89,7 @@ def test_other_parameters_are_refused(shared: Warehouse) -> None:
 def test_a_query_has_one_time_of_the_stand_ins_clock_and_names_columns_as_bigquery_does(warehouse: Warehouse) -> None:
     warehouse.advance(days=400)
     before = warehouse.now()
-    ((now, today),) = warehouse.rows("SELECT CURRENT_TIMESTAMP(), CURRENT_DATE() FROM UNNEST([1])")
+    ((now, today),) = warehouse.rows("SELECT CURRENT_TIMESTAMP(), CURRENT_DATE() FROM UNNEST([1]) AS x")
     assert before <= now <= warehouse.now()
     assert today == now.date()
     schema = warehouse.job("SELECT 1, a, a + 1, ROW_NUMBER() OVER () FROM (SELECT 1 AS a)").result().schema

@@ -81,7 +81,7 @@ def test_a_dropped_table_is_not_read_in_the_past_and_forgotten_after_time_travel
 def test_a_running_query_keeps_the_files_that_it_reads(warehouse: Warehouse) -> None:
     make(warehouse)
     put(warehouse, 1)
-    slow = "CREATE TABLE d.sum AS SELECT SUM(n) AS n FROM d.t, UNNEST(GENERATE_ARRAY(1, 3000000))"
+    slow = "CREATE TABLE d.sum AS SELECT SUM(n) AS n FROM d.t, UNNEST(GENERATE_ARRAY(1, 3000000)) AS x"
     query = threading.Thread(target=warehouse.job, args=(slow,))
     query.start()
     put(warehouse, 2)
