@@ -13,13 +13,12 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from datetime import datetime, timedelta
 from typing import Any
 
 import pyarrow as pa
 
 from bigquery_standin.bigquery_errors import Invalid, NotFound
-from bigquery_standin.clock import MICROSECONDS, to_datetime
+from bigquery_standin.clock import MICROSECONDS
 from bigquery_standin.sql.field_types import TableField
 from bigquery_standin.storage.access import Caller, check_all_rows, check_columns
 from bigquery_standin.storage.catalog import Catalog
@@ -38,11 +37,6 @@ from bigquery_standin.storage.table_history import Change
 
 # How long rows stay in the buffer. BigQuery states no limit: usually it is some minutes, in rare cases 90.
 BUFFER_US = 5 * 60 * MICROSECONDS
-# With more requests than this in the buffer, rows leave it in the garbage collector's next sweep. This keeps appends
-# fast, because each version of the table lists all requests in the buffer.
-MAXIMUM_REQUESTS = 1_000
-# The dates that streamed rows may have: from ten years ago to a year from now, with their leap days.
-_PAST_DAYS, _FUTURE_DAYS = 3653, 366
 
 
 def stream_rows(catalog: Catalog, table: TableId, rows_of: Callable[[TableSettings], pa.Table]) -> TableVersion:
@@ -59,18 +53,6 @@ def stream_rows(catalog: Catalog, table: TableId, rows_of: Callable[[TableSettin
             return Change(current.settings, current.partitions, current.clone, buffer=buffer)
 
         return catalog.change(table, build)
-
-
-def check_day(settings: TableSettings, row: Mapping[str, Any], now_us: int) -> None:
-    """Raises ValueError if the row's partitioning column has a day that streamed rows cannot have."""
-    value = None if settings.partition_column is None else row.get(settings.partition_column)
-    day = value.date() if isinstance(value, datetime) else value
-    today = to_datetime(now_us).date()
-    first, last = today - timedelta(days=_PAST_DAYS), today + timedelta(days=_FUTURE_DAYS)
-    if day is not None and not first <= day <= last:
-        raise ValueError(
-            f"Field {settings.partition_column}: [{day}] is not from {first} to {last}, as streamed rows must be"
-        )
 
 
 def flush_buffers(catalog: Catalog) -> None:
@@ -101,8 +83,7 @@ def _flush(catalog: Catalog, table: TableId) -> None:
 
 
 def _segments_due(version: TableVersion, now_us: int) -> list[Segment]:
-    buffer_us = BUFFER_US if len(version.buffer) <= MAXIMUM_REQUESTS else 0
-    return [rows.segment for rows in version.buffer if now_us - rows.received_us >= buffer_us]
+    return [rows.segment for rows in version.buffer if now_us - rows.received_us >= BUFFER_US]
 
 
 CHANGE_TYPE, SEQUENCE_NUMBER = "_CHANGE_TYPE", "_CHANGE_SEQUENCE_NUMBER"

@@ -29,7 +29,6 @@ from bigquery_standin.storage.streamed_rows import (
     WrittenRow,
     append_changes,
     are_row_changes,
-    check_day,
     stream_rows,
 )
 from bigquery_standin.write_api.writer_schema import RowReader, message_class
@@ -147,9 +146,7 @@ class _Connection:
 
     def _read(self, settings: TableSettings, message: Any) -> Sequence[WrittenRow]:
         assert self._row_class is not None  # `_read_schema` has set it
-        now_us = self._catalog.clock.now_us()
-        reader = RowReader(self._row_class, settings.schema)
-        return reader.read(message.proto_rows.rows.serialized_rows, lambda row: check_day(settings, row, now_us))
+        return RowReader(self._row_class, settings.schema).read(message.proto_rows.rows.serialized_rows)
 
 
 def _check_request(message: Any) -> None:
