@@ -1,4 +1,4 @@
-"""Handles requests about datasets and their routines, which are stored procedures for Apache Spark here."""
+"""Handles requests about datasets."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from bigquery_standin.bigquery_errors import Invalid, NotImplementedConstruct
 from bigquery_standin.rest.google_api import Answer, ApiRequest, check_reference, paginate
 from bigquery_standin.rest.table_resource import check_etag, dataset_resource
 from bigquery_standin.stand_in import StandIn
-from bigquery_standin.storage.model import Dataset, DatasetId, Procedure
+from bigquery_standin.storage.model import Dataset, DatasetId
 from bigquery_standin.storage.table_rules import check_labels
 
 DEFAULT_LOCATION = "US"
@@ -96,21 +96,3 @@ def merged_labels(before: Mapping[str, str], requested: Mapping[str, str | None]
         return {}
     merged = {**before, **requested}
     return {key: str(value) for key, value in merged.items() if value is not None}
-
-
-def list_routines(stand_in: StandIn, request: ApiRequest) -> Answer:
-    procedures = stand_in.catalog.datasets.get(_dataset_id(request)).procedures
-    items, next_page = paginate([procedures[name] for name in sorted(procedures)], request)
-    return {"routines": [_list_entry(procedure) for procedure in items]} | next_page
-
-
-def _list_entry(procedure: Procedure) -> dict[str, Any]:
-    routine = procedure.id
-    reference = {"projectId": routine.project, "datasetId": routine.dataset, "routineId": routine.table}
-    return {
-        "routineReference": reference,
-        "routineType": "PROCEDURE",
-        "language": "PYTHON",
-        "creationTime": str(procedure.created_us // 1000),
-        "lastModifiedTime": str(procedure.modified_us // 1000),
-    }

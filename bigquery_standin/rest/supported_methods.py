@@ -64,7 +64,6 @@ METHODS = (
     Method("rowAccessPolicies.list", table_handlers.list_policies, "pageSize pageToken"),
     Method("rowAccessPolicies.getIamPolicy", table_handlers.get_iam_policy, fields="options.requestedPolicyVersion"),
     Method("rowAccessPolicies.testIamPermissions", table_handlers.test_policy_permissions, fields="permissions"),
-    Method("routines.list", dataset_handlers.list_routines, _PAGE),
     Method("jobs.insert", job_handlers.insert_job, fields=_INSERTED_JOB_FIELDS),
     Method(
         "jobs.list",

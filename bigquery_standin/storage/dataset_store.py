@@ -82,12 +82,10 @@ class DatasetStore:
         if not ROUTINE_NAME.fullmatch(routine.table):
             raise Invalid(f'Invalid routine ID "{routine.table}": expected letters, digits and underscores.')
         with self._lock:
-            dataset, now_us = self.get(routine.dataset_id), self._clock.now_us()
-            current = dataset.procedures.get(routine.table)
-            if current is not None and not replaces:
+            dataset = self.get(routine.dataset_id)
+            if routine.table in dataset.procedures and not replaces:
                 raise Duplicate(f"Already Exists: Routine {routine}")
-            saved = replace(procedure, created_us=current.created_us if current else now_us, modified_us=now_us)
-            self._write(replace(dataset, procedures={**dataset.procedures, routine.table: saved}))
+            self._write(replace(dataset, procedures={**dataset.procedures, routine.table: procedure}))
 
     def remove(self, dataset_id: DatasetId) -> None:
         with self._lock:

@@ -260,8 +260,6 @@ class Procedure:
     properties: Mapping[str, str]
     py_file_uris: tuple[str, ...]
     main_file_uri: str
-    created_us: int = 0
-    modified_us: int = 0
 
 
 @dataclass(frozen=True)

@@ -232,8 +232,8 @@ def each_engine_publishes(stack: Stack) -> None:
         last = stack.ledger(feed)[-1]
         assert last["engine"] == engine
         assert (last["cost"]["streamed_bytes"] > 0) == (engine == "cdc")
-    procedures = [routine.routine_id for routine in stack.bigquery.list_routines("warehouse")]
-    assert any("with_procedure" in name for name in procedures)
+    calls = "SELECT COUNT(*) AS n FROM `region-us`.INFORMATION_SCHEMA.JOBS WHERE statement_type = 'CALL'"
+    assert [found["n"] for found in stack.query(calls)] >= [2]
 
 
 STORIES: tuple[Callable[[Stack], None], ...] = (
