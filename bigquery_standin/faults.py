@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
 import re
 import threading
+import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
@@ -13,6 +15,7 @@ from pydantic import ConfigDict, TypeAdapter, ValidationError
 from bigquery_standin.bigquery_errors import Invalid
 
 REQUEST_KEYS, JOB_KEYS = {"method", "path"}, {"job_type", "job_id"}
+POLL_INTERVAL_S = 0.02
 
 
 @dataclass(frozen=True, eq=False)
@@ -69,17 +72,16 @@ class FaultRegistry:
     """The faults that are active now. Threads may share it."""
 
     def __init__(self) -> None:
-        self._changed = threading.Condition()
+        self._lock = threading.Lock()
         self._match_counts: dict[Fault, int] = {}
 
     def add(self, fault: Fault) -> None:
-        with self._changed:
+        with self._lock:
             self._match_counts[fault] = 0
 
     def clear(self) -> None:
-        with self._changed:
+        with self._lock:
             self._match_counts.clear()
-            self._changed.notify_all()
 
     def match(self, **values: str) -> Fault | None:
         """The fault that applies to a request or job with these values, or None.
@@ -87,7 +89,7 @@ class FaultRegistry:
         Faults are tried in the order of their creation until one applies. The request counts as a match, for `nth` and
         `times`, of each fault that was tried and that it matches.
         """
-        with self._changed:
+        with self._lock:
             for fault in self._match_counts:
                 if not fault.matches(values):
                     continue
@@ -97,13 +99,7 @@ class FaultRegistry:
         return None
 
     def wait_in_queue(self, fault: Fault, stop: threading.Event) -> None:
-        """Wait until the fault's seconds have passed, the faults are cleared, or `stop` is set.
-
-        Whoever sets `stop` must call `wake_waiting` afterwards.
-        """
-        with self._changed:
-            self._changed.wait_for(lambda: stop.is_set() or fault not in self._match_counts, fault.seconds)
-
-    def wake_waiting(self) -> None:
-        with self._changed:
-            self._changed.notify_all()
+        """Wait until the fault's seconds have passed, the faults are cleared, or `stop` is set."""
+        deadline = math.inf if fault.seconds is None else time.monotonic() + fault.seconds
+        while fault in self._match_counts and time.monotonic() < deadline and not stop.wait(POLL_INTERVAL_S):
+            pass

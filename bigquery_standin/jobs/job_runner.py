@@ -105,7 +105,6 @@ class JobRunner:
 
     def _stop(self, context: JobContext) -> None:
         context.stop.set()
-        self._faults.wake_waiting()
         context.on_cancel()
 
     def wait(self, record: JobRecord, timeout_s: float) -> JobRecord:
