@@ -92,12 +92,16 @@ def _partition_rows(version: TableVersion) -> Iterator[Row]:
     if version.settings.partition_column is not None:
         parts = [(key, partition.rows, partition.modified_us) for key, partition in sorted(version.partitions.items())]
         streamed = [(UNPARTITIONED, rows.segment.rows, rows.received_us) for rows in version.buffer]
-        own = [part for part in parts if part[0] == NULL_PARTITION or 1960 <= int(str(part[0])[:4]) <= 2159]
-        others = [*(part for part in parts if part not in own), *streamed]
+        own = [part for part in parts if _has_partition(str(part[0]))]
+        others = [*(part for part in parts if not _has_partition(str(part[0]))), *streamed]
         total = (UNPARTITIONED, sum(rows for _, rows, _ in others), max((us for _, _, us in others), default=0))
         parts = [*own, *([total] if others else [])]
     for partition_id, rows, modified_us in parts:
         yield {"partition_id": partition_id, "total_rows": rows, "last_modified_time": to_datetime(modified_us)}
+
+
+def _has_partition(key: str) -> bool:
+    return key == NULL_PARTITION or 1960 <= int(key[:4]) <= 2159
 
 
 def _option_rows(version: TableVersion) -> Iterator[Row]:

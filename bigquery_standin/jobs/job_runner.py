@@ -109,7 +109,7 @@ class JobRunner:
 
     def wait(self, record: JobRecord, timeout_s: float) -> JobRecord:
         """The job's record when it is DONE, or as it is after `timeout_s`."""
-        return self.store.wait(record.key, lambda current: current.state == DONE, timeout_s)
+        return self.store.wait(record.key, timeout_s)
 
     def _run(self, context: JobContext) -> None:
         timer = None

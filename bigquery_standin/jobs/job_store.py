@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -114,10 +114,10 @@ class JobStore:
             self._changed.notify_all()
         return record
 
-    def wait(self, key: str, until: Callable[[JobRecord], bool], timeout_s: float) -> JobRecord:
-        """The job's record as soon as `until` is true for it, or as it is after `timeout_s`."""
+    def wait(self, key: str, timeout_s: float) -> JobRecord:
+        """The job's record when it is DONE, or as it is after `timeout_s`."""
         with self._changed:
-            self._changed.wait_for(lambda: until(self._records[key]), timeout_s)
+            self._changed.wait_for(lambda: self._records[key].state == DONE, timeout_s)
             return self._records[key]
 
     def _of_same_request(self, record: JobRecord) -> JobRecord | None:
