@@ -86,7 +86,7 @@ def _creation_kind(tree: exp.Create) -> str:
 
 
 def _settings(tree: exp.Create, table: TableId, columns: tuple[TableField, ...], run: StatementRun) -> TableSettings:
-    """The settings of a new table. Raises Invalid or InvalidQuery for columns, a layout or options that do not fit together."""
+    """The settings of a new table. Raises Invalid or InvalidQuery for what does not fit together."""
     partition_column, partition_unit, of_type = partitioning_of(tree)
     _, primary_key = declared_columns(tree)
     changes = {

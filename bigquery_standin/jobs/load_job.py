@@ -102,9 +102,7 @@ class LoadJob:
                 )
             fields = existing.schema
         replaces_schema = config.write_disposition == "WRITE_TRUNCATE" and config.partition is None
-        settings = resolve_settings(
-            config.table, existing, fields, replaces_schema, adds_fields=config.adds_fields
-        )
+        settings = resolve_settings(config.table, existing, fields, replaces_schema, adds_fields=config.adds_fields)
         check_is_partitioned(config.table, settings, config.partition)
         return settings
 
@@ -153,10 +151,7 @@ class LoadJob:
             raise Invalid(f"Table {config.table} changed its schema while the job ran: run the job again.")
         if config.adds_fields and current is not None and current.settings.schema != latest_settings.schema:
             current = with_new_columns(self._catalog.segments, current, latest_settings.schema, batch)
-        return write_change(
-            latest_settings, current, segments, config.write_disposition, config.partition, commit_us
-        )
-
+        return write_change(latest_settings, current, segments, config.write_disposition, config.partition, commit_us)
 
     def _check_rate(self, table: TableId) -> None:
         since_us = self._catalog.clock.now_us() - 10 * MICROSECONDS

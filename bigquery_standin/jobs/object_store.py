@@ -111,7 +111,9 @@ class ObjectStore:
         page: dict[str, str] = {}
         while True:
             query = urlencode({"prefix": prefix, **page})
-            answer = json.loads(self._request("GET", f"/storage/v1/b/{quote(bucket)}/o?{query}", f"gs://{bucket}/{prefix}*"))
+            answer = json.loads(
+                self._request("GET", f"/storage/v1/b/{quote(bucket)}/o?{query}", f"gs://{bucket}/{prefix}*")
+            )
             for item in answer.get("items", ()):
                 if not item["name"].endswith("/"):
                     yield _source_file(bucket, item)

@@ -99,7 +99,7 @@ def assert_condition(statement: Assert, run: StatementRun) -> Outcome:
 
 
 def conform_query_rows(rows: pa.Table, schema: tuple[TableField, ...]) -> pa.Table:
-    """A query's rows in a table's schema. Raises Invalid or InvalidQuery for a NULL in a REQUIRED column or an array."""
+    """A query's rows in a table's schema. Raises Invalid or InvalidQuery for a NULL where none may be."""
     conformed = conform(rows, schema)
     refuse_null_elements(schema, conformed)
     return conformed

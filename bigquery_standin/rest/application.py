@@ -140,7 +140,9 @@ class _Server:
             if self._thread_limiter is None:
                 self._thread_limiter = CapacityLimiter(THREAD_COUNT)
             path = request.url.path
-            fault = None if path.startswith("/_standin/") else self._stand_in.faults.match(method=request.method, path=path)
+            fault = (
+                None if path.startswith("/_standin/") else self._stand_in.faults.match(method=request.method, path=path)
+            )
             if fault is not None:
                 return _answer(StandInError(fault.message, fault.reason), fault.status)
             received = ApiRequest(
@@ -176,4 +178,3 @@ def _answer(error: StandInError, status: int) -> Response:
     entry = {"message": error.message, "domain": "global", "reason": error.reason}
     body = {"code": status, "message": error.message, "errors": [entry], "status": error.status_name}
     return JSONResponse({"error": body}, status_code=status)
-

@@ -19,7 +19,7 @@ from bigquery_standin.stand_in import StandIn
 def insert_job(stand_in: StandIn, request: ApiRequest) -> Answer:
     record = new_job_record(stand_in, request.project(), request.body, request.user())
     if record.configuration.get("dryRun"):
-        return dry_run(stand_in, record, request)
+        return dry_run(stand_in, record)
     return job_resource(stand_in.jobs.insert(record))
 
 
@@ -65,7 +65,7 @@ def _check_query(query: Mapping[str, Any]) -> None:
         raise NotImplementedConstruct("useLegacySql = true, which is the API's default: set useLegacySql to false")
 
 
-def dry_run(stand_in: StandIn, record: JobRecord, request: ApiRequest) -> Answer:
+def dry_run(stand_in: StandIn, record: JobRecord) -> Answer:
     """Return the statistics that the query would have. No job is stored."""
     statistics = stand_in.queries.dry_run(record)
     now_us = stand_in.clock.now_us()

@@ -38,8 +38,7 @@ _JOB_FIELDS = {
     + _TABLE_REFERENCE.format("destinationTable")
     + "sourceUris sourceFormat fileSetSpecType createDisposition writeDisposition schemaUpdateOptions encoding "
     "parquetOptions.enableListInference parquetOptions.enumAsString",
-    "extract": _TABLE_REFERENCE.format("sourceTable")
-    + "destinationUris destinationFormat compression",
+    "extract": _TABLE_REFERENCE.format("sourceTable") + "destinationUris destinationFormat compression",
 }
 _INSERTED_JOB_FIELDS = (
     "jobReference.projectId jobReference.jobId jobReference.location configuration.jobType configuration.dryRun "
