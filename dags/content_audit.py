@@ -32,6 +32,7 @@ with shared_dag(
     schedule=EVERY_DAY,
     # No start_date: with one, Airflow would at once run the last missed interval, even with catchup=False.
     max_active_runs=1,
+    allowed_run_types=["scheduled", "manual"],  # a backfill would spend a day's budget, and fail then
     params=operation.params(setup.names),
 ) as dag:
     # -- 1 choose ---- in: the form, feed files  runs: worker    out: the feeds

@@ -33,6 +33,7 @@ with DAG(
     start_date=datetime(2026, 1, 1, tzinfo=UTC),
     catchup=False,
     max_active_runs=1,
+    allowed_run_types=["scheduled", "manual"],  # the runs of a backfill would check at the same time, and alert twice
     dagrun_timeout=timedelta(minutes=15),
     is_paused_upon_creation=False,
     doc_md=__doc__,

@@ -7,7 +7,8 @@ is written again, that is a new delivery. The next run finds deliveries that arr
 publish run of the newest waiting delivery fails, a further one is started later, unless a check ended it
 (docs/operate.md).
 
-**Do not** trigger it by hand, and do not pause it: while it is paused, no publish starts. No delivery is lost then.
+**Do not** pause it: while it is paused, no publish starts. No delivery is lost then. Nobody can trigger it by hand:
+that run would wait for the end of the one that waits for a marker.
 
 A run that has no publish to start skips the task `start_publish`.
 """
@@ -34,6 +35,7 @@ def watch(setup: FeedSetup) -> DAG:
         schedule="@continuous",
         start_date=datetime(2026, 1, 1, tzinfo=UTC),
         max_active_runs=1,
+        allowed_run_types=["scheduled"],
         default_args={"owner": setup.feed.owner, "retries": 5, "retry_delay": timedelta(seconds=10)},
     ) as dag:
         # -- 1 notice ---- in: markers in landing   runs: triggerer   out: arrival records, the runs to start

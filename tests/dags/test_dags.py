@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -73,6 +74,25 @@ def test_a_feed_file_of_another_suffix_says_how_to_name_it(tmp_path: Path) -> No
     assert sorted(found) == DAG_IDS
     assert f"is not read: rename it to [{FEED}.yaml]" in (found[f"{FEED}_publish"].doc_md or "")
     assert "configuration error" not in found[f"{FEEDS[-1]}_publish"].tags
+
+
+@pytest.mark.parametrize("name", [f"{FEED} (copy)", f"Backup of {FEED}", "Größen"])
+def test_a_file_whose_name_airflow_takes_for_no_dag_takes_no_feed_down(tmp_path: Path, name: str) -> None:
+    dags = copy_dags(tmp_path)
+    shutil.copy(dags / "feeds" / f"{FEED}.yaml", dags / "feeds" / f"{name}.yaml")
+    found = parsed(dags).dags
+    shown = {dag_id: dag for dag_id, dag in found.items() if "configuration error" in dag.tags}
+    assert found.keys() - shown.keys() == set(DAG_IDS)
+    assert len(shown) == len(OF_EACH_FEED)
+    assert all(f"{name}.yaml" in dag.doc_md for dag in shown.values())
+
+
+def test_the_dag_of_a_bad_feed_file_is_not_paused_once_the_file_is_good(tmp_path: Path, bag: DagBag) -> None:
+    """Airflow pauses new DAGs by default, and leaves a DAG that it knows as it is."""
+    dags = copy_dags(tmp_path)
+    (dags / "feeds" / f"{FEED}.yaml").write_text("")
+    for found in (bag.dags, parsed(dags).dags):
+        assert {dag_id for dag_id, dag in found.items() if dag.is_paused_upon_creation is not False} == set()
 
 
 def test_bad_feed_files_change_no_task_of_the_watchdog(tmp_path: Path) -> None:
@@ -160,6 +180,17 @@ def test_the_audit_runs_daily_for_all_feeds_that_do_not_switch_it_off(
     assert chosen(feed=FEED, date="2026-06-15") == [FEED]
     with pytest.raises(ConfigurationError, match=r"parameter \[feed\]"):
         chosen(date="2026-06-15")
+
+
+def test_airflow_takes_no_backfill_of_what_only_the_present_needs_nor_a_second_watch(bag: DagBag) -> None:
+    """Before there is a run: airflow.models.backfill, and airflow.api.common.trigger_dag."""
+    scheduled = [DagSerialization.from_dict(DagSerialization.to_dict(dag)) for dag in bag.dags.values() if dag.schedule]
+    by_hand = {"scheduled", "manual"}
+    assert {dag.dag_id: {kind.value for kind in dag.allowed_run_types or ()} for dag in scheduled} == {
+        "dedup_clone_content_audit": by_hand,
+        "freshness_watchdog": by_hand,
+        **{f"{feed}_watch": {"scheduled"} for feed in FEEDS},
+    }
 
 
 def test_each_form_opens_without_null_and_marks_what_must_be_filled_in(bag: DagBag) -> None:

@@ -11,6 +11,7 @@ the watchdog replace these rules, because their next run does what a failed one 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from datetime import timedelta
 from pathlib import Path
@@ -121,7 +122,8 @@ def build_dags(file: str, build: Callable[[FeedSetup], DAG]) -> dict[str, DAG]:
     folders, requested = find_folders(dags), get_parsing_context().dag_id
     built = {}
     for feed_file in folders.feed_files:
-        dag_id = f"{feed_file.stem}_{dag_name}"
+        # Airflow refuses the name of a file such as `orders (copy).yaml`, and all DAGs of the DAG file with it.
+        dag_id = re.sub(r"[^\w.-]", "-", f"{feed_file.stem}_{dag_name}")
         if requested in (None, dag_id):
             try:
                 built[dag_id] = build(read_feed_setup(feed_file, folders))
@@ -178,6 +180,7 @@ def _error_dag(dag_id: str, error: str) -> DAG:
         dag_id,
         description=f"INVALID, does nothing: {' '.join(error.split())}",
         schedule=None,
+        is_paused_upon_creation=False,  # else the DAG would stay paused once the file is valid
         tags=[TAG, "configuration error"],
         doc_md=f"**Not valid:**\n\n```\n{error}\n```",
     ) as dag:
