@@ -83,15 +83,17 @@ def _internal_traffic(live: LiveEnvironment, place: SubnetworkPlace, subnetwork:
     create += f"--network={network_name} --direction=INGRESS --allow=tcp,udp,icmp --source-ranges={own_range}"
     with _reading(live, place, "firewall", "the firewall rules", create):
         rules = list(live.google.items(f"{_project_url(place.project)}/global/firewalls", "items"))
-    if any(rule["network"] == network and _admits(rule, own_range, live.profile.spark) for rule in rules):
+    rules = [rule for rule in rules if rule["network"] == network and _concerns(rule, own_range, live.profile.spark)]
+    # The rule with the lowest number decides; of equal ones a rule that denies.
+    if "allowed" in min(rules, key=lambda rule: (rule.get("priority", 1000), "allowed" in rule), default={}):
         yield ok("firewall", f"driver and executors in [{own_range}] reach each other.")
         return
-    text = f"no rule of network [{network_name}] admits all TCP from [{own_range}] to Spark's machines: "
-    yield fail("firewall", text + "executors cannot reach the driver.", create)
+    text = f"network [{network_name}] does not admit all TCP from [{own_range}] to Spark's machines: no rule does, or "
+    yield fail("firewall", text + "one denies it first. Executors cannot reach the driver.", create)
 
 
-def _admits(rule: dict[str, Any], own_range: Any, spark: SparkSettings) -> bool:
-    """Whether a firewall rule admits every TCP port from Spark's machines to Spark's machines.
+def _concerns(rule: dict[str, Any], own_range: Any, spark: SparkSettings) -> bool:
+    """Whether a firewall rule admits, or denies, every TCP port from Spark's machines to Spark's machines.
 
     The rule's sources and targets can be named by tags or service accounts, the sources also by an address range that
     contains the whole subnetwork.
@@ -102,9 +104,9 @@ def _admits(rule: dict[str, Any], own_range: Any, spark: SparkSettings) -> bool:
     if rule.get("disabled") or rule.get("direction", "INGRESS") != "INGRESS" or concerns_others:
         return False
     every_port = [
-        allowed
-        for allowed in rule.get("allowed", [])
-        if allowed["IPProtocol"] in ("all", "tcp") and allowed.get("ports", EVERY_PORT[0]) in EVERY_PORT
+        traffic
+        for traffic in rule.get("allowed") or rule.get("denied", [])
+        if traffic["IPProtocol"] in ("all", "tcp") and traffic.get("ports", EVERY_PORT[0]) in EVERY_PORT
     ]
     ranges = [ipaddress.ip_network(text) for text in rule.get("sourceRanges", [])]
     is_source = tags & {*rule.get("sourceTags", [])} or accounts & {*rule.get("sourceServiceAccounts", [])}

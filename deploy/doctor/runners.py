@@ -6,6 +6,7 @@ network.py checks what batches of Dataproc Serverless need of the network.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 from urllib.parse import quote
 
 from dedup_clone.settings.spark_settings import Runner
@@ -78,13 +79,23 @@ def check_runtime_3(live: LiveEnvironment) -> Iterator[Finding]:
 
 
 def check_spark_code(live: LiveEnvironment) -> Iterator[Finding]:
-    bucket = live.airflow_environment.bucket
+    """Whether the file by which the DAGs find the Spark code is there, and the code that it names."""
+    record = f"gs://{live.airflow_environment.bucket}/{SPARK_CODE_FILE}"
+    named = _object(live, record, alt="media")
+    for part in ("main", "archive"):
+        _object(live, named.get(part, f"{record}#{part}"))
+    yield ok("Spark code", "a release has uploaded it.")
+
+
+def _object(live: LiveEnvironment, uri: str, **parameters: str) -> dict[str, Any]:
+    """An object of Cloud Storage; with `alt="media"` its content. Raises CheckEnded."""
+    bucket, _, name = uri.removeprefix("gs://").partition("/")
     viewer = f"gcloud storage buckets add-iam-policy-binding gs://{bucket} --member=user:YOU "
     viewer += "--role=roles/storage.objectViewer"
-    what = f"[gs://{bucket}/{SPARK_CODE_FILE}], by which the DAGs find the Spark code,"
-    with reading("Spark code", what, if_refused=viewer, if_missing="make deploy"):
-        live.google.get(f"https://storage.googleapis.com/storage/v1/b/{bucket}/o/{quote(SPARK_CODE_FILE, safe='')}")
-    yield ok("Spark code", "a release has uploaded it.")
+    url = f"https://storage.googleapis.com/storage/v1/b/{bucket}/o/{quote(name, safe='')}"
+    with reading("Spark code", f"[{uri}]", if_refused=viewer, if_missing="make deploy"):
+        found = live.google.get(url, **parameters)
+    return found
 
 
 def check_connection(live: LiveEnvironment) -> Iterator[Finding]:

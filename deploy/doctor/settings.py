@@ -72,6 +72,7 @@ def check_settings(
         "role": role,
         "project": live.project,
         "state_bucket": live.profile.state_bucket,
+        "connection": live.profile.google_cloud_connection,
         "profile": profile_name(),
         "region": environment.region,
         "environment_bucket": environment.bucket,

@@ -40,6 +40,9 @@ CONNECTION = "https://bigqueryconnection.googleapis.com/v1/projects/my-project/l
 CONNECTION_POLICY = f"{CONNECTION}:getIamPolicy"
 CONNECTION_ACCOUNT = "bqcx-42-ab1c@gcp-sa-bigquery-consp.iam.gserviceaccount.com"
 SPARK_CODE = "https://storage.googleapis.com/storage/v1/b/my-project-dedup-clone-airflow/o/dags%2Fspark_code.json"
+SPARK_MAIN, SPARK_ARCHIVE = (
+    f"{STATE}/o/spark-code%2Fab12%2F{name}" for name in ("dedup_snapshot.py", "dedup_spark.zip")
+)
 
 _RECORDED = {
     globals()[name.upper()]: found
@@ -54,6 +57,8 @@ def healthy() -> dict[str, Any]:
     answers = {url: copy.deepcopy(found["answer"]) for url, found in _RECORDED.items()}
     packages = dict(re.findall(r"^([a-z-]+)(>=.+)$", PACKAGES.read_text(), re.MULTILINE))
     answers[ENVIRONMENT]["config"]["softwareConfig"]["pypiPackages"] = packages
+    folder = "gs://my-project-dedup-clone-state/spark-code/ab12"
+    answers[SPARK_CODE] = {"main": f"{folder}/dedup_snapshot.py", "archive": f"{folder}/dedup_spark.zip"}
     return answers
 
 

@@ -26,7 +26,7 @@ from tests.contract.doctor.answers import RecordedGoogle, healthy
 ROWS = yaml.safe_load((Path(__file__).parent / "faults.yaml").read_text())
 WITH_TAG = f"{{column_tags: {{attr_value: {google.TAG}}}}}"
 FEEDS = DAGS / "feeds"
-OF_PROFILE = ("location",)
+OF_PROFILE = ("location", "google_cloud_connection")
 
 
 @contextmanager
