@@ -56,9 +56,6 @@ def _parser() -> argparse.ArgumentParser:
     recover.add_argument("--apply", action="store_true", help="carry the plan out")
     recover.add_argument("--table-is-gone", action="store_true", help="target was deleted and cannot be restored")
 
-    alert_test = "send a test alert, and its recovery, to everybody whom the profile names"
-    verb("alert-test", "alert_test", alert_test)
-
     feed = verb("feed", "new_feed.command", "make a feed file from landed sample files, and validate them with it")
     feed.add_argument("name", help="the feed's name")
     feed.add_argument("sample", help="a folder or gs:// URI with the Parquet files of a landed snapshot")

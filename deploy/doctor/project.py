@@ -21,7 +21,6 @@ from deploy.doctor.iam_policies import (
 )
 from deploy.terraform_lists import needed_apis, read_required_apis
 
-METADATA_VIEWER = "roles/bigquery.metadataViewer"
 FINE_GRAINED_READER = "roles/datacatalog.categoryFineGrainedReader"
 
 
@@ -45,7 +44,7 @@ def check_services(live: LiveEnvironment) -> Iterator[Finding]:
 def check_alerts(live: LiveEnvironment) -> Iterator[Finding]:
     """The profile must name a notifier; otherwise incidents appear only in the log and on the page."""
     if count := len(live.profile.alerts.notifiers):
-        yield ok("alerts", f"[{count}] notifier(s); `python -m deploy alert-test` shows whether they are reached.")
+        yield ok("alerts", f"[{count}] notifier(s); docs/alerts-and-metrics.md says how to test them.")
         return
     text = "nobody is told of incidents: the profile names no notifier."
     yield fail("alerts", text, "(add `notifiers` to section `alerts` of the profile; docs/alerts-and-metrics.md)")

@@ -2,23 +2,18 @@
 
 from __future__ import annotations
 
-import shutil
 import sys
 from collections.abc import Callable
 from dataclasses import replace
-from pathlib import Path
 from types import ModuleType
 from typing import Any, ClassVar
 
 import pytest
-import yaml
 from airflow.sdk import BaseNotifier
 
 from dedup_clone.freshness.incident import Severity
 from dedup_clone.orchestration.watchdog.notifiers import MESSAGES, Alert, AlertNotifiers, build_alert, make_notifier
 from dedup_clone.settings.deployment import AlertSettings, NotifierSettings
-from deploy.__main__ import main
-from deploy.environment_settings import REPOSITORY
 from tests.shared.freshness_states import BEGAN, NOW, incident
 
 
@@ -149,34 +144,6 @@ def test_braces_in_data_are_text(provider: Any) -> None:
     provider(SLACK, ("text",))
     braces = replace(BEGAN, incident=replace(BEGAN.incident, what="column [{{ 1 + 1 }}] is new"))
     assert "column [{{ 1 + 1 }}] is new" in arguments(SLACK, braces)["text"]
-
-
-def send_test_alert(folder: Path, *subjects: str) -> int:
-    """The command's exit status, with a notifier in the local profile for each subject."""
-    shutil.copytree(REPOSITORY / "dags/profiles", folder / "profiles", dirs_exist_ok=True)
-    local = folder / "profiles/local.yaml"
-    named = settings(*subjects).model_dump(mode="json", include={"notifiers"})
-    profile = yaml.safe_load((REPOSITORY / "dags/profiles/local.yaml").read_text())
-    local.write_text(yaml.safe_dump({**profile, "alerts": named}))
-    return main(["alert-test"], folder)
-
-
-def test_a_test_alert_reaches_everybody_with_both_messages(
-    seen: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert send_test_alert(tmp_path, "{{ alert.title }}") == 0
-    assert seen == ["[alert-test] ALERT: reporting-alert_test", "[alert-test] RECOVERED: reporting-alert_test"]
-    assert "to [log], [notifier 1 notifiers_of_this_test.Recorder]." in capsys.readouterr().out
-
-
-def test_a_test_alert_fails_for_a_notifier_that_fails_and_for_none(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert send_test_alert(tmp_path, "fail", "second") == 1
-    error = capsys.readouterr().err
-    assert "alert-test: Notifier(s) failed: [notifier 1 notifiers_of_this_test.Recorder] OSError: no route" in error
-    assert send_test_alert(tmp_path) == 1
-    assert "The profile names no notifier" in capsys.readouterr().err
 
 
 def test_an_alert_names_its_heading_in_the_runbook_and_its_run(monkeypatch: pytest.MonkeyPatch) -> None:

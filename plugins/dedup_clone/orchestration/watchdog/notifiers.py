@@ -146,11 +146,13 @@ class AlertNotifiers:
         else:
             make_notifier(self._settings[name])({"alert": alert})
 
-    def require_all(self, then: str) -> None:
-        """Raise AlertNotSent if a notifier failed. `then`: what to do once it works again."""
+    def require_all(self) -> None:
+        """Raise AlertNotSent if a notifier failed."""
         if self.failures:
             failures = "; ".join(f"[{name}] {why}" for name, why in self.failures.items())
-            raise AlertNotSent(f"Notifier(s) failed: {failures}. Check their connections{then}")
+            raise AlertNotSent(
+                f"Notifier(s) failed: {failures}. Check their connections; a later check sends the alerts again."
+            )
 
 
 def make_notifier(settings: NotifierSettings) -> BaseNotifier:
@@ -190,4 +192,4 @@ def report_incidents(
     after = IncidentRecords(tuple(record for record in told if record is not None))
     if after != before:
         write_incident_records(store, feed, after)
-    notifiers.require_all("; a later check sends the alerts again.")
+    notifiers.require_all()
