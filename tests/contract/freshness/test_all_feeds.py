@@ -11,7 +11,7 @@ from unittest.mock import Mock
 
 import pytest
 from airflow.sdk.observability import stats
-from google.api_core.exceptions import ServiceUnavailable
+from google.api_core.exceptions import Forbidden, ServiceUnavailable
 from google.cloud.bigquery import Client as BigQuery
 from google.cloud.storage import Client as Storage
 
@@ -141,9 +141,9 @@ def test_a_feed_that_cannot_be_checked_for_a_while_is_an_incident_until_it_can(
         caplog.clear()
         now = datetime.now(UTC) + timedelta(minutes=minutes)
         monkeypatch.setattr(all_feeds, "utc_now", Mock(return_value=now))
-        with pytest.raises(FeedsNotChecked, match=r"1 of 2 feeds(?s:.*)\[crowd_2\]"):
+        with pytest.raises(FeedsNotChecked, match=r"^1 of (?s:.*)\[crowd_2\]"):
             check_all_feeds(deployed.folders)
-        alerts.append(titles(caplog))
+        alerts.append([title for title in titles(caplog) if title.startswith("[crowd_2]")])
     assert alerts == [[], ["[crowd_2] ALERT: reporting-not_checked"], []]
     (incident,) = read_incident_records(store, "crowd_2").open
     assert incident.dag_id == "freshness_watchdog"  # whose log has the error
@@ -189,6 +189,70 @@ def test_without_bigquery_feeds_are_checked_and_without_state_nothing_says_that_
     with pytest.raises(FeedsNotChecked, match="2 of 2 feeds"):
         check_all_feeds(deployed.folders)
     assert deployed.gauges == {}
+
+
+def test_each_feed_is_reported_while_bigquery_refuses_what_all_checks_need(
+    deployed: Deployed, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As after the account has lost its roles: without any check, nobody would be told of anything."""
+    caplog.set_level(logging.WARNING, logger="dedup_clone.alerts")
+    deployed.keep("crowd_3", "crowd_4")
+    assert check_all_feeds(deployed.folders) == {}
+    denied = Forbidden("no", errors=[{"reason": "accessDenied"}])  # type: ignore[no-untyped-call]
+    with monkeypatch.context() as refusal:
+        refusal.setattr("dedup_clone.warehouse.bigquery.read_materialized_views", Mock(side_effect=denied))
+        refusal.setattr(all_feeds, "utc_now", lambda: datetime.now(UTC) + timedelta(minutes=20))
+        with pytest.raises(FeedsNotChecked, match=r"^2 of "):
+            check_all_feeds(deployed.folders)
+    alerts = [f"[crowd_{n}] ALERT: reporting-not_checked" for n in (3, 4)]
+    assert sorted(title for title in titles(caplog) if "ALERT" in title) == alerts
+    caplog.clear()
+    assert check_all_feeds(deployed.folders) == {}
+    assert sorted(titles(caplog)) == [f"[crowd_{n}] RECOVERED: reporting-not_checked" for n in (3, 4)]
+
+
+def test_a_feed_that_its_environment_does_not_check_is_reported_by_another(
+    deployed: Deployed, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As after an environment got another name: it takes its own feeds for those of another, and publishes nothing."""
+    caplog.set_level(logging.WARNING, logger="dedup_clone.alerts")
+    deployed.keep("crowd_0")
+    assert check_all_feeds(deployed.folders) == {}
+    store = ObjectStore(deployed.storage, "state")
+    current, now = CurrentFile(store, "crowd_0"), datetime.now(UTC)
+    intent = current.acquire_lease("former.example.org", None, Kind.PUBLISH, dag_id="publish", run_id="1", now=now)
+    current.release(intent.attempt)
+    alerts: list[list[str]] = []
+    for minutes in (1, 20, 25):
+        monkeypatch.setattr(all_feeds, "utc_now", Mock(return_value=now + timedelta(minutes=minutes)))
+        caplog.clear()
+        assert check_all_feeds(deployed.folders) == {}
+        alerts.append([title for title in titles(caplog) if title.startswith("[crowd_0]")])
+    assert alerts == [[], ["[crowd_0] ALERT: reporting-not_checked"], []]
+    (incident,) = deployed.verdict("crowd_0").incidents
+    assert "move-feed crowd_0 --from former.example.org --to tests" in incident.what
+    store.delete_prefix(FeedLayout("crowd_0").current)
+    assert check_all_feeds(deployed.folders) == {}
+    assert "[crowd_0] RECOVERED: reporting-not_checked" in caplog.text
+
+
+def test_a_feed_that_was_never_published_is_forgotten_without_its_file(
+    deployed: Deployed, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its file was renamed, or was a copy by mistake: nothing can end its incidents and its place on the page."""
+    caplog.set_level(logging.WARNING, logger="dedup_clone.alerts")
+    (deployed.folders.feeds / "misnamed.yaml").write_text("feed: another\n")
+    deployed.keep("crowd_6", "misnamed")
+    assert check_all_feeds(deployed.folders) == {"misnamed": ["stopped-feed_file_invalid"]}
+    deployed.keep("crowd_6")
+    caplog.clear()
+    assert check_all_feeds(deployed.folders) == {}
+    assert titles(caplog) == [], "another environment may have the file"
+    monkeypatch.setattr(all_feeds, "utc_now", lambda: datetime.now(UTC) + timedelta(minutes=20))
+    assert check_all_feeds(deployed.folders) == {}
+    assert "[misnamed] RECOVERED: stopped-feed_file_invalid" in titles(caplog)
+    store, layout = ObjectStore(deployed.storage, "state"), FeedLayout("misnamed")
+    assert [store.read(name) for name in (layout.freshness, layout.incidents)] == [None, None]
 
 
 def test_the_invalid_file_of_a_retired_feed_is_no_incident(

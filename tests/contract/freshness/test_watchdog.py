@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import logging
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from unittest.mock import Mock
 
 import pytest
 
-from dedup_clone.contract.errors import AlertNotSent, ConfigurationError
+from dedup_clone.contract.errors import AlertNotSent, ConfigurationError, FeedHeldElsewhere
 from dedup_clone.freshness.incident import (
     NO_FEED,
     Incident,
@@ -223,19 +222,16 @@ def test_drift_stays_in_the_verdict_since_it_began_while_bigquery_does_not_answe
     assert [incident.since for incident in verdict_of(world).incidents] == [began]
 
 
-def test_another_environment_checks_nothing_of_the_feed_and_says_who_does(
-    dog: Watchdog, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_another_environment_checks_nothing_of_the_feed_and_says_who_does(dog: Watchdog) -> None:
     dog.world.publish(dog.world.land(7, [row(7, 1)]))
     dog.check()
     first = verdict_of(dog.world)
     dog.world.environment = "new.example.org"
     dog.airflow.paused = {dog.setup.dag_id("watch")}  # in the new environment, where nothing runs yet
-    caplog.set_level(logging.WARNING, logger="dedup_clone")
-    assert dog.check(later=20 * MINUTE) == []
+    with pytest.raises(FeedHeldElsewhere, match=r"is published by Airflow environment \[airflow.example.org\]"):
+        dog.check(later=20 * MINUTE)
+    assert dog.titles() == []
     assert verdict_of(dog.world) == first
-    assert "not checked: Feed" in caplog.text
-    assert "is published by Airflow environment [airflow.example.org]" in caplog.text
 
 
 def test_a_failed_notifier_fails_the_task_which_stored_the_verdict_and_is_tried_again(dog: Watchdog) -> None:

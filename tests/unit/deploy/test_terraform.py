@@ -7,6 +7,7 @@ import os
 import re
 import shutil
 import subprocess
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -136,10 +137,10 @@ def feed_gauges() -> list[str]:
     return re.findall(r"(\w+) += ", block)
 
 
-def test_metrics_are_found_in_the_lines_that_the_watchdog_logs() -> None:
-    values = feed_metrics(
-        NOW, feed_state(waiting=(waits(minutes(45)),), expected=ExpectedArrivals(times=("11:00",))), 1
-    )
+@pytest.mark.parametrize("waited", [minutes(45), timedelta(seconds=0.2)])
+def test_metrics_are_found_in_the_lines_that_the_watchdog_logs(waited: timedelta) -> None:
+    """Of 5e-05, the share of the SLA right after an arrival, 5 would be read, and an alert would follow."""
+    values = feed_metrics(NOW, feed_state(waiting=(waits(waited),), expected=ExpectedArrivals(times=("11:00",))), 1)
     line, heartbeat = gauges_line(values, feed="store_visits"), gauges_line({"feeds_checked": 200.0})
     (pattern,) = re.findall(r'feed = "REGEXP_EXTRACT\(textPayload, \\"(.+)\\"\)"', TEXT)
     assert re.findall(pattern, line) == ["store_visits"]
@@ -147,7 +148,8 @@ def test_metrics_are_found_in_the_lines_that_the_watchdog_logs() -> None:
     assert {"sla_share_used", "waiting_seconds"} <= set(gauges) <= set(values)
     (template,) = re.findall(r'REGEXP_EXTRACT\(textPayload, \\"( \$\{each.key\}=.+)\\"\)"', TEXT)
     for gauge in gauges:
-        assert [float(v) for v in re.findall(template.replace("${each.key}", gauge), line)] == [values[gauge]], gauge
+        found = [float(value) for value in re.findall(template.replace("${each.key}", gauge), line)]
+        assert found == [pytest.approx(values[gauge], abs=0.0001)], gauge
     (pattern,) = re.findall(r'REGEXP_EXTRACT\(textPayload, \\"( feeds_checked=.+)\\"\)"', TEXT)
     assert re.findall(pattern, heartbeat) == ["200"]
     (marker,) = re.findall(r'"textPayload:\\"(\w+)\\""', TEXT)

@@ -10,7 +10,13 @@ from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
 
-from dedup_clone.contract.errors import AlertNotSent, ConfigurationError, ContractViolation, FeedsNotChecked
+from dedup_clone.contract.errors import (
+    AlertNotSent,
+    ConfigurationError,
+    ContractViolation,
+    FeedHeldElsewhere,
+    FeedsNotChecked,
+)
 from dedup_clone.freshness.evaluation import keep_first_seen
 from dedup_clone.freshness.incident import Incident, IncidentKind, Severity, read_incident_records
 from dedup_clone.freshness.verdict import FreshnessStatus, FreshnessVerdict, checked_feeds, read_verdict
@@ -22,7 +28,13 @@ from dedup_clone.orchestration.setup import (
     open_clients,
     read_feed_setup,
 )
-from dedup_clone.orchestration.watchdog.feed_check import check_feed, forget_if_retired, gauges_line, store_verdict
+from dedup_clone.orchestration.watchdog.feed_check import (
+    check_feed,
+    forget,
+    forget_if_retired,
+    gauges_line,
+    store_verdict,
+)
 from dedup_clone.orchestration.watchdog.notifiers import report_incidents
 from dedup_clone.publish.services import Clients, utc_now
 from dedup_clone.settings.deployment import AlertSettings, read_deployment
@@ -79,12 +91,13 @@ def _with_cached_views(clients: Clients) -> Clients:
     """The clients, with the materialized views read once for all feeds.
 
     If BigQuery does not answer, `bigquery_answers` of the returned clients is False: feeds are checked without target.
+    If it refuses, each feed's check asks again, so that each feed's alert tells of the refusal.
     """
     try:
         clients.warehouse.cache_materialized_views()
     except Exception as error:
         if is_permanent(error):
-            raise
+            return clients
         log.warning("BigQuery does not answer, so no target is checked: %s", error)
         return replace(clients, bigquery_answers=False)
     return clients
@@ -99,14 +112,16 @@ def _emit_heartbeat(feeds_checked: int) -> None:
 
 
 def _feeds_without_file(store: ObjectStore, files: Collection[str]) -> list[str]:
-    """The feeds that this environment has published and not retired, and that are not in `files`.
+    """The feeds with a verdict that are not in `files`, and that this environment has published.
 
-    Other environments may have feeds of their own in the same bucket.
+    Also those that nobody has published or checked lately: their file was renamed or deleted. Other environments may
+    have feeds of their own in the same bucket.
     """
-    found, own = [], environment_name()
+    found, own, now = [], environment_name(), utc_now()
     for feed in sorted(checked_feeds(store) - set(files)):
         with suppress(ContractViolation):
-            if CurrentFile(store, feed).read().environment == own:
+            publisher, verdict = CurrentFile(store, feed).read().environment, read_verdict(store, feed)
+            if publisher == own or (not publisher and verdict is not None and verdict.is_stale(now)):
                 found.append(feed)
     return found
 
@@ -121,6 +136,9 @@ def _check(
     try:
         try:
             if path is None:
+                if not CurrentFile(clients.state, feed).read().environment:
+                    forget(clients.state, feed, alerts, readers_see="no table: nothing was published")
+                    return []
                 raise ConfigurationError(
                     f"[{folders.feeds / feed}.yaml] is missing: deploy it again. To take the feed out of use, run "
                     f"[dedup_clone_retire] before the file is deleted."
@@ -128,7 +146,11 @@ def _check(
             setup = read_feed_setup(path, folders)
         except ConfigurationError as error:
             return _report_invalid_feed_file(feed, error, clients.state, alerts)
-        return check_feed(setup, clients)
+        try:
+            return check_feed(setup, clients)
+        except FeedHeldElsewhere as error:
+            _report_feed_held_elsewhere(feed, error, clients.state, alerts)
+            return []
     except AlertNotSent as error:  # the feed was checked
         return error
     except Exception as error:
@@ -163,6 +185,17 @@ def _report_invalid_feed_file(
     )
     verdict = replace(_last_verdict(feed, now, store, settings), status=FreshnessStatus.STOPPED, checked_at=now)
     return _report(incident, verdict, now, store, settings)
+
+
+def _report_feed_held_elsewhere(feed: str, error: Exception, store: ObjectStore, settings: AlertSettings) -> None:
+    """Report the incident if the environment that publishes the feed does not check it: perhaps it is this one renamed.
+
+    Raises AlertNotSent.
+    """
+    log.warning("feed=%s not checked: %s", feed, error)
+    last = read_verdict(store, feed)
+    if last is not None and last.is_stale(utc_now()):
+        _report_unchecked_feed(feed, error, store, settings)
 
 
 def _report_unchecked_feed(feed: str, error: Exception, store: ObjectStore, settings: AlertSettings) -> None:

@@ -8,6 +8,7 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 from dedup_clone.contract.attempt import Swap
+from dedup_clone.contract.errors import FeedHeldElsewhere
 from dedup_clone.contract.table import PartitionBy
 from dedup_clone.freshness.arrival_checks import overdue_times
 from dedup_clone.freshness.evaluation import evaluate
@@ -29,12 +30,17 @@ log = logging.getLogger(__name__)
 
 
 def check_feed(setup: FeedSetup, clients: Clients | None = None) -> list[str]:
-    """Checks the feed and returns the names of its incidents.
+    """Checks the feed and returns the names of its incidents; does nothing if the feed is retired.
 
-    Raises AlertNotSent when a notifier failed; the next check sends that alert again.
+    Raises AlertNotSent when a notifier failed; the next check sends that alert again. Raises FeedHeldElsewhere if
+    another environment publishes the feed, which knows its runs.
     """
     services = open_feed_services(setup, clients)
-    if not _is_checked(services):
+    current = services.current.read()
+    if refusal := current.refusal(services.environment):
+        raise FeedHeldElsewhere(refusal)
+    if current.retired:
+        services.log("not checked: the feed is retired", level=logging.WARNING)
         forget_if_retired(services.store, services.feed.feed, services.environment, setup.deployment.alerts)
         return []
     state, verdict = _evaluate(setup, services, reads_bigquery=clients is None or clients.bigquery_answers)
@@ -64,20 +70,11 @@ def refresh_verdict(setup: FeedSetup, *, reads_bigquery: bool = True) -> None:
     """
     try:
         services = open_feed_services(setup)
-        if _is_checked(services):
+        current = services.current.read()
+        if not (current.retired or current.refusal(services.environment)):
             store_verdict(services.store, _evaluate(setup, services, reads_bigquery=reads_bigquery)[1])
     except Exception:
         log.warning("feed=%s verdict not refreshed; the next check writes it", setup.feed.feed, exc_info=True)
-
-
-def _is_checked(services: Services) -> bool:
-    """False if the feed is retired, or if another environment publishes it, which knows its runs."""
-    current = services.current.read()
-    refusal = current.refusal(services.environment)
-    if current.retired or refusal:
-        services.log(f"not checked: {refusal or 'the feed is retired'}", level=logging.WARNING)
-        return False
-    return True
 
 
 def forget_if_retired(store: ObjectStore, feed: str, environment: str, settings: AlertSettings) -> None:
@@ -85,12 +82,16 @@ def forget_if_retired(store: ObjectStore, feed: str, environment: str, settings:
 
     A check that began before the retirement may write both after it. Raises AlertNotSent.
     """
-    current, layout = CurrentFile(store, feed).read(), FeedLayout(feed)
-    if not current.retired or current.refusal(environment):
-        return
-    store.delete_prefix(layout.freshness)
-    readers_see = "the table as the retirement left it: the feed is out of use"
+    current = CurrentFile(store, feed).read()
+    if current.retired and not current.refusal(environment):
+        forget(store, feed, settings, readers_see="the table as the retirement left it: the feed is out of use")
+
+
+def forget(store: ObjectStore, feed: str, settings: AlertSettings, *, readers_see: str) -> None:
+    """End the incidents, with an alert for each, and delete the verdict, which stays if AlertNotSent is raised."""
+    layout = FeedLayout(feed)
     report_incidents(store, feed, (), utc_now(), settings, readers_see=readers_see)
+    store.delete_prefix(layout.freshness)
     if not read_incident_records(store, feed).records:
         store.delete_prefix(layout.incidents)
 
@@ -165,9 +166,12 @@ def _emit_metrics(state: FeedState, verdict: FreshnessVerdict) -> None:
 
 
 def gauges_line(values: Mapping[str, float], *, feed: str | None = None) -> str:
-    """Format the values as a line of the log. Terraform's monitoring.tf makes log-based metrics from such lines."""
-    names = [f"feed={feed}"] if feed else []
-    return " ".join(["dedup_clone_gauges", *names, *(f"{name}={value:.10g}" for name, value in values.items())])
+    """Format the values as a line of the log. Terraform's monitoring.tf makes log-based metrics from such lines.
+
+    It reads digits and a point: of 5e-05 it would read 5.
+    """
+    words = ["dedup_clone_gauges", *([f"feed={feed}"] if feed else [])]
+    return " ".join([*words, *(f"{name}={round(value, 4):.15g}" for name, value in values.items())])
 
 
 def feed_metrics(now: datetime, state: FeedState, open_incidents: int) -> dict[str, float]:
