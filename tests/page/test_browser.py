@@ -75,7 +75,7 @@ STATES = [
     ("/never-checked/", "hero", ["UNKNOWN", "no check has succeeded yet"]),
     ("/broken/", "hero", ["STOPPED", "What to do: correct the file and deploy it"]),
     ("/broken/", "incidents", ["Line 3: no [keys]", "correct the file and deploy it", "stopped-feed_file_invalid"]),
-    ("/nothing/", "notice", ["A feed appears here as soon as the DAG freshness_watchdog has checked it."]),
+    ("/nothing/", "notice", ["no feed that you may see", "as soon as the DAG freshness_watchdog has checked it"]),
     ("/viewer/#product_attributes", "replay", ["Your role may look but not start product_attributes_publish."]),
     ("/dedup-clone/#product_attributes", "cost", ["Spark is $5.14 of it"]),
     ("/beginning/", "rows", ["1 taller bar is cut off, up to 312.9B rows"]),

@@ -100,6 +100,12 @@ class FeedRecords:
         """The attempts that committed a generation."""
         return [record for record in self.attempts if record.outcome is Outcome.PUBLISHED]
 
+    @property
+    def oldest_restorable(self) -> int:
+        """The generation beyond which no rollback goes: that of the last erasure or rebuild."""
+        rebuilt = [record.generation for record in self.published if record.kind is Kind.REBUILD]
+        return max([self.erasure_generation, *rebuilt])
+
 
 class FeedReader:
     """Reads the records of all feeds. `open_store`: returns the state bucket; called once, by the first request."""

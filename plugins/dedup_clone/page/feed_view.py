@@ -12,7 +12,7 @@ from dedup_clone.checks.check_result import ACCEPTABLE_CHECKS, may_be_accepted
 from dedup_clone.contract.delivery import Delivery
 from dedup_clone.contract.manifest import Manifest
 from dedup_clone.contract.records import to_plain
-from dedup_clone.freshness.verdict import FeedFile, FreshnessVerdict, status_and_headline
+from dedup_clone.freshness.verdict import ExpectedTimeState, FeedFile, FreshnessVerdict, status_and_headline
 from dedup_clone.page.feed_reader import DeliveryState, FeedRecords
 from dedup_clone.publish.held_deliveries import StoppedPublish
 from dedup_clone.settings.check_settings import SQL_CHECK_PREFIX
@@ -49,7 +49,8 @@ def page_view(records: FeedRecords, now: datetime) -> dict[str, Any]:
 def _freshness(verdict: FreshnessVerdict, now: datetime) -> dict[str, Any]:
     """The verdict as of `now`. `waiting`: None if the verdict is stale. `next_step`: of the first incident."""
     status, headline = status_and_headline(verdict, now)
-    expected = next((one.at for one in verdict.expected if one.at > now), None)
+    to_come = (one.at for one in verdict.expected if one.at > now and one.state is not ExpectedTimeState.MET)
+    expected = next(to_come, None)
     return {
         "status": str(status),
         "headline": headline,
@@ -90,7 +91,7 @@ def _history_view(records: FeedRecords, file: FeedFile, now: datetime) -> dict[s
         "held": [_stopped(records, held.delivery, held.stopped) for held in reversed(verdict.held)],
         "publishes": publishes,
         "dates": _dates(live, now),
-        "audit": _audit(records.audits),
+        "audit": _audit(records.audits, live),
         "checks": [_checks(records, record) for record in records.attempts if record.attempt in records.results],
         "acceptable_checks": [*ACCEPTABLE_CHECKS, *_sql_checks(records)],
     }
@@ -152,7 +153,7 @@ def _restorable(records: FeedRecords, record: LedgerRecord, now: datetime) -> di
     not reach back beyond the creation of staging.
     """
     file, until = records.verdict.feed_file, None
-    if record.generation < records.erasure_generation:
+    if record.generation < records.oldest_restorable:
         return {"restorable": None, "until": None}
     if file and file.staging_created_at and record.swapped_at and record.swapped_at > file.staging_created_at:
         until = record.swapped_at + timedelta(hours=file.time_travel_hours) - APPROVAL_MARGIN
@@ -176,11 +177,15 @@ def _dates(live: Manifest | None, now: datetime) -> list[list[Any]]:
     ]
 
 
-def _audit(audits: Audits | None) -> dict[str, Any] | None:
-    """The last comparison of a partition, and the dates whose partitions differ from the published files."""
-    if audits is None or audits.last is None:
+def _audit(audits: Audits | None, live: Manifest | None) -> dict[str, Any] | None:
+    """The last comparison of a partition of the table, and the dates whose partitions differ from the published files.
+
+    None if no partition was compared.
+    """
+    of_table = audits.of_dates({entry.date for entry in live.dates}) if audits and live else None
+    if of_table is None or of_table.last is None:
         return None
-    return {**to_plain(audits.last), "unequal_dates": [record.date.isoformat() for record in audits.unequal]}
+    return {**to_plain(of_table.last), "unequal_dates": [record.date.isoformat() for record in of_table.unequal]}
 
 
 def _checks(records: FeedRecords, record: LedgerRecord) -> dict[str, Any]:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Container
+from dataclasses import dataclass, replace
 from datetime import date, datetime
 from enum import StrEnum
 
@@ -84,6 +84,10 @@ class Audits:
     def unequal(self) -> tuple[AuditRecord, ...]:
         """The records of partitions that differ from the generation's files."""
         return tuple(r for r in self.records if r.outcome is AuditOutcome.UNEQUAL)
+
+    def of_dates(self, dates: Container[date]) -> Audits:
+        """A copy with the records of these dates only."""
+        return replace(self, records=tuple(record for record in self.records if record.date in dates))
 
     def billed_on(self, day: date) -> int:
         """Bytes billed on `day`; 0 unless `day` is the last day with an audit."""

@@ -208,6 +208,13 @@ def test_generations_show_whether_and_from_what_they_can_be_restored() -> None:
     ]  # fmt: skip
 
 
+def test_no_generation_from_before_a_rebuild_can_be_restored() -> None:
+    records = fresh()
+    live = [replace(one, kind=Kind.REBUILD) if one.generation == 120 else one for one in records.attempts]
+    found = generations(replace(records, attempts=tuple(live)))
+    assert [number for number, (restorable, _) in found.items() if restorable] == [120]
+
+
 def generations(records: FeedRecords) -> dict[int, tuple[str | None, str | None]]:
     """From what each generation can be restored, and until when."""
     return {g["generation"]: (g["restorable"], g["until"]) for g in page_view(records, NOW)["publishes"]}
@@ -234,6 +241,8 @@ def test_the_verdict_is_shown_with_its_age_its_incidents_and_the_next_arrival() 
     assert (incident["kind"], incident["name"], incident["severity"]) == ("late", "late", "alert")
     assert (incident["what"], incident["next_step"]) == ("snapshot 8 is not live", "open the run.")
     assert freshness(stored, NOW + timedelta(hours=3))["next_expected_at"] is None, "it has passed"
+    early = replace(expected[1], state=ExpectedTimeState.MET)
+    assert freshness(replace(stored, expected=(early,)), NOW)["next_expected_at"] is None, "it came before its time"
     # What waited at the check is counted until three checks were missed.
     counted = [freshness(stored, stored.checked_at + timedelta(minutes=age))["waiting"] for age in (15, 16)]
     assert counted == [1, None]

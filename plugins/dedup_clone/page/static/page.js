@@ -91,7 +91,7 @@ function feedToShow(feeds) {
   const order = ["stopped", "late", "unknown", "at risk", "rolled back", "fresh", "empty"];
   const worst = [...feeds].sort((a, b) => order.indexOf(a.status) - order.indexOf(b.status))[0];
   return worst ? { feed: worst.feed } : {
-    none: "No feed is known yet. A feed appears here as soon as the DAG freshness_watchdog has checked it.",
+    none: "There is no feed that you may see. A feed appears as soon as the DAG freshness_watchdog has checked it, to whoever may read its DAG FEED_publish.",
   };
 }
 
