@@ -68,7 +68,8 @@ class ParentFiles:
     """The rows of the parent: URIs of its manifest, its file list and its data folder.
 
     If the parent has no files, target is exported first; file list, digest and data folder are then those of the
-    export. An SQL engine reads target itself; file list, digest and data folder are then empty.
+    export, and the manifest lacks the dates that have expired in target. An SQL engine reads target itself; file list,
+    digest and data folder are then empty.
     """
 
     manifest_uri: str

@@ -8,20 +8,17 @@ succeeds at most once per attempt.
 from __future__ import annotations
 
 import time
-from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import replace
-from datetime import date
 
-from dedup_clone.checks.partition_checks import has_expired, may_be_expired, partition_day
 from dedup_clone.contract.attempt import Attempt
 from dedup_clone.contract.errors import ContractViolation, DeliveryRefused
-from dedup_clone.contract.manifest import Candidate, DeliveryMetrics, Manifest, RefusedDelivery
+from dedup_clone.contract.manifest import Candidate, DeliveryMetrics, RefusedDelivery
 from dedup_clone.contract.table import nullable
 from dedup_clone.engines.delivery_examination import ExaminedDelivery, examine, refused_if_unreadable, require_unchanged
 from dedup_clone.engines.sql_manifest import CountedDates, build_manifest, count_dates
 from dedup_clone.publish.attempt_jobs import find_step_job, load_configuration, query_configuration, run_step_job
+from dedup_clone.publish.parent_generation import parent_in_target
 from dedup_clone.publish.services import Services
 
 
@@ -67,11 +64,12 @@ def _make_candidate(services: Services, attempt: Attempt) -> Candidate:
     with _timed(seconds, "verify"):
         require_unchanged(services, attempt, applied)
     surplus = counted.surplus_rows()
+    parent = None if attempt.parent is None else services.manifests.read(attempt.parent)
     return Candidate(
         manifest=build_manifest(
             attempt,
             counted,
-            _parent_in_target(services, attempt),
+            parent and parent_in_target(services, attempt, parent),
             tuple(item.delivery for item in applied),
             delivered_rows_dropped=sum(item.dropped_rows for item in applied),
             now=services.now(),
@@ -84,27 +82,6 @@ def _make_candidate(services: Services, attempt: Attempt) -> Candidate:
         examples=counted.key_examples(),
         seconds=seconds,
     )
-
-
-def _parent_in_target(services: Services, attempt: Attempt) -> Manifest | None:
-    """The parent's manifest, without the rows that BigQuery has deleted although the attempt's retention has them.
-
-    Their dates, or some hours of them, expired before somebody raised the retention, such as the oldest date of the day
-    before.
-    """
-    if attempt.parent is None:
-        return None
-    parent = services.manifests.read(attempt.parent)
-    table, retained = parent.table, [entry for entry in parent.dates if entry.date >= attempt.retention_day]
-    expired = {entry for entry in retained if has_expired(entry.date, table.retention_days, services.now())}
-    if not expired:
-        return parent
-    found = Counter[date | None]()
-    for partition in services.warehouse.observe(services.names, services.feed.target).partitions:
-        found[partition_day(partition)] += partition.rows
-    gone = {entry for entry in expired if may_be_expired(table, found[entry.date], entry.rows)}
-    left = (replace(entry, rows=found[entry.date]) if entry in gone else entry for entry in parent.dates)
-    return replace(parent, dates=tuple(entry for entry in left if entry.rows))
 
 
 @contextmanager

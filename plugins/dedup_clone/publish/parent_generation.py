@@ -12,11 +12,11 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import date
 
 from dedup_clone.checks.check_result import Level
-from dedup_clone.checks.partition_checks import check_rows, roll_back_to
+from dedup_clone.checks.partition_checks import check_rows, has_expired, may_be_expired, partition_day, roll_back_to
 from dedup_clone.contract.attempt import Attempt, ParentFiles
 from dedup_clone.contract.engine import Engine
 from dedup_clone.contract.errors import ConfigurationError, ContractViolation
@@ -69,13 +69,31 @@ def parent_files(services: Services, attempt: Attempt, parent: Manifest | None) 
     if not attempt.engine.runs_spark:  # the SQL engines read target
         return ParentFiles(manifest_uri)
     if not services.manifests.files_exist(parent) or parent.data_folder is None:
-        return _export_target(services, attempt, parent, manifest_uri)
+        return _export_target(services, attempt, parent)
     return ParentFiles(
         manifest_uri=manifest_uri,
         file_list_uri=services.store.uri(services.layout.file_list(parent.generation)),
         file_list_digest=parent.file_list_digest,
         data_uri=parent.data_folder,
     )
+
+
+def parent_in_target(services: Services, attempt: Attempt, parent: Manifest) -> Manifest:
+    """`parent` without the rows that BigQuery has deleted although the attempt's retention has them.
+
+    Their dates, or some hours of them, expired before somebody raised the retention, such as the oldest date of the day
+    before.
+    """
+    table, retained = parent.table, [entry for entry in parent.dates if entry.date >= attempt.retention_day]
+    expired = {entry for entry in retained if has_expired(entry.date, table.retention_days, services.now())}
+    if not expired:
+        return parent
+    found = Counter[date | None]()
+    for partition in services.warehouse.observe(services.names, services.feed.target).partitions:
+        found[partition_day(partition)] += partition.rows
+    gone = {entry for entry in expired if may_be_expired(table, found[entry.date], entry.rows)}
+    left = (replace(entry, rows=found[entry.date]) if entry in gone else entry for entry in parent.dates)
+    return replace(parent, dates=tuple(entry for entry in left if entry.rows))
 
 
 def unreadable_parent(services: Services, parent: Manifest | None, engine: Engine) -> str | None:
@@ -129,9 +147,9 @@ def require_readable_parent(services: Services, parent: Manifest | None, engine:
         raise ContractViolation(f"Nothing was published: {reason}")
 
 
-def _export_target(services: Services, attempt: Attempt, parent: Manifest, manifest_uri: str) -> ParentFiles:
-    """Export target's dates within the retention as the parent's files, and write a list of them. Safe to repeat."""
-    folder = export_folder(services, attempt.id)
+def _export_target(services: Services, attempt: Attempt, parent: Manifest) -> ParentFiles:
+    """Export target's dates within the retention as the parent's files. Write a manifest and a list of them."""
+    folder, parent = export_folder(services, attempt.id), parent_in_target(services, attempt, parent)
     entries = {entry.date: entry for entry in parent.dates if entry.date >= attempt.retention_day}
     services.log(
         f"exports {len(entries)} dates of generation {parent.generation}, which has no files, to "
@@ -159,12 +177,13 @@ def _export_target(services: Services, attempt: Attempt, parent: Manifest, manif
         for file in exported
         if file.rows
     )
-    name = f"{services.layout.attempt_folder(attempt.id)}exported-files.json"
-    text = to_json(FileList(files))
-    services.store.put(name, text)
+    attempt_folder, text = services.layout.attempt_folder(attempt.id), to_json(FileList(files))
+    manifest_name, list_name = f"{attempt_folder}exported-manifest.json", f"{attempt_folder}exported-files.json"
+    services.store.put(manifest_name, to_json(parent))
+    services.store.put(list_name, text)
     return ParentFiles(
-        manifest_uri=manifest_uri,
-        file_list_uri=services.store.uri(name),
+        manifest_uri=services.store.uri(manifest_name),
+        file_list_uri=services.store.uri(list_name),
         file_list_digest=digest(text),
         data_uri=services.store.uri(folder),
     )

@@ -23,6 +23,7 @@ from testkit.airflow import TaskApi
 from testkit.dag_tasks import DagTasks
 from testkit.feed_on_stand_in import TODAY, FeedOnStandIn, expected, row
 from testkit.server_clients import open_clients
+from testkit.spark_dedup_process import SparkDedupProcess
 from tests.contract.new_feeds import new_feed
 from tests.contract.publish.existing_tables import with_table
 from tests.shared.write_api_client import days_since_epoch, stream_rows
@@ -120,6 +121,20 @@ def test_a_publish_across_midnight_keeps_the_day_that_it_began_with(timed: Timed
     assert timed.state.manifest(2)["retention_day"] == str(oldest + timedelta(days=1))
 
 
+def publish_after_a_longer_retention(timed: TimedWorld, first: Engine, later: Engine, *, keeps: bool) -> None:
+    """`first`, `later`: the engines of the publishes before and after. `keeps`: whether an expired date stays."""
+    timed.move_to(timed.next_midnight(less=20 * SECONDS))
+    days = [timed.day(before=RETENTION_DAYS - 1), *(timed.day(before=before) for before in range(4))]
+    rows = [row(7, number, day=day) for number, day in enumerate(days)]
+    timed.publish(timed.land(7, rows), engine=first)
+    timed.move_to(timed.next_midnight() + 5 * SECONDS)
+    timed.feed = with_table(timed.feed, retention_days=900)
+    timed.publish(timed.land(8, [row(8, 9, day=days[1])]), engine=later)
+    assert timed.rows() == expected(*(rows if keeps else rows[1:]), row(8, 9, day=days[1]))
+    timed.publish(timed.land(9, [row(9, 0, 30, day=days[0])]), engine=later)
+    assert timed.rows() == expected(*rows[1:], row(8, 9, day=days[1]), row(9, 0, 30, day=days[0]))
+
+
 @pytest.mark.parametrize(
     ("engine", "mode", "keeps"),
     [(Engine.SPARK, "last_changed", True), (Engine.BIGQUERY, "last_seen", False), (Engine.MERGE, "last_seen", False)],
@@ -129,16 +144,14 @@ def test_a_date_that_expired_before_the_retention_was_raised_stops_no_publish(
 ) -> None:
     """Engine `spark` still has its files, and loads them again."""
     timed.configure(update_id_mode=mode)
-    timed.move_to(timed.next_midnight(less=20 * SECONDS))
-    days = [timed.day(before=RETENTION_DAYS - 1), *(timed.day(before=before) for before in range(4))]
-    rows = [row(7, number, day=day) for number, day in enumerate(days)]
-    timed.publish(timed.land(7, rows), engine=engine)
-    timed.move_to(timed.next_midnight() + 5 * SECONDS)
-    timed.feed = with_table(timed.feed, retention_days=900)
-    timed.publish(timed.land(8, [row(8, 9, day=days[1])]), engine=engine)
-    assert timed.rows() == expected(*(rows if keeps else rows[1:]), row(8, 9, day=days[1]))
-    timed.publish(timed.land(9, [row(9, 0, 30, day=days[0])]), engine=engine)
-    assert timed.rows() == expected(*rows[1:], row(8, 9, day=days[1]), row(9, 0, 30, day=days[0]))
+    publish_after_a_longer_retention(timed, engine, engine, keeps=keeps)
+
+
+@pytest.mark.spark
+def test_nor_does_it_if_spark_reads_what_an_engine_in_sql_published(timed: TimedWorld) -> None:
+    """Target is exported without the date."""
+    with SparkDedupProcess(timed.storage) as timed.dedup:
+        publish_after_a_longer_retention(timed, Engine.BIGQUERY, Engine.SPARK, keeps=False)
 
 
 @pytest.mark.parametrize("skew_s", [-60, 60])
