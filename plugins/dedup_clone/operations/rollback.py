@@ -12,7 +12,7 @@ from datetime import datetime, timedelta
 
 import dedup_clone
 from dedup_clone.checks.check_result import Level
-from dedup_clone.checks.partition_checks import check_rows, check_staging_unchanged
+from dedup_clone.checks.partition_checks import check_rows, check_staging_unchanged, partition_day
 from dedup_clone.contract.attempt import Attempt, Kind, Swap
 from dedup_clone.contract.delivery import Delivery
 from dedup_clone.contract.errors import ConfigurationError
@@ -173,7 +173,7 @@ def _restorable_generations(services: Services, live: Manifest) -> list[Restorab
             continue  # the table was rebuilt since
         restored_at = None if added or not clones else _clonable_as_of(services, manifest, oldest)
         if is_live and clones and restored_at is None:
-            restored_at = _held_by_staging_at(services, manifest)
+            restored_at, manifest = _held_by_staging(services, manifest)
         # BigQuery loads no file that lacks fields of a STRUCT.
         has_files = manifest.data_folder in retained and services.manifests.files_exist(manifest)
         is_loadable = has_files and not any("." in path for path in added)
@@ -200,19 +200,24 @@ def _clonable_as_of(services: Services, manifest: Manifest, oldest: datetime | N
     return swap.checked_at if swap and oldest and swap.checked_at > oldest else None
 
 
-def _held_by_staging_at(services: Services, live: Manifest) -> datetime | None:
+def _held_by_staging(services: Services, live: Manifest) -> tuple[datetime | None, Manifest]:
     """The present time if staging still holds the live generation unchanged; None if it does not, or if nobody knows.
 
-    So the generation can be restored even when time travel does not reach its swap any more.
+    So the generation can be restored even when time travel does not reach its swap any more. Also returns its manifest,
+    without the dates that have expired in staging: since then the retention may have been raised.
     """
     staging, swap = services.current.read().staging, find_swap(services, live.attempt)
     if swap is None or staging is None or staging.holds != live.digest:
-        return None
+        return None, live
     if services.warehouse.table(services.feed.staging) is None:
-        return None
+        return None, live
     seen = services.warehouse.observe(services.names, services.feed.staging)
     results = check_rows("staging_rows", live, seen), check_staging_unchanged(seen, swap.checked_at)
-    return seen.observed_at if all(result.level is Level.PASS for result in results) else None
+    if any(result.level is not Level.PASS for result in results):
+        return None, live
+    found = {partition_day(partition) for partition in seen.partitions if partition.rows}
+    left = (entry for entry in live.dates if live.table.partition_start(entry.date) in found)
+    return seen.observed_at, replace(live, dates=tuple(left))
 
 
 def _restored_manifest(

@@ -154,6 +154,23 @@ def test_nor_does_it_if_spark_reads_what_an_engine_in_sql_published(timed: Timed
         publish_after_a_longer_retention(timed, Engine.BIGQUERY, Engine.SPARK, keeps=False)
 
 
+def test_a_rollback_to_the_live_generation_leaves_out_what_has_expired_before_the_retention_was_raised(
+    timed: TimedWorld,
+) -> None:
+    """Staging still holds it, but time travel does not reach its publish any more."""
+    timed.move_to(timed.next_midnight(less=20 * SECONDS))
+    rows = [row(7, 1, day=timed.day(before=RETENTION_DAYS - 1)), row(7, 2, day=timed.day())]
+    timed.publish(timed.land(7, rows), engine=Engine.BIGQUERY)
+    timed.move_to(timed.next_midnight() + timedelta(days=8))
+    timed.feed = with_table(timed.feed, retention_days=900)
+    second = row(8, 9, day=timed.day())
+    runs.publish(timed, timed.land(8, [second])).until("resolve").end()
+    record = timed.roll_back(1)
+    assert {check["level"] for check in timed.state.checks(record.attempt, "after").values()} == {"pass"}
+    timed.publish(timed.land(9, [row(9, 2, 30, day=rows[1]["date"])]), engine=Engine.BIGQUERY)
+    assert timed.rows() == expected(second, row(9, 2, 30, day=rows[1]["date"]))
+
+
 @pytest.mark.parametrize("skew_s", [-60, 60])
 def test_clocks_a_minute_apart_publish_around_midnight(timed: TimedWorld, skew_s: int) -> None:
     timed.move_to(timed.next_midnight(less=20 * SECONDS))
