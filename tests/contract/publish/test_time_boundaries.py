@@ -171,6 +171,18 @@ def test_a_rollback_to_the_live_generation_leaves_out_what_has_expired_before_th
     assert timed.rows() == expected(second, row(9, 2, 30, day=rows[1]["date"]))
 
 
+def test_a_rebuild_that_exports_again_after_midnight_leaves_out_what_has_expired(timed: TimedWorld) -> None:
+    timed.move_to(timed.next_midnight(less=40 * SECONDS))
+    rows = [row(7, 1, day=timed.day(before=RETENTION_DAYS - 1)), row(7, 2, day=timed.day())]
+    timed.publish(timed.land(7, rows))
+    timed.feed = with_table(timed.feed, cluster_by=("store_id",))
+    run = runs.rebuild(timed).until("export")
+    timed.move_to(timed.next_midnight() + 5 * SECONDS)
+    run.step("export")
+    run.finish()
+    assert timed.rows() == expected(rows[1])
+
+
 @pytest.mark.parametrize("skew_s", [-60, 60])
 def test_clocks_a_minute_apart_publish_around_midnight(timed: TimedWorld, skew_s: int) -> None:
     timed.move_to(timed.next_midnight(less=20 * SECONDS))
