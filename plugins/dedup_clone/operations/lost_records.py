@@ -13,7 +13,7 @@ from dedup_clone.checks.table_checks import GENERATION_LABEL, MANIFEST_LABEL, la
 from dedup_clone.contract.errors import LostRace
 from dedup_clone.contract.manifest import Candidate
 from dedup_clone.contract.records import to_json
-from dedup_clone.publish.attempt_jobs import attempt_job_id
+from dedup_clone.publish.attempt_jobs import attempt_job_id, end_jobs
 from dedup_clone.publish.services import Services
 from dedup_clone.publish.swap_spec import SwapSpec, find_swap, swap_configuration
 from dedup_clone.state.current import Current
@@ -82,9 +82,7 @@ def carry_out(services: Services, plan: RecoveryPlan, *, table_is_gone: bool = F
     """
     lease = services.current.read().intent
     if lease is not None and plan.current is not None:  # which ends the lease
-        for job_id in lease.jobs:
-            services.warehouse.fence_job_id(job_id)
-        services.warehouse.wait_for_jobs(lease.jobs, poll_s=services.job_poll_s)
+        end_jobs(services, lease)
     if plan_recovery(services, table_is_gone=table_is_gone) != plan:
         raise LostRace(
             f"Feed [{services.feed.feed}] changed since the plan was made: run `python -m deploy recover` again."

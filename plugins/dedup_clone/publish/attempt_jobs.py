@@ -16,6 +16,7 @@ from dedup_clone.contract.errors import CheckFailed, JobFailed, OutcomeUnknown
 from dedup_clone.contract.table import Column
 from dedup_clone.publish.date_ranges import MAX_RANGE_DAYS
 from dedup_clone.publish.services import Services
+from dedup_clone.state.current import Intent
 from dedup_clone.warehouse.metadata import JobMetadata, schema_field
 
 LOAD_STEP = "load"
@@ -90,6 +91,19 @@ def run_step_job(
             services.current.record_jobs(attempt, [job.job_id])
         services.warehouse.jobs.start(job.job_id, configuration)
     return services.warehouse.wait_for_job(job.job_id, poll_s=services.job_poll_s)
+
+
+def end_jobs(services: Services, intent: Intent) -> list[JobMetadata]:
+    """Wait until all jobs of the attempt have ended, and return them. Fence each recorded id that has no job.
+
+    A try that recorded such an id may only sleep, and would start the job after the attempt has ended.
+    """
+    jobs = services.warehouse.wait_for_jobs(intent.jobs, poll_s=services.job_poll_s)
+    not_made = set(intent.jobs) - {job.job_id for job in jobs}
+    for job_id in not_made:
+        services.warehouse.fence_job_id(job_id)
+    services.warehouse.wait_for_jobs(not_made, poll_s=services.job_poll_s)  # one may have been made meanwhile
+    return jobs
 
 
 def query_configuration(

@@ -14,6 +14,7 @@ from dedup_clone.checks.row_checks import clustering_hint
 from dedup_clone.contract.attempt import Attempt, Swap
 from dedup_clone.contract.errors import ContractViolation, OutcomeUnknown
 from dedup_clone.contract.manifest import Candidate, Manifest
+from dedup_clone.publish.attempt_jobs import end_jobs
 from dedup_clone.publish.attempts import find_check_results, record_refusals, save_check_results, try_read
 from dedup_clone.publish.changes_table import record_changes, try_load_changes
 from dedup_clone.publish.early_checks import check_policies
@@ -48,14 +49,14 @@ def commit_attempt(services: Services, attempt: str) -> tuple[LedgerRecord, Chec
 
 
 def commit_generation(services: Services, intent: Intent) -> tuple[LedgerRecord, CheckResults]:
-    """Check target, which must hold the intent's generation, and commit that generation. Safe to repeat.
+    """Check target, which must hold the intent's generation, end the jobs, and commit. Safe to repeat.
 
     Writes the results of the checks, the manifest, refusals of deliveries, what an erasure did, the list of files with
     changes, the ledger's record, the end of holds, and last CURRENT.
 
     Failed checks do not prevent the commit, because the swap has happened; the caller raises CheckFailed for them.
     Raises OutcomeUnknown when target holds another generation, LookupError when target does not exist,
-    ContractViolation when records of the attempt are absent.
+    ContractViolation when records of the attempt are absent, LostRace when the attempt recorded a job meanwhile.
     """
     attempt, candidate, manifest, swap = _read_records(services, intent.attempt)
     target = services.warehouse.observe(services.names, services.feed.target)
@@ -67,16 +68,17 @@ def commit_generation(services: Services, intent: Intent) -> tuple[LedgerRecord,
         )
     results = CheckResults("after", _check_target(services, manifest, swap, target))
     save_check_results(services, attempt, results)
+    jobs = end_jobs(services, intent)
     services.manifests.commit(manifest, candidate.file_list_uri)
     record_refusals(services, candidate.refused, run_id=attempt.run_id)
     record_erasure(services, attempt, candidate, manifest)
     change_rows = record_changes(services, intent, candidate)
-    record = published_record(services, intent, attempt, candidate, manifest, swap, target, change_rows)
+    record = published_record(services, intent, attempt, candidate, manifest, swap, target, change_rows, jobs)
     consequence = f"the reports on attempt [{intent.attempt}] lack the checks before its swap"
     before = try_read(services, consequence, lambda: find_check_results(services, intent.attempt, "before"))
     record_attempt(services, record, (results,) if before is None else (before, results))
     services.arrivals.end_hold(manifest.deliveries)
-    services.current.commit(intent.attempt, manifest.digest)  # last: a recovery before it repeats all of the above
+    services.current.commit(intent, manifest.digest)  # last: a recovery before it repeats all of the above
     services.log(
         f"committed: {record.rows} rows, {record.new_rows} new, "
         f"{'changed not compared' if record.changed_rows is None else f'{record.changed_rows} changed'}, "

@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import replace
 from datetime import datetime, timedelta
-from functools import cache
 
 from dedup_clone.checks.check_result import stopped_by
 from dedup_clone.checks.row_checks import shares
@@ -36,10 +35,11 @@ def published_record(
     swap: SwapSpec,
     target: Observation,
     change_rows: int | None,
+    jobs: list[JobMetadata],
 ) -> LedgerRecord:
     """The record of an attempt that is committed. `target`: as observed after the swap.
 
-    `change_rows`: what `record_changes` returned.
+    `change_rows`: what `record_changes` returned. `jobs`: those of the attempt, which have ended.
     """
     changed = [e.changed for e in manifest.dates]
     record = replace(
@@ -63,13 +63,11 @@ def published_record(
         ties=sum(e.ties for e in manifest.dates),
         cluster_overlap=manifest.cluster_overlap,
     )
-
-    jobs = cache(lambda: _jobs(services, intent))
     lacks = f"the ledger record of attempt [{attempt.id}] lacks"
     with best_effort(services, f"{lacks} its arrival"):
         record = replace(record, arrived_at=_arrival_of_newest(services, manifest) or attempt.taken_at)
     with best_effort(services, f"{lacks} its cost"):
-        cost = _cost(services, intent, candidate, jobs(), swap.bytes_billed)
+        cost = _cost(services, intent, candidate, jobs, swap.bytes_billed)
         record = replace(record, cost=cost)
     with best_effort(services, f"{lacks} its lag and shares"):
         parent = None if manifest.parent is None else services.manifests.read(manifest.parent)
@@ -81,7 +79,7 @@ def published_record(
             cost=record.cost and replace(record.cost, merge_usd=merge_usd, qualify_usd=qualify_usd),
         )
     with best_effort(services, f"{lacks} its phases"):
-        record = replace(record, phases=_phases(services, intent, candidate, jobs(), record))
+        record = replace(record, phases=_phases(services, intent, candidate, jobs, record))
     return record
 
 
@@ -97,7 +95,8 @@ def ended_record(services: Services, intent: Intent, attempt: Attempt, candidate
     )
     with best_effort(services, f"the ledger record of attempt [{attempt.id}] lacks the cost"):
         swap = find_swap(services, attempt.id)  # the checks' queries are recorded if all checks passed
-        cost = _cost(services, intent, candidate, _jobs(services, intent), swap.bytes_billed if swap else 0)
+        jobs = services.warehouse.wait_for_jobs(intent.jobs, poll_s=services.job_poll_s)
+        cost = _cost(services, intent, candidate, jobs, swap.bytes_billed if swap else 0)
         record = replace(record, cost=cost)
     return record
 
@@ -157,10 +156,6 @@ def _lag_s(
     before = (*parent.deliveries, *parent.excluded) if parent else ()
     found = [] if attempt.dates is not None else newly_live(manifest.applied, before)
     return (swapped_at - services.arrivals.read(found[-1]).arrived_at).total_seconds() if found else None
-
-
-def _jobs(services: Services, intent: Intent) -> list[JobMetadata]:
-    return services.warehouse.wait_for_jobs(intent.jobs, poll_s=services.job_poll_s)
 
 
 def _streamed(services: Services, intent: Intent) -> StreamedChanges | None:

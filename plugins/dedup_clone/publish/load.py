@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Iterable
 from datetime import date
 from typing import Any
 
@@ -139,21 +139,16 @@ def load_dates(
     finish_load(services, attempt, manifest)
 
 
-def begin_load(services: Services, attempt: Attempt, job_ids: Collection[str]) -> None:
+def begin_load(services: Services, attempt: Attempt, job_ids: Iterable[str]) -> None:
     """Wait until every earlier job of the attempt has ended, then record these jobs, and that staging is unknown.
 
-    Earlier ids without a job are fenced: a try that sleeps before it makes the job of one date may wake after the
-    attempt has ended, and would load its rows over those of a later generation. If changes were streamed into staging
-    and their load did not finish, staging is made anew, because BigQuery may still apply them. Raises CheckFailed if
-    staging lacks a declared policy, LostRace when the attempt has lost the lease.
+    If changes were streamed into staging and their load did not finish, staging is made anew, because BigQuery may
+    still apply them. Raises CheckFailed if staging lacks a declared policy, LostRace when the attempt has lost the
+    lease.
     """
     require_policies_of_staging(services)
     intent = services.current.require_intent(attempt.id)
-    made = {job.job_id for job in services.warehouse.wait_for_jobs(intent.jobs, poll_s=services.job_poll_s)}
-    fenced = set(intent.jobs) - made - set(job_ids)
-    for job_id in fenced:
-        services.warehouse.fence_job_id(job_id)
-    services.warehouse.wait_for_jobs(fenced, poll_s=services.job_poll_s)  # one may have been made meanwhile
+    services.warehouse.wait_for_jobs(intent.jobs, poll_s=services.job_poll_s)
     staging = services.current.read().staging
     if staging is not None and staging.writer:
         _replace_staging(services, attempt.id)

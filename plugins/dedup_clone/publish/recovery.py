@@ -18,6 +18,7 @@ from dedup_clone.contract.errors import (
     DeliveryRefused,
     LostRace,
 )
+from dedup_clone.publish.attempt_jobs import end_jobs
 from dedup_clone.publish.attempts import Form, best_effort, find_check_results, record_refusals
 from dedup_clone.publish.commit import commit_attempt, prune
 from dedup_clone.publish.declared_form import restore_tables
@@ -56,7 +57,7 @@ def commit_or_discard(services: Services, intent: Intent) -> bool:
     """Commit the attempt of `intent` if its swap happened, else discard it; True if committed. Safe to repeat.
 
     A task that only seems dead may still start a job. So first the attempt may record no more jobs, without which it
-    starts none. Then every recorded id that has no job is fenced, and BigQuery rejects a later job of that id.
+    starts none. Then `end_jobs` is called: BigQuery rejects a later job of a recorded id.
 
     Raises LostRace if another run has ended the attempt, what `complete_swap`, `commit_attempt` and `discard` raise,
     and ConfigurationError when this account is not allowed to see the jobs: while nobody knows whether they still run,
@@ -64,9 +65,7 @@ def commit_or_discard(services: Services, intent: Intent) -> bool:
     """
     intent = _let_end(services, intent)
     with _explain_hidden_jobs(services, intent):
-        for job_id in intent.jobs:
-            services.warehouse.fence_job_id(job_id)
-        services.warehouse.wait_for_jobs(intent.jobs, poll_s=services.job_poll_s)
+        end_jobs(services, intent)
     live = complete_swap(services, intent)
     if live == str(intent.generation):
         services.log(f"recovering run [{intent.run_id}]: commits its swap", generation=intent.generation)

@@ -272,13 +272,20 @@ class CurrentFile:
 
         self.change(forget)
 
-    def commit(self, attempt: str, manifest_digest: str) -> None:
-        """Make the intent's generation the committed one, and release the lease. A repeated call changes nothing."""
+    def commit(self, intent: Intent, manifest_digest: str) -> None:
+        """Make the intent's generation the committed one, and release the lease. A repeated call changes nothing.
+
+        Raises LostRace if the attempt has recorded a job since `intent` was read, which nobody has fenced.
+        """
 
         def commit(current: Current) -> Current:
             if current.intent is None and current.manifest_digest == manifest_digest:
                 return current
-            intent = self._require(current, attempt)
+            if self._require(current, intent.attempt).jobs != intent.jobs:
+                raise LostRace(
+                    f"Attempt [{intent.attempt}] recorded another BigQuery job while it was committed: this task tries "
+                    f"again by itself."
+                )
             return dataclasses.replace(
                 current, generation=intent.generation, manifest_digest=manifest_digest, intent=None
             )

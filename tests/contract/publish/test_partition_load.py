@@ -9,6 +9,7 @@ import contextlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import timedelta
+from functools import partial
 from unittest.mock import patch
 
 import pytest
@@ -16,11 +17,11 @@ import requests
 from google.cloud.bigquery import Client as BigQuery
 from google.cloud.storage import Client as Storage
 
-from dedup_clone.contract.errors import CheckFailed, JobFailed, LeaseLost
+from dedup_clone.contract.errors import CheckFailed, JobFailed, LeaseLost, LostRace
 from testkit import runs, step_faults
 from testkit.fake_dedup_job import Row
-from testkit.feed_on_stand_in import TODAY, FeedOnStandIn, expected, row
-from testkit.killed_writes import asleep_before_write, kill_before_write
+from testkit.feed_on_stand_in import TODAY, FeedOnStandIn, expected, job_id, row
+from testkit.killed_writes import asleep_before_read, asleep_before_write, kill_before_write, spared
 from testkit.spark_dedup_process import SparkDedupProcess
 from tests.contract.new_feeds import new_feed
 from tests.thoroughness import times
@@ -123,6 +124,39 @@ def test_a_load_of_one_date_that_a_sleeping_task_makes_after_later_runs_is_rejec
     last = row(10, 5, day=DAYS[0])
     assert publish(changing, 10, [last]) == only(0)
     assert changing.rows() == expected(*BASE, latest, last)
+
+
+def test_so_is_one_that_it_records_only_after_the_checks_of_a_retry(changing: FeedOnStandIn) -> None:
+    """The retry has loaded the whole table, as it may decide after midnight."""
+    run = runs.publish(changing, changing.land(8, SECOND)).until("dedup")
+    latest = row(9, 9, 31, day=DAYS[1])
+
+    def retry() -> None:  # before the first try has read CURRENT to record its jobs
+        with spared(), step_faults.small_limits(uris_per_job=0):
+            run.until("swap")
+
+    def end() -> list[str]:
+        with spared():
+            run.until("commit")
+            return publish(changing, 9, [latest])
+
+    with asleep_before_write(2, end) as woken, asleep_before_read(7, retry), contextlib.suppress(JobFailed, LeaseLost):
+        run.step("load")
+    assert woken == [["load"]]
+    last = row(10, 5, day=DAYS[0])
+    assert publish(changing, 10, [last]) == only(0)
+    assert changing.rows() == expected(*BASE, latest, last)
+
+
+def test_a_run_that_records_a_job_while_it_commits_tries_again(changing: FeedOnStandIn) -> None:
+    run = runs.publish(changing, changing.land(8, SECOND)).until("swap")
+    late = job_id(run.plan, "load", 7)
+    record = partial(changing.services.current.record_jobs, run.attempt, [late])
+    with asleep_before_write(1, record), pytest.raises(LostRace, match="recorded another BigQuery job"):
+        run.step("commit")
+    assert changing.state.lease is not None
+    run.until("commit")
+    assert changing.bigquery.get_job(late).error_result
 
 
 def test_after_somebody_dropped_staging_all_of_it_is_loaded(changing: FeedOnStandIn) -> None:

@@ -197,7 +197,7 @@ def test_a_refused_run_changes_nothing(own: ObjectStore) -> None:
     assert (first.parent, first.generation) == (None, 1)
     with pytest.raises(LeaseHeld):
         current.acquire_lease("here", None, Kind.PUBLISH, **run)
-    current.commit(first.attempt, "digest")
+    current.commit(first, "digest")
     before = current.read()
     with pytest.raises(LostRace, match=r"Generation \[1\] was committed meanwhile"):
         current.acquire_lease("here", None, Kind.PUBLISH, **run)
