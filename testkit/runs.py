@@ -12,6 +12,7 @@ from typing import Any
 from google.cloud.bigquery import LoadJob
 
 from dedup_clone.contract.attempt import Attempt, Duplicates
+from dedup_clone.contract.records import to_json
 from dedup_clone.operations import bootstrap as bootstraps
 from dedup_clone.operations import erase as erasures
 from dedup_clone.operations import rebuild as rebuilds
@@ -20,7 +21,7 @@ from dedup_clone.operations import takeover
 from dedup_clone.publish.load import begin_load, finish_load, prepare_load, read_candidate, table_load_configuration
 from dedup_clone.publish.preview_publish import preview_publish
 from dedup_clone.publish.recovery import commit_or_discard, require_no_other_run
-from dedup_clone.publish.swap_spec import SwapSpec, save_swap
+from dedup_clone.publish.swap_spec import SwapSpec
 from dedup_clone.state.ledger import LedgerRecord
 from testkit.feed_on_stand_in import ERASE_DAG, KEYS_FILE, ROLLBACK_DAG, FeedOnStandIn, job_id
 
@@ -101,7 +102,7 @@ class Run:
     def pretend_checked(self, checked: SwapSpec) -> None:
         """Go on as if the checks had allowed this swap."""
         self._checked = checked
-        save_swap(self.world.services, checked)
+        self.world.services.store.put(self.world.services.layout.swap_spec(checked.attempt), to_json(checked))
 
     def end(self) -> bool:
         """Run what ends a failed or killed run: commit if it swapped, else discard. Returns whether it committed."""

@@ -122,9 +122,19 @@ def write_attempt(services: Services, attempt: Attempt, what: str) -> None:
 _LOG_LEVELS = {Level.PASS: logging.INFO, Level.WARN: logging.WARNING, Level.FAIL: logging.ERROR}
 
 
-def save_check_results(services: Services, attempt: Attempt, results: CheckResults) -> None:
-    """Write the results into the attempt's folder, and log one line for each."""
-    services.store.put(services.layout.check_results(attempt.id, results.phase), to_json(results))
+def save_check_results(
+    services: Services, attempt: Attempt, results: CheckResults, *, replaces: int | None = None
+) -> None:
+    """Write the results into the attempt's folder, and log one line for each.
+
+    `replaces`: the object generation of the results that they may replace; 0: none; None: any. Raises LostRace if there
+    are others.
+    """
+    name, text = services.layout.check_results(attempt.id, results.phase), to_json(results)
+    if replaces is None:
+        services.store.put(name, text)
+    else:
+        services.store.replace(name, text, expected_object_generation=replaces)
     for item in results.items:
         level = _LOG_LEVELS[item.level]
         services.log(f"check {item}", snapshot_id=attempt.snapshot_id, generation=attempt.generation, level=level)

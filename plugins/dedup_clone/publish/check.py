@@ -21,6 +21,7 @@ from dedup_clone.checks.check_result import (
 from dedup_clone.checks.table_checks import describe_buffer
 from dedup_clone.contract.attempt import Attempt, Kind
 from dedup_clone.contract.manifest import Candidate, Manifest
+from dedup_clone.contract.records import to_json
 from dedup_clone.publish.attempt_jobs import LOAD_STEP, REPLACE_STEP, SWAP_STEP, find_step_job
 from dedup_clone.publish.attempts import arrived_at, save_check_results
 from dedup_clone.publish.declared_form import swap_options
@@ -29,7 +30,7 @@ from dedup_clone.publish.existing_table import check_existing_table, read_existi
 from dedup_clone.publish.load import read_candidate
 from dedup_clone.publish.services import Services
 from dedup_clone.publish.sql_checks import run_sql_checks
-from dedup_clone.publish.swap_spec import SwapSpec, find_swap, kept_days, save_swap, swap_way
+from dedup_clone.publish.swap_spec import SwapSpec, find_swap, kept_days, swap_way
 from dedup_clone.state.current import Staging
 from dedup_clone.state.ledger import PUBLISHES_COMPARED, LedgerRecord, Stage, count_loads
 from dedup_clone.warehouse.metadata import Observation, TableMetadata
@@ -59,9 +60,12 @@ Check = Callable[[Facts], list[CheckResult]]
 def check_before_swap(services: Services, attempt: Attempt) -> SwapSpec:
     """Check staging and the manifest, save the results, and return the parameters of the swap.
 
-    Raises CheckFailed, LeaseLost, and LookupError when staging does not exist. If the attempt's swap runs or has
+    Raises CheckFailed, LeaseLost, LostRace if another try saves its results meanwhile, and LookupError when staging
+    does not exist. If the attempt's swap runs or has
     happened, as after a clear of the task, the recorded parameters are returned.
     """
+    results_name, swap_name = services.layout.check_results(attempt.id, "before"), services.layout.swap_spec(attempt.id)
+    saved = {info.name: info.object_generation for info in services.store.stat([results_name, swap_name])}
     services.current.require_intent(attempt.id)
     candidate, manifest = read_candidate(services, attempt.id)
     observation = services.warehouse.observe(services.names, services.feed.staging)
@@ -69,7 +73,8 @@ def check_before_swap(services: Services, attempt: Attempt) -> SwapSpec:
     facts = Facts(services, attempt, candidate, manifest, observation, target)
     items = [result for check in CHECKS[attempt.kind] for result in check(facts)]
     results = CheckResults("before", accept(items, attempt.accepted_checks, attempt.reason))
-    save_check_results(services, attempt, results)
+    services.current.record_jobs(attempt.id, ())  # LeaseLost if the attempt is being ended: what was found then stays
+    save_check_results(services, attempt, results, replaces=saved.get(results_name, 0))
     if any(result.level is Level.FAIL and result.check in _ROWS_OF_STAGING for result in items):
         services.current.record_staging(Staging(attempt.id))  # LeaseLost if these are the rows of another run
     require_no_failure(results, "Target keeps its old content.")
@@ -92,7 +97,8 @@ def check_before_swap(services: Services, attempt: Attempt) -> SwapSpec:
         way=swap_way(services, attempt.kind, attempt.parent),
         previous_days=kept_days(services, attempt.kind),
     )
-    save_swap(services, swap)
+    # What another try has allowed since this one began may be what is being swapped.
+    services.store.replace(swap_name, to_json(swap), expected_object_generation=saved.get(swap_name, 0))
     return swap
 
 

@@ -7,7 +7,6 @@ from datetime import datetime
 from typing import Any
 
 from dedup_clone.contract.attempt import Kind, Swap
-from dedup_clone.contract.records import to_json
 from dedup_clone.publish.attempt_jobs import SWAP_STEP, query_configuration
 from dedup_clone.publish.services import Services
 
@@ -48,10 +47,6 @@ def swap_way(services: Services, kind: Kind, parent: int | None) -> Swap:
 def kept_days(services: Services, kind: Kind) -> int:
     """For how many days the swap keeps the table that it replaces. An erasure keeps none: it has the erased rows."""
     return 0 if kind is Kind.ERASE else services.feed.table.previous_days
-
-
-def save_swap(services: Services, swap: SwapSpec) -> None:
-    services.store.put(services.layout.swap_spec(swap.attempt), to_json(swap))
 
 
 def find_swap(services: Services, attempt: str) -> SwapSpec | None:

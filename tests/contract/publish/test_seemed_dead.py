@@ -105,8 +105,20 @@ def test_the_checks_of_a_run_that_was_ended_do_not_say_what_another_run_has_load
     other = runs.publish(world, world.land(9, [row(9, 2, 31), row(9, 3)]), run_id="other")
     with asleep_before_read(2, lambda: other.until("load")), pytest.raises(LostRace):
         asleep.step("check")
+    assert world.state.find(f"attempts/{asleep.attempt}/checks_before.json") is None
     other.finish()
     assert world.rows() == expected(row(8, 1, 21), row(9, 2, 31), row(9, 3))
+
+
+@pytest.mark.parametrize("number", [1, 2])
+def test_a_try_of_the_checks_that_only_seemed_dead_replaces_no_later_result(world: FeedOnStandIn, number: int) -> None:
+    """Neither what was found, nor what may be swapped, which the next one is swapping."""
+    run = runs.publish(world, world.land(7, FIRST)).until("load")
+    with asleep_before_write(number, lambda: run.until("swap")), pytest.raises(LostRace):
+        run.step("check")
+    run.until("commit")
+    results = world.state.read(f"attempts/{run.attempt}/checks_after.json")
+    assert {item["level"] for item in results["items"]} == {"pass"}
 
 
 def test_a_try_of_an_export_that_only_seemed_dead_does_not_drop_the_copy(clients: Clients) -> None:
