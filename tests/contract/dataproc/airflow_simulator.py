@@ -171,6 +171,7 @@ def without_state(monkeypatch: pytest.MonkeyPatch) -> None:
             find_attempt=lambda _: attempt,
             candidate=lambda _: SimpleNamespace(manifest="a manifest", reused_from=""),
         ),
+        current=SimpleNamespace(require_intent=lambda attempt: None),
         layout=FeedLayout("worked_example"),
         store=SimpleNamespace(
             create=lambda name, text: True,

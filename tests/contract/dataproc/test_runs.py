@@ -14,8 +14,9 @@ from airflow.sdk.exceptions import AirflowFailException, TaskDeferred
 from google.api_core.exceptions import ServiceUnavailable
 
 from dedup_clone.contract.costs import SparkUsage
-from dedup_clone.contract.errors import DeliveryRefused
+from dedup_clone.contract.errors import DeliveryRefused, LeaseLost
 from dedup_clone.contract.records import from_json
+from dedup_clone.orchestration import step
 from dedup_clone.orchestration.runners import dedup
 from dedup_clone.orchestration.runners import open_runner as open_runner_module
 from dedup_clone.orchestration.runners.open_runner import open_runner, runner_arguments
@@ -62,6 +63,19 @@ def test_what_all_tries_of_a_cleared_task_started_is_stopped_when_the_publish_fa
     assert [run.name for run in fake.state.active] == ["dc-worked-example-00000007-abc123-11"]
     task.stop_spark(task.context())
     assert_nothing_is_at_work(fake)
+
+
+@pytest.mark.parametrize("runner", RUNNERS)
+def test_a_task_that_wakes_up_when_its_attempt_has_ended_starts_no_run(
+    runner: str, fakes, simulate: Simulate, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(attempt: str) -> None:
+        raise LeaseLost(f"[{attempt}] has ended")
+
+    fake, task = fakes(runner), simulate(runner)
+    monkeypatch.setattr(step.open_feed_services(task.setup).current, "require_intent", refuse)
+    task.run()
+    assert (task.error, fake.state.runs) == ("[00000007-abc123] has ended", {})
 
 
 @pytest.mark.parametrize("slowness", [0, 3], ids=["at once", "after a deferral"])

@@ -120,13 +120,15 @@ def _run_spark(run: FeedRun, runner: SparkRunner) -> str:
 def _attach_or_start(run: FeedRun, runner: SparkRunner) -> tuple[str, float]:
     """The name of an earlier try's run that is active or succeeded, else of this try's own, which is started.
 
-    Also returns when the run began, in seconds since 1970: its time limit in the service counts from then on.
+    Also returns when the run began, in seconds since 1970: its time limit in the service counts from then on. Raises
+    LeaseLost instead of starting a run if the attempt has ended.
     """
     for number in range(run.try_number - 1, 0, -1):
         found = runner.get_run(_name(run, number))
         if found and found.state in (SparkRunState.ACTIVE, SparkRunState.SUCCEEDED):
             run.services.log(f"attaches to Spark run {found.name}, which is {found.state}")
             return found.name, found.created_at.timestamp() if found.created_at else time.time()
+    run.services.current.require_intent(run.attempt_id)  # else the run would cost, and be of no use
     name = _name(run, run.try_number)
     run.on_kill = lambda: runner.cancel(name)
     runner.submit(name, _job_spec(run))
