@@ -34,7 +34,7 @@ from dedup_clone.publish.attempt_jobs import (
     run_step_job,
 )
 from dedup_clone.publish.attempts import best_effort
-from dedup_clone.publish.declared_form import drop_configuration
+from dedup_clone.publish.declared_form import drop_once
 from dedup_clone.publish.reporting import LEDGER_TABLE, is_due, stop_load, wait_for_load
 from dedup_clone.publish.services import Services
 from dedup_clone.state.current import Intent
@@ -198,12 +198,8 @@ def _drop_table_of_other_columns(services: Services, changes: WaitingRows, feed_
             f"makes [{name}] anew: columns of the feed have another name or type by now", level=logging.WARNING
         )
         forget_change_rows(services, changes.attempt, last=_generation(changes) - 1)
-        # Two tasks may load these changes. Both find this job, so the second drops no rows that were loaded since.
-        job = find_job(services, changes.feed, changes.attempt, "drop_changes")
-        if job.metadata is None:
-            as_staging = services.warehouse.table_names(name, services.names.target_table)
-            services.warehouse.jobs.start(job.job_id, drop_configuration(services, as_staging))
-        services.warehouse.wait_for_job(job.job_id, poll_s=services.job_poll_s)
+        # Two tasks may load these changes. The second drops no rows that were loaded since.
+        drop_once(services, changes.attempt, "drop_changes", name)
 
 
 def prepare_changes_table(services: Services, feed_table: TableContract) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 from datetime import timedelta
-from typing import Any
 
 from dedup_clone.contract.engine import Engine
 from dedup_clone.contract.errors import ConfigurationError
@@ -24,7 +23,6 @@ from dedup_clone.publish.services import Services
 from dedup_clone.settings.table_settings import TableSettings
 from dedup_clone.state.current import Intent, Staging, lease_held_error
 from dedup_clone.warehouse.metadata import TableMetadata
-from dedup_clone.warehouse.sql_files import TableNames
 from dedup_clone.warehouse.table_options import (
     FRIENDLY_NAME,
     KMS_KEY,
@@ -221,7 +219,7 @@ def set_layout_of_staging(services: Services, attempt: str) -> None:
 
 def drop_staging(services: Services, attempt: str) -> None:
     """Drop staging by a recorded job, which a recovery fences. Raises what `run_step_job` raises."""
-    run_step_job(services, attempt, "drop", lambda: drop_configuration(services, services.names))
+    drop_once(services, attempt, "drop", services.feed.staging, is_recorded=True)
 
 
 def set_clustering_of_target(services: Services, attempt: str, target: TableMetadata, table: TableContract) -> None:
@@ -253,16 +251,20 @@ def restore_tables(services: Services, intent: Intent) -> None:
         )
     if staging is None or not _has_layout(staging, table):
         services.current.forget_staging()
-        # Two runs may end the attempt. Both find this job, so the second drops no staging that was loaded since.
-        run_step_job(
-            services, intent.attempt, "restore", lambda: drop_configuration(services, services.names), is_recorded=False
-        )
+        # Two runs may end the attempt. The second drops no staging that was loaded since.
+        drop_once(services, intent.attempt, "restore", services.feed.staging)
         services.warehouse.create_staging(services.names, table, services.feed.table.options)
 
 
-def drop_configuration(services: Services, names: TableNames) -> dict[str, Any]:
-    """A job that drops the staging of `names`. Its id is used once, so no task that only seemed dead drops it later."""
-    return query_configuration(services, "drop", services.warehouse.render(DROP_SQL_FILE, names=names), {})
+def drop_once(services: Services, attempt: str, step: str, table: str, *, is_recorded: bool = False) -> None:
+    """Drop the table, if it exists, unless another try of the step has: its successor of the same name then stays.
+
+    All tries find the same job. So a task that only seemed dead drops nothing when it wakes up. Raises what
+    `run_step_job` raises.
+    """
+    sql = services.warehouse.render(DROP_SQL_FILE, names=replace(services.names, staging_table=table))
+    configuration = query_configuration(services, "drop", sql, {})
+    run_step_job(services, attempt, step, lambda: configuration, is_recorded=is_recorded)
 
 
 def _has_layout(staging: TableMetadata, table: TableContract) -> bool:
