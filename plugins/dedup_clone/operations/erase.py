@@ -26,7 +26,7 @@ from dedup_clone.publish.attempts import Form, begin_attempt, write_attempt
 from dedup_clone.publish.changes_table import forget_change_rows
 from dedup_clone.publish.commit import prune
 from dedup_clone.publish.date_ranges import format_dates
-from dedup_clone.publish.declared_form import prepare_staging, refuse_impossible_changes
+from dedup_clone.publish.declared_form import drop_once, prepare_staging, refuse_impossible_changes
 from dedup_clone.publish.early_checks import check_before_dedup, find_previous
 from dedup_clone.publish.erasure_records import complete_certificate, erasure_of_run, erasure_uris, record_tables
 from dedup_clone.publish.parent_generation import live_manifest, parent_files, require_readable_parent
@@ -35,7 +35,7 @@ from dedup_clone.publish.recovery import recover
 from dedup_clone.publish.reporting import stop_load
 from dedup_clone.publish.resolve import waiting_names
 from dedup_clone.publish.services import Services
-from dedup_clone.state.layout import generation_of, names_up_to
+from dedup_clone.state.layout import names_up_to
 from dedup_clone.state.ledger import CHANGES, ReportingBacklog
 from dedup_clone.state.store import StoredText
 
@@ -132,11 +132,14 @@ def after_commit(services: Services, request: ErasureRequest, attempt: Attempt) 
         found = found or _find_keys(services, request.keys_file)  # a later erasure deletes the copies of earlier ones
         change_rows = _erase_changes(services, erasure, _parse(services, found))
         folders = prune(services)
-        tables = [*incoming_tables(services, before=erasure.generation), *find_previous(services)]
+        incoming = incoming_tables(services, before=erasure.generation)
+        previous = find_previous(services, before=erasure.generation)
         changes = [] if change_rows is None else [services.names.changes_table]
-        record_tables(services, erasure.generation, [*tables, *changes])
-        for table in tables:
+        record_tables(services, erasure.generation, [*incoming, *previous, *changes])
+        for table in incoming:
             services.warehouse.alterations.drop(table)
+        for table in previous:
+            drop_once(services, erasure.attempt, "drop_previous", table)
         complete_certificate(services, erasure.generation, deleted=folders, change_rows=change_rows)
     name = services.layout.keys_to_erase(request.keys_file)
     uploaded = services.store.read(name)
@@ -147,33 +150,30 @@ def after_commit(services: Services, request: ErasureRequest, attempt: Attempt) 
     return folders
 
 
-def drop_pending_changes(services: Services, *, before: int | None) -> None:
-    """Delete the changes of generations below `before` (None: of all) that were not loaded into `FEED_changes` yet.
+def drop_pending_changes(services: Services, *, before: int) -> None:
+    """Delete the changes of generations below `before` that were not loaded into `FEED_changes` yet.
 
     The files are deleted first, so that a job that another task starts afterwards fails. Then the function waits for
     a job that is loading the files already.
     """
     backlog, feed = ReportingBacklog(services.store, CHANGES), services.feed.feed
     attempts = [waiting.attempt for waiting in backlog.waiting(feed)]
-    pending = [attempt for attempt in attempts if before is None or (generation_of(attempt) or 0) < before]
-    folders = services.store.folders(services.layout.changes)
-    for name in folders if before is None else names_up_to(folders, before - 1):
+    for name in names_up_to(services.store.folders(services.layout.changes), before - 1):
         services.store.delete_prefix(name)
-    for attempt in pending:
+    for attempt in names_up_to(attempts, before - 1):
         stop_load(services, feed, attempt, changes_table.STEP)
         backlog.remove(feed, attempt)
 
 
-def incoming_tables(services: Services, *, before: int | None) -> list[str]:
-    """The incoming tables of attempts at generations below `before` (None: of all), as far as they are left.
+def incoming_tables(services: Services, *, before: int) -> list[str]:
+    """The incoming tables of attempts at generations below `before`, as far as they are left.
 
     No attempt at a lower generation needs its table any more: an attempt gets its generation with the lease.
     """
     prefix = services.names.of_attempt("").incoming_table
     attempts = [name.removeprefix(prefix) for name in services.warehouse.list_tables(prefix)]
-    numbers = {attempt: generation_of(attempt) for attempt in attempts if "-" in attempt}  # else it is a feed's table
-    found = [attempt for attempt, number in numbers.items() if number and (before is None or number < before)]
-    return [services.names.of_attempt(attempt).incoming_table for attempt in found]
+    of_attempts = [attempt for attempt in attempts if "-" in attempt]  # else it is a feed's table
+    return [services.names.of_attempt(attempt).incoming_table for attempt in names_up_to(of_attempts, before - 1)]
 
 
 def key_text(keys: KeysToErase, row: tuple[Any, ...]) -> str:
@@ -222,17 +222,19 @@ def _count(services: Services, keys: KeysToErase) -> str:
 
 
 def _erase_changes(services: Services, erasure: Erasure, keys: KeysToErase) -> int | None:
-    """Delete the keys' rows from `FEED_changes`, and changes from before the erasure that were not loaded yet.
+    """Delete the keys' rows of earlier generations from `FEED_changes`, and such changes that were not loaded yet.
 
-    The ledger table then has no `change_rows` for generations before the erasure. Returns how many rows were deleted;
-    None if the feed has no `FEED_changes`. Safe to repeat.
+    Rows of later generations are of keys that the producer has made again. The ledger table then has no `change_rows`
+    for generations before the erasure. Returns how many rows were deleted; None if the feed has no `FEED_changes`. Safe
+    to repeat.
     """
     drop_pending_changes(services, before=erasure.generation)
     forget_change_rows(services, erasure.attempt, last=erasure.generation - 1)
     if services.warehouse.table(services.names.changes_table) is None:
         return None
     sql = _sql(services, DELETE_SQL_FILE, keys)
-    query = query_configuration(services, DELETE_STEP, sql, _key_parameters(keys))
+    parameters = {**_key_parameters(keys), "generation": ("INT64", str(erasure.generation))}
+    query = query_configuration(services, DELETE_STEP, sql, parameters)
     return run_step_job(services, erasure.attempt, DELETE_STEP, lambda: query, is_recorded=False).changed_rows
 
 

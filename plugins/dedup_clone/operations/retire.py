@@ -19,6 +19,7 @@ from dedup_clone.publish.reporting import retired_row
 from dedup_clone.publish.resolve import waiting_names
 from dedup_clone.publish.services import Services
 from dedup_clone.state.current import Retirement, TargetAction
+from dedup_clone.state.layout import generation_of
 from dedup_clone.state.ledger import ReportingBacklog
 
 
@@ -85,12 +86,12 @@ def prepare(services: Services, request: RetirementRequest, shown: None) -> Reti
 
 def carry_out(services: Services, record: Retirement) -> None:
     """Do what the record says. Safe to repeat."""
-    names = services.names
+    names, own = services.names, generation_of(record.attempt) or 0
     if record.target is TargetAction.DROP:
         services.warehouse.alterations.drop(names.target_table)
-    drop_pending_changes(services, before=None)
-    incoming = incoming_tables(services, before=None)
-    for table in (names.staging_table, names.changes_table, *incoming, *find_previous(services)):
+    drop_pending_changes(services, before=own)
+    incoming, previous = incoming_tables(services, before=own), find_previous(services, before=own)
+    for table in (names.staging_table, names.changes_table, *incoming, *previous):
         services.warehouse.alterations.drop(table)
     _delete_state(services, record)
     services.log(f"retired: target [{record.target}]", generation=record.generation)

@@ -106,10 +106,11 @@ def _check_previous(services: Services, kind: Kind) -> list[CheckResult]:
     return [table_checks.check_previous_table(services.names.previous_table, previous)]
 
 
-def find_previous(services: Services) -> list[str]:
-    """The name of the table that the last swap kept; nothing if there is none, or if it is foreign."""
+def find_previous(services: Services, *, before: int) -> list[str]:
+    """The name of the table that the last swap kept, if it has a generation below `before`; else nothing."""
     name = services.names.previous_table
-    return [] if table_checks.labelled_generation(services.warehouse.table(name)) is None else [name]
+    label = table_checks.labelled_generation(services.warehouse.table(name))
+    return [name] if label and int(label) < before else []
 
 
 def _check_target_options(

@@ -17,7 +17,7 @@ from dedup_clone.settings.check_settings import CheckSettings, SqlCheck
 from testkit import operations, runs, step_faults
 from testkit.fake_dedup_job import Row
 from testkit.feed_on_stand_in import TODAY, YESTERDAY, FeedOnStandIn, expected, row
-from testkit.killed_writes import kill_before_write
+from testkit.killed_writes import asleep_before_write, kill_before_write
 from testkit.spark_dedup_process import SparkDedupProcess
 from testkit.value_search import Value, contains
 from tests.contract.new_feeds import new_feed
@@ -146,6 +146,27 @@ def test_a_certificate_names_the_tables_that_earlier_attempts_left_although_the_
     names = [name.rpartition(".")[2] for name in certificate(published, 2)["tables"]]
     assert names == [published.feed.target, published.feed.staging, left_over]
     assert published.incoming() == [name.rpartition("_")[2] for name in (other, later)]
+
+
+def test_a_certificate_stays_as_the_faster_of_two_tries_has_completed_it(published: FeedOnStandIn) -> None:
+    """The other finds nothing left to delete."""
+    publish_changes(published)
+    run = runs.erasure(published, KEYS).until("commit")
+    with asleep_before_write(1, partial(run.step, "clean")) as woken:
+        run.step("clean")
+    assert len(woken) == 1
+    found = certificate(published, 3)
+    assert {uri.split("/")[4] for uri in found["deleted_folders"]} == {"data", "attempts"}
+    assert found["change_rows"] == 2
+
+
+def test_an_erasure_whose_last_step_is_late_leaves_changes_of_keys_that_came_back(published: FeedOnStandIn) -> None:
+    publish_changes(published)
+    run = runs.erasure(published, KEYS).until("commit")
+    published.publish(published.land(9, [row(9, 1), row(9, 3, 30, day=YESTERDAY)]))
+    published.publish(published.land(10, [row(10, 1), row(10, PERSON), row(10, 3, 30, day=YESTERDAY)]))
+    run.finish()
+    assert select(published, "product_id, generation", f"{published.feed.feed}_changes") == [(PERSON, 5), (3, 2)]
 
 
 def test_the_keys_are_those_that_were_approved_although_others_are_uploaded_meanwhile(

@@ -167,3 +167,10 @@ def test_an_erasure_keeps_no_erased_row(feed: FeedOnStandIn) -> None:
     run.finish()
     assert not exists(feed)
     assert feed.rows() == expected(row(1, 11), row(2, 12))
+
+
+def test_an_erasure_whose_last_step_is_late_leaves_what_a_later_swap_has_replaced(feed: FeedOnStandIn) -> None:
+    run = runs.erasure(feed, "product_id\n1\n").until("commit")
+    feed.publish(feed.land(4, [row(4, 12)]))
+    run.finish()
+    assert feed.rows(previous(feed)) == expected(row(1, 11), row(2, 12))
