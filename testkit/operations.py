@@ -132,7 +132,7 @@ def retirement_preview(world: FeedOnStandIn, target: str) -> str:
 
 
 def retire(world: FeedOnStandIn, target: str) -> Retirement:
-    """Retire the feed. `target`: keep, export or drop."""
+    """Retire the feed. `target`: keep or drop."""
     record = retirements.prepare(world.services, _retirement_request(target), None)
     retirements.carry_out(world.services, record)
     return record

@@ -13,6 +13,7 @@ from dedup_clone.contract.errors import ConfigurationError
 from dedup_clone.contract.manifest import Manifest
 from dedup_clone.operations.erase import drop_pending_changes, incoming_tables
 from dedup_clone.publish.attempts import Form, acquire_lease
+from dedup_clone.publish.declared_form import drop_once
 from dedup_clone.publish.early_checks import find_previous
 from dedup_clone.publish.recovery import recover
 from dedup_clone.publish.reporting import retired_row
@@ -21,6 +22,7 @@ from dedup_clone.publish.services import Services
 from dedup_clone.state.current import Retirement, TargetAction
 from dedup_clone.state.layout import generation_of
 from dedup_clone.state.ledger import ReportingBacklog
+from dedup_clone.state.store import in_parallel
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -85,14 +87,22 @@ def prepare(services: Services, request: RetirementRequest, shown: None) -> Reti
 
 
 def carry_out(services: Services, record: Retirement) -> None:
-    """Do what the record says. Safe to repeat."""
+    """Do what the record says. Safe to repeat, even by a task that only seemed dead when the feed is used again.
+
+    Raises ConfigurationError if CURRENT does not say any more that the feed is retired.
+    """
     names, own = services.names, generation_of(record.attempt) or 0
-    if record.target is TargetAction.DROP:
-        services.warehouse.alterations.drop(names.target_table)
     drop_pending_changes(services, before=own)
-    incoming, previous = incoming_tables(services, before=own), find_previous(services, before=own)
-    for table in (names.staging_table, names.changes_table, *incoming, *previous):
+    for table in incoming_tables(services, before=own):
         services.warehouse.alterations.drop(table)
+    tables = {"staging": names.staging_table, "changes": names.changes_table}
+    if record.target is TargetAction.DROP:
+        tables["target"] = names.target_table
+    for previous in find_previous(services, before=own):
+        tables["previous"] = previous
+    _require_retired(services, record)
+    for kind, table in tables.items():
+        drop_once(services, record.attempt, f"drop_{kind}", table)
     _delete_state(services, record)
     services.log(f"retired: target [{record.target}]", generation=record.generation)
 
@@ -113,6 +123,15 @@ def _require_retirable(services: Services, request: RetirementRequest) -> Manife
     return None
 
 
+def _require_retired(services: Services, record: Retirement) -> None:
+    retired = services.current.read().retired
+    if retired is None or retired.attempt != record.attempt:
+        raise ConfigurationError(
+            f"Feed [{services.feed.feed}] is used again since run [{record.run_id}] retired it: nothing more was "
+            f"deleted."
+        )
+
+
 def _delete_state(services: Services, record: Retirement) -> None:
     """Delete the feed's state, except records of what happened, and the seed.
 
@@ -120,12 +139,9 @@ def _delete_state(services: Services, record: Retirement) -> None:
     """
     layout, store = services.layout, services.store
     retained = (layout.current, layout.ledger, layout.erasures, layout.fingerprint_seed)
-    for folder in (*store.folders(layout.data), *store.folders(f"{layout.feed}/")):
-        if not folder.startswith(retained) and folder != layout.data:
-            store.delete_prefix(folder)
-    for info in list(store.objects(f"{layout.feed}/")):
-        if not info.name.startswith(retained):
-            store.delete(info.name, expected_object_generation=info.object_generation)
+    found = [info for info in store.objects(f"{layout.feed}/") if not info.name.startswith(retained)]
+    _require_retired(services, record)  # so none of these objects was written after the retirement
+    in_parallel(lambda info: store.delete(info.name, expected_object_generation=info.object_generation), found)
     ReportingBacklog(store).add_row(
         layout.feed, record.attempt, retired_row(layout.feed, record)
     )  # the watchdog loads it

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import contextlib
+
 import pytest
 from google.cloud.bigquery import Client as BigQuery
 from google.cloud.storage import Client as Storage
 
-from dedup_clone.contract.errors import ConfigurationError, LeaseHeld
+from dedup_clone.contract.errors import ConfigurationError, LeaseHeld, LostRace
 from testkit import operations
 from testkit.feed_on_stand_in import YESTERDAY, FeedOnStandIn, expected, row
+from testkit.killed_writes import asleep_before_write
 from tests.contract.new_feeds import new_feed
 from tests.contract.publish.existing_tables import create_table
+from tests.thoroughness import times
 
 ROWS = [row(7, 1), row(7, 2), row(7, 3, day=YESTERDAY)]
 
@@ -87,6 +91,30 @@ def test_a_feed_whose_target_was_dropped_can_be_used_again_from_its_beginning(pu
     published.state.lose("CURRENT")
     published.publish(published.land(9, [row(9, 4)]))
     assert published.rows() == expected(row(9, 4))
+
+
+@pytest.mark.parametrize("number", range(3, 15, times(3, 1)))
+def test_a_task_that_sleeps_deletes_nothing_of_the_feed_when_it_is_used_again(
+    published: FeedOnStandIn, number: int
+) -> None:
+    """`number`: of the write before which it sleeps, while another try ends the retirement."""
+    published.configure(table={"keep_previous": "7d"})
+    published.publish(published.state.deliveries("arrivals")[-1])
+
+    def use_again() -> list[str]:
+        operations.retire(published, "drop")
+        published.state.lose("CURRENT")
+        for snapshot_id in (9, 10):
+            published.publish(published.land(snapshot_id, [row(snapshot_id, snapshot_id)]))
+        return published.state.names()
+
+    with asleep_before_write(number, use_again) as woken, contextlib.suppress(ConfigurationError, LostRace):
+        operations.retire(published, "drop")
+    assert woken == [published.state.names()]
+    assert published.rows() == expected(row(9, 9), row(10, 10))
+    assert published.rows(f"{published.feed.target}_previous") == expected(row(9, 9))
+    published.publish(published.land(11, [row(11, 9)]))
+    assert published.rows() == expected(row(11, 9), row(10, 10))
 
 
 def test_the_plan_names_what_happens_and_what_waits(published: FeedOnStandIn) -> None:
