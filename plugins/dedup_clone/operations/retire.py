@@ -63,7 +63,7 @@ def preview(services: Services, request: RetirementRequest) -> tuple[None, str]:
 
 
 def prepare(services: Services, request: RetirementRequest, shown: None) -> Retirement:
-    """Recover a dead run, acquire the lease, which lasts until the end of the retirement, and write the record.
+    """Recover a dead run, acquire the lease, and write the record, which releases it.
 
     If an earlier try has written the record, return that.
     """
@@ -146,4 +146,3 @@ def _delete_state(services: Services, record: Retirement) -> None:
         layout.feed, record.attempt, retired_row(layout.feed, record)
     )  # the watchdog loads it
     store.delete_prefix(layout.freshness)
-    services.current.end_retirement()

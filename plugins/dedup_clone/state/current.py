@@ -293,19 +293,13 @@ class CurrentFile:
         self.change(commit)
 
     def retire(self, attempt: str, retirement: Retirement) -> None:
-        """Record that the feed is retired. `attempt` keeps the lease until `end_retirement`, for the export."""
-        self.change(
-            lambda current: dataclasses.replace(current, intent=self._require(current, attempt), retired=retirement)
-        )
+        """Record that the feed is retired, so that no generation is live, and release the lease of `attempt`."""
 
-    def end_retirement(self) -> None:
-        """Release the lease of the retirement. From then on no generation is live. A repeated call changes nothing."""
+        def retire(current: Current) -> Current:
+            self._require(current, attempt)
+            return dataclasses.replace(current, generation=None, manifest_digest=None, intent=None, retired=retirement)
 
-        def end(current: Current) -> Current:
-            without = dataclasses.replace(current, generation=None, manifest_digest=None, intent=None)
-            return without if current.retired else current
-
-        self.change(end)
+        self.change(retire)
 
     def release(self, attempt: str) -> None:
         """Release the lease without a commit. Changes nothing when `attempt` does not hold it."""
