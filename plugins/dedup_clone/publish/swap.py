@@ -74,7 +74,7 @@ def complete_swap(services: Services, intent: Intent) -> str | None:
     """The generation that target holds, once all jobs of the attempt have ended; None if its label names none.
 
     If the load of swap `copy` succeeded, target gets its label now, else the parent's retention again. Raises
-    OutcomeUnknown if BigQuery has forgotten whether it did.
+    OutcomeUnknown if BigQuery has forgotten whether it did, and LostRace if another run has ended the attempt.
     """
     live, swap = _live(services), find_swap(services, intent.attempt)
     if swap is None or swap.way is Swap.CLONE or live != swap.parent:
@@ -87,17 +87,20 @@ def complete_swap(services: Services, intent: Intent) -> str | None:
         )
     job = find_job(services, services.feed.feed, intent.attempt, SWAP_STEP).metadata
     if job is None or not job.ended:
-        _restore_retention(services, swap)
+        _restore_retention(services, intent.attempt, int(swap.parent))
         return live
     finish_swap(services, swap)
     return swap.generation
 
 
-def _restore_retention(services: Services, swap: SwapSpec) -> None:
-    target, days = services.feed.target, services.manifests.read(int(swap.parent)).table.retention_days
+def _restore_retention(services: Services, attempt: str, parent: int) -> None:
+    target, days = services.feed.target, services.manifests.read(parent).table.retention_days
     table = services.warehouse.table(target)
+    holder = services.current.read().intent  # after target was read: a later run may have set its own retention
+    if holder is None or holder.attempt != attempt:
+        raise LostRace(f"Attempt [{attempt}] was ended by another run: this task tries again by itself.")
     if table is not None and table.expiration_days != days:
-        services.warehouse.alterations.set_partition_expiration(target, days)
+        services.warehouse.alterations.set_partition_expiration(target, days, version=table.version)
 
 
 def is_loading_target(services: Services, intent: Intent | None) -> bool:

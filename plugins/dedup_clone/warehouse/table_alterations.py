@@ -1,6 +1,7 @@
 """Drops tables, and changes their metadata.
 
-BigQuery refuses a change with PreconditionFailed if the table was changed since this module read it.
+BigQuery refuses a change with PreconditionFailed if the table was changed since this module read it. With a `version`,
+LostRace is raised if the table has another one by then.
 """
 
 from __future__ import annotations
@@ -30,9 +31,9 @@ class TableAlterations:
         self._client = client
         self._dataset = f"{project}.{dataset}"
 
-    def set_partition_expiration(self, table_name: str, days: int) -> None:
+    def set_partition_expiration(self, table_name: str, days: int, *, version: str = "") -> None:
         """Let BigQuery delete each partition of the table `days` after its date."""
-        table = self._table(table_name)
+        table = self._table(table_name, version)
         partitioning = table.time_partitioning
         partitioning.expiration_ms = days * MILLISECONDS_PER_DAY
         self._update(table, time_partitioning=partitioning)
@@ -42,11 +43,9 @@ class TableAlterations:
     ) -> None:
         """Set the clustering columns for rows that are written from now on. Present rows are not clustered again.
 
-        `labels`: are added. Raises LostRace if the table has another version by now.
+        `labels`: are added.
         """
-        table = self._table(table_name)
-        if version not in ("", table_metadata(table).version):
-            raise LostRace(f"Table [{table_name}] was changed meanwhile: this task tries again by itself.")
+        table = self._table(table_name, version)
         self._update(table, clustering_fields=list(columns) or None, labels={**table.labels, **(labels or {})})
 
     def describe(self, table_name: str, descriptions: Mapping[str, str], primary_key: Sequence[str]) -> None:
@@ -140,8 +139,11 @@ class TableAlterations:
         table = self._table(table_name)
         self._update(table, labels={**table.labels, label: None})
 
-    def _table(self, name: str) -> Table:
-        return self._client.get_table(f"{self._dataset}.{name}")
+    def _table(self, name: str, version: str = "") -> Table:
+        table = self._client.get_table(f"{self._dataset}.{name}")
+        if version not in ("", table_metadata(table).version):
+            raise LostRace(f"Table [{name}] was changed meanwhile: this task tries again by itself.")
+        return table
 
     def _update(self, table: Table, *, retry: Retry | None = None, **properties: Any) -> None:
         """Set properties of the client library's class Table."""

@@ -5,10 +5,11 @@ from __future__ import annotations
 import io
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from datetime import timedelta
 from functools import partial
 from typing import Any
+from unittest.mock import patch
 
 import pytest
 from google.cloud import bigquery
@@ -17,6 +18,7 @@ from pydantic import ValidationError
 from dedup_clone.contract.errors import CheckFailed, ConfigurationError, LeaseLost, LostRace, OutcomeUnknown
 from dedup_clone.operations.feed_plan import plan_feed
 from dedup_clone.warehouse.bigquery import Warehouse
+from dedup_clone.warehouse.table_alterations import TableAlterations
 from testkit import operations, runs
 from testkit.fake_dedup_job import parquet_bytes
 from testkit.feed_on_stand_in import TODAY, YESTERDAY, FeedOnStandIn, expected, row
@@ -113,6 +115,26 @@ def test_a_target_that_is_being_loaded_was_not_changed_by_hand(world: FeedOnStan
     assert run.end() == (write == 4)
     assert operations.incident_names(world) == []
     assert operations.audit(world)[0][1:] == (2 if write == 4 else 1, "equal")
+
+
+def test_a_recovery_that_sleeps_leaves_the_retention_of_a_later_publish(world: FeedOnStandIn) -> None:
+    """Else BigQuery would delete the oldest rows of that publish."""
+    world.publish(world.land(7, FIRST))
+    world.configure(table={"retention_days": 900})
+    run = runs.publish(world, world.land(8, SECOND)).until("check")
+    assert kill_before_write(3, partial(run.step, "swap"))
+    set_retention, woken = TableAlterations.set_partition_expiration, []
+
+    def sleep(*arguments: Any, **options: Any) -> None:
+        if not woken:
+            woken.append(arguments)
+            world.publish(world.land(9, [row(9, 9)]))
+        set_retention(*arguments, **options)
+
+    with patch.object(TableAlterations, "set_partition_expiration", sleep), suppress(LostRace):
+        operations.recover_lease(world, run_id="asleep")
+    assert woken
+    assert found(world).time_partitioning.expiration_ms == 900 * 86_400_000
 
 
 def test_a_target_that_somebody_replaces_during_the_load_is_not_labelled(world: FeedOnStandIn) -> None:
