@@ -18,13 +18,13 @@ def assert_manifest(manifest: Manifest, expected: OracleState) -> None:
     ids: defaultdict[date, list[int]] = defaultdict(list)
     for row in expected.rows.values():
         ids[expected.table.day(row)].append(row[snapshot_id])
-    assert {e.date: (e.rows, e.min_update_id, e.max_update_id) for e in manifest.dates} == {
+    assert {e.date: (e.rows, e.min_update_id, e.max_update_id) for e in manifest.dates if e.rows} == {
         day: (len(found), min(found), max(found)) for day, found in ids.items()
     }
     assert manifest.dropped_rows == expected.dropped
     assert manifest.deleted_dates == expected.deleted_dates
-    newest = {e.date: e.newest_snapshot for e in manifest.dates if e.newest_snapshot is not None}
-    assert newest == expected.newest
+    newest = {e.date: e.newest_snapshot for e in manifest.dates if e.newest_snapshot is not None and e.rows}
+    assert newest == {day: found for day, found in expected.newest.items() if day in ids}
     entries = {entry.date: entry for entry in manifest.dates}
     for day, counts in expected.counts.items():
         entry = entries.get(day)

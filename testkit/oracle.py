@@ -82,7 +82,8 @@ class OracleState:
 
     `last_changed`: whether the feed has mode `last_changed`. `rows`: the table's row for each key. `counts`: those of
     the last publish, by date. `dropped`: the number of expired rows that the last publish dropped. `newest`: the newest
-    snapshot of each date; a date is absent if the ids of its rows do not tell which rows that snapshot contains.
+    snapshot of each date; a date is absent if the ids of its rows do not tell which rows that snapshot contains, and
+    if it has no rows, unless these were erased from a table in which an older snapshot must not fill the date.
     `erased`: the keys that no delivery brings back. `deletes_keys`, `deletes_dates`: whether keys and dates are deleted
     that the newest snapshot lacks. `deleted_dates`: the dates that the last publish deleted, with their rows.
     `newest_id`: the newest snapshot that was published whole. `has_deleted`: whether a publish ever deleted.
@@ -147,11 +148,14 @@ class OracleState:
             if key not in after and day(row) in newest_keys:
                 counts.setdefault(day(row), DateCounts()).deleted += 1
         remaining = {day(row) for row in after.values()}
-        deleted_dates = Counter(day(row) for row in before.values() if day(row) not in remaining)
+        emptied = newest_keys.keys() if self._keeps_dates else set()
+        deleted_dates = Counter(day(row) for row in before.values() if day(row) not in remaining | emptied)
         for key, row in after.items():
             if day(row) in newest_keys:
                 self._count(counts.setdefault(day(row), DateCounts()), key, row, before, newest_keys[day(row)])
-        newest = self._newest_snapshots(newest_ids, before, after)
+        newest, deletes_dates = self._newest_snapshots(newest_ids, before, after), self.deletes_dates and newest_keys
+        stay = remaining | emptied if deletes_dates and not only_some_dates else newest.keys()
+        newest = {row_date: found for row_date, found in newest.items() if row_date in stay}
         return replace(
             self,
             rows=after,
@@ -168,10 +172,10 @@ class OracleState:
     ) -> tuple[list[OracleDelivery], set[date]]:
         """The deliveries with only those rows that a date gets, and the dates that keep their rows.
 
-        A date gets all rows of its newest delivery, unless it has rows of a newer snapshot.
+        A date gets all rows of its newest delivery, unless it has or had rows of a newer snapshot.
         """
         day, name = self.table.day, self.table.snapshot_id_column
-        known: dict[date, int] = {}
+        known = dict(self.newest)
         for row in before.values():
             known[day(row)] = max(row[name], self.newest.get(day(row), row[name]), known.get(day(row), row[name]))
         winners: dict[date, int] = {}
@@ -200,7 +204,12 @@ class OracleState:
             if not self.last_changed and (known is not None or snapshot_id >= max(ids, default=snapshot_id)):
                 newest[row_date] = snapshot_id if known is None else max(snapshot_id, known)
         dates = {day(row) for row in after.values()}
-        return {row_date: snapshot_id for row_date, snapshot_id in newest.items() if row_date in dates}
+        return {row_date: found for row_date, found in newest.items() if row_date in dates or self._keeps_dates}
+
+    @property
+    def _keeps_dates(self) -> bool:
+        """Whether an older snapshot must not fill a date whose rows were erased."""
+        return self.deletes_keys and not self.last_changed
 
     def erase(self, keys: frozenset[Key]) -> OracleState:
         """The content after an erasure of these keys."""

@@ -25,7 +25,7 @@ from dedup_clone.contract.erasure import ErasedRows, Erasure, KeysToErase, Tombs
 from dedup_clone.contract.errors import ContractViolation
 from dedup_clone.contract.manifest import DataFile, DateEntry, DateOutcome, KeyExample
 from dedup_clone.contract.records import from_json
-from dedup_clone.contract.table import TableContract
+from dedup_clone.contract.table import Absent, TableContract, UpdateIdMode
 from dedup_spark import storage
 from dedup_spark.arrays import Indices, U64Array
 from dedup_spark.column_types import arrow_type
@@ -72,7 +72,10 @@ def erase_rows(
     ]
     if newest is None:
         entries = [replace(entry, plan=DateOutcome.ERASED) for entry in entries]
-    dates = tuple(entry for entry in entries if entry.rows)
+    # If rows are deleted that a newer snapshot lacks, a date without rows tells which snapshot that is.
+    is_last_seen = attempt.update_id_mode is UpdateIdMode.LAST_SEEN  # else no older snapshot is published
+    keeps_dates = is_last_seen and attempt.table.absent_keys is Absent.DELETE
+    dates = tuple(entry for entry in entries if entry.rows or keeps_dates)
     rows = [row for of_date in erased.values() for row in of_date]
     keys = frozenset((row.date, row.key) for row in rows)
     return replace(generation, dates=dates, files=tuple(remaining)), _record(rows, newest, tombstones), keys
@@ -162,8 +165,8 @@ def _entry(
         new_keys=entry.new_keys if newest is None else entry.new_keys - len(rows),
         survivors=max(0, entry.survivors - erased_survivors),
         plan_reason=f"{entry.plan_reason}; without {len(rows)} rows of erased keys",
-        min_update_id=min(ids, default=0),
-        max_update_id=max(ids, default=0),
+        min_update_id=min(ids, default=entry.min_update_id),
+        max_update_id=max(ids, default=entry.max_update_id),
         key_fingerprint=None,
         files_digest=files_digest(files),
     )

@@ -48,7 +48,7 @@ class NewGeneration:
     def lost_dates(self, parent: Parent) -> dict[date, int]:
         """The parent's dates within the retention that the generation lacks, each with its rows."""
         dates = {entry.date for entry in self.dates}
-        return {day: entry.rows for day, entry in parent.dates.items() if day not in dates}
+        return {day: entry.rows for day, entry in parent.dates.items() if entry.rows and day not in dates}
 
 
 def assemble_generation(

@@ -101,9 +101,10 @@ class Parent:
 
     def on_date(self, day: date) -> ParentDate | None:
         """The parent's rows of this date; None if it has none."""
-        if day not in self.dates:
+        entry = self.dates.get(day)
+        if entry is None or not entry.rows:
             return None
-        return ParentDate(self.data_uri, self.files_of(day), self.dates[day], self.has_other_columns)
+        return ParentDate(self.data_uri, self.files_of(day), entry, self.has_other_columns)
 
     def files_of(self, day: date) -> tuple[DataFile, ...]:
         return tuple(self._by_date.get(day, ()))

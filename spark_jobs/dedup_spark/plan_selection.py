@@ -98,19 +98,20 @@ def _with_task(
     attempt: Attempt, day: date, plan: DatePlan, delivered: Sequence[DeliveredDate], parent: Parent
 ) -> DatePlan:
     """The same plan with its task, if it is adopt or rewrite. `delivered`: in ascending precedence."""
+    of_parent = parent.on_date(day)
     if plan.outcome is DateOutcome.ADOPT:
-        return replace(plan, task=DateTask(day, tuple(delivered), parent.on_date(day)))
+        return replace(plan, task=DateTask(day, tuple(delivered), of_parent))
     if plan.outcome is not DateOutcome.REWRITE:
         return plan
-    entry, policy = parent.dates.get(day), MergePolicy.IN_ORDER
-    if entry and attempt.update_id_mode is UpdateIdMode.LAST_CHANGED:
+    policy = MergePolicy.IN_ORDER
+    if of_parent and attempt.update_id_mode is UpdateIdMode.LAST_CHANGED:
         policy = MergePolicy.BY_VALUE
-    elif entry and delivered[-1].delivery.snapshot_id < entry.max_update_id:
+    elif of_parent and delivered[-1].delivery.snapshot_id < of_parent.entry.max_update_id:
         policy = MergePolicy.LATE
     task = DateTask(
         day,
         tuple(delivered),
-        parent.on_date(day),
+        of_parent,
         is_adopted=False,
         policy=policy,
         has_own_ids=attempt.takes_over is not None,

@@ -13,7 +13,7 @@ import pytest
 from dedup_clone.contract.attempt import Duplicates, Plan
 from dedup_clone.contract.errors import ConfigurationError, ContractViolation
 from dedup_clone.contract.manifest import Candidate
-from dedup_clone.contract.table import UpdateIdMode
+from dedup_clone.contract.table import Absent, UpdateIdMode
 from dedup_spark import storage
 from dedup_spark.sketch import stored
 from testkit.spark_job_feed import SparkJobFeed
@@ -120,6 +120,24 @@ def test_a_date_whose_rows_are_all_erased_is_gone(area: SparkJobFeed) -> None:
     assert found(area) == [(2, 70, 7)]
     assert area.manifest
     assert [entry.date for entry in area.manifest.dates] == [SECOND]
+
+
+def test_an_older_snapshot_does_not_fill_a_date_whose_rows_are_all_erased(area: SparkJobFeed) -> None:
+    """Its rows would be of keys that the newest snapshot of the date lacks, and such rows are deleted."""
+    area.table, area.with_changes = replace(PRODUCTS, absent_keys=Absent.DELETE), True
+    area.publish(area.land(7, rows(7, 1, 2) + rows(7, 3, day=SECOND)))
+    area.publish(area.land(8, rows(8, 1) + rows(8, 3, day=SECOND)))
+    erasure = erase(area, "product_id\n1\n")
+    publish(area, 6, rows(6, 1, 2), erasure)
+    assert found(area) == [(3, 80, 8)]
+    publish(area, 9, rows(9, 1, 4), erasure)
+    assert found(area) == [(3, 80, 8), (4, 90, 9)]
+    assert (area.entry(FIRST).new_keys, area.entry(FIRST).deleted) == (1, 0)
+    candidate = publish(area, 10, rows(10, 1), erasure)
+    assert [(change["change_type"], change["product_id"]) for change in area.changes(candidate)] == [("deleted", 4)]
+    assert candidate.manifest.deleted_dates == {}
+    publish(area, 9, rows(9, 1, 4), erasure)
+    assert found(area) == [(3, 80, 8)]
 
 
 def test_keys_that_were_missing_are_counted_without_those_that_are_erased(area: SparkJobFeed) -> None:

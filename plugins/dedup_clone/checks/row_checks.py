@@ -60,7 +60,7 @@ def check_missing_dates(
     missing = [
         str(e.date)
         for e in manifest.dates
-        if e.plan == DateOutcome.COPIED_FORWARD and (replayed is None or e.date in replayed)
+        if e.rows and e.plan == DateOutcome.COPIED_FORWARD and (replayed is None or e.date in replayed)
     ] + [f"{day} (its {rows} rows are deleted)" for day, rows in manifest.deleted_dates.items()]
     return make_result(
         "missing_dates",

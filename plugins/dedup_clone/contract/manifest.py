@@ -64,7 +64,7 @@ class FileList:
 class DateEntry:
     """One date of a generation.
 
-    - rows: the number of rows, and of unique keys.
+    - rows: the number of rows, and of unique keys. 0 only if all were erased, and `absent_keys` is DELETE.
     - new_keys: the number of keys that the parent generation lacks.
     - changed: the number of keys of both generations whose values differ; None when the plan does not compare values.
     - survivors: the number of rows retained from earlier snapshots although the newest applied snapshot lacks their
@@ -72,7 +72,7 @@ class DateEntry:
     - deleted: the number of keys of the parent that are gone, because the newest applied snapshot lacks them.
     - ties: the number of surplus rows of duplicate keys within single deliveries.
     - plan, plan_reason: how the job made the date, and why it chose that plan.
-    - min_update_id, max_update_id: the range of update ids among the rows.
+    - min_update_id, max_update_id: the range of update ids among the rows; without rows, among those that were erased.
     - adopted_delivery: the delivery whose files make up the date, either as landed or rewritten (to the table's
       physical form, or without surplus rows); None if another plan wrote the files.
     - key_fingerprint: fingerprint of the rows that have `max_update_id` (in mode last_changed: of the rows of the

@@ -174,6 +174,7 @@ def _dates(live: Manifest | None, now: datetime) -> list[list[Any]]:
     return [
         [entry.date.isoformat(), entry.rows, entry.survivors, (start(entry.date) - expired).days]
         for entry in live.dates
+        if entry.rows
     ]
 
 

@@ -66,9 +66,10 @@ def write_changes(
     files, tasks = files_by_date(generation.files), []
     for entry in generation.dates:
         old = parent.on_date(entry.date)
-        if entry.date in generation.copied or _has_no_change(attempt, entry, old.entry if old else None):
-            continue
-        tasks.append(ChangesTask(entry.date, ParentDate(attempt.data_uri, tuple(files[entry.date]), entry), old))
+        new = ParentDate(attempt.data_uri, tuple(files[entry.date]), entry) if entry.rows else None
+        is_copied = entry.date in generation.copied
+        if not (is_copied or _has_no_change(attempt, entry, old.entry if old else None)) and (new or old):
+            tasks.append(ChangesTask(entry.date, new, old))
     tasks += [ChangesTask(day, None, parent.on_date(day)) for day in generation.lost_dates(parent)]
     if not tasks:
         return ()
