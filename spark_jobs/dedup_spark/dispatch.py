@@ -8,7 +8,7 @@ the results of the dates that contain it are deleted, and only these dates run a
 from __future__ import annotations
 
 import logging
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import date
@@ -177,7 +177,6 @@ class DateRuns:
             self._run_tasks(self._plans(), "validate and compare")
             self._validate(self.deliveries.unread_files)
         plans = self._plans()
-        self._log_not_adopted(plans)
         with self.job_log.phase("deduplicate"):
             self._run_tasks(plans, "compare and write")
         self._delete([part.uri for parts in self._parts.values() for part in parts])
@@ -232,8 +231,7 @@ class DateRuns:
         self._delete([uri for task, outcome in outdated.items() for uri in self._written_uris(task, outcome)])
         remaining = [replace(task, parts=tuple(self._parts[task.day])) for task in tasks if task not in self._outcomes]
         description = self._description(f"{step} of {len(remaining)} dates")
-        with self.job_log.dates_at_work(len(remaining)):
-            results = run_tasks(self.session, self._work, remaining, [task.bytes for task in remaining], description)
+        results = run_tasks(self.session, self._work, remaining, [task.bytes for task in remaining], description)
         for task, (validations, outcome) in zip(remaining, results, strict=True):
             self.deliveries.add(validations)
             if outcome:
@@ -254,20 +252,6 @@ class DateRuns:
         dates = {day: delivered[day] for day, plan in plans.items() if plan.outcome is DateOutcome.WINDOW}
         if not dates:
             return {}
-        with self.job_log.phase(DateOutcome.WINDOW), self.job_log.dates_at_work(len(dates)):
+        with self.job_log.phase(DateOutcome.WINDOW):
             found = run_window_plan(self.session(), self.attempt, dates, self.parent, self._file_bytes)
         return {written.day: written for written in found}
-
-    def _log_not_adopted(self, plans: Mapping[date, DatePlan]) -> None:
-        """Log how many dates have a slower plan than adopt, and the most frequent reason, with the number of its dates.
-
-        Some of these dates may have been rewritten already.
-        """
-        slower = [plan for plan in plans.values() if plan.outcome in (DateOutcome.REWRITE, DateOutcome.WINDOW)]
-        if slower:
-            ((reason, count),) = Counter(plan.reason for plan in slower).most_common(1)
-            window_count = sum(plan.outcome is DateOutcome.WINDOW for plan in slower)
-            self.job_log.info(
-                f"[{len(slower)}] dates take longer than adopting them would, [{window_count}] of them by plan window; "
-                f"[{count}]: {reason}"
-            )

@@ -206,7 +206,7 @@ class DedupJob:
         if not attempt.changes_uri or not parent.dates or attempt.erases:
             return None
         with self.job_log.phase("changes"):
-            written = write_changes(attempt, generation, parent, applied, self.run_id, self.session, self.job_log)
+            written = write_changes(attempt, generation, parent, applied, self.run_id, self.session)
         uri = storage.join(attempt.folder_uri, f"changes-{self.run_id}.json")
         storage.write_text(uri, to_json(FileList(written)))
         self.job_log.info(f"wrote {sum(file.rows for file in written)} changes")

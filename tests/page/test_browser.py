@@ -156,12 +156,12 @@ def test_the_page_follows_the_run_at_work(browser: Browser) -> None:
     line = "document.querySelector('#hero .at-work')"
     with serve(site(now, moving=store)) as address:
         page = show(browser, f"{address}/moving/")
-        assert page.value(f"{line}.innerText").startswith("at work dedup_snapshot, 12 of 730 dates, since ")
+        assert page.value(f"{line}.innerText").startswith("at work dedup_snapshot, 12 of 730 Spark tasks, since ")
         assert page.value(f"{line}.querySelector('a').pathname").endswith("_publish/runs/publish__1")
         name = "product_attributes/attempts/00000121-a/progress.json"
         store.texts[name] = StoredText(store.texts[name].text.replace("12", "15"), 2)
         page.value(LOOK_AGAIN)
-        page.wait_until(f"{line}.innerText.includes('15 of 730 dates')")
+        page.wait_until(f"{line}.innerText.includes('15 of 730 Spark tasks')")
         ended = Current("product_attributes", 120, "digest", 121, None)
         store.texts["product_attributes/CURRENT"] = StoredText(to_json(ended), 2)
         page.value(LOOK_AGAIN)

@@ -39,20 +39,20 @@ def rendered(shown: Callable[[str], Page], module: str, function: str, values: A
 
 
 @pytest.mark.parametrize(
-    ("task", "has_dates"),
+    ("task", "runs_spark"),
     [("dedup_existing", True), ("dedup_rebuilt", True), ("erase_rows", True), ("check_staging", False)],
 )
-def test_the_dates_that_are_done_are_shown_for_each_task_that_runs_spark(
-    shown: Callable[[str], Page], task: str, has_dates: bool
+def test_the_progress_of_the_job_is_shown_for_each_task_that_runs_spark(
+    shown: Callable[[str], Page], task: str, runs_spark: bool
 ) -> None:
     running = {
         **{"dag_id": "sales_erase", "run_id": "1", "kind": "erase", "generation": 8, "taken_at": SHOWN_AT},
         "task": {"task_id": task, "state": "running", "start_date": SHOWN_AT},
-        "dates": {"phase": "compare", "done": 12, "of": 730, "at": SHOWN_AT},
+        "progress": {"phase": "compare", "done": 12, "of": 730, "at": SHOWN_AT},
     }
     view = {**HERO, "has_history": False, "running": running}
     text = rendered(shown, "hero", "renderHero", view, "card.querySelector('.at-work').textContent")
-    assert (", 12 of 730 dates" in text) is has_dates
+    assert (", 12 of 730 Spark tasks" in text) is runs_spark
 
 
 # Each: module, function, its values, and what the rendered part must and must not say.

@@ -105,7 +105,7 @@ class MemoryStore:
 
 
 def at_work(now: datetime) -> MemoryStore:
-    """A store with a feed whose publish run holds the lease, and whose Spark job has done 12 of 730 dates."""
+    """A store with a feed whose publish run holds the lease, and whose Spark job has done 12 of 730 tasks."""
     acquired_at = now - timedelta(minutes=9)
     run = ("product_attributes_publish", "publish__1")
     intent = Intent(Kind.PUBLISH, *run, "00000121-a", 120, 121, acquired_at, ())

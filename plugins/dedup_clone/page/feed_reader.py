@@ -33,7 +33,7 @@ ATTEMPTS_WITH_CHECKS = 10  # the last attempts whose check results are read, bes
 
 @dataclass(frozen=True)
 class JobProgress:
-    """What the Spark job writes every few seconds: `done` of `of` dates are done in `phase`. `of`: 0 if unknown.
+    """What the Spark job writes every few seconds: of its running tasks, `done` of `of` are done. `of`: 0 if none runs.
 
     `at`: when the job wrote it.
     """

@@ -67,12 +67,12 @@ def _freshness(verdict: FreshnessVerdict, now: datetime) -> dict[str, Any]:
 def _running(records: FeedRecords) -> dict[str, Any] | None:
     """The run that holds the lease, and how far its dedup job is; None without such a run.
 
-    `dates`: the job's progress; None if it is not known.
+    `progress`: of the job; None if it is not known.
     """
     intent = records.intent
     if intent is None:
         return None
-    return {**to_plain(intent), "dates": to_plain(records.progress)}
+    return {**to_plain(intent), "progress": to_plain(records.progress)}
 
 
 def _history_view(records: FeedRecords, file: FeedFile, now: datetime) -> dict[str, Any]:

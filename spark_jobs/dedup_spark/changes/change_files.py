@@ -35,7 +35,6 @@ from dedup_spark.comparison.row_reader import RowSource, read_rows, whole_rows
 from dedup_spark.comparison.selected_rows import SelectedRows
 from dedup_spark.data_files import row_groups, write_files
 from dedup_spark.execution.fan_out import run_tasks
-from dedup_spark.execution.progress import JobLog
 from dedup_spark.execution.session import SessionSource
 from dedup_spark.fingerprints.key_columns import key_columns
 from dedup_spark.fingerprints.seed import Seed, read_seed
@@ -56,7 +55,6 @@ def write_changes(
     applied: Sequence[Delivery],
     run_id: str,
     session: SessionSource,
-    job_log: JobLog,
 ) -> tuple[DataFile, ...]:
     """Write the rows by which the generation differs from its parent, below this run's folder in the changes folder.
 
@@ -78,9 +76,7 @@ def write_changes(
     seed, uri = read_seed(attempt.seed_uri), storage.join(attempt.changes_uri, f"{run_id}/")
     table = replace(attempt.table, columns=tuple(nullable(column) for column in attempt.table.columns))
     work = WriteChanges(attempt, table, seed, uri, snapshot_id, tuple(delivery.snapshot_id for delivery in applied))
-    with job_log.dates_at_work(len(tasks)):
-        sizes = [task.bytes for task in tasks]
-        written = run_tasks(session, work, tasks, sizes, f"write changes of {len(tasks)} dates")
+    written = run_tasks(session, work, tasks, [task.bytes for task in tasks], f"write changes of {len(tasks)} dates")
     return tuple(replace(file, path=f"{run_id}/{file.path}") for date_files in written for file in date_files)
 
 

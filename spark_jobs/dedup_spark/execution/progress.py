@@ -1,8 +1,4 @@
-"""Measures the phases of the job, and reports every few seconds, in its log and in `progress.json`, how far it is.
-
-Spark knows only tasks. Small dates share a task, so the number of dates that a running Spark job has done is estimated
-from the share of its tasks that are done.
-"""
+"""Measures the phases of the job, and reports every few seconds, in its log and in `progress.json`, how far it is."""
 
 from __future__ import annotations
 
@@ -11,7 +7,6 @@ import logging
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from threading import Event, Thread
 from types import TracebackType
@@ -27,39 +22,17 @@ FILE_NAME = "progress.json"
 _logger = logging.getLogger("dedup_spark")
 
 
-@dataclass
-class Progress:
-    """How far a phase is. The driver's main thread writes this object, and the thread that reports progress reads it.
-
-    `date_count`: the number of dates that the phase handles; 0 if it does not count dates. `running_count`: how many of
-    them the running Spark job handles. The others are done.
-    """
-
-    phase: str
-    date_count: int = 0
-    running_count: int = 0
-    _reported: int = 0
-
-    def estimated_done(self, share: float) -> int:
-        """About how many dates are done. `share`: the share (0 to 1) of the running Spark job's tasks that are done.
-
-        The number never falls.
-        """
-        self._reported = max(self._reported, self.date_count - self.running_count + int(self.running_count * share))
-        return self._reported
-
-
 class JobLog:
     """Writes log lines that begin with feed, snapshot ids and generation.
 
-    `seconds`: how long each phase took. `progress`: of the phase that began last.
+    `seconds`: how long each phase took. `current_phase`: the one that began last.
     """
 
     def __init__(self, attempt: Attempt) -> None:
         ids = ",".join(str(d.snapshot_id) for d in attempt.deliveries) or "-"
         self._prefix = f"feed={attempt.feed} snapshot_id={ids} generation={attempt.generation}"
         self.seconds: dict[str, float] = {}
-        self.progress = Progress("start")
+        self.current_phase = "start"
 
     def info(self, text: str) -> None:
         _logger.info("%s %s", self._prefix, text)
@@ -67,21 +40,12 @@ class JobLog:
     @contextmanager
     def phase(self, name: str) -> Iterator[None]:
         """Measure the `with` block as the phase `name`. If a phase runs several times, its seconds are added up."""
-        self.progress = Progress(str(name))
+        self.current_phase = str(name)
         began = time.monotonic()
         try:
             yield
         finally:
             self.seconds[str(name)] = round(self.seconds.get(name, 0.0) + time.monotonic() - began, 3)
-
-    @contextmanager
-    def dates_at_work(self, count: int) -> Iterator[None]:
-        """Count `count` more dates in the current phase: as running in the `with` block, and as done after it."""
-        progress = self.progress
-        progress.running_count = count  # first, so that the thread that reports never counts these dates as done
-        progress.date_count += count
-        yield
-        progress.running_count = 0
 
 
 # Returns, for the Spark jobs that run now, how many tasks are done, and how many there are; None while Spark starts.
@@ -140,14 +104,11 @@ class ProgressReport:
             _logger.info("at work for %.0f s: %s", seconds, self._without_job)
             return
         job_log, uri = job
-        progress, counts = job_log.progress, self._task_counts()
-        tasks_done, tasks = counts or (0, 0)
-        phase = "start" if counts is None else progress.phase
-        done, of = progress.estimated_done(tasks_done / tasks if tasks else 0.0), progress.date_count
-        dates = f", about {done} of {of} dates done" if of else ""
-        running = f", {tasks_done} of {tasks} tasks of the running Spark jobs done" if tasks else ""
-        waits = ": Spark starts" if counts is None else ""
-        job_log.info(f"at work for {seconds:.0f} s, phase [{phase}]{waits}{dates}{running}")
+        counts = self._task_counts()
+        done, of = counts or (0, 0)
+        phase, waits = ("start", ": Spark starts") if counts is None else (job_log.current_phase, "")
+        running = f", {done} of {of} tasks of the running Spark jobs done" if of else ""
+        job_log.info(f"at work for {seconds:.0f} s, phase [{phase}]{waits}{running}")
         self._store(
             uri, {"phase": phase, "done": done, "of": of, "at": datetime.now(UTC).isoformat(timespec="seconds")}
         )

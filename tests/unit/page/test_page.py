@@ -144,13 +144,13 @@ def test_how_far_the_dedup_job_is_is_read_while_a_run_holds_the_lease_and_as_far
         return page_view(records, NOW)["running"]
 
     found = running()
-    assert (found["run_id"], found["dates"]["done"], found["dates"]["of"]) == ("publish__1", 12, 730)
+    assert (found["run_id"], found["progress"]["done"], found["progress"]["of"]) == ("publish__1", 12, 730)
     progress, current = "product_attributes/attempts/00000121-a/progress.json", "product_attributes/CURRENT"
     for text in ("{", '{"phase": "scan"}'):
         store.texts[progress] = StoredText(text, store.texts[progress].object_generation + 1)
-        assert running()["dates"] is None
+        assert running()["progress"] is None
     del store.texts[progress]
-    assert running()["dates"] is None
+    assert running()["progress"] is None
     store.texts[current] = StoredText(to_json(Current("product_attributes", 120, "digest", 121, None)), 2)
     assert running() is None
 

@@ -19,7 +19,7 @@ from dedup_clone.contract.records import from_json, to_json
 from dedup_clone.page.feed_reader import JobProgress
 from dedup_spark import command, storage
 from dedup_spark.execution import progress
-from dedup_spark.execution.progress import FILE_NAME, INTERVAL_S, JobLog, Progress, ProgressReport
+from dedup_spark.execution.progress import FILE_NAME, INTERVAL_S, JobLog, ProgressReport
 from dedup_spark.execution.session import describe_failure
 from testkit.spark_job_feed import SparkJobFeed
 from testkit.table_contracts import PRODUCTS
@@ -64,23 +64,18 @@ def report_times(count: int, log: JobLog, uri: str, task_counts: Callable[[], tu
     return waited
 
 
-def test_each_line_says_the_phase_and_how_many_of_its_dates_are_done(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_each_line_says_the_phase_and_how_many_tasks_are_done(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO)
     log, counts = log_of_orders(), iter([None, (1, 4), (0, 0), (4, 4)])
     with log.phase(DateOutcome.ADOPT):
-        with log.dates_at_work(12):
-            waited = report_times(4, log, str(tmp_path), lambda: next(counts))
-        report_times(1, log, str(tmp_path), lambda: (3, 9))
+        waited = report_times(4, log, str(tmp_path), lambda: next(counts))
     with log.phase("verify"):
         report_times(1, log, str(tmp_path), lambda: (0, 0))
     assert lines_of(caplog) == [
-        f"{PREFIX}phase [start]: Spark starts, about 0 of 12 dates done",
-        f"{PREFIX}phase [adopt], about 3 of 12 dates done, 1 of 4 tasks of the running Spark jobs done",
-        f"{PREFIX}phase [adopt], about 3 of 12 dates done",  # no job runs at this moment: the number does not fall
-        f"{PREFIX}phase [adopt], about 12 of 12 dates done, 4 of 4 tasks of the running Spark jobs done",
-        f"{PREFIX}phase [adopt], about 12 of 12 dates done, 3 of 9 tasks of the running Spark jobs done",
+        f"{PREFIX}phase [start]: Spark starts",
+        f"{PREFIX}phase [adopt], 1 of 4 tasks of the running Spark jobs done",
+        f"{PREFIX}phase [adopt]",  # no job runs at this moment
+        f"{PREFIX}phase [adopt], 4 of 4 tasks of the running Spark jobs done",
         f"{PREFIX}phase [verify]",
     ]
     assert [round(seconds) for seconds in waited] == [INTERVAL_S * number for number in (1, 2, 3, 4, 5)]
@@ -88,7 +83,7 @@ def test_each_line_says_the_phase_and_how_many_of_its_dates_are_done(
 
 def test_the_page_finds_the_numbers_below_the_folder_of_the_attempt(tmp_path: Path) -> None:
     log = log_of_orders()
-    with log.phase("changes"), log.dates_at_work(2):
+    with log.phase("changes"):
         report_times(1, log, str(tmp_path), lambda: (1, 2))
     stored = from_json(JobProgress, (tmp_path / FILE_NAME).read_text(), where=FILE_NAME)
     assert (stored.phase, stored.done, stored.of) == ("changes", 1, 2)
@@ -159,24 +154,6 @@ def test_the_command_reports_from_the_start_of_spark_to_the_end_of_the_job(
     assert json.loads(storage.read_text(stored_uri))["phase"] == "start"
 
 
-def test_the_job_counts_the_dates_that_it_compares_and_writes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    phases: list[Progress] = []
-
-    def begun(phase: str) -> Progress:
-        phases.append(Progress(phase))
-        return phases[-1]
-
-    monkeypatch.setattr(progress, "Progress", begun)
-    area = SparkJobFeed(None, str(tmp_path / "landing"), str(tmp_path / "state"), PRODUCTS, with_changes=True)
-    area.publish(area.land(1, rows(1, 3)))
-    assert ("examine", 3, 3) in [(phase.phase, phase.estimated_done(0), phase.date_count) for phase in phases]
-    phases.clear()
-    area.publish(area.land(2, [{**row, "attr_value": 21} for row in rows(2, 2)]))
-    assert {("examine", 2, 2), ("changes", 2, 2)} <= {
-        (phase.phase, phase.estimated_done(0), phase.date_count) for phase in phases
-    }
-
-
 TRACE = "\tat org.apache.spark.Foo.run(Foo.scala:1)\n\tat java.base/java.lang.Thread.run(Thread.java:840)\n"
 LOST = (
     "org.apache.spark.SparkException: Job aborted due to stage failure: Task 0 in stage 1.0 failed 4 times, most "
@@ -233,19 +210,3 @@ def test_a_phase_that_is_named_by_an_outcome_is_logged_as_text() -> None:
     with log.phase(DateOutcome.ADOPT):
         pass
     assert [repr(name) for name in log.seconds] == ["'adopt'"]
-
-
-def test_no_date_is_counted_twice_at_the_moment_when_it_is_done() -> None:
-    class ReportedAtEachChange(Progress):
-        def __setattr__(self, name: str, value: Any) -> None:
-            super().__setattr__(name, value)
-            if name in ("date_count", "running_count") and "_reported" in vars(self):
-                seen.append(self.estimated_done(1.0))
-
-    seen: list[int] = []
-    log = JobLog(cast("Any", SimpleNamespace(deliveries=(), feed="orders", generation=1)))
-    log.progress = ReportedAtEachChange("adopt")
-    for count, done in ((3, 3), (2, 5)):
-        with log.dates_at_work(count):
-            pass
-        assert max(seen) == done

@@ -42,15 +42,15 @@ function firstLanding({ feed, landing_folder: folder, landing_files: files, mark
 /** The tasks of publish, bootstrap, rebuild and erasure that run the Spark job. */
 const SPARK_TASKS = ["dedup_snapshot", "dedup_existing", "dedup_rebuilt", "erase_rows"];
 
-/** The line about the run that holds the lease: its task, the dates that are done, and since when. Null if there is none, or
+/** The line about the run that holds the lease: its task, the Spark tasks that are done, and since when. Null if there is none, or
  * if it has ended without releasing the lease. `running.task`: the result of `taskAtWork`. */
 function runAtWork({ running, now }) {
   if (!running || running.task === false) return null;
-  const { dag_id: dag, run_id: run, kind, generation, taken_at: taken, dates, task } = running;
+  const { dag_id: dag, run_id: run, kind, generation, taken_at: taken, progress, task } = running;
   const name = task ? `${task.task_id}${task.state === "running" ? "" : ` (${task.state.replaceAll("_", " ")})`}` : `${kind} of generation ${generation}`;
-  const done = dates && (!task || SPARK_TASKS.includes(task.task_id)) ? dates : null;
+  const done = progress && (!task || SPARK_TASKS.includes(task.task_id)) ? progress : null;
   return h("p", { class: "at-work" },
-    pill("at work"), " ", runLink(dag, run, name), done?.of ? `, ${count(done.done)} of ${count(done.of)} dates` : "",
+    pill("at work"), " ", runLink(dag, run, name), done?.of ? `, ${count(done.done)} of ${count(done.of)} Spark tasks` : "",
     ", since ", time(task?.start_date ?? taken, now),
     done ? h("small", { class: "muted" }, ` phase ${done.phase}, reported `, time(done.at, now)) : null);
 }
