@@ -10,15 +10,12 @@ from datetime import timedelta
 from pathlib import Path
 from random import Random
 
-import pyarrow as pa
 import pytest
 
 from dedup_clone.contract.delivery import Arrival
 from dedup_clone.contract.errors import ContractViolation, DeliveryRefused
 from dedup_clone.contract.manifest import Candidate, DateEntry
-from dedup_clone.contract.table import Column, ColumnMode
 from dedup_spark import job, storage
-from dedup_spark.landing.values import CastChecks
 from testkit.spark_job_feed import SparkJobFeed
 from testkit.table_contracts import PRODUCTS
 from tests.shared.bad_deliveries import CASES, BadDelivery
@@ -189,15 +186,3 @@ def test_a_complete_attempt_is_left_as_it_is(area: SparkJobFeed) -> None:
     first = area.run(attempt)
     storage.write_text(attempt.arrival_uri(attempt.deliveries[0]), "not read again")
     assert area.run(attempt) == first
-
-
-def test_the_row_of_a_value_that_cannot_be_cast_counts_from_the_start_of_the_file() -> None:
-    checks = CastChecks()
-    text, texts = Column("name", "STRING"), Column("tags", "STRING", ColumnMode.REPEATED)
-    for rows_before, values in ((0, [b"a", b"b"]), (2, [b"c", b"\xe9", b"\xe9"])):
-        checks.add(text, pa.array(values, pa.binary()), rows_before)
-    checks.add(texts, pa.array([[b"ok"], [b"fine", b"good"], [b"\xff"], []], pa.list_(pa.binary())), 0)
-    assert checks.problems((text, texts)) == [
-        "column [name]: 2 values cannot be cast to [STRING], the first in row [4]",
-        "column [tags]: 1 values cannot be cast to [STRING], the first in row [3]",
-    ]

@@ -24,7 +24,7 @@ from dedup_spark import storage
 from dedup_spark.arrow_cast import complete_batch, dates_of
 from dedup_spark.landing.cluster_overlap import Range, block_ranges
 from dedup_spark.landing.footers import Footer, joined_files, read_footer, unsupported_encodings
-from dedup_spark.landing.values import CastChecks, InvalidValues, count_invalid_values
+from dedup_spark.landing.values import InvalidValues, count_invalid_values
 from dedup_spark.storage import open_parquet
 
 _EPOCH = date(1970, 1, 1)
@@ -140,7 +140,6 @@ class RunningValidation:
     rows: int = 0
     rows_by_date: Counter[date] = field(default_factory=Counter)
     invalid: InvalidValues = field(default_factory=Counter)
-    casts: CastChecks = field(default_factory=CastChecks)
 
     def add(self, batch: pa.RecordBatch) -> None:
         """Validate a batch with all columns of the file."""
@@ -156,8 +155,6 @@ class RunningValidation:
             # Dates that equal the folder's need no check: a folder's date is in BigQuery's range (but see `_as_date`).
             if column.name != table.partition_column or column.type != "DATE" or not all_in_folder:
                 count_invalid_values(column, batch.column(column.name), self.invalid)
-            if not self.footer.has_written_schema:
-                self.casts.add(column, batch.column(column.name), self.rows - batch.num_rows)
         if not self.validator.has_own_ids:
             self._count_other_ids(batch.column(table.snapshot_id_column).drop_null().cast(pa.int64()))
 
@@ -213,7 +210,6 @@ class RunningValidation:
         table, landed, latest_day = self.validator.table, self.landed, self.validator.latest_day
         counts = sorted(self.invalid.items())
         found = [f"column [{path}]: {count} {problem}" for (path, problem), count in counts if count]
-        found += self.casts.problems(table.columns)
         late = {day: count for day, count in self.rows_by_date.items() if day > latest_day}
         if late:
             found.append(

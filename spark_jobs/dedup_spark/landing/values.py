@@ -1,22 +1,21 @@
-"""Counts values of landed files that BigQuery cannot store in a declared column, or that cannot be cast to its type.
+"""Counts values of landed files that BigQuery cannot store in a declared column.
 
 One such value would fail the load job of all files, because landed files may be loaded as they are, or a later cast of
-the file. So every value of every column is checked, also inside arrays and structs.
+the file. So every value of every column is checked, also inside arrays and structs. All others can be cast.
 """
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from datetime import UTC, date, datetime
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from dedup_clone.contract.table import Column, ColumnMode
-from dedup_spark.arrow_cast import cast_array, field_of
-from dedup_spark.column_types import STRUCT, arrow_field, arrow_type
+from dedup_spark.arrow_cast import field_of
+from dedup_spark.column_types import STRUCT, arrow_field
 
 _EPOCH_DAY = date(1970, 1, 1)
 _FIRST_DAY, _LAST_DAY = (date.min - _EPOCH_DAY).days, (date.max - _EPOCH_DAY).days
@@ -73,7 +72,7 @@ def _check_range(path: str, numbers: pa.Array, first: int, last: int, problem: s
 
 
 def _check_texts(path: str, values: pa.Array, counts: InvalidValues) -> None:
-    if not _is_valid(values):
+    if not _is_valid(values.view(pa.string())):  # pyarrow reads an ENUM as bytes
         invalid = sum(not _is_text(value) for value in values.cast(pa.binary()))
         _add(counts, path, "values are not UTF-8, expected text", invalid)
     _check_sizes(path, values, counts)
@@ -124,41 +123,3 @@ _CHECKS: dict[str, Callable[[str, pa.Array, InvalidValues], None]] = {
     "STRING": _check_texts,
     "TIMESTAMP": _check_times,
 }
-
-
-@dataclass
-class CastChecks:
-    """Counts the values of one file that cannot be cast. `failed`: by column, how many, and the row of the first.
-
-    Rows are counted from 1. An array or STRUCT counts as one value, however many of its elements or fields cannot be
-    cast. Problems name no value, because the reason of a refusal stays in records and logs even after the row was
-    erased.
-    """
-
-    failed: dict[str, tuple[int, int]] = field(default_factory=dict)
-
-    def add(self, column: Column, values: pa.Array, rows_before: int) -> None:
-        """Add a batch of the column. `rows_before`: the rows of the file before this batch."""
-        if _is_castable(column, values):
-            return
-        # `take` copies the row alone: a cast of a slice also casts the elements of the other rows' arrays.
-        wrong = [n for n in range(len(values)) if not _is_castable(column, values.take(pa.array([n])))]
-        if wrong:  # otherwise the batch is only too large for one array, and smaller batches are cast later
-            count, row = self.failed.get(column.name, (0, rows_before + wrong[0] + 1))
-            self.failed[column.name] = count + len(wrong), row
-
-    def problems(self, columns: tuple[Column, ...]) -> list[str]:
-        """One problem for each column with such values."""
-        types = {column.name: column.type for column in columns}
-        return [
-            f"column [{name}]: {count} values cannot be cast to [{types[name]}], the first in row [{row}]"
-            for name, (count, row) in sorted(self.failed.items())
-        ]
-
-
-def _is_castable(column: Column, values: pa.Array) -> bool:
-    try:
-        cast_array(values, arrow_type(column))
-    except (pa.ArrowException, ValueError):
-        return False
-    return True
