@@ -23,13 +23,12 @@ from dedup_clone.contract.attempt import Attempt
 from dedup_clone.contract.delivery import Delivery
 from dedup_clone.contract.erasure import ErasedRows, Erasure, KeysToErase, Tombstone, Tombstones, parse_keys
 from dedup_clone.contract.errors import ContractViolation
-from dedup_clone.contract.manifest import DataFile, DateEntry, DateOutcome, KeyExample
+from dedup_clone.contract.manifest import DataFile, DateEntry, DateOutcome
 from dedup_clone.contract.records import from_json
 from dedup_clone.contract.table import Absent, TableContract, UpdateIdMode
 from dedup_spark import storage
 from dedup_spark.arrays import Indices, U64Array
 from dedup_spark.column_types import arrow_type
-from dedup_spark.comparison.key_examples import key_texts
 from dedup_spark.comparison.key_reader import KeyBatch, KeyReader
 from dedup_spark.comparison.row_reader import RowSource, read_rows
 from dedup_spark.data_files import write_file
@@ -45,11 +44,11 @@ from dedup_spark.sketch import stored
 
 def erase_rows(
     attempt: Attempt, generation: NewGeneration, newest: Delivery | None, session: SessionSource
-) -> tuple[NewGeneration, ErasedRows, frozenset[tuple[date, str]]]:
+) -> tuple[NewGeneration, ErasedRows]:
     """Write the files that have erased rows anew, and delete the former files and the sketches of their dates.
 
-    Return the generation without erased rows, the record of these rows, and their dates and keys as text. `newest`: the
-    newest applied delivery; None for an erasure. Raises what `read_key_sets` raises.
+    Return the generation without erased rows, and the record of these rows. `newest`: the newest applied delivery; None
+    for an erasure. Raises what `read_key_sets` raises.
     """
     key_sets, tombstones = read_key_sets(attempt, read_seed(attempt.seed_uri))
     to_read = [file for file in generation.files if newest is None or file.date not in generation.copied]
@@ -77,22 +76,19 @@ def erase_rows(
     keeps_dates = is_last_seen and attempt.table.absent_keys is Absent.DELETE
     dates = tuple(entry for entry in entries if entry.rows or keeps_dates)
     rows = [row for of_date in erased.values() for row in of_date]
-    keys = frozenset((row.date, row.key) for row in rows)
-    return replace(generation, dates=dates, files=tuple(remaining)), _record(rows, newest, tombstones), keys
+    return replace(generation, dates=dates, files=tuple(remaining)), _record(rows, newest, tombstones)
 
 
 @dataclass(frozen=True)
 class ErasedRow:
     """One row that was left out. `digests`: the digests of all tombstones that match the row.
 
-    There are several if the row's key was erased by several combinations of key columns. `key`: its key as text, by
-    which examples of keys are left out. The text is stored nowhere.
+    There are several if the row's key was erased by several combinations of key columns.
     """
 
     date: date
     digests: tuple[str, ...]
     update_id: int
-    key: str
 
 
 @dataclass(frozen=True)
@@ -116,8 +112,7 @@ def _erase_in_file(
             if number in erased:  # found in another key set, too
                 erased[number] = replace(erased[number], digests=(*erased[number].digests, digest))
                 continue
-            (key,) = key_texts(table, [[column[row].as_py()] for column in batch.key_columns])
-            erased[number] = ErasedRow(file.date, (digest,), int(batch.update_ids[row]), key)
+            erased[number] = ErasedRow(file.date, (digest,), int(batch.update_ids[row]))
     if not erased:
         return None
     source = RowSource.all_rows(uri, file.rows, file.max_update_id, excluded=np.array(sorted(erased), np.int64))
@@ -170,11 +165,6 @@ def _entry(
         key_fingerprint=None,
         files_digest=files_digest(files),
     )
-
-
-def without_keys(examples: Iterable[KeyExample], keys: frozenset[tuple[date, str]]) -> list[KeyExample]:
-    """The examples without those of erased keys."""
-    return [example for example in examples if (example.date, example.key) not in keys]
 
 
 @dataclass(frozen=True)

@@ -23,7 +23,7 @@ from dedup_spark import storage
 from dedup_spark.changes.change_files import write_changes
 from dedup_spark.comparison.key_examples import select_examples
 from dedup_spark.dispatch import DateRuns
-from dedup_spark.erasure import erase_rows, without_keys
+from dedup_spark.erasure import erase_rows
 from dedup_spark.execution.progress import JobLog
 from dedup_spark.execution.session import SessionSource
 from dedup_spark.fingerprints.seed import read_seed
@@ -136,7 +136,7 @@ class DedupJob:
 
         `applied`: the deliveries that the manifest names.
         """
-        generation, erased, erased_keys = self._erase(generation, applied, deliveries)
+        generation, erased = self._erase(generation, applied, deliveries)
         attempt_uri = self.attempt.folder_uri
         file_list_uri = storage.join(attempt_uri, f"files-{self.run_id}.json")
         load_uris_uri = storage.join(attempt_uri, f"uris-{self.run_id}.txt")
@@ -162,8 +162,9 @@ class DedupJob:
             f"{sum(e.new_keys for e in manifest.dates)} new, {_changed_text(manifest)}, "
             f"{sum(e.survivors for e in manifest.dates)} missing in the snapshot, {dropped} dropped"
         )
-        found = [example for date_written in written.values() for example in date_written.examples]
-        examples = select_examples(without_keys(found, erased_keys), manifest.dates)
+        # Of a date with erased keys none is shown, because it may be one of these.
+        shown = [of_date for day, of_date in written.items() if not erased or day not in erased.rows]
+        examples = select_examples((example for of_date in shown for example in of_date.examples), manifest.dates)
         return Candidate(
             manifest,
             file_list_uri,
@@ -178,8 +179,8 @@ class DedupJob:
 
     def _erase(
         self, generation: NewGeneration, applied: tuple[Delivery, ...], deliveries: Deliveries
-    ) -> tuple[NewGeneration, ErasedRows | None, frozenset[tuple[date, str]]]:
-        """Return the generation without rows of erased keys, the record of these rows, and their dates and key texts.
+    ) -> tuple[NewGeneration, ErasedRows | None]:
+        """Return the generation without rows of erased keys, and the record of these rows.
 
         The attempt's `erasures` are the records of earlier erasures. Its `erases` is the file of keys to erase; it is
         empty in a publish.
@@ -188,13 +189,13 @@ class DedupJob:
         # A replay that changes nothing validates no delivery: it has no new rows, and cannot tell which erased keys its
         # deliveries contain.
         if not attempt.erases and not (attempt.erasures and deliveries.applied):
-            return generation, None, frozenset()
+            return generation, None
         with self.job_log.phase("erase"):
             newest = None if attempt.erases else applied[-1]  # `applied` is empty in a takeover, which has no erasures
-            generation, erased, erased_keys = erase_rows(attempt, generation, newest, self.session)
+            generation, erased = erase_rows(attempt, generation, newest, self.session)
         examined = () if attempt.erases else _retained_dates(deliveries, deliveries.applied[-1])
         self.job_log.info(f"left {sum(erased.rows.values())} rows of erased keys out, on {len(erased.rows)} dates")
-        return generation, replace(erased, examined=examined), erased_keys
+        return generation, replace(erased, examined=examined)
 
     def _write_changes(self, applied: tuple[Delivery, ...], generation: NewGeneration, parent: Parent) -> str | None:
         """Write the rows that differ from the parent's, and the list of the written files. Return the URI of the list.
