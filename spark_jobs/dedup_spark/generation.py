@@ -37,13 +37,13 @@ _MAX_NAMED_DATES = 5
 class NewGeneration:
     """Dates and files of the new generation. `copied`: the dates whose files are copied from the parent.
 
-    `same_fingerprints`: the dates whose stored sketches are copied from the parent.
+    `same_sketches`: the dates whose stored sketches are copied from the parent, too.
     """
 
     dates: tuple[DateEntry, ...]
     files: tuple[DataFile, ...]
     copied: frozenset[date]
-    same_fingerprints: frozenset[date]
+    same_sketches: frozenset[date]
 
     def lost_dates(self, parent: Parent) -> dict[date, int]:
         """The parent's dates within the retention that the generation lacks, each with its rows."""
@@ -66,40 +66,27 @@ def assemble_generation(
     entries: list[DateEntry] = []
     files: list[DataFile] = []
     copied: set[date] = set()
-    same_fingerprints: set[date] = set()
+    same_sketches: set[date] = set()
     for day, plan in plans.items():
         parent_entry = parent.dates.get(day)
         if plan.outcome in (DateOutcome.COPIED_FORWARD, DateOutcome.UNCHANGED):
-            written, files_of_date = None, None
+            files_of_date = None
             entry = _copied_entry(parent.dates[day], plan)
+            same_sketches |= {day} if entry.key_fingerprint else set()
         else:
             written = written_dates[day]
             files_of_date = written.files
             entry = _written_entry(written, plan, parent_entry)
             if deletes and parent_entry and delivered.get(day):
                 entry = replace(entry, deleted=parent_entry.rows + entry.new_keys - entry.rows)
-        snapshot_ids = delivered.get(day, ())
-        entry = replace(entry, newest_snapshot=newest_snapshot(mode, snapshot_ids, parent_entry))
+        entry = replace(entry, newest_snapshot=newest_snapshot(mode, delivered.get(day, ()), parent_entry))
         _require_parent_complete(entry, parent_entry)
-        # With several deliveries a value may change and change back. Then the row has its old values, but a new
-        # update_id, which the parent's files lack. So only a date with one delivery can keep these files. Plan rewrite
-        # decides this itself.
-        is_unchanged = len(snapshot_ids) == 1 and not (entry.new_keys or entry.changed or entry.deleted)
-        keeps_files = is_unchanged and mode is UpdateIdMode.LAST_CHANGED
-        if parent_entry and keeps_files and files_of_date and plan.outcome is DateOutcome.WINDOW:
-            reason = f"{plan.reason}; no row changed, so the parent's files are kept"
-            entry = replace(entry, plan_reason=reason, cluster_overlap=parent_entry.cluster_overlap)
-            files_of_date = None
         if files_of_date is None:
             files_of_date = parent.files_of(day)
             copied.add(day)
         entries.append(replace(entry, files_digest=files_digest(files_of_date)))
         files += files_of_date
-        fingerprint = parent_entry.key_fingerprint if parent_entry else None
-        is_same = fingerprint is not None and fingerprint == entry.key_fingerprint
-        if is_same and not (written and written.wrote_sketch):
-            same_fingerprints.add(day)
-    return NewGeneration(tuple(entries), tuple(files), frozenset(copied), frozenset(same_fingerprints))
+    return NewGeneration(tuple(entries), tuple(files), frozenset(copied), frozenset(same_sketches))
 
 
 def _copied_entry(parent_entry: DateEntry, plan: DatePlan) -> DateEntry:
@@ -174,9 +161,9 @@ def copy_forward(attempt: Attempt, generation: NewGeneration, parent: Parent, se
         dates = tuple(replace(entry, files_digest=files_digest(by_date[entry.date])) for entry in generation.dates)
         return replace(generation, dates=dates, files=all_files)
     paths = [file.path for file in files]
-    if generation.same_fingerprints:
+    if generation.same_sketches:
         stored_names = storage.list_objects(storage.join(parent.data_uri, stored.FOLDER))
-        sketch_paths = [stored.path_of(day) for day in sorted(generation.same_fingerprints)]
+        sketch_paths = [stored.path_of(day) for day in sorted(generation.same_sketches)]
         paths += [path for path in sketch_paths if path.removeprefix(f"{stored.FOLDER}/") in stored_names]
     copy = partial(_copy, parent.data_uri, attempt.data_uri)
     map_objects(session, copy, paths, [0] * len(paths), "copy files of the parent")

@@ -115,7 +115,6 @@ def _with_task(
         is_adopted=False,
         policy=policy,
         has_own_ids=attempt.takes_over is not None,
-        keeps_files=policy is MergePolicy.LATE and attempt.plan is not Plan.REWRITE,
     )
     return replace(plan, task=task)
 

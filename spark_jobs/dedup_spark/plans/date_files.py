@@ -15,7 +15,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any, NamedTuple
 from uuid import uuid4
 
-from dedup_clone.contract.attempt import Attempt
+from dedup_clone.contract.attempt import Attempt, Plan
 from dedup_clone.contract.manifest import DataFile
 from dedup_spark import storage
 from dedup_spark.comparison.key_reader import KeyReader
@@ -47,8 +47,7 @@ def write_date(
 ) -> WrittenDate:
     """Write the date's files and its sketch below the data folder. `file_bytes`: the target size of a rewritten file.
 
-    No sketch is written if that of the parent remains valid. Raises DeliveryRefused if a landed object has changed
-    since the inventory was frozen.
+    Raises DeliveryRefused if a landed object has changed since the inventory was frozen.
     """
     task, newest = inputs.task, inputs.task.newest
     if task.is_adopted:
@@ -57,10 +56,8 @@ def write_date(
         made = _rewrite(attempt, file_bytes, inputs, diff, reader)
     files = made.files if made.files is not None or not task.parent else task.parent.files
     rows, sketch = sum(file.rows for file in files or ()), _sketch_for_next(inputs, files or ())
-    digest = task.parent.entry.key_fingerprint if task.parent else None
     if sketch:
         stored.write(storage.join(attempt.data_uri, stored.path_of(task.day)), sketch)
-        digest = sketch.sketch.digest()
     return WrittenDate(
         day=task.day,
         files=made.files,
@@ -69,11 +66,10 @@ def write_date(
         survivors=rows - (newest.rows - diff.surplus_rows(inputs.newest.source)),
         surplus_rows={link.update_id: diff.surplus_rows(link.source) for link in inputs.links if link.source},
         how="; ".join((_compared(inputs, diff, exact=attempt.exact), *made.how)),
-        key_fingerprint=digest,
+        key_fingerprint=sketch.sketch.digest() if sketch else None,
         examples=diff.examples(attempt.table, task.day),
         cluster_overlap=made.cluster_overlap,
         adopted_delivery=newest.delivery if task.is_adopted else None,
-        wrote_sketch=sketch is not None,
     )
 
 
@@ -134,9 +130,13 @@ def _rewrite(
 
 
 def _copy_of_parent(attempt: Attempt, task: DateTask, diff: DiffResult) -> list[DataFile]:
-    """Copy the parent's files of which no row is removed, if the task keeps files and the columns are the same."""
+    """Copy the parent's files of which no row is removed. None if the date is to be written anew.
+
+    Only a late delivery leaves most files as they are.
+    """
     parent = task.parent
-    if not task.keeps_files or parent is None or parent.has_other_columns:
+    is_asked_for = attempt.plan is Plan.REWRITE
+    if parent is None or parent.has_other_columns or task.policy is not MergePolicy.LATE or is_asked_for:
         return []
 
     def copy(file: DataFile) -> DataFile:
@@ -174,15 +174,14 @@ def _write_sorted(
 
 
 def _sketch_for_next(inputs: ComparisonInputs, files: Sequence[DataFile]) -> stored.StoredSketch | None:
-    """Return the sketch that the next publish compares with, or None if it is that of the parent.
+    """Return the sketch that the next publish compares with. None after a late delivery if sketches do not count.
 
     `StoredSketch` says of which rows. `files`: those of the date.
     """
-    parent_entry = inputs.task.parent.entry if inputs.task.parent else None
-    if parent_entry and inputs.task.policy is MergePolicy.LATE:  # rows with the highest update_id stay the same
-        return None
+    if inputs.parent and inputs.task.policy is MergePolicy.LATE:  # rows with the highest update_id stay the same
+        return stored.StoredSketch(inputs.parent.update_id, inputs.parent.sketch) if inputs.parent.sketch else None
     # Without a parent, rows may come from an existing table, with update_ids of their own.
-    newest_id = inputs.newest.update_id if parent_entry else max(file.max_update_id for file in files)
+    newest_id = inputs.newest.update_id if inputs.parent else max(file.max_update_id for file in files)
     return stored.StoredSketch(newest_id, inputs.newest_sketch)
 
 

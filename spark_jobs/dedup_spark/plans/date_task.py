@@ -40,9 +40,7 @@ class DateTask:
 
     `deliveries`: in ascending precedence; one with any other policy than IN_ORDER. Without a parent the policy is
     IN_ORDER. `has_own_ids`: the delivered rows have update_ids of their own, because they come from an existing table;
-    otherwise the update_id of all is the delivery's snapshot id. `keeps_files`: plan rewrite copies those of the
-    parent's files of which no row is removed, and writes only rows that these files lack. `parts`: what other tasks
-    have read of the deliveries.
+    otherwise the update_id of all is the delivery's snapshot id. `parts`: what other tasks have read of the deliveries.
     """
 
     day: date
@@ -51,7 +49,6 @@ class DateTask:
     is_adopted: bool = True
     policy: MergePolicy = MergePolicy.IN_ORDER
     has_own_ids: bool = False
-    keeps_files: bool = False
     parts: tuple[SketchedPart, ...] = field(default=(), compare=False)
 
     @property
@@ -75,12 +72,10 @@ class WrittenDate:
     `files`: None if the plan wrote none, because no row changed; the parent's files are then copied forward.
     `changed`: the number of rows whose values changed; None if values were not compared. `surplus_rows`: the number of
     surplus rows by the delivery's snapshot id. `key_fingerprint`: the digest by which the next publish checks the
-    stored sketch; None if there is none that it may use. `cluster_overlap`: the share of
+    sketch that the plan has stored; None if it stored none. `cluster_overlap`: the share of
     blocks (0 to 1; a block is a row group, or a sorted run of rows) that overlap in the first clustering column; None
     without clustering, or if it is unknown. `how`: what was compared and written, as text for the manifest.
-    `adopted_delivery`: the delivery whose rows the date has, beside survivors. `wrote_sketch`: whether the date's
-    sketch was written below the data folder. If not, and if the parent's entry has the same digest, the parent's stored
-    sketch is copied later.
+    `adopted_delivery`: the delivery whose rows the date has, beside survivors.
     """
 
     day: date
@@ -94,7 +89,6 @@ class WrittenDate:
     cluster_overlap: float | None = None
     how: str = ""
     adopted_delivery: Delivery | None = None
-    wrote_sketch: bool = False
 
 
 # What a plan wrote, or why it did not: plan window then writes the date.
