@@ -20,7 +20,7 @@ from pyspark.sql.types import DateType, IntegerType, StructField, StructType
 
 from dedup_clone.contract.attempt import Attempt
 from dedup_clone.contract.delivery import Delivery
-from dedup_clone.contract.manifest import Difference
+from dedup_clone.contract.manifest import DataFile, Difference
 from dedup_clone.contract.table import TableContract
 from dedup_spark import storage
 from dedup_spark.arrays import U64Array
@@ -34,7 +34,7 @@ from dedup_spark.parent import PARENT_SOURCE, Parent
 from dedup_spark.plans.date_task import WrittenDate
 from dedup_spark.plans.delivered_date import DeliveriesByDate
 from dedup_spark.plans.window.ranking import DAY, DESTINATION_FILE, SOURCE, rank
-from dedup_spark.plans.window.writing import RECORD_SCHEMA, FileRecord, RowWriter
+from dedup_spark.plans.window.writing import RECORD_SCHEMA, FileCounts, RowWriter
 from dedup_spark.storage import open_parquet
 
 
@@ -56,28 +56,28 @@ def run_window_plan(
     writer = RowWriter(table, attempt.data_uri, newest)
     context.setJobDescription(f"{attempt.feed} generation {attempt.generation}: window over {len(dates)} dates, write")
     ranked = rank(rows, table, attempt.update_id_mode, partitions.task_count)
-    by_date: defaultdict[date, list[FileRecord]] = defaultdict(list)
+    by_date: defaultdict[date, list[tuple[DataFile, FileCounts]]] = defaultdict(list)
     for row in ranked.mapInArrow(writer.write, RECORD_SCHEMA).collect():
-        record: FileRecord = pickle.loads(row.record)
-        by_date[record.file.date].append(record)
+        file, counts = pickle.loads(row.record)
+        by_date[file.date].append((file, counts))
     return [_written_date(day, records, sources) for day, records in by_date.items()]
 
 
-def _written_date(day: date, records: list[FileRecord], sources: Mapping[Delivery, int]) -> WrittenDate:
-    """Return what was written for the date. `records`: one for each file."""
+def _written_date(day: date, files: list[tuple[DataFile, FileCounts]], sources: Mapping[Delivery, int]) -> WrittenDate:
+    """Return what was written for the date."""
     differing, surplus = Counter[Difference](), Counter[int]()
-    for record in records:
-        differing += record.differing
-        surplus += record.surplus
+    for _, counts in files:
+        differing += counts.differing
+        surplus += counts.surplus
     return WrittenDate(
         day=day,
-        files=tuple(record.file for record in records),
+        files=tuple(file for file, _ in files),
         new_keys=differing[Difference.NEW],
         changed=differing[Difference.CHANGED],
         survivors=differing[Difference.SURVIVOR],
         surplus_rows={delivery.snapshot_id: surplus[number] for delivery, number in sources.items()},
         key_fingerprint=None,
-        examples=tuple(example for record in records for example in record.examples),
+        examples=tuple(example for _, counts in files for example in counts.examples),
     )
 
 

@@ -19,7 +19,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from dedup_clone.contract.manifest import EXAMPLES_PER_DATE, DataFile, Difference, KeyExample
+from dedup_clone.contract.manifest import EXAMPLES_PER_DATE, Difference, KeyExample
 from dedup_clone.contract.table import Absent, TableContract
 from dedup_spark.arrow_cast import cast_table
 from dedup_spark.column_types import arrow_schema
@@ -28,19 +28,9 @@ from dedup_spark.data_files import write_file
 from dedup_spark.fingerprints.key_columns import key_columns
 from dedup_spark.plans.window.ranking import CHANGED, DAY, DESTINATION_FILE, IN_PARENT, NEWEST, SOURCE, SURPLUS
 
-# A pickled FileRecord.
+# A pickled pair of a DataFile and its FileCounts.
 RECORD_SCHEMA = "record binary"
 _RECORD_ARROW = pa.schema([("record", pa.binary())])
-
-
-@dataclass(frozen=True)
-class FileRecord:
-    """A written file. `differing`: how many of its rows have each difference. `surplus`: surplus rows by source."""
-
-    file: DataFile
-    differing: Counter[Difference]
-    surplus: Counter[int]
-    examples: list[KeyExample]
 
 
 @dataclass(frozen=True)
@@ -58,10 +48,11 @@ class RowWriter:
         """Write the rows of one task. Yield the records of its files."""
         rows = (some for batch in batches for some in self._retained(batch))
         for (day, _), of_file in groupby(rows, key=itemgetter(0)):
-            counts = _FileCounts(self.table, day, self.newest_source[day])
+            counts = FileCounts(self.table, day, self.newest_source[day])
             written = write_file(self.table, self.data_uri, day, "window", (counts.add(some) for _, some in of_file))
             assert written  # of each key in the file, one row is not surplus
-            yield _as_batch(FileRecord(written, counts.differing, counts.surplus, counts.examples))
+            record = pa.array([pickle.dumps((written, counts))], pa.binary())
+            yield pa.RecordBatch.from_arrays([record], schema=_RECORD_ARROW)
 
     def _retained(self, batch: pa.RecordBatch) -> Iterator[tuple[tuple[date, int], pa.RecordBatch]]:
         """The rows of each output file, without survivors if these are deleted."""
@@ -73,8 +64,8 @@ class RowWriter:
 
 
 @dataclass
-class _FileCounts:
-    """Counts the rows of one output file."""
+class FileCounts:
+    """Counts the rows of one file: `differing` by difference, and `surplus` rows by the number of their source."""
 
     table: TableContract
     day: date
@@ -102,10 +93,6 @@ class _FileCounts:
             some = rows.take(pc.indices_nonzero(differs)[:needed_examples])
             keys = key_texts(self.table, [some.column(column.name).to_pylist() for column in key_columns(self.table)])
             self.examples += [KeyExample(self.day, difference, key) for key in keys]
-
-
-def _as_batch(record: FileRecord) -> pa.RecordBatch:
-    return pa.RecordBatch.from_arrays([pa.array([pickle.dumps(record)], pa.binary())], schema=_RECORD_ARROW)
 
 
 def _split(batch: pa.RecordBatch) -> Iterator[tuple[tuple[date, int], pa.RecordBatch]]:
