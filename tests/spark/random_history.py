@@ -247,7 +247,10 @@ class RandomHistory:
 
 
 def land_in_pieces(feed: SparkJobFeed, random: Random, snapshot_id: int, rows: list[Row]) -> Arrival:
-    """Several files a date, several row groups a file, empty files among them; none of an earlier delivery is left."""
+    """Several files a date, several row groups a file, empty files among them; none of an earlier delivery is left.
+
+    Some files have other types, another order of columns, or lack those that their folders name.
+    """
     folder = feed.uri(feed.folder(snapshot_id))
     for name in storage.list_objects(folder):
         storage.delete(storage.join(folder, name))
@@ -257,9 +260,33 @@ def land_in_pieces(feed: SparkJobFeed, random: Random, snapshot_id: int, rows: l
         cut = random.randrange(part.num_rows + 1)
         for number, piece in enumerate((part.slice(0, cut), part.slice(cut))):
             stream = pa.BufferOutputStream()
+            piece = in_another_form(feed.table, random, piece) if random.random() < 0.3 else piece
             pq.write_table(piece, stream, row_group_size=random.choice([3, 1000]))
             files[f"{feed.table.date_folder}={day}/{snapshot_id}-{number}.parquet"] = stream.getvalue().to_pybytes()
     return feed.deliver(snapshot_id, files)
+
+
+def in_another_form(table: TableContract, random: Random, rows: pa.Table) -> pa.Table:
+    """The same rows as another producer may write them."""
+    in_folders = sorted(table.columns_in_folders(date_folders=True))
+    rows = rows.drop_columns([name for name in in_folders if random.random() < 0.5])
+    rows = rows.select(random.sample(rows.column_names, rows.num_columns))
+    for number, field in enumerate(rows.schema):
+        narrow = _narrower(field.type)
+        if narrow is None or random.random() < 0.5:
+            continue
+        try:
+            column = rows[field.name].cast(narrow)
+        except pa.ArrowInvalid:
+            continue  # it does not hold all values
+        rows = rows.set_column(number, field.with_type(narrow), column)
+    return rows
+
+
+def _narrower(kind: pa.DataType) -> pa.DataType | None:
+    if pa.types.is_timestamp(kind):
+        return pa.timestamp("ms", kind.tz)
+    return {pa.int64(): pa.int32(), pa.decimal128(38, 9): pa.decimal128(12, 2)}.get(kind)
 
 
 def spoil_fingerprints(feed: SparkJobFeed, random: Random) -> None:
