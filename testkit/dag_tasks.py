@@ -105,7 +105,7 @@ class DagTasks:
     ) -> None:
         self.world, self.airflow, self.run_id = world, airflow, run_id
         self.dag = _dag_for(world, dag, monkeypatch)
-        self.form = {"feed": world.feed.feed, **form}
+        self.form = {"feed": world.feed.feed, **form} if "feed" in self.dag.params else form
         self.results: dict[tuple[str, str], Any] = {}
         self.user: str | None = None
         self.events = OutletEventAccessors()

@@ -65,11 +65,13 @@ def preview(services: Services, request: RetirementRequest) -> tuple[None, str]:
 def prepare(services: Services, request: RetirementRequest, shown: None) -> Retirement:
     """Recover a dead run, acquire the lease, and write the record, which releases it.
 
-    If an earlier try has written the record, return that.
+    If an earlier try has written the record, return that. Raises ConfigurationError if another run has.
     """
-    retired = services.current.read().retired
-    if retired is not None:
-        return retired
+    current = services.current.read()
+    if current.retired is not None:
+        if current.retired.run_id != request.run_id:
+            current.require_in_use()  # it may have decided otherwise about target
+        return current.retired
     recover(services, request)
     live = _require_retirable(services, request)
     intent = acquire_lease(services, request, Kind.RETIRE, live.generation if live else None)

@@ -10,8 +10,8 @@ from airflow.sdk import Param
 from dedup_clone.contract.attempt import Duplicates
 from dedup_clone.contract.records import from_plain, to_plain
 from dedup_clone.operations import bootstrap, erase, rebuild, retire, rollback, takeover
-from dedup_clone.orchestration.operation import LEASE_RETRY_INTERVAL, Operation, given_reason, required_reason
-from dedup_clone.orchestration.step import FeedRun, NotYet
+from dedup_clone.orchestration.operation import Operation, given_reason, required_reason
+from dedup_clone.orchestration.step import FeedRun
 from dedup_clone.orchestration.watchdog.feed_check import forget_if_retired
 from dedup_clone.publish.attempts import Form, best_effort
 from dedup_clone.state.current import TargetAction
@@ -137,10 +137,7 @@ RETIRE = _operation("a retirement", retire, retire.RetirementRequest)
 
 
 def retire_feed(run: FeedRun, show_task: str) -> dict[str, Any]:
-    """Takes the feed out of use and returns the record of the retirement. Waits while another run does the same."""
-    retired = run.services.current.read().retired
-    if retired and retired.run_id != run.run_id and run.services.is_running(run.dag_id, retired.run_id):
-        raise NotYet(f"run [{retired.run_id}] retires the feed", LEASE_RETRY_INTERVAL)
+    """Takes the feed out of use and returns the record of the retirement."""
     record, services = RETIRE.begin(run, show_task), run.services
     with best_effort(services, "who was told of an incident may not be told that it ended"):
         forget_if_retired(services.store, services.feed.feed, services.environment, run.setup.deployment.alerts)

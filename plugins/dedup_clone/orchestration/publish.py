@@ -28,6 +28,7 @@ from dedup_clone.settings.feed import Feed
 # There are more than people answer at once, so that arrivals find a place.
 MAX_ACTIVE_RUNS = 16
 RESOLVE_TASK, APPROVE_TASK, ACCEPTED_TASK = "resolve_publish", "approve_accepted", "resolve_accepted"
+_NOT_WITH_DISCARD = ("dry_run", "dates", "engine", "plan", "accepted_checks")
 _DATE = "[0-9]{4}-[0-9]{2}-[0-9]{2}"
 
 
@@ -104,19 +105,24 @@ def read_publish_request(run: FeedRun) -> PublishRequest:
     """Return the request that the filled form makes.
 
     Raises ConfigurationError when the feed is retired, when the form names no snapshot or a delivery that is not
-    registered (the message names the registered ones), and when a date is malformed.
+    registered (the message names the registered ones), when a date is malformed, and for a plan of an SQL engine.
     """
     services, params = run.services, run.form
     services.current.read().require_in_use()
     delivery = _find_delivery(services, params["snapshot_id"], params["marker_generation"])
     dates = parse_dates(params["dates"]) if params["dates"] else None
+    engine = Engine(params["engine"]) if params["engine"] else None
+    if params["plan"] and not (engine or services.feed.engine).runs_spark:
+        raise ConfigurationError(
+            f"Engine [{engine or services.feed.engine}] has no plan: leave [plan] empty, or choose engine [spark]."
+        )
     replay = dates is not None or not is_automatic_run(run.run_id, delivery)
     return PublishRequest(
         dag_id=run.dag_id,
         run_id=run.run_id,
         delivery=delivery,
         replay=replay,
-        engine=Engine(params["engine"]) if params["engine"] else None,
+        engine=engine,
         plan=params["plan"],
         accepted_checks=tuple(params["accepted_checks"] or ()),
         reason=given_reason(run) if replay else "",
@@ -156,6 +162,8 @@ def resolve_publish(run: FeedRun) -> Any:
     The later tasks are skipped after a dry run, and when there is nothing to publish.
     """
     services, request = run.services, read_publish_request(run)
+    if run.form["discard"] and (ignored := [name for name in _NOT_WITH_DISCARD if run.form[name]]):
+        raise ConfigurationError(f"A discard publishes nothing: leave {ignored} empty, or [discard].")
     if run.form["dry_run"]:
         _, text = preview_publish(services, request)
         services.log(f"a publish would do this:\n{text}", snapshot_id=request.delivery.snapshot_id)

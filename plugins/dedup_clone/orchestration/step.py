@@ -17,7 +17,7 @@ from airflow.sdk.bases.skipmixin import SkipMixin
 from airflow.triggers.base import BaseTrigger
 
 from dedup_clone.contract.attempt import Attempt
-from dedup_clone.contract.errors import ContractViolation
+from dedup_clone.contract.errors import ConfigurationError, ContractViolation
 from dedup_clone.orchestration.setup import FeedOfForm, FeedSetup, open_feed_services
 from dedup_clone.publish.services import Services
 
@@ -73,8 +73,15 @@ class FeedRun:
 
     @property
     def form(self) -> dict[str, Any]:
-        """The filled form."""
-        return self.context["params"]
+        """The filled form. Raises ConfigurationError for a field that the DAG's form lacks, which Airflow accepts."""
+        filled, known = self.context["params"], self.context["dag"].params
+        own = "airflow/"  # begins names that are for Airflow itself, such as airflow/task_span_detail_level
+        if unknown := [name for name in filled if name not in known and not name.startswith(own)]:
+            raise ConfigurationError(
+                f"The form of [{self.dag_id}] has no field {unknown}, only {sorted(known)}: nothing was done. Correct "
+                f"the name, and trigger the DAG again."
+            )
+        return filled
 
     @property
     def dag_id(self) -> str:

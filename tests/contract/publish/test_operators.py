@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable
 from functools import partial
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 from airflow.providers.standard.operators.hitl import HITLOperator
@@ -99,7 +100,7 @@ def test_the_form_reaches_the_run(by_hand: DagTasks) -> None:
         by_hand.execute(RESOLVE, **form.validate())
         request = world.state.read(f"attempts/{by_hand.plan.id}/attempt.json")
         assert (request["engine"], request["plan"], request["dates"]) == ("spark", "auto", [str(TODAY)])
-    by_hand.execute(RESOLVE, engine="bigquery", plan=None, dates=[])
+    by_hand.execute(RESOLVE, engine="bigquery", plan=None, dates=[], **{"airflow/task_span_detail_level": "2"})
     assert by_hand.plan.engine == "bigquery"
 
 
@@ -110,8 +111,11 @@ def test_the_form_reaches_the_run(by_hand: DagTasks) -> None:
         ({"snapshot_id": "9"}, r"Snapshot \[9\] is not registered.*registered snapshots: 7, 12\."),
         ({"snapshot_id": "7", "marker_generation": "1"}, r"Delivery \[1\] of snapshot \[7\].*its deliveries: [0-9]+"),
         ({"snapshot_id": "7", "dates": ["2020-13-01"]}, "names no date"),
+        ({"snapshot_id": "7", "dry-run": True}, r"has no field \['dry-run'\]"),
+        ({"snapshot_id": "7", "engine": "merge", "plan": "rewrite"}, r"Engine \[merge\] has no plan"),
+        ({"snapshot_id": "7", "discard": True, "dates": [str(TODAY)]}, r"A discard publishes nothing.*'dates'"),
     ],
-    ids=["none", "snapshot", "marker", "date"],
+    ids=["none", "snapshot", "marker", "date", "field", "plan", "discard"],
 )
 def test_what_no_retry_can_help_fails_the_first_task_and_names_the_known_ones(
     by_hand: DagTasks, params: dict[str, Any], message: str
@@ -156,6 +160,18 @@ def test_a_person_discards_a_held_delivery_in_the_form(by_hand: DagTasks) -> Non
     with pytest.raises(AirflowSkipException, match=rf"Delivery \[{name}\] is discarded"):
         by_hand.execute(RESOLVE, snapshot_id="8", discard=True, reason="garbage")
     assert (world.state.deliveries("refused"), world.state.lease) == ([name], None)
+
+
+def test_no_spark_runs_for_an_attempt_that_has_ended(by_hand: DagTasks, monkeypatch: pytest.MonkeyPatch) -> None:
+    """After a failure people clear the failed task alone. The attempt is discarded by then."""
+    run = runs.publish(by_hand.world, by_hand.world.land(7, [row(7, 1)])).until("resolve")
+    by_hand.has_taken(run.plan)
+    run.end()
+    started = Mock()
+    monkeypatch.setattr("dedup_clone.orchestration.runners.dedup.run_local_spark", started)
+    with pytest.raises(AirflowFailException, match="Clear the run from its first task"):
+        by_hand.execute("dedup_snapshot")
+    assert not started.called
 
 
 # -- BigQuery jobs: a task that runs again attaches to its job, reuses what ended well, or takes the next id --
@@ -371,7 +387,7 @@ def test_a_rollback_waits_for_a_run_that_is_at_work_and_says_what_to_do_if_it_ha
 
 @pytest.mark.parametrize("dag", ["bootstrap", "erase", "rebuild", "retire", "rollback"])
 def test_whoever_approves_reads_who_asked_and_why(world: FeedOnStandIn, run_of: RunOf, dag: str) -> None:
-    form: dict[str, Any] = {"generation": 1, "keys_file": "keys.csv"}
+    form: dict[str, Any] = {"rollback": {"generation": 1}, "erase": {"keys_file": "keys.csv"}}.get(dag, {})
     if dag == "bootstrap":
         operations.create_table(world, world.feed.target)
         world.query(f"INSERT INTO .{world.feed.target} (date, product_id, update_id) VALUES (CURRENT_DATE(), 1, 1)")
@@ -393,7 +409,7 @@ def test_the_first_task_refuses_a_retired_feed(world: FeedOnStandIn, run_of: Run
     world.publish(world.land(7, [row(7, 1)]))
     operations.retire(world, "keep")
     world.state.write("to_erase/keys.csv", "product_id\n1\n")
-    form = {"keys_file": "keys.csv", "snapshot_id": "9"}
+    form = {"erase": {"keys_file": "keys.csv"}, "publish": {"snapshot_id": "9"}}.get(dag, {})
     tasks = run_of(dag, reason="prices were reset", **form)
     show = next(task_id for task_id in tasks.dag.task_ids if task_id.startswith(("show_", RESOLVE)))
     with pytest.raises(AirflowFailException, match=rf"Feed \[{world.feed.feed}\] was retired.*delete .*CURRENT"):
@@ -419,13 +435,20 @@ def test_a_retirement_ends_the_alerts_of_the_feed(
     assert world.state.names("incidents") == []
 
 
-def test_a_second_retirement_waits_for_the_first(world: FeedOnStandIn, run_of: RunOf) -> None:
+def test_a_second_retirement_that_decides_otherwise_about_target_does_not_seem_to_succeed(
+    world: FeedOnStandIn, run_of: RunOf
+) -> None:
     world.publish(world.land(7, [row(7, 1)]))
-    second = run_of("retire", reason="again", target="keep")
+    second = run_of("retire", reason="again", target="drop")
     second.execute("show_retirement")
     operations.retire(world, "keep")
-    world.running.add("retire")
-    with pytest.raises(TaskDeferred):
+    with pytest.raises(AirflowFailException, match=r"was retired at .* by run \[retire\]: nothing was done"):
         second.execute("retire_feed")
-    world.running.clear()
-    assert second.execute("retire_feed")["run_id"] == "retire"
+    assert world.rows() == expected(row(7, 1))
+
+
+def test_a_retirement_that_is_cleared_goes_on(world: FeedOnStandIn, run_of: RunOf) -> None:
+    world.publish(world.land(7, [row(7, 1)]))
+    tasks = run_of("retire", reason="no longer needed", target="keep")
+    tasks.execute("show_retirement")
+    assert tasks.execute("retire_feed") == tasks.execute("retire_feed")

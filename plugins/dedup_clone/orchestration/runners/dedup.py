@@ -51,9 +51,10 @@ def dedup_step(setup: FeedSetup | FeedOfForm, task_id: str, **arguments: Any) ->
 def dedup(run: FeedRun) -> str:
     """Makes the candidate, unless an earlier attempt has. Returns the name of the Spark run, if there is one.
 
-    Fails for good if every delivery was refused.
+    Fails for good if every delivery was refused, or if the attempt has ended, as when only this task is cleared.
     """
     services, attempt = run.services, run.attempt
+    services.current.require_intent(attempt.id)
     # If the attempt of an SQL engine fails, the object that is written here tells the watch DAG that the attempt may
     # have read rows (watch/publish_runs.py).
     services.store.create(services.layout.dedup_started(attempt.id), "")
