@@ -45,13 +45,16 @@ from testkit.runs import Run
 RETIRE_DAG = "feed_retire"
 
 
-def audit(world: FeedOnStandIn, day: str | None = None, *, run_id: str = "audit") -> list[tuple[str, int, str]]:
+def audit(
+    world: FeedOnStandIn, day: str | None = None, *, run_id: str = "audit", clears: int = 0
+) -> list[tuple[str, int, str]]:
     """Run the task of the content audit DAG. Returns date, generation and outcome of each partition that it took.
 
-    Raises what the task raises.
+    `clears`: how often the run was cleared. Raises what the task raises.
     """
     setup: Any = None  # the task uses it only to open the services
-    context: Any = {"dag_run": SimpleNamespace(run_id=run_id), "params": {"date": day}}
+    form, run = {"date": day}, SimpleNamespace(run_id=run_id, clear_number=clears)
+    context: Any = {"dag_run": run, "params": form, "dag": SimpleNamespace(params=form)}
     with patch.object(step, "open_feed_services", lambda _: world.services):
         records = content_audit.audit(setup, context)
     return [(found["date"], found["generation"], found["outcome"]) for found in records]

@@ -45,7 +45,10 @@ def choose_partitions(services: Services, requested: date | None) -> ChosenParti
 
     Raises ConfigurationError if the requested partition cannot be audited.
     """
-    generation = services.current.read().generation
+    current = services.current.read()
+    if current.refusal(services.environment):  # both would pay for the query, from one budget
+        return ChosenPartitions((), f"environment [{current.environment}] publishes the feed, and audits it")
+    generation = current.generation
     if generation is None:
         return ChosenPartitions((), "nothing was published yet")
     manifest = services.manifests.read(generation)
@@ -113,11 +116,11 @@ class _LiveTarget:
     identity: tuple[object, ...]
 
 
-def compare_partitions(services: Services, dates: tuple[date, ...], run_id: str) -> tuple[AuditRecord, ...]:
+def compare_partitions(services: Services, dates: tuple[date, ...], run: str) -> tuple[AuditRecord, ...]:
     """Compare the partitions of `dates`, in order, until `partitions_per_day` are done or the budget ends.
 
     Records each outcome in AUDITS. The budget ends when the rest of the day's bytes does not suffice for
-    the next partition. `run_id`: id of the DAG run, by which a retried task finds its queries.
+    the next partition. `run`: names the DAG run, by which a retried task finds its queries.
 
     Raises CheckFailed, after recording, if a partition is unequal, and if the budget does not suffice for any date.
     Raises LostRace if target does not hold the committed generation (as between a swap and its commit), may hold rows
@@ -128,7 +131,7 @@ def compare_partitions(services: Services, dates: tuple[date, ...], run_id: str)
     for day in dates:
         if _compared(records) == services.feed.content_audit.partitions_per_day:
             break
-        record = _audit_partition(services, day, run_id)
+        record = _audit_partition(services, day, run)
         if record is None:
             break
         records.append(record)
@@ -177,13 +180,13 @@ def _store(services: Services, records: list[AuditRecord]) -> None:
         services.log(f"audit: {describe(record)}", generation=record.generation)
 
 
-def _audit_partition(services: Services, day: date, run_id: str) -> AuditRecord | None:
+def _audit_partition(services: Services, day: date, run: str) -> AuditRecord | None:
     """Compare one partition. Returns None if the rest of today's budget does not suffice."""
     live = _live_target(services)
     manifest = services.manifests.read(live.generation)
     size = _bytes_billed(comparison_bytes(services, manifest.table, [day]))
     # After target was replaced, the query has another id, even if the generation is the same.
-    digest = hashlib.sha256(f"{run_id} {live.identity}".encode()).hexdigest()[:12]
+    digest = hashlib.sha256(f"{run} {live.identity}".encode()).hexdigest()[:12]
     job = find_step_job(services, f"{live.generation:08d}-{digest}-{day:%Y%m%d}", "audit")
     if job.metadata is None:
         if size > services.feed.content_audit.bytes_per_day:

@@ -77,6 +77,18 @@ def test_what_is_wrong_in_bigquery_is_reported_until_it_is_right(published: Feed
     assert operations.incident_names(published) == []
 
 
+def test_an_unequal_partition_that_leaves_the_table_is_reported_no_more(published: FeedOnStandIn) -> None:
+    change_target(published, "DELETE FROM {target} WHERE date = {day} AND product_id = 2")
+    with pytest.raises(CheckFailed):
+        audit(published)
+    assert f"content_unequal-{TODAY}" in operations.incident_names(published)
+    deletes = {"absent_keys": "delete", "absent_dates": "delete"}
+    published.configure(table=deletes, checks={"max_missing_dates": 3, "max_deleted_share": 1})
+    published.publish(published.land(8, [row(8, product, day=DAYS[1]) for product in range(4)]))
+    assert operations.incident_names(published) == []
+    assert operations.page(published)["audit"] is None
+
+
 def test_as_many_partitions_a_day_as_the_feed_says_take_turns(published: FeedOnStandIn) -> None:
     configure(published, partitions_per_day=2)
     found = [[date for date, *_ in audit(published, run_id=f"audit-{n}")] for n in range(2)]
@@ -138,6 +150,14 @@ def test_a_retried_task_uses_its_job_unless_target_was_made_anew(published: Feed
         audit(published, str(TODAY))
 
 
+def test_a_cleared_run_compares_again(published: FeedOnStandIn) -> None:
+    """Its former result says nothing of what somebody has changed since."""
+    assert audit(published, str(TODAY)) == [(str(TODAY), 1, "equal")]
+    change_target(published, "DELETE FROM {target} WHERE date = {day} AND product_id = 2")
+    with pytest.raises(CheckFailed, match="1 expected rows are missing"):
+        audit(published, str(TODAY), clears=1)
+
+
 def test_the_generation_of_a_rollback_is_compared_with_the_files_that_it_restored(published: FeedOnStandIn) -> None:
     published.publish(published.land(8, [row(8, 1, 99)]))
     published.roll_back(1)
@@ -181,7 +201,13 @@ def only_ending_partitions(world: FeedOnStandIn) -> None:
     world.publish(world.land(7, ROWS[:4]))
 
 
-CASES = [lambda world: None, an_engine_without_files, a_row_policy, only_ending_partitions]
+def another_environment(world: FeedOnStandIn) -> None:
+    """It audits the feed, too, from the same budget."""
+    world.publish(world.land(7, ROWS))
+    world.environment = "new.example.org"
+
+
+CASES = [lambda world: None, an_engine_without_files, a_row_policy, only_ending_partitions, another_environment]
 
 
 @pytest.mark.parametrize("case", CASES)

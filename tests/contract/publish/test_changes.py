@@ -122,6 +122,21 @@ def test_the_watchdog_loads_what_is_missing_although_another_feed_is_damaged(
     assert (pending(world), pending(damaged)) == ([], [2])
 
 
+def test_only_the_environment_that_publishes_a_feed_loads_its_changes(
+    world: FeedOnStandIn, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The feed file of another one may say something else of the table."""
+    fail_loads(world, times=1)
+    publish(world, *SECOND)
+    world.move_clock(timedelta(minutes=5))
+    own = world.environment
+    for environment, left in (("former.example.org", [2]), (own, [])):
+        world.environment = environment
+        load_waiting_rows(world, monkeypatch)
+        assert pending(world) == left
+    assert changes(world) == OF_SECOND
+
+
 def test_a_rollback_an_engine_in_sql_and_a_discarded_attempt_add_none(world: FeedOnStandIn) -> None:
     publish(world, *SECOND)
     assert world.roll_back(1).change_rows is None

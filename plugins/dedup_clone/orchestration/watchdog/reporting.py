@@ -39,8 +39,10 @@ def load_waiting_rows(setup: FeedSetup) -> None:
 
 
 def _load_changes(feed: str, setup: FeedSetup) -> None:
+    """Load the feed's changes, as its file says. The file of a feed that another environment publishes may differ."""
     services = open_feed_services(read_feed_setup(setup.folders.feeds / f"{feed}.yaml", setup.folders))
-    if services.current.read().retired is None:
+    current = services.current.read()
+    if current.retired is None and not current.refusal(services.environment):
         try_load_changes(services)
 
 
