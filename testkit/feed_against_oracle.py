@@ -20,7 +20,7 @@ from dedup_clone.settings.check_settings import CheckSettings
 from dedup_clone.settings.feed import Feed, LandingSettings
 from dedup_clone.settings.table_settings import ColumnSettings, TableSettings
 from dedup_spark.column_types import arrow_schema
-from testkit.fake_dedup_job import Row
+from testkit.dedup_job import Row
 from testkit.feed_on_stand_in import LOCAL, FeedOnStandIn, Places
 from testkit.generated_tables import by_day
 from testkit.manifest_comparison import assert_manifest

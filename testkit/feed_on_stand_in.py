@@ -36,7 +36,7 @@ from dedup_clone.settings.feed import Feed
 from dedup_clone.state.ledger import LedgerRecord, ReportingBacklog
 from dedup_clone.state.store import ObjectStore
 from dedup_clone.warehouse.bigquery import Warehouse
-from testkit.fake_dedup_job import FakeDedupJob, Row, parquet_bytes
+from testkit.dedup_job import DedupInThisProcess, Row, parquet_bytes
 from testkit.server_clients import ControlledStandIn
 from testkit.state_reader import StateReader
 
@@ -92,7 +92,7 @@ class FeedOnStandIn(ControlledStandIn):
     """A feed, and the steps of its publishes in the order in which the DAG runs them.
 
     Tests may set four attributes. `running`: ids of the DAG runs that the steps see as running. `dedup`: an object
-    whose method `run(request_uri)` takes the place of the Spark job. `now`: returns the current time for the steps.
+    whose method `run(request_uri)` runs the dedup job. `now`: returns the current time for the steps.
     `environment`: the name of the Airflow environment that the steps run in.
     """
 
@@ -103,7 +103,7 @@ class FeedOnStandIn(ControlledStandIn):
         self.storage = storage
         self.environment = "airflow.example.org"
         self.running: set[str] = set()
-        self.dedup: Any = FakeDedupJob(storage)
+        self.dedup: Any = DedupInThisProcess(storage)
         self.now: Callable[[], datetime] = lambda: datetime.now(UTC)
 
     @property
@@ -205,7 +205,7 @@ class FeedOnStandIn(ControlledStandIn):
         return reason
 
     def deduplicate(self, attempt: Attempt) -> None:
-        """Run the dedup step of the attempt's engine. For spark and cdc this calls `dedup`, a fake job by default."""
+        """Run the dedup step of the attempt's engine. For spark and cdc this calls `dedup`."""
         if is_reused(self.services, attempt.id):
             return
         if attempt.engine.runs_spark:
@@ -298,6 +298,10 @@ class FeedOnStandIn(ControlledStandIn):
         """Overwrite one landed object of a snapshot."""
         name = f"{self.feed.landing.prefix}/snapshot_id={snapshot_id}/{path}"
         self.storage.bucket(self.places.landing).blob(name).upload_from_string(content)
+
+    def spoil(self, snapshot_id: int) -> None:
+        """Overwrite or add a landed object of a snapshot, so that the dedup job refuses the delivery."""
+        self.overwrite(snapshot_id, f"date={TODAY}/part-0.parquet", b"other")
 
     def run_job(self, attempt: Attempt, step: str, configuration: dict[str, Any], number: int = 1) -> None:
         """Record the id of a step's `number`-th BigQuery job in the lease, insert the job and wait for its end."""

@@ -12,11 +12,11 @@ import subprocess
 import sys
 import traceback
 from typing import Self
-from urllib.parse import urlsplit
 
 from google.cloud.storage import Client
 
 from dedup_clone.orchestration.runners.local_spark_conf import emulator_spark_conf, local_spark_conf
+from testkit.dedup_job import storage_address
 from testkit.local_servers import PYTHON_PATH, REPOSITORY
 from testkit.spark_submit_conf import pyspark_environment
 
@@ -27,8 +27,7 @@ class SparkDedupProcess:
     """The child process, which runs until the end of the `with` block. Its jobs use the storage server of `storage`."""
 
     def __init__(self, storage: Client) -> None:
-        address = urlsplit(storage._connection.API_BASE_URL)
-        self._host = f"{address.scheme}://{address.netloc}"
+        self._host = storage_address(storage)
 
     def __enter__(self) -> Self:
         conf = {**local_spark_conf("1g"), **emulator_spark_conf(self._host), "spark.master": "local[2]"}

@@ -22,7 +22,7 @@ from devstack.stack import client_config
 from devstack.stack.layout import Layout
 from devstack.stack.parts import Part, bigquery, fake_gcs
 from devstack.stack.ports import Ports, any_free_port
-from testkit.fake_dedup_job import parquet_bytes
+from testkit.dedup_job import parquet_bytes
 from testkit.feed_on_stand_in import TODAY, FeedOnStandIn, row, today
 from testkit.local_servers import start_process, stop_process
 from testkit.zetasql import ZetaSql

@@ -148,8 +148,8 @@ class Faults:
 
     def refuse_delivery(self) -> None:
         """The dedup job refuses a delivery. If no other delivery waits, the step fails."""
-        self.feed.dedup.refused_ids.add(self.publisher.next_id)
-        name = self.publisher.land()
+        number, name = self.publisher.next_id, self.publisher.land()
+        self.feed.spoil(number)
         self.publisher.backlog.remove(self.publisher.landed[name])
         attempt = self.feed.resolve(name)
         with nullcontext() if self.publisher.backlog else pytest.raises(DedupCloneError):

@@ -13,7 +13,7 @@ from google.cloud.storage import Client as Storage
 from dedup_clone.contract.engine import Engine
 from dedup_clone.settings.feed import CdcSettings
 from testkit import runs, step_faults
-from testkit.fake_dedup_job import Row
+from testkit.dedup_job import Row
 from testkit.feed_against_oracle import FeedAgainstOracle, feed_with_table
 from testkit.feed_on_stand_in import TODAY, YESTERDAY, row
 from testkit.killed_writes import Killed

@@ -21,12 +21,11 @@ from dedup_clone.contract.errors import ConfigurationError, DeliveryRefused
 from dedup_clone.contract.table import Column, ColumnMode, TableContract, UpdateIdMode
 from dedup_clone.settings.table_settings import ColumnSettings
 from testkit import runs
-from testkit.fake_dedup_job import SCHEMA, Row, parquet_bytes
+from testkit.dedup_job import SCHEMA, Row, parquet_bytes
 from testkit.feed_against_oracle import FeedAgainstOracle, feed_with_table
 from testkit.feed_on_stand_in import TODAY, YESTERDAY, FeedOnStandIn, expected, row, today
 from testkit.generated_tables import GeneratedHistory
 from testkit.oracle import OracleDelivery, OracleState
-from testkit.spark_dedup_process import SparkDedupProcess
 from testkit.table_contracts import NESTED, PRODUCTS, oracle_table
 
 SIZE = Column("size", "INT64")
@@ -83,14 +82,10 @@ def declare(world: FeedAgainstOracle, table: TableContract, before: TableContrac
     world.declare_columns([settings(column, columns) for column in table.columns])
 
 
-@pytest.mark.spark
 @pytest.mark.parametrize("mode", [UpdateIdMode.LAST_SEEN, UpdateIdMode.LAST_CHANGED])
-def test_columns_are_added_and_then_widened_by_the_next_publish(
-    clients: Clients, real_dedup: SparkDedupProcess, mode: UpdateIdMode
-) -> None:
+def test_columns_are_added_and_then_widened_by_the_next_publish(clients: Clients, mode: UpdateIdMode) -> None:
     """Files of the former form are read with those of the new one."""
     world = FeedAgainstOracle(clients, feed_with_table(NESTED).model_copy(update={"update_id_mode": mode}))
-    world.dedup = real_dedup
     snapshots, state = (
         nested_snapshots(),
         OracleState(oracle_table(WIDE), last_changed=mode is UpdateIdMode.LAST_CHANGED),
@@ -153,12 +148,8 @@ REFUSED: list[tuple[TableContract, dict[str, Any], str]] = [
 ]
 
 
-@pytest.mark.spark
-def test_a_change_that_an_engine_or_a_role_forbids_is_refused_before_the_dedup(
-    clients: Clients, real_dedup: SparkDedupProcess
-) -> None:
+def test_a_change_that_an_engine_or_a_role_forbids_is_refused_before_the_dedup(clients: Clients) -> None:
     world, snapshots = FeedAgainstOracle(clients, feed_with_table(NARROW)), nested_snapshots()
-    world.dedup = real_dedup
     world.publish(world.land(1, sized(snapshots.snapshot(1), 1)))
     world.declare(WIDE)
     name = world.land(2, sized(snapshots.snapshot(2), Decimal(2)))
@@ -210,13 +201,9 @@ def exportable(random: Random, rows: list[Row]) -> list[Row]:
     ]
 
 
-@pytest.mark.spark
-def test_spark_goes_on_from_a_table_that_sql_made_and_sql_from_what_spark_wrote(
-    clients: Clients, real_dedup: SparkDedupProcess
-) -> None:
+def test_spark_goes_on_from_a_table_that_sql_made_and_sql_from_what_spark_wrote(clients: Clients) -> None:
     """Another feed takes over a copy of the last table, and goes on with the Spark job."""
     world, taker = (FeedAgainstOracle(clients, feed_with_table(EXPORTABLE)) for _ in range(2))
-    world.dedup = taker.dedup = real_dedup
     expected, random, snapshots = OracleState(world.oracle_table), Random(20261121), nested_snapshots()
     for number, engine in enumerate([Engine.BIGQUERY, Engine.SPARK, Engine.MERGE], start=1):
         rows = exportable(random, snapshots.snapshot(number))
@@ -248,8 +235,7 @@ def land(world: FeedOnStandIn, snapshot_id: int, rows: Sequence[Row]) -> str:
     return world.land_files(snapshot_id, files)
 
 
-def test_folders_give_the_columns_that_files_lack(world: FeedOnStandIn, real_dedup: SparkDedupProcess) -> None:
-    world.dedup = real_dedup
+def test_folders_give_the_columns_that_files_lack(world: FeedOnStandIn) -> None:
     world.configure(publish={"swap": "copy"})
     world.publish(land(world, 7, FIRST))
     assert world.rows() == expected(*FIRST)

@@ -234,7 +234,6 @@ def test_the_dedup_task_submits_spark_only_if_the_order_says_so(
 def test_the_dedup_task_fails_at_once_when_every_delivery_is_refused(
     world: FeedAgainstOracle, monkeypatch: pytest.MonkeyPatch, engine: Engine
 ) -> None:
-    world.dedup.refused_ids = {1}
     name = world.land(1, [row(2, 1)])  # rows of another snapshot
     task = DedupTask(world, monkeypatch, runs.publish(world, name, engine=engine).until("resolve"))
     for _ in range(2):  # a second try tells nobody again

@@ -26,13 +26,12 @@ from dedup_clone.settings.feed import CdcSettings
 from testkit import operations, runs, step_faults
 from testkit.airflow import TaskApi
 from testkit.dag_tasks import DagTasks
-from testkit.fake_dedup_job import Row
+from testkit.dedup_job import Row
 from testkit.feed_against_oracle import FeedAgainstOracle, feed_with_table
 from testkit.feed_on_stand_in import TODAY, YESTERDAY, row
 from testkit.generated_tables import GeneratedHistory, random_table
 from testkit.killed_writes import asleep_before_write
 from testkit.oracle import OracleDelivery, OracleState
-from testkit.spark_dedup_process import SparkDedupProcess
 from testkit.table_contracts import PRODUCTS
 from tests.contract.engines.streamed_feed import (
     OLDEST,
@@ -75,20 +74,18 @@ def test_only_the_changed_rows_are_streamed(world: StreamedFeed) -> None:
     assert not load_jobs(world, unchanged)
 
 
-@pytest.mark.spark
 @pytest.mark.parametrize("seed", seeds(1))
 def test_rows_of_every_type_arrive_as_they_are(streaming_clients: Clients, seed: int) -> None:
-    """With the Spark job. The messages of rows of every type are in tests/unit/warehouse/test_row_messages.py."""
+    """The messages of rows of every type are in tests/unit/warehouse/test_row_messages.py."""
     random = Random(seed)
     table = random_table(random, floats_in_arrays=True)
     world = feed_with(streaming_clients, table)
     history = GeneratedHistory(table, random, TODAY - timedelta(days=4), repeat=0.2)
     streamed = 0
-    with SparkDedupProcess(streaming_clients[0]) as world.dedup:
-        for number in range(1, 4):
-            record = world.publish_expected(number, history.snapshot(number))
-            assert record.cost
-            streamed += record.cost.streamed_bytes
+    for number in range(1, 4):
+        record = world.publish_expected(number, history.snapshot(number))
+        assert record.cost
+        streamed += record.cost.streamed_bytes
     assert streamed
 
 

@@ -9,7 +9,7 @@ from google.cloud.bigquery import SchemaField
 from dedup_clone.settings.feed import Feed
 from dedup_clone.settings.table_settings import ColumnSettings
 from devstack.producer.declared_snapshots import schema
-from testkit.fake_dedup_job import Row, parquet_bytes
+from testkit.dedup_job import Row, parquet_bytes
 from testkit.feed_on_stand_in import TODAY, YESTERDAY, FeedOnStandIn, row
 
 KEYS = ("date", "product_id", "store_id", "attribute_id")

@@ -17,7 +17,6 @@ from dedup_clone.settings.table_settings import PolicySettings
 from testkit import deliveries, operations, runs, step_faults
 from testkit.feed_on_stand_in import TODAY, YESTERDAY, FeedOnStandIn, expected, row, today
 from testkit.server_clients import FINE_GRAINED_READ
-from testkit.spark_dedup_process import SparkDedupProcess
 from tests.contract.publish.existing_tables import KEYS, MAINTAINED, create_table, describe, insert, maintain
 
 TAG = "projects/p/locations/us/taxonomies/1/policyTags/2"
@@ -137,10 +136,7 @@ def doubled(maintained: FeedOnStandIn) -> FeedOnStandIn:
     return maintained
 
 
-@pytest.mark.spark
-def test_duplicates_are_shown_and_end_the_run_which_changes_nothing(
-    doubled: FeedOnStandIn, real_dedup: SparkDedupProcess
-) -> None:
+def test_duplicates_are_shown_and_end_the_run_which_changes_nothing(doubled: FeedOnStandIn) -> None:
     before = doubled.rows()
     with pytest.raises(BootstrapRefused, match=rf"\({TODAY}: 3\)") as refused:
         preview(doubled)
@@ -154,7 +150,6 @@ def test_duplicates_are_shown_and_end_the_run_which_changes_nothing(
     assert (record["kind"], record["outcome"], record["stage"]) == ("bootstrap", "refused", "dedup")
     assert record["snapshot_id"] == 0
     assert doubled.state.deliveries("refused") == []
-    doubled.dedup = real_dedup  # the fake job does not know which of two rows of a table is the later one
     run = runs.bootstrap(doubled, run_id="again", duplicates="keep_latest")
     assert run.finish().ties == 3
     assert [r for r in doubled.rows() if r[1] != 4] == expected(*[r for r in MAINTAINED if r["product_id"] != 4])

@@ -10,9 +10,8 @@ from pydantic import ValidationError
 
 from dedup_clone.contract.errors import BootstrapRefused, ConfigurationError, ContractViolation
 from testkit import operations, runs
-from testkit.fake_dedup_job import Row
+from testkit.dedup_job import Row
 from testkit.feed_on_stand_in import TODAY, FeedOnStandIn, expected, row
-from testkit.spark_dedup_process import SparkDedupProcess
 
 FIRST_OF_MONTH = TODAY.replace(day=1)
 LAST_MONTH = FIRST_OF_MONTH - timedelta(days=1)
@@ -73,8 +72,7 @@ def test_a_month_goes_that_the_newest_snapshot_lacks(monthly: FeedOnStandIn) -> 
     assert rows_by_partition(monthly, monthly.feed.target) == {f"{TODAY:%Y%m}": 1}
 
 
-def test_the_real_job_publishes_into_months(world: FeedOnStandIn, real_dedup: SparkDedupProcess) -> None:
-    world.dedup = real_dedup
+def test_in_mode_last_changed_unchanged_rows_keep_their_ids(world: FeedOnStandIn) -> None:
     world.configure(table={"partition_by": "month"}, update_id_mode="last_changed")
     world.publish(world.land(7, FIRST))
     world.publish(world.land(8, [row(8, 1), row(8, 3, 23, day=EARLIER)]))

@@ -20,7 +20,7 @@ from dedup_clone.operations.feed_plan import plan_feed
 from dedup_clone.warehouse.bigquery import Warehouse
 from dedup_clone.warehouse.table_alterations import TableAlterations
 from testkit import operations, runs
-from testkit.fake_dedup_job import parquet_bytes
+from testkit.dedup_job import parquet_bytes
 from testkit.feed_on_stand_in import TODAY, YESTERDAY, FeedOnStandIn, expected, row
 from testkit.killed_writes import kill_before_write
 from testkit.waiting import wait_for

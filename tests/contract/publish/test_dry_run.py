@@ -17,7 +17,7 @@ from dedup_clone.contract.errors import (
     DedupCloneError,
 )
 from testkit import deliveries, runs
-from testkit.fake_dedup_job import parquet_bytes
+from testkit.dedup_job import parquet_bytes
 from testkit.feed_on_stand_in import TODAY, YESTERDAY, FeedOnStandIn, row
 from tests.contract.publish.existing_tables import column, land_declared, maintain, with_columns, with_table
 

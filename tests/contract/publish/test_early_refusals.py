@@ -13,7 +13,7 @@ from google.cloud.storage import Client as Storage
 from dedup_clone.contract.engine import Engine
 from dedup_clone.contract.errors import DeliveryRefused
 from testkit import deliveries
-from testkit.fake_dedup_job import SCHEMA, parquet_bytes
+from testkit.dedup_job import SCHEMA, parquet_bytes
 from testkit.feed_against_oracle import FeedAgainstOracle, feed_with_table
 from testkit.feed_on_stand_in import TODAY, FeedOnStandIn, expected, row
 from tests.shared.bad_deliveries import CASES

@@ -15,15 +15,12 @@ from dedup_clone.contract.errors import CheckFailed, ConfigurationError, Contrac
 from dedup_clone.contract.table import Column, TableContract
 from dedup_clone.settings.check_settings import CheckSettings, SqlCheck
 from testkit import operations, runs, step_faults
-from testkit.fake_dedup_job import Row
+from testkit.dedup_job import Row
 from testkit.feed_on_stand_in import TODAY, YESTERDAY, FeedOnStandIn, expected, row
 from testkit.killed_writes import asleep_before_write, kill_before_write
-from testkit.spark_dedup_process import SparkDedupProcess
 from testkit.value_search import Value, contains
 from tests.contract.new_feeds import new_feed
 from tests.contract.publish.existing_tables import column, create_table, land_declared, select, with_columns, with_table
-
-pytestmark = pytest.mark.spark
 
 PERSON = 1_234_567_890_123_456_789  # a key that no other number resembles
 KEYS = f"product_id,store_id\n{PERSON},2072\n"
@@ -33,8 +30,7 @@ KEYS_FILE = "to_erase/keys.csv"
 
 
 @pytest.fixture
-def published(world: FeedOnStandIn, real_dedup: SparkDedupProcess) -> FeedOnStandIn:
-    world.dedup = real_dedup
+def published(world: FeedOnStandIn) -> FeedOnStandIn:
     world.publish(world.land(7, FIRST))
     return world
 
@@ -300,14 +296,11 @@ def land_customers(world: FeedOnStandIn, snapshot_id: int, value: int) -> str:
     return land_declared(world, snapshot_id, rows)
 
 
-def test_no_object_of_state_has_an_erased_value(
-    clients: tuple[Storage, BigQuery], real_dedup: SparkDedupProcess
-) -> None:
+def test_no_object_of_state_has_an_erased_value(clients: tuple[Storage, BigQuery]) -> None:
     """Neither files nor records, such as the evidence of a failed check, which has keys as examples."""
     feed = with_columns(new_feed(), customer=column("customer", "STRING"))
     feed = with_table(feed, keys=(*feed.table.keys, "customer")).model_copy(update={"changes": True})
     world = FeedOnStandIn(feed, *clients)
-    world.dedup = real_dedup
     world.publish(land_customers(world, 7, 20))
     world.publish(land_customers(world, 8, 30))
     loose = world.feed.checks

@@ -7,19 +7,15 @@ from pathlib import Path
 from random import Random
 
 import pyarrow as pa
-import pytest
 from google.cloud.bigquery import Client as BigQuery
 from google.cloud.storage import Client as Storage
 
 from dedup_clone.settings.feed import read_feed
 from deploy.__main__ import main
-from testkit.fake_dedup_job import Row, parquet_bytes
+from testkit.dedup_job import Row, parquet_bytes
 from testkit.feed_against_oracle import FeedAgainstOracle
 from testkit.feed_on_stand_in import TODAY
 from testkit.oracle import OracleDelivery, OracleState
-from testkit.spark_dedup_process import SparkDedupProcess
-
-pytestmark = pytest.mark.spark
 
 DAYS = [TODAY - timedelta(days=n) for n in (1, 40)]
 MIDNIGHT = datetime(TODAY.year, TODAY.month, TODAY.day, tzinfo=UTC)
@@ -71,7 +67,7 @@ def earthquakes(random: Random, snapshot_id: int) -> list[Row]:
 
 
 def test_the_file_that_make_feed_writes_publishes_the_sample_and_its_next_snapshot(
-    clients: tuple[Storage, BigQuery], real_dedup: SparkDedupProcess, tmp_path: Path
+    clients: tuple[Storage, BigQuery], tmp_path: Path
 ) -> None:
     snapshots = {number: earthquakes(Random("earthquakes"), number) for number in (1, 2)}
     files = {
@@ -90,7 +86,6 @@ def test_the_file_that_make_feed_writes_publishes_the_sample_and_its_next_snapsh
     feed = read_feed(tmp_path / "feeds" / "earthquakes.yaml")
     assert feed.table.keys == ("event_date", "id")
     world = FeedAgainstOracle(clients, feed)
-    world.dedup = real_dedup
     state, oldest = OracleState(world.oracle_table), TODAY - timedelta(days=feed.table.retention_days - 1)
     for number, rows in snapshots.items():
         world.publish(world.land_files(number, files[number]))

@@ -23,6 +23,7 @@ from tests.contract.publish.existing_tables import column, land_declared, with_c
 
 PROBLEM = "- **Problem**: "
 FIRST = [row(7, 1), row(7, 2), row(7, 3, day=YESTERDAY)]
+EIGHTH, NINTH = ([{**one, "update_id": number} for one in FIRST] for number in (8, 9))
 CDC = {"engine": Engine.CDC, "update_id_mode": UpdateIdMode.LAST_CHANGED}
 
 
@@ -164,12 +165,12 @@ def test_options_descriptions_and_primary_key_are_compared_with_target(world: Fe
         *("primary key is [date, product_id,", "description of column [attr_value] is [What a shop measured.]"),
         "- description is [One row for each attribute.], it was [",
     )
-    world.publish(world.land(8, FIRST))
+    world.publish(world.land(8, EIGHTH))
     plans.expect(0, "nothing to do")
     world.feed = with_table(world.feed, options=before.options)
     plans.expect(2, "label [team] is [none], it was [stores]", "KMS key is [none]", "none is taken away from them")
     assert plans.show()[1].count(" is [none], it was [") == 4
-    world.publish(world.land(9, FIRST))
+    world.publish(world.land(9, NINTH))
     plans.expect(0)
 
 
@@ -219,7 +220,7 @@ def test_queries_of_the_feed_are_tried_and_new_ones_shown_with_what_they_read(
     query.write_text("SELECT product_id FROM {{ staging }} WHERE attr_value < 0")
     plans.expect(2, "checks.sql is [sql_negative], it was []: sql_negative: the query reads 0.00 GiB")
     world.feed.read_queries(query.parent.parent)
-    world.publish(world.land(8, FIRST))
+    world.publish(world.land(8, EIGHTH))
     plans.expect(0)
     world.feed = of_column("colour", "STRING", since=9)(world.feed)
     plans.expect(2, "SQL checks were not tried")

@@ -42,13 +42,13 @@ def test_the_page_follows_a_delivery_until_its_snapshot_is_rolled_back(world: Fe
     assert (view["checks"][-1]["generation"], view["checks"][-1]["published"]) == (2, False)
     assert {v["phase"] for v in view["checks"][-1]["verdicts"]} == {"before"}
 
-    world.dedup.refused_ids = {8}
+    world.spoil(8)
     with pytest.raises(DeliveryRefused):
         world.publish(second)
     view = page(world)
     (refused,) = [delivery for delivery in view["deliveries"] if delivery["state"] == "refused"]
     assert states(view)[second] == "refused"
-    assert "bad row in [a.parquet]" in refused["refusal"]
+    assert "was replaced" in refused["refusal"]
 
     third, corrected = world.land(9, [row(9, 1)]), world.land(9, [row(9, 1, 21)])
     world.publish(corrected)

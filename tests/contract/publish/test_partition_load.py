@@ -19,10 +19,9 @@ from google.cloud.storage import Client as Storage
 
 from dedup_clone.contract.errors import CheckFailed, JobFailed, LeaseLost, LostRace
 from testkit import runs, step_faults
-from testkit.fake_dedup_job import Row
+from testkit.dedup_job import Row
 from testkit.feed_on_stand_in import TODAY, FeedOnStandIn, expected, job_id, row
 from testkit.killed_writes import asleep_before_read, asleep_before_write, kill_before_write, spared
-from testkit.spark_dedup_process import SparkDedupProcess
 from tests.contract.new_feeds import new_feed
 from tests.thoroughness import times
 
@@ -69,18 +68,12 @@ def test_only_changed_dates_are_loaded_unless_many_changed_or_have_too_many_file
     assert changing.rows(changing.feed.staging) == changing.rows()
 
 
-@pytest.mark.spark
-def test_with_the_real_job_an_unchanged_snapshot_loads_nothing_and_a_change_its_date_alone(
-    world: FeedOnStandIn, real_dedup: SparkDedupProcess
-) -> None:
-    world.configure(update_id_mode="last_changed")
-    world.dedup = real_dedup
-    world.publish(world.land(7, BASE))
-    assert publish(world, 8, [{**one, "update_id": 8} for one in BASE]) == []
-    assert world.rows() == expected(*BASE)
+def test_an_unchanged_snapshot_loads_nothing_and_a_change_its_date_alone(changing: FeedOnStandIn) -> None:
+    assert publish(changing, 8, [{**one, "update_id": 8} for one in BASE]) == []
+    assert changing.rows() == expected(*BASE)
     changed = [{**one, "update_id": 9, "attr_value": 77 if n == 2 else one["attr_value"]} for n, one in enumerate(BASE)]
-    assert publish(world, 9, changed) == only(2)
-    assert world.rows() == expected(*(changed[n] if n == 2 else one for n, one in enumerate(BASE)))
+    assert publish(changing, 9, changed) == only(2)
+    assert changing.rows() == expected(*(changed[n] if n == 2 else one for n, one in enumerate(BASE)))
 
 
 def test_loads_pause_after_as_many_as_bigquery_lets_change_in_10_seconds(changing: FeedOnStandIn) -> None:
@@ -104,7 +97,7 @@ def test_what_a_failed_run_left_in_staging_is_loaded_over(changing: FeedOnStandI
         changing.wait_for_all_jobs()
     else:
         run.step("load")
-    changing.dedup.refused_ids = {8}
+    changing.spoil(8)
     assert publish(changing, 9, THIRD) == (["load"] if dies == "before its end" else only(0, 1))
     assert changing.rows() == expected(*BASE, *THIRD)
 

@@ -8,9 +8,16 @@ from dataclasses import replace
 from datetime import timedelta
 
 import pytest
-from google.api_core.exceptions import BadRequest
+from google.api_core.exceptions import BadRequest, Conflict, GoogleAPICallError
 
-from dedup_clone.contract.errors import CheckFailed, DeliveryRefused, LeaseHeld, LostRace, OutcomeUnknown
+from dedup_clone.contract.errors import (
+    CheckFailed,
+    DedupCloneError,
+    DeliveryRefused,
+    LeaseHeld,
+    LostRace,
+    OutcomeUnknown,
+)
 from testkit import operations, runs, step_faults
 from testkit.feed_on_stand_in import TODAY, YESTERDAY, FeedOnStandIn, expected, row
 from testkit.lost_answers import losing_answers
@@ -65,7 +72,7 @@ def test_a_column_that_is_declared_while_a_run_is_at_work_counts_from_the_next_r
 def test_any_number_of_waiting_deliveries_is_one_publish_in_the_order_of_their_ids(world: FeedOnStandIn) -> None:
     corrected = world.land(9, [row(9, 9, 50), row(9, 99)])
     names = [world.land(n, [row(n, n, 40), row(n, 1, n)]) for n in (9, 7, 12, 8, 11, 10)]
-    world.dedup.refused_ids = {10}
+    world.spoil(10)
     assert "superseded by a later delivery" in world.nothing_to_do(corrected)
     record = world.publish(names[0])
     assert [d.snapshot_id for d in record.deliveries] == [7, 8, 9, 11, 12]
@@ -82,7 +89,8 @@ def test_runs_that_die_before_their_swap_leave_nothing_but_a_record(world: FeedO
     """Each is ended by the next, which publishes its delivery, too; no generation number is used again."""
     world.publish(world.land(7, FIRST))
     for snapshot_id, step in enumerate(("resolve", "dedup", "load", "check"), 8):
-        died = runs.publish(world, world.land(snapshot_id, SECOND), run_id=f"run-{step}").until(step)
+        rows = [{**r, "update_id": snapshot_id} for r in SECOND]
+        died = runs.publish(world, world.land(snapshot_id, rows), run_id=f"run-{step}").until(step)
     waits = world.land(12, [row(12, 1)])
     world.running = {"run-check"}  # it may be alive
     with pytest.raises(LeaseHeld, match="run-check"):
@@ -91,7 +99,7 @@ def test_runs_that_die_before_their_swap_leave_nothing_but_a_record(world: FeedO
     record = world.publish(world.land(13, [row(13, 1, 30)]))
     assert (record.generation, record.parent) == (6, 1)
     assert [d.snapshot_id for d in record.deliveries] == [8, 9, 10, 11, 12, 13]
-    assert world.rows() == expected(row(13, 1, 30), *BOTH[1:])
+    assert world.rows() == expected(row(13, 1, 30), row(7, 2), row(11, 3, day=YESTERDAY), row(11, 4))
     assert world.state.outcomes() == [(1, "published"), *((n, "failed") for n in (2, 3, 4, 5)), (6, "published")]
     reasons = [found["reason"] for found in world.state.ledger()]
     assert reasons[1] == "ended before its dedup had a result"
@@ -114,11 +122,13 @@ def test_a_failed_run_ends_itself_and_refused_deliveries_change_nothing(world: F
     failed = runs.publish(world, world.land(8, SECOND)).until("dedup")
     assert not failed.end()
     assert world.state.lease is None
-    world.dedup.refused_ids = {8, 9}
-    with pytest.raises(DeliveryRefused, match=r"target is unchanged(?s:.*)1 bad row"):
-        world.publish(world.land(9, SECOND))
+    waits = world.land(9, [row(9, 1)])
+    for snapshot_id in (8, 9):
+        world.spoil(snapshot_id)
+    with pytest.raises(DeliveryRefused, match=r"target is unchanged(?s:.*)was replaced"):
+        world.publish(waits)
     assert world.state.outcomes() == [(1, "published"), (2, "failed"), (3, "refused")]
-    assert "1 bad row" in world.state.ledger()[2]["reason"]
+    assert "was replaced" in world.state.ledger()[2]["reason"]
     assert (world.rows(), world.state.generations("data")) == (expected(*FIRST), [1])
     assert world.publish(world.land(10, [row(10, 1)])).generation == 4
 
@@ -163,12 +173,38 @@ def test_a_foreign_table_of_targets_name_is_never_replaced_or_taken_for_a_swap(w
     assert world.state.lease is None
 
 
+def test_what_others_write_between_check_and_swap_is_not_published_and_not_replaced(world: FeedOnStandIn) -> None:
+    world.publish(world.land(7, FIRST))
+    run = runs.publish(world, world.land(8, SECOND)).until("dedup")
+    world.spoil(8)  # the generation has files of its own
+    run.until("check")
+    world.query(f"INSERT INTO .{world.feed.staging} (date, product_id) VALUES (CURRENT_DATE(), 9)")
+    run.finish()
+    assert world.rows() == expected(*BOTH)
+    run = runs.publish(world, world.land(9, [row(9, 1, 99)])).until("check")
+    world.query(f"ALTER TABLE .{world.feed.target} SET OPTIONS (labels = [('dedup_clone_generation', '99')])")
+    with pytest.raises((DedupCloneError, GoogleAPICallError)):
+        run.step("swap")
+    assert world.rows() == expected(*BOTH)
+
+
+def test_a_load_that_a_sleeping_task_makes_after_its_run_was_ended_is_rejected(world: FeedOnStandIn) -> None:
+    world.publish(world.land(7, FIRST))
+    job = runs.publish(world, world.land(8, SECOND)).until("dedup").prepare_load()
+    world.spoil(8)
+    after = runs.publish(world, world.land(9, [row(9, 4)]), run_id="other").until("load")
+    with pytest.raises(Conflict):
+        job._begin()
+    after.finish()
+    assert world.rows() == expected(*FIRST, row(9, 4))
+
+
 def test_too_many_files_stop_the_publish_before_its_load(world: FeedOnStandIn) -> None:
     world.publish(world.land(7, FIRST))
     run = runs.publish(world, world.land(8, SECOND)).until("dedup")
     with (
         step_faults.small_limits(table_files=1),
-        pytest.raises(CheckFailed, match=r"\[2\] files, expected at most \[1\]"),
+        pytest.raises(CheckFailed, match=r"\[3\] files, expected at most \[1\]"),
     ):
         run.step("load")
     assert world.rows(world.feed.staging) == expected(*FIRST)

@@ -15,7 +15,6 @@ from dedup_clone.contract.table import UpdateIdMode
 from dedup_clone.settings.feed import Feed
 from testkit import operations, runs
 from testkit.feed_on_stand_in import TODAY, YESTERDAY, FeedOnStandIn, expected, row
-from testkit.spark_dedup_process import SparkDedupProcess
 from tests.contract.publish.existing_tables import (
     as_text,
     column,
@@ -80,12 +79,7 @@ def test_a_renamed_column_of_another_type_keeps_its_values_and_the_next_snapshot
     assert select(world, "product_id, value") == [(1, "20"), (2, "30"), (3, "20")]
 
 
-@pytest.mark.spark
-def test_in_mode_last_changed_rows_keep_their_update_ids_through_a_rebuild_and_after_it(
-    world: FeedOnStandIn, real_dedup: SparkDedupProcess
-) -> None:
-    """By the Spark job itself."""
-    world.dedup = real_dedup
+def test_in_mode_last_changed_rows_keep_their_update_ids_through_a_rebuild_and_after_it(world: FeedOnStandIn) -> None:
     world.feed = world.feed.model_copy(update={"update_id_mode": UpdateIdMode.LAST_CHANGED})
     world.publish(world.land(7, FIRST))
     world.publish(world.land(8, [row(8, 1), row(8, 2, 31)]))

@@ -11,6 +11,7 @@ import pytest
 from dedup_clone.contract.errors import ConfigurationError, LeaseHeld
 from testkit import operations, runs
 from testkit.feed_on_stand_in import TODAY, YESTERDAY, FeedOnStandIn, expected, row, today
+from testkit.spark_dedup_process import SparkDedupProcess
 
 BY_HAND: dict[str, Any] = {"replay": True, "reason": "to be sure", "run_id": "by-hand"}
 DATES: dict[str, Any] = {**BY_HAND, "reason": "yesterday was wrong"}
@@ -97,7 +98,11 @@ def test_dates_of_an_older_snapshot_fill_gaps_and_its_own_publish_is_still_right
     assert world.rows() == expected(*live, row(5, 2), row(5, 3, day=YESTERDAY))
 
 
-def test_dates_of_a_newer_snapshot_that_waits_are_taken_alone_and_the_rest_later(world: FeedOnStandIn) -> None:
+@pytest.mark.spark
+def test_dates_of_a_newer_snapshot_that_waits_are_taken_alone_and_the_rest_later(
+    world: FeedOnStandIn, real_dedup: SparkDedupProcess
+) -> None:
+    world.dedup = real_dedup  # plan window applies two deliveries to one date, of which one is late
     world.publish(world.land(7, [row(7, 1), row(7, 1, day=YESTERDAY)]))
     name = world.land(8, [row(8, 1, 21), row(8, 1, 22, day=YESTERDAY)])
     world.publish(name, dates=(YESTERDAY,), **DATES)

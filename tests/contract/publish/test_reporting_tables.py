@@ -61,8 +61,8 @@ def test_every_attempt_is_one_row_and_status_tells_what_readers_see(world: FeedO
     seen.append("publish")
     world.write_reporting_tables()
     reported = world.reported("snapshot_id, replay, restores", "status")
-    world.dedup.refused_ids = {8}
     refused = runs.publish(world, world.land(8, [row(8, 1)])).until("resolve")
+    world.spoil(8)
     with pytest.raises(DeliveryRefused):
         refused.step("dedup")
     world.publish(name, replay=True, run_id="by-hand", reason="again")
