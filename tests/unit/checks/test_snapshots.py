@@ -8,10 +8,9 @@ from datetime import timedelta
 import pytest
 
 from dedup_clone.checks import row_checks as checks
-from dedup_clone.checks.check_result import CheckResult, CheckResults, Level, accept, listed, require_no_failure
+from dedup_clone.checks.check_result import CheckResult, Level, listed
 from dedup_clone.checks.row_checks import check_shares, clustering_hint, shares
 from dedup_clone.contract.delivery import Delivery
-from dedup_clone.contract.errors import CheckFailed
 from dedup_clone.contract.manifest import (
     Candidate,
     DateOutcome,
@@ -198,20 +197,6 @@ def test_quota_counts_every_try_of_this_publish() -> None:
     assert checks.check_partition_quota(one, 29_998, own_loads=2).level is Level.PASS
     assert checks.check_partition_quota(one, 29_998, own_loads=3).level is Level.FAIL
     assert checks.check_partition_quota(one, 30_000, own_loads=0).level is Level.FAIL
-
-
-def test_an_accepted_fail_becomes_a_warning_that_keeps_the_reason() -> None:
-    found = [CheckResult("new_share", Level.FAIL, "a", "b"), CheckResult("layout", Level.FAIL, "a", "b")]
-    accepted = accept(found, ["new_share"], "a new country")
-    assert [v.level for v in accepted] == [Level.WARN, Level.FAIL]
-    assert "a new country" in accepted[0].next_step
-
-
-def test_fails_are_raised_together_and_say_what_readers_see() -> None:
-    found = (CheckResult("a", Level.FAIL, "1", "2", "do x"), CheckResult("b", Level.FAIL, "3", "4", "do y"))
-    with pytest.raises(CheckFailed, match=r"(?s)Target keeps.*FAIL a: \[1\], expected \[2\]: do x.*FAIL b"):
-        require_no_failure(CheckResults("before", found), "Target keeps its old content.")
-    require_no_failure(CheckResults("before", (CheckResult("a", Level.WARN, "1", "2"),)), "")
 
 
 @pytest.mark.parametrize(("shares", "is_given"), [((0.9, 0.9), True), ((0.6, 0.1), False), ((None, None), False)])
