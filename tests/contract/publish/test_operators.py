@@ -404,16 +404,16 @@ def test_whoever_approves_reads_who_asked_and_why(world: FeedOnStandIn, run_of: 
     assert text.endswith("\n\nReason given: prices were reset (asked by vera)")
 
 
-@pytest.mark.parametrize("dag", ["bootstrap", "erase", "publish", "rebuild", "retire"])
-def test_the_first_task_refuses_a_retired_feed(world: FeedOnStandIn, run_of: RunOf, dag: str) -> None:
+def test_the_first_task_refuses_a_retired_feed(world: FeedOnStandIn, run_of: RunOf) -> None:
     world.publish(world.land(7, [row(7, 1)]))
     operations.retire(world, "keep")
     world.state.write("to_erase/keys.csv", "product_id\n1\n")
-    form = {"erase": {"keys_file": "keys.csv"}, "publish": {"snapshot_id": "9"}}.get(dag, {})
-    tasks = run_of(dag, reason="prices were reset", **form)
-    show = next(task_id for task_id in tasks.dag.task_ids if task_id.startswith(("show_", RESOLVE)))
-    with pytest.raises(AirflowFailException, match=rf"Feed \[{world.feed.feed}\] was retired.*delete .*CURRENT"):
-        tasks.execute(show)
+    forms = {"erase": {"keys_file": "keys.csv"}, "publish": {"snapshot_id": "9"}}
+    for dag in ("bootstrap", "erase", "publish", "rebuild", "retire"):
+        tasks = run_of(dag, reason="prices were reset", **forms.get(dag, {}))
+        show = next(task_id for task_id in tasks.dag.task_ids if task_id.startswith(("show_", RESOLVE)))
+        with pytest.raises(AirflowFailException, match=rf"Feed \[{world.feed.feed}\] was retired.*delete .*CURRENT"):
+            tasks.execute(show)
 
 
 def test_a_retirement_ends_the_alerts_of_the_feed(

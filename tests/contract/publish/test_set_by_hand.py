@@ -101,18 +101,21 @@ SET_BY_HAND: dict[str, tuple[Callable[[FeedOnStandIn], None], str, str]] = {
 OPTIONS = ("label", "name", "filter", "key", "description")
 
 
-@pytest.mark.parametrize("what", SET_BY_HAND)
-def test_what_the_swap_would_remove_stops_the_publish_and_says_what_to_declare(world: FeedOnStandIn, what: str) -> None:
-    set_by_hand, text, declared_in = SET_BY_HAND[what]
+@pytest.mark.parametrize("names", [("label", "name", "filter", "key"), ("description", "row policy", "column")])
+def test_what_the_swap_would_remove_stops_the_publish_and_says_what_to_declare(
+    world: FeedOnStandIn, names: tuple[str, ...]
+) -> None:
     world.publish(world.land(7, FIRST))
     run = runs.publish(world, world.land(8, SECOND)).until("load")
-    set_by_hand(world)
+    for name in names:
+        SET_BY_HAND[name][0](world)
     third = world.land(9, SECOND)
     for step in (lambda: run.step("check"), lambda: world.resolve(third)):
         with pytest.raises(CheckFailed) as refused:
             step()
-        assert f"target_options: [{text}]" in str(refused.value)
-        assert declared_in in str(refused.value)
+        assert "target_options: [" in str(refused.value)
+        for _, text, declared_in in (SET_BY_HAND[name] for name in names):
+            assert (text in str(refused.value), declared_in in str(refused.value)) == (True, True), text
     assert world.live() == "1"
 
 
@@ -139,7 +142,7 @@ def test_declared_options_are_carried_until_they_are_no_longer_declared(world: F
     sql = f"SELECT product_id, attr_value FROM .{world.feed.target} WHERE date >= '{TODAY}' ORDER BY 1"
     assert world.query(sql) == [(1, 90), (2, 20)]
     world.configure(table={"options": {}, "primary_key": False})
-    world.publish(world.land(10, SECOND))
+    world.publish(world.land(10, [row(10, 1, 30), row(10, 3)]))
     table = found(world)
     assert (table.friendly_name, table.labels.get("team"), table.require_partition_filter) == (None, None, None)
     assert table.table_constraints.primary_key.columns == KEYS  # it is still on staging

@@ -79,35 +79,33 @@ def test_a_query_without_rows_passes_and_its_bytes_are_part_of_the_cost(world: F
     assert run.checked.bytes_billed > without.checked.bytes_billed == 0
 
 
-@pytest.mark.parametrize(
-    ("query", "bounds", "found", "expects"),
-    [
-        (AVERAGE, {"min": 4, "max": 4}, "4.0", None),
-        (AVERAGE, {"min": 4.5}, "4.0", "at least 4.5"),
-        (AVERAGE, {"min": 1, "max": 3.5}, "4.0", "at least 1 and at most 3.5"),
-        (f"{AVERAGE} WHERE s.attr_value < 0", {"max": 1_000_000}, "NULL", "at most 1000000"),
-        ("SELECT NUMERIC '0.3' AS n FROM {{ staging }} LIMIT 1", {"max": 0.25}, "0.3", "at most 0.25"),
-        ("SELECT s.attr_value, 'x' FROM {{ staging }} AS s", {"max": 9}, "2 rows, the first of types int", "one row"),
-        (f"{AVERAGE} HAVING FALSE", {"max": 9}, "0 rows", "one row with one number"),
-        # A query that cannot run fails the check.
-        ("SELECT no_such_column FROM {{ staging }}", {}, "", ""),
-        ("DELETE FROM t WHERE TRUE", {}, "", ""),
-        ("SELECT * FORM {{ staging }}", {}, "", ""),
-    ],
-)
-def test_what_a_query_returns_must_be_a_number_in_its_range(
-    world: FeedOnStandIn, declare: Declare, query: str, bounds: dict[str, float], found: str, expects: str | None
-) -> None:
-    declare(query, **bounds)
+RETURNED: list[tuple[str, dict[str, float], str, str | None]] = [
+    (AVERAGE, {"min": 4, "max": 4}, "4.0", None),
+    (AVERAGE, {"min": 4.5}, "4.0", "at least 4.5"),
+    (AVERAGE, {"min": 1, "max": 3.5}, "4.0", "at least 1 and at most 3.5"),
+    (f"{AVERAGE} WHERE s.attr_value < 0", {"max": 1_000_000}, "NULL", "at most 1000000"),
+    ("SELECT NUMERIC '0.3' AS n FROM {{ staging }} LIMIT 1", {"max": 0.25}, "0.3", "at most 0.25"),
+    ("SELECT s.attr_value, 'x' FROM {{ staging }} AS s", {"max": 9}, "2 rows, the first of types int", "one row"),
+    (f"{AVERAGE} HAVING FALSE", {"max": 9}, "0 rows", "one row with one number"),
+    # A query that cannot run fails the check.
+    ("SELECT no_such_column FROM {{ staging }}", {}, "", ""),
+    ("DELETE FROM t WHERE TRUE", {}, "", ""),
+    ("SELECT * FORM {{ staging }}", {}, "", ""),
+]
+
+
+def test_what_a_query_returns_must_be_a_number_in_its_range(world: FeedOnStandIn, declare: Declare) -> None:
     run = loaded(world, 3, 5)
-    if expects is None:
-        run.step("check")
-    else:
-        with pytest.raises(CheckFailed, match=rf"{NAME}.*expected \[{expects}"):
+    for query, bounds, found, expects in RETURNED:
+        declare(query, **bounds)
+        if expects is None:
             run.step("check")
-    assert result(run)["found"].startswith(found)
-    if not bounds:
-        assert f"dags/feeds/{world.feed.feed}/positive_values.sql" in result(run)["next_step"]
+        else:
+            with pytest.raises(CheckFailed, match=rf"{NAME}.*expected \[{expects}"):
+                run.step("check")
+        assert result(run)["found"].startswith(found), query
+        if not bounds:
+            assert f"dags/feeds/{world.feed.feed}/positive_values.sql" in result(run)["next_step"]
 
 
 def test_settings_and_files_of_queries_are_checked(world: FeedOnStandIn, declare: Declare, tmp_path: Path) -> None:
