@@ -5,7 +5,6 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from pathlib import Path
 from random import Random
-from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -20,32 +19,18 @@ from testkit.table_contracts import NESTED, PRODUCTS, by_time
 from tests.spark.against_oracle import JobAgainstOracle
 from tests.spark.product_rows import FIRST, SECOND, row
 
-KINDS = ["DATETIME", "TIMESTAMP"]
-
-
-def play(session: SparkSession | None, folder: Path, kind: str, plan: Plan, **other: Any) -> JobAgainstOracle:
-    """Publish three snapshots, the second one last."""
-    table = by_time(NESTED, kind)
-    feed = SparkJobFeed(session, str(folder / "landing"), str(folder / "state"), table, plan=plan, **other)
-    job, snapshots = JobAgainstOracle(feed), GeneratedHistory(table, Random(kind), FIRST, repeat=0.1)
-    for snapshot_id in (1, 3, 2):
-        job.publish(job.land(snapshot_id, snapshots.snapshot(snapshot_id)))
-    return job
-
-
-@pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("plan", [Plan.AUTO, Plan.REWRITE])
-def test_the_streamed_plans_give_the_oracles_rows(tmp_path: Path, plan: Plan, kind: str) -> None:
-    play(None, tmp_path, kind, plan, with_changes=True)
-
 
 @pytest.mark.spark
-@pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("date_folders", [True, False])
+@pytest.mark.parametrize(("kind", "date_folders"), [("DATETIME", True), ("TIMESTAMP", False)])
 def test_plan_window_writes_one_file_for_a_small_day(
     spark: SparkSession, tmp_path: Path, kind: str, date_folders: bool
 ) -> None:
-    job = play(spark, tmp_path, kind, Plan.WINDOW, date_folders=date_folders)
+    """The second of three snapshots is published last."""
+    table, folders = by_time(NESTED, kind), (str(tmp_path / "landing"), str(tmp_path / "state"))
+    feed = SparkJobFeed(spark, *folders, table, plan=Plan.WINDOW, date_folders=date_folders)
+    job, snapshots = JobAgainstOracle(feed), GeneratedHistory(table, Random(kind), FIRST, repeat=0.1)
+    for snapshot_id in (1, 3, 2):
+        job.publish(job.land(snapshot_id, snapshots.snapshot(snapshot_id)))
     days = [file.date for file in job.feed.files().files]
     assert sorted(days) == sorted({job.state.table.day(found) for found in job.state.rows.values()})
 
