@@ -65,7 +65,7 @@ def truncate_table(tree: exp.TruncateTable, run: StatementRun) -> Outcome:
 
 
 def change_rows(tree: Mutation, run: StatementRun) -> Outcome:
-    """Executes UPDATE, DELETE or MERGE. Raises ConcurrentUpdate if another statement changes the same partitions."""
+    """Executes UPDATE, DELETE or MERGE. Raises ConcurrentUpdate if the rows change meanwhile."""
     catalog, session, evaluator = run.catalog, run.state.session, run.evaluator
     table, version = _mutable_version(tree, run)
     kind = tree.key.upper()
@@ -78,7 +78,6 @@ def change_rows(tree: Mutation, run: StatementRun) -> Outcome:
     affected = affected_partitions(table, version, changes, session)
     scanned = scanned.plus(table, sum(version.partitions[key].bytes for key in affected))
     check_bytes_billed(scanned, run.state.maximum_bytes_billed)
-    run.state.check_cancelled()
     outcome = run.outcome(kind, scanned, changed_rows=changes.counts)
     if not any(changes.counts.values()):
         return outcome
