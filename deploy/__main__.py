@@ -37,8 +37,6 @@ def _parser() -> argparse.ArgumentParser:
     release.add_argument("--with-problems", action="store_true", help="with --yes: also if publishes will be refused")
     release.add_argument("--take-over", action="store_true", help="also replace objects that no release has uploaded")
 
-    verb("tag", "tag", "tag the current commit with the version, if CHANGELOG.md has it")
-
     verb("doctor", "doctor.command", "find what is wrong in the live project, and how to fix it; 2: a check has failed")
 
     probe = verb("probe", "probe", "try the rules of BigQuery and Cloud Storage on which we rely, for some cents")
