@@ -198,16 +198,9 @@ def feed_metrics(now: datetime, state: FeedState, open_incidents: int) -> dict[s
     if (live := state.live) is not None:
         values |= {
             "age_seconds": (now - live.arrived_at).total_seconds(),
-            "generation": live.generation,
             "lag_seconds": live.lag_s,
             "queued_seconds": live.phases.get("queued"),
-            "rows": live.rows,
-            "rows_new": live.new_rows,
-            "rows_changed": live.changed_rows,
-            "rows_kept": live.kept_rows,
         }
-        if live.cost is not None:
-            values |= {"cost_usd": live.cost.total_usd, "bytes_billed": live.cost.query_bytes_billed}
     return {name: float(value) for name, value in values.items() if value is not None}
 
 
