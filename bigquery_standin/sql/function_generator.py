@@ -34,10 +34,13 @@ _SCALAR: Mapping[str, frozenset[int]] = {
 }
 _VARIADIC = ("COALESCE", "CONCAT", "GREATEST")  # one or more arguments
 _AGGREGATES = {
+    "ANY_VALUE": "any_value",
     "ARRAY_AGG": "list",
     "AVG": "avg",
     "COUNT": "count",
     "COUNTIF": "count_if",
+    "LOGICAL_AND": "bool_and",
+    "LOGICAL_OR": "bool_or",
     "MAX": "max",
     "MIN": "min",
     "STRING_AGG": "string_agg",
@@ -45,14 +48,15 @@ _AGGREGATES = {
 }
 _CLAUSES = (exp.Limit, exp.Order, exp.IgnoreNulls, exp.RespectNulls, exp.Distinct)
 Clauses = dict[type[exp.Expr], exp.Expr]
+_TIMES, _DATES = ("MICROSECOND", "MILLISECOND", "SECOND", "MINUTE", "HOUR"), ("DAY", "MONTH", "QUARTER", "YEAR")
 # The date parts and units that functions accept. Weeks are refused: they begin on Monday in DuckDB, in BigQuery on
 # Sunday.
-_TIMES, _DATES = ("MICROSECOND", "MILLISECOND", "SECOND", "MINUTE", "HOUR", "DAY"), ("DAY", "MONTH", "YEAR")
 _PARTS: Mapping[str, tuple[str, ...]] = {
-    "DATE_TRUNC": _DATES,
-    **dict.fromkeys(("TIMESTAMP_ADD", "TIMESTAMP_SUB", "TIMESTAMP_DIFF"), _TIMES),
+    **dict.fromkeys(("DATE_ADD", "DATE_SUB", "DATE_DIFF", "DATE_TRUNC"), _DATES),
+    **dict.fromkeys(("TIMESTAMP_ADD", "TIMESTAMP_SUB", "TIMESTAMP_DIFF"), (*_TIMES, "DAY")),
+    "TIMESTAMP_TRUNC": (*_TIMES, *_DATES),
 }
-_PART_POSITIONS = {"DATE_TRUNC": 1, "TIMESTAMP_DIFF": 2}
+_PART_POSITIONS = {"DATE_DIFF": 2, "DATE_TRUNC": 1, "TIMESTAMP_DIFF": 2, "TIMESTAMP_TRUNC": 1}
 
 
 class FunctionGenerator(ValueGenerator):
@@ -134,7 +138,7 @@ class FunctionGenerator(ValueGenerator):
         if name == "MIN":  # NaN if there is any, as in BigQuery: for DuckDB, NaN is the greatest number
             return f"CASE WHEN bool_or(own_is_nan({first})) THEN max({first}) ELSE min({first}) END"
         if name == "AVG":
-            first = f"own_average({first})"
+            first = f"own_float('AVG', {first}, CAST({first} AS DOUBLE))"
         if name == "STRING_AGG" and not others:
             others = ["','"]
         order = f" ORDER BY {self.expressions(clauses[exp.Order])}" if exp.Order in clauses else ""

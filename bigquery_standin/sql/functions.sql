@@ -17,14 +17,28 @@ CREATE MACRO own_to_bytes(x) AS
 -- Numbers. In DuckDB a product of NUMERIC has the decimal digits of both factors; BigQuery rounds it to nine, halves
 -- away from zero. Products of other types are rounded to 400 digits, which does not change them.
 CREATE MACRO own_multiply(a, b) AS round(a * b, CASE WHEN typeof(a * b) LIKE 'DECIMAL%' THEN 9 ELSE 400 END);
-CREATE MACRO own_divide(a, b) AS
+CREATE MACRO own_quotient(a, b, at_zero) AS
     CASE WHEN own_is_numeric(a) OR own_is_numeric(b) THEN own_refuse('division of NUMERIC')
-    WHEN b = 0 THEN own_fail('division by zero: ' || CAST(a AS VARCHAR) || ' / ' || CAST(b AS VARCHAR))
-    ELSE CAST(a AS DOUBLE) / CAST(b AS DOUBLE) END;
-CREATE MACRO own_average(x) AS
-    CASE WHEN own_is_numeric(x) THEN own_refuse('AVG of NUMERIC') ELSE CAST(x AS DOUBLE) END;
+    WHEN b = 0 THEN at_zero ELSE CAST(a AS DOUBLE) / CAST(b AS DOUBLE) END;
+CREATE MACRO own_divide(a, b) AS
+    own_quotient(a, b, own_fail('division by zero: ' || CAST(a AS VARCHAR) || ' / ' || CAST(b AS VARCHAR)));
+CREATE MACRO own_float(name, x, result) AS
+    CASE WHEN own_is_numeric(x) THEN own_refuse(name || ' of NUMERIC') ELSE result END;
+CREATE MACRO bq_abs(x) AS abs(x);
+CREATE MACRO bq_ceil(x) AS own_float('CEIL', x, ceil(CAST(x AS DOUBLE)));
+CREATE MACRO bq_div(a, b) AS
+    CASE WHEN own_is_numeric(a) OR own_is_numeric(b) THEN own_refuse('DIV of NUMERIC') ELSE a // b END;
+CREATE MACRO bq_floor(x) AS own_float('FLOOR', x, floor(CAST(x AS DOUBLE)));
 CREATE MACRO bq_is_inf(x) AS isinf(CAST(x AS DOUBLE));
 CREATE MACRO bq_is_nan(x) AS isnan(CAST(x AS DOUBLE));
+CREATE MACRO bq_mod(a, b) AS (a % b);
+CREATE MACRO bq_round
+    (x) AS own_float('ROUND', x, round(CAST(x AS DOUBLE))),
+    (x, digits) AS own_float('ROUND', x, round(CAST(x AS DOUBLE), CAST(digits AS INTEGER)));
+CREATE MACRO bq_safe_divide(a, b) AS own_quotient(a, b, NULL);
+CREATE MACRO bq_trunc
+    (x) AS own_float('TRUNC', x, trunc(CAST(x AS DOUBLE))),
+    (x, digits) AS own_refuse('TRUNC with digits');
 
 -- Conversions: own_to_… as CAST. BigQuery prints whole FLOAT64 numbers without a point, and
 -- others with fifteen digits if these identify the number, else with seventeen; zero has no sign.
@@ -56,9 +70,19 @@ CREATE MACRO own_to_int64(x) AS
 CREATE MACRO own_is_no_bool(x) AS typeof(x) = 'VARCHAR' AND lower(CAST(x AS VARCHAR)) NOT IN ('true', 'false');
 CREATE MACRO own_to_bool(x) AS
     CASE WHEN own_is_no_bool(x) THEN own_fail('Bad bool value: ' || CAST(x AS VARCHAR)) ELSE CAST(x AS BOOLEAN) END;
+CREATE MACRO bq_string
+    (x) AS own_to_string(x),
+    (x, zone) AS own_refuse('STRING with a time zone');
 
 -- Text and bytes.
+CREATE MACRO bq_byte_length(x) AS octet_length(own_to_bytes(x));
+CREATE MACRO bq_char_length(x) AS length(x);
+CREATE MACRO bq_length(x) AS
+    CASE WHEN typeof(x) = 'BLOB' THEN octet_length(own_to_bytes(x)) ELSE length(CAST(x AS VARCHAR)) END;
+CREATE MACRO bq_ends_with(x, y) AS ends_with(x, y);
+CREATE MACRO bq_from_base64(x) AS from_base64(x);
 CREATE MACRO bq_from_hex(x) AS unhex(x);
+CREATE MACRO bq_lower(x) AS lower(x);
 CREATE MACRO own_not_negative(name, n, result) AS
     CASE WHEN n < 0 THEN own_fail('Second argument in ' || name || '() cannot be negative') ELSE result END;
 CREATE MACRO bq_lpad
@@ -67,13 +91,46 @@ CREATE MACRO bq_lpad
 CREATE MACRO bq_rpad
     (x, n) AS own_not_negative('RPAD', n, rpad(x, CAST(n AS INTEGER), ' ')),
     (x, n, pattern) AS own_not_negative('RPAD', n, rpad(x, CAST(n AS INTEGER), pattern));
+CREATE MACRO bq_ltrim
+    (x) AS regexp_replace(x, '^[\s\pZ]+', ''),
+    (x, characters) AS ltrim(x, characters);
+CREATE MACRO bq_rtrim
+    (x) AS regexp_replace(x, '[\s\pZ]+$', ''),
+    (x, characters) AS rtrim(x, characters);
+CREATE MACRO bq_trim
+    (x) AS regexp_replace(x, '^[\s\pZ]+|[\s\pZ]+$', '', 'g'),
+    (x, characters) AS trim(x, characters);
+CREATE MACRO bq_md5(x) AS unhex(md5(own_to_bytes(x)));
+CREATE MACRO bq_regexp_contains(x, pattern) AS regexp_matches(x, pattern);
+CREATE MACRO bq_regexp_replace(x, pattern, y) AS regexp_replace(x, pattern, y, 'g');
+CREATE MACRO bq_repeat(x, n) AS own_not_negative('REPEAT', n, repeat(x, n));
 CREATE MACRO bq_replace(x, old, new) AS CASE WHEN old = '' THEN x ELSE replace(x, old, new) END;
+CREATE MACRO bq_reverse(x) AS reverse(x);
 CREATE MACRO bq_sha256(x) AS unhex(sha256(own_to_bytes(x)));
 CREATE MACRO bq_split
     (x) AS string_split(x, ','),
     (x, delimiter) AS string_split(x, delimiter);
 CREATE MACRO bq_starts_with(x, y) AS starts_with(x, y);
+CREATE MACRO bq_strpos(x, y) AS strpos(x, y);
+CREATE MACRO bq_to_base64(x) AS to_base64(x);
 CREATE MACRO bq_to_hex(x) AS lower(hex(x));
+CREATE MACRO bq_upper(x) AS upper(x);
+-- DuckDB's array_slice would cut arrays, too.
+CREATE MACRO own_size(x) AS
+    CASE WHEN typeof(x) LIKE '%]'
+    THEN own_fail('No matching signature for a function of STRING or BYTES: ' || typeof(x))
+    ELSE bq_length(x) END;
+-- The position of the first character; a negative one counts from the end.
+CREATE MACRO own_first(x, position) AS
+    CASE WHEN position > 0 THEN position WHEN position = 0 OR -(position) >= own_size(x) THEN 1
+    ELSE own_size(x) + position + 1 END;
+-- `least` and `array_slice` ignore NULL. A NULL literal has no type: the branch with '' makes the result a STRING.
+CREATE MACRO bq_substr
+    (x, position) AS CASE WHEN FALSE THEN '' WHEN x IS NULL OR position IS NULL THEN NULL
+        ELSE array_slice(x, own_first(x, position), own_size(x)) END,
+    (x, position, n) AS CASE WHEN FALSE THEN '' WHEN x IS NULL OR position IS NULL OR n IS NULL THEN NULL
+        WHEN n < 0 THEN own_fail('Third argument in SUBSTR() cannot be negative')
+        ELSE array_slice(x, own_first(x, position), own_first(x, position) - 1 + least(n, own_size(x))) END;
 
 -- FORMAT: only %e with a precision. BigQuery writes NaN and negative zero without a sign.
 CREATE MACRO own_scientific(element, x) AS
@@ -98,6 +155,8 @@ CREATE MACRO own_safe_element(x, place) AS CASE WHEN place < 1 OR place > len(x)
 CREATE MACRO own_element(x, place) AS
     CASE WHEN place < 1 OR place > len(x) THEN own_fail('Array index ' || CAST(place AS VARCHAR) || ' is out of bounds')
     ELSE x[place] END;
+CREATE MACRO bq_array_concat(x, y) AS x || y;
+CREATE MACRO bq_array_length(x) AS len(x);
 CREATE MACRO bq_array_to_string
     (x, delimiter) AS array_to_string(x, delimiter),
     (x, delimiter, null_text) AS array_to_string(list_transform(x, lambda e: coalesce(e, null_text)), delimiter);
@@ -107,10 +166,14 @@ CREATE MACRO bq_generate_array
         ELSE generate_series(first, last, step) END;
 CREATE MACRO bq_error(message) AS own_fail(message);
 CREATE MACRO bq_ifnull(x, y) AS coalesce(x, y);
+CREATE MACRO bq_nullif(x, y) AS nullif(x, y);
 
 -- Dates and times, in UTC. DuckDB converts from more types than BigQuery does, so values of those are refused.
 CREATE MACRO own_in_utc(x, zone) AS
     CASE WHEN upper(zone) IN ('UTC', 'ETC/UTC', '+00:00', '') THEN x ELSE own_refuse('time zone ' || zone) END;
+CREATE MACRO own_date(x) AS
+    CASE WHEN typeof(x) LIKE 'TIMESTAMP%' THEN own_refuse('DATE function of a TIMESTAMP or DATETIME')
+    ELSE CAST(x AS DATE) END;
 CREATE MACRO own_timestamp(x) AS
     CASE WHEN typeof(x) = 'TIMESTAMP' THEN own_refuse('TIMESTAMP function of a DATETIME')
     ELSE CAST(x AS TIMESTAMPTZ) END;
@@ -137,14 +200,29 @@ CREATE MACRO own_interval(n, unit) AS
     WHEN 'second' THEN to_seconds(CAST(n AS BIGINT))
     WHEN 'minute' THEN to_minutes(CAST(n AS BIGINT))
     WHEN 'hour' THEN to_hours(CAST(n AS BIGINT))
-    ELSE to_days(CAST(n AS INTEGER)) END;
-CREATE MACRO bq_date_trunc(x, part) AS
-    CASE WHEN typeof(x) LIKE 'TIMESTAMP%' THEN own_refuse('DATE_TRUNC of a TIMESTAMP or DATETIME')
-    ELSE CAST(date_trunc(part, CAST(x AS DATE)) AS DATE) END;
+    WHEN 'day' THEN to_days(CAST(n AS INTEGER))
+    WHEN 'month' THEN to_months(CAST(n AS INTEGER))
+    WHEN 'quarter' THEN to_months(CAST(n * 3 AS INTEGER))
+    ELSE to_months(CAST(n * 12 AS INTEGER)) END;
+CREATE MACRO bq_date_add(x, n, unit) AS CAST(own_date(x) + own_interval(n, unit) AS DATE);
+CREATE MACRO bq_date_sub(x, n, unit) AS CAST(own_date(x) - own_interval(n, unit) AS DATE);
+CREATE MACRO bq_date_diff(later, earlier, part) AS date_diff(part, own_date(earlier), own_date(later));
+CREATE MACRO bq_date_trunc(x, part) AS CAST(date_trunc(part, own_date(x)) AS DATE);
 CREATE MACRO bq_timestamp_add(x, n, unit) AS CAST(own_timestamp(x) + own_interval(n, unit) AS TIMESTAMPTZ);
 CREATE MACRO bq_timestamp_sub(x, n, unit) AS CAST(own_timestamp(x) - own_interval(n, unit) AS TIMESTAMPTZ);
--- A difference counts whole units.
+-- A difference of DATEs counts boundaries of units, that of TIMESTAMPs whole units.
 CREATE MACRO bq_timestamp_diff(later, earlier, part) AS date_sub(part, own_timestamp(earlier), own_timestamp(later));
-CREATE MACRO bq_safe_parse_date(format, x) AS
-    CASE WHEN format <> '%Y-%m-%d' THEN own_refuse('PARSE_DATE with the format ' || format)
-    ELSE CAST(TRY(strptime(x, '%Y-%m-%d')) AS DATE) END;
+CREATE MACRO bq_timestamp_trunc(x, part) AS CAST(date_trunc(part, own_timestamp(x)) AS TIMESTAMPTZ);
+-- DuckDB reads formats before it evaluates a CASE around them, so they must be valid in any case.
+CREATE MACRO own_parse_format(format) AS CASE format WHEN '%Y%m%d' THEN format ELSE '%Y-%m-%d' END;
+CREATE MACRO own_if_parsed(format, result) AS
+    CASE WHEN format NOT IN ('%F', '%Y-%m-%d', '%Y%m%d') THEN own_refuse('PARSE_DATE with the format ' || format)
+    ELSE CAST(result AS DATE) END;
+CREATE MACRO bq_parse_date(format, x) AS own_if_parsed(format, strptime(x, own_parse_format(format)));
+CREATE MACRO bq_safe_parse_date(format, x) AS own_if_parsed(format, TRY(strptime(x, own_parse_format(format))));
+CREATE MACRO own_is_format(format) AS regexp_full_match(format, '([^%]|%[YmdF])*');
+CREATE MACRO own_format(format) AS
+    CASE WHEN own_is_format(format) THEN replace(format, '%F', '%Y-%m-%d') ELSE '%Y' END;
+CREATE MACRO bq_format_date(format, x) AS
+    CASE WHEN NOT own_is_format(format) THEN own_refuse('FORMAT_DATE with the format ' || format)
+    ELSE strftime(own_date(x), own_format(format)) END;

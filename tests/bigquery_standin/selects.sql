@@ -7,14 +7,18 @@ SELECT DATE '2020-01-02', DATETIME '2020-01-02 03:04:05', TIMESTAMP '2020-01-02 
 --> (date(2020, 1, 2), civil(2020, 1, 2, 3, 4, 5), utc(2020, 1, 2, 1, 4, 5), Decimal('1.5'))
 
 -- division
-SELECT 7/2, 8/8, 2 + 3 * 4, 10 - 3 - 2
---> (3.5, 1.0, 14, 5)
+SELECT 7/2, 8/8, DIV(7, 2), DIV(-7, 2), MOD(-7, 3), 2 + 3 * 4, 10 - 3 - 2
+--> (3.5, 1.0, 3, -3, -1, 14, 5)
+SELECT SAFE_DIVIDE(1, 0), SAFE_DIVIDE(6, 4), SAFE_DIVIDE(NULL, 1)
+--> (None, 1.5, None)
 SELECT SUM(x) / COUNT(*) FROM UNNEST([1, 2]) x
 --> (1.5,)
 SELECT (SELECT SUM(e.b) FROM UNNEST(s) AS e), ARRAY(SELECT e.a FROM UNNEST(s) AS e WHERE e.b > 1), (SELECT COUNT(*) FROM UNNEST(n) AS x) FROM (SELECT [STRUCT('x' AS a, 1 AS b), ('y', 2)] AS s, [7] AS n)
 --> (3, ['y'], 1)
 
 -- numbers
+SELECT ROUND(2.5), ROUND(-2.5), ROUND(2.345, 2), TRUNC(-2.7), CEIL(1.2), FLOOR(-1.2), ABS(-3)
+--> (3.0, -3.0, 2.35, -2.0, 2.0, -2.0, 3)
 SELECT 5 & 3, GREATEST(1, NULL), IS_NAN(1.0)
 --> (1, None, False)
 SELECT NUMERIC '1.5' + NUMERIC '2', NUMERIC '1.5' * 2
@@ -50,10 +54,10 @@ SELECT -x AS x FROM (SELECT x FROM UNNEST([1, 2]) x) t ORDER BY t.x
 --> (-1,), (-2,)
 SELECT -x AS x FROM (SELECT x FROM UNNEST([1, 2, -5]) x) QUALIFY ROW_NUMBER() OVER (ORDER BY x) = 1
 --> (-2,)
-SELECT x * x AS x, COUNT(*) FROM (SELECT x FROM UNNEST([1, 2, -1]) x) GROUP BY x ORDER BY 1
---> (1, 2), (4, 1)
-SELECT y AS x, COUNT(*) FROM (SELECT x, x * x AS y FROM UNNEST([1, 2, -1]) x) GROUP BY x ORDER BY x
---> (1, 2), (4, 1)
+SELECT ABS(x) AS x, COUNT(*) FROM (SELECT x FROM UNNEST([1, 2, -1]) x) GROUP BY x ORDER BY 1
+--> (1, 2), (2, 1)
+SELECT y AS x, COUNT(*) FROM (SELECT x, ABS(x) AS y FROM UNNEST([1, 2, -1]) x) GROUP BY x ORDER BY x
+--> (1, 2), (2, 1)
 SELECT (SELECT MAX(y) FROM UNNEST([1, x]) y) AS m, x FROM UNNEST([1, 2]) x ORDER BY m DESC
 --> (2, 2), (1, 1)
 
@@ -72,6 +76,8 @@ SELECT ARRAY_AGG(v ORDER BY v DESC LIMIT 2), ARRAY_AGG(DISTINCT v IGNORE NULLS O
 --> ([3, 2], [1, 2, 3])
 SELECT STRING_AGG(v, '-' ORDER BY v), STRING_AGG(DISTINCT v, ',' ORDER BY v) FROM UNNEST(['b', 'a', NULL, 'c', 'a']) v
 --> ('a-a-b-c', 'a,b,c')
+SELECT LOGICAL_AND(v), LOGICAL_OR(v), ANY_VALUE(7) FROM UNNEST([TRUE, NULL, FALSE]) v
+--> (False, True, 7)
 SELECT k, SUM(v) s FROM (SELECT 'a' AS k, 1 AS v UNION ALL SELECT 'a', 2 UNION ALL SELECT 'b', 3) GROUP BY 1 HAVING SUM(v) > 2 ORDER BY s, 1
 --> ('a', 3), ('b', 3)
 
@@ -115,8 +121,8 @@ SELECT 1 IN (1, 2), NULL IN (1), 1 IN UNNEST([1, NULL]), 2 IN UNNEST([1, NULL]),
 --> (True, None, True, None, None, True)
 SELECT 1 IS NULL, TRUE IS TRUE, NULL IS NOT TRUE, 1 IS DISTINCT FROM NULL, NULL IS NOT DISTINCT FROM NULL, TRUE OR NULL
 --> (False, True, True, True, True, True)
-SELECT CASE WHEN NULL THEN 1 ELSE 2 END, CASE 3 WHEN 3 THEN 'x' END, IF(NULL, 1, 2), IFNULL(NULL, 3), COALESCE(NULL, 4)
---> (2, 'x', 2, 3, 4)
+SELECT CASE WHEN NULL THEN 1 ELSE 2 END, CASE 3 WHEN 3 THEN 'x' END, IF(NULL, 1, 2), IFNULL(NULL, 3), COALESCE(NULL, 4), NULLIF(1, 1)
+--> (2, 'x', 2, 3, 4, None)
 SELECT 'abc' LIKE 'a%', 'a_c' LIKE r'a\_c', 'abc' LIKE r'a\_c', 'abc' NOT LIKE 'b%', 5 BETWEEN 1 AND 5
 --> (True, True, False, True, True)
 
@@ -131,8 +137,8 @@ SELECT STRUCT(1, 'x')
 --> ((1, 'x'),)
 SELECT (SELECT COUNT(*) FROM UNNEST([1, 2]) x), EXISTS(SELECT 1 FROM UNNEST([1]) x WHERE x = 2), ARRAY(SELECT x * 2 FROM UNNEST([3, 1]) x ORDER BY x)
 --> (2, False, [2, 6])
-SELECT GENERATE_ARRAY(1, 10, 4), GENERATE_ARRAY(3, 1)
---> ([1, 5, 9], [])
+SELECT ARRAY_LENGTH([1, 2]), ARRAY_CONCAT([1], [2, 3]), GENERATE_ARRAY(1, 10, 4), GENERATE_ARRAY(3, 1)
+--> (2, [1, 2, 3], [1, 5, 9], [])
 SELECT ARRAY_TO_STRING(['a', NULL, 'b'], '-'), ARRAY_TO_STRING(['a', NULL, 'b'], '-', 'N'), SPLIT('a,b'), SPLIT('a-b', '-')
 --> ('a-b', 'a-N-b', ['a', 'b'], ['a', 'b'])
 SELECT a.b.c FROM (SELECT STRUCT(STRUCT(5 AS c) AS b) AS a)
@@ -145,38 +151,52 @@ SELECT CAST(2.5 AS INT64), CAST(-2.5 AS INT64), CAST(' 12 ' AS INT64), CAST('0x1
 --> (3, -3, 12, 26, True)
 SELECT CAST(1.0 AS STRING), CAST(1e20 AS STRING), CAST(1e-7 AS STRING), CAST(NUMERIC '1.50' AS STRING), CAST(b'abc' AS STRING), CAST(TRUE AS STRING)
 --> ('1', '1e+20', '1e-07', '1.5', 'abc', 'true')
-SELECT CAST(TIMESTAMP '2020-01-02 03:04:05.5' AS STRING), CAST(DATETIME '2020-01-02 03:04:05.12' AS STRING)
---> ('2020-01-02 03:04:05.500+00', '2020-01-02 03:04:05.120')
+SELECT CAST(TIMESTAMP '2020-01-02 03:04:05.5' AS STRING), CAST(DATETIME '2020-01-02 03:04:05.12' AS STRING), STRING(TIMESTAMP '2020-01-02 03:04:05')
+--> ('2020-01-02 03:04:05.500+00', '2020-01-02 03:04:05.120', '2020-01-02 03:04:05+00')
 SELECT CAST('true' AS BOOL), CAST(0 AS BOOL), CAST('inf' AS FLOAT64), CAST('1.5' AS NUMERIC)
 --> (True, False, INFINITY, Decimal('1.5'))
 SELECT CAST('2020-1-2' AS DATE), CAST(TIMESTAMP '2020-01-02 23:59:59+00' AS DATE), CAST('2020-01-02T03:04:05Z' AS TIMESTAMP), CAST(DATE '2020-01-02' AS TIMESTAMP)
 --> (date(2020, 1, 2), date(2020, 1, 2), utc(2020, 1, 2, 3, 4, 5), utc(2020, 1, 2))
 
 -- dates
-SELECT DATE_TRUNC(d, DAY), DATE_TRUNC(d, MONTH), DATE_TRUNC(d, YEAR) FROM (SELECT DATE '2023-12-30' AS d)
---> (date(2023, 12, 30), date(2023, 12, 1), date(2023, 1, 1))
+SELECT DATE_ADD(DATE '2020-01-31', INTERVAL 1 MONTH), DATE_SUB(DATE '2020-03-31', INTERVAL 1 MONTH), DATE_ADD(DATE '2020-02-29', INTERVAL -1 YEAR), DATE_ADD(DATE '2020-01-31', INTERVAL x QUARTER) FROM UNNEST([1]) x
+--> (date(2020, 2, 29), date(2020, 2, 29), date(2019, 2, 28), date(2020, 4, 30))
+SELECT DATE_DIFF(DATE '2020-03-01', DATE '2020-02-28', DAY), DATE_DIFF(DATE '2020-01-01', DATE '2019-12-31', YEAR), DATE_DIFF(DATE '2020-01-31', DATE '2020-03-01', MONTH)
+--> (2, 1, -2)
+SELECT DATE_TRUNC(d, DAY), DATE_TRUNC(d, MONTH), DATE_TRUNC(d, QUARTER), DATE_TRUNC(d, YEAR) FROM (SELECT DATE '2023-12-30' AS d)
+--> (date(2023, 12, 30), date(2023, 12, 1), date(2023, 10, 1), date(2023, 1, 1))
 SELECT DATE(TIMESTAMP '2020-01-02 23:00:00'), UNIX_DATE(DATE '1970-02-01'), UNIX_DATE(DATE '1969-12-31')
 --> (date(2020, 1, 2), 31, -1)
 
 -- timestamps
 SELECT TIMESTAMP_ADD(TIMESTAMP '2020-01-01', INTERVAL 90 MINUTE), TIMESTAMP_SUB(TIMESTAMP '2020-01-01', INTERVAL 1 DAY), TIMESTAMP_DIFF(TIMESTAMP '2020-01-01 02:00:00', TIMESTAMP '2020-01-01 00:30:00', HOUR)
 --> (utc(2020, 1, 1, 1, 30), utc(2019, 12, 31), 1)
+SELECT TIMESTAMP_TRUNC(TIMESTAMP '2020-05-06 07:08:09.123456', HOUR), TIMESTAMP_TRUNC(TIMESTAMP '2020-05-06 07:08:09', MONTH)
+--> (utc(2020, 5, 6, 7), utc(2020, 5, 1))
 SELECT UNIX_MICROS(ts) FROM UNNEST([TIMESTAMP '2020-05-06 07:08:59.923456', TIMESTAMP '1969-12-31 23:59:59.5']) ts
 --> (1588748939923456,), (-500000,)
 
 -- date formats
-SELECT SAFE.PARSE_DATE('%Y-%m-%d', '2020-13-02'), SAFE.PARSE_DATE('%Y-%m-%d', NULL), SAFE.PARSE_DATE('%Y-%m-%d', '2020-01-02')
---> (None, None, date(2020, 1, 2))
+SELECT FORMAT_DATE('%Y%m%d', DATE '2020-01-02'), FORMAT_DATE('on %F', DATE '2020-01-02')
+--> ('20200102', 'on 2020-01-02')
+SELECT PARSE_DATE('%Y%m%d', '20200102'), PARSE_DATE('%F', '2020-01-02'), SAFE.PARSE_DATE('%Y-%m-%d', '2020-13-02'), SAFE.PARSE_DATE('%F', NULL), SAFE.PARSE_DATE('%F', '2020-01-02')
+--> (date(2020, 1, 2), date(2020, 1, 2), None, None, date(2020, 1, 2))
 
 -- text
-SELECT CONCAT('a', NULL), 'a' || 'b', REPLACE('abc', '', 'x'), LPAD('a', 3, 'xy')
---> (None, 'ab', 'abc', 'xya')
+SELECT SUBSTR(b'hello', 2), SUBSTR(b'hello', -2), SUBSTR(b'hello', 0, 2), SUBSTR(b'hello', -10, 7), SUBSTR(b'hello', 10), SUBSTR(b'hello', 4, 9), SUBSTR(b'hello', 2, 0)
+--> (b'ello', b'lo', b'he', b'hello', b'', b'lo', b'')
+SELECT SUBSTR('äöü', 2, 9223372036854775807), SUBSTR('a', 1, CAST(NULL AS INT64)), SUBSTR(CAST('äz' AS BYTES), 2, 1)
+--> ('öü', None, b'\xa4')
+SELECT SUBSTR('hello', 2), SUBSTR('hello', -2), SUBSTR('hello', 0, 2), SUBSTR('hello', -10, 7), SUBSTR('hello', 10), SUBSTR(NULL, 1)
+--> ('ello', 'lo', 'he', 'hello', '', None)
+SELECT CONCAT('a', NULL), 'a' || 'b', LENGTH('héé'), LENGTH(b'abc'), BYTE_LENGTH('héé'), REPLACE('abc', '', 'x'), LPAD('a', 3, 'xy'), TRIM('  a '), TRIM('xax', 'x')
+--> (None, 'ab', 3, 3, 5, 'abc', 'xya', 'a', 'a')
 SELECT REGEXP_EXTRACT('ab', '(z)?b'), REGEXP_EXTRACT('ab', '()b'), REGEXP_EXTRACT('', '^(.*)$'), REGEXP_EXTRACT('', '(z)?'), REGEXP_EXTRACT('', '^$'), REGEXP_EXTRACT('xyztb', '(.)+b')
 --> (None, '', '', None, '', 't')
-SELECT REGEXP_EXTRACT('abc', 'a(b)'), REGEXP_EXTRACT('abc', 'z')
---> ('b', None)
-SELECT TO_HEX(b'abc'), FROM_HEX('616263'), TO_HEX(SHA256('a')), STARTS_WITH('abc', 'ab')
---> ('616263', b'abc', 'ca978112ca1bbdcafac231b39a23dc4da786eff8147c4e72b9807785afee48bb', True)
+SELECT REGEXP_CONTAINS('abc', 'b'), REGEXP_EXTRACT('abc', 'a(b)'), REGEXP_EXTRACT('abc', 'z'), REGEXP_REPLACE('abc', '(b)', r'[\1]')
+--> (True, 'b', None, 'a[b]c')
+SELECT TO_HEX(b'abc'), FROM_HEX('616263'), TO_HEX(MD5('a')), TO_BASE64(b'abc'), STARTS_WITH('abc', 'ab'), STRPOS('abc', 'c')
+--> ('616263', b'abc', '0cc175b9c0f1b6a831c399e269772661', 'YWJj', True, 3)
 SELECT FORMAT('%.16e', x), FORMAT('%.2e', x) FROM UNNEST([0.1, -0.0, 5e-324, 1.7976931348623157e308, CAST('nan' AS FLOAT64), CAST('-inf' AS FLOAT64), NULL, 123456.789]) x
 --> ('1.0000000000000001e-01', '1.00e-01'), ('0.0000000000000000e+00', '0.00e+00'), ('4.9406564584124654e-324', '4.94e-324'), ('1.7976931348623157e+308', '1.80e+308'), ('nan', 'nan'), ('-inf', '-inf'), (None, None), ('1.2345678900000000e+05', '1.23e+05')
 SELECT TO_JSON_STRING(STRUCT(1 AS a, 'x' AS b, [1, 2] AS c, NULL AS d)), TO_JSON_STRING(NULL), TO_JSON_STRING(DATE '2020-01-01')

@@ -89,7 +89,7 @@ def test_a_query_merges_changes_and_bills_the_whole_table(merging: Warehouse) ->
 def test_an_upsert_replaces_all_rows_with_its_key_in_every_partition(warehouse: Warehouse) -> None:
     warehouse.job(
         "CREATE TABLE d.p (day DATE, id INT64, PRIMARY KEY (id) NOT ENFORCED) PARTITION BY day; "
-        "INSERT d.p VALUES (CURRENT_DATE(), 1), (DATE '2026-01-01', 1)"
+        "INSERT d.p VALUES (CURRENT_DATE(), 1), (DATE_SUB(CURRENT_DATE(), INTERVAL 1 DAY), 1)"
     )
     kinds = {"day": "int32", "id": "int64", "_CHANGE_TYPE": "string"}
     warehouse.append("d.p", kinds, {"id": 1, "_CHANGE_TYPE": "UPSERT"})

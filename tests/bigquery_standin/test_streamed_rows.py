@@ -20,9 +20,8 @@ def today(warehouse: Warehouse) -> date:
     now = warehouse.now()
     warehouse.advance(hours=24 - now.hour, minutes=-now.minute, seconds=-now.second)
     warehouse.job("CREATE TABLE d.t (day DATE, id INT64) PARTITION BY day")
-    began = warehouse.now().date()
-    warehouse.job(f"INSERT d.t VALUES (DATE '{began - timedelta(days=1)}', 1)")
-    return began
+    warehouse.job("INSERT d.t VALUES (DATE_SUB(CURRENT_DATE(), INTERVAL 1 DAY), 1)")
+    return warehouse.now().date()
 
 
 def stream(warehouse: Warehouse, *ids: int, table: str = "d.t") -> None:
