@@ -1,10 +1,11 @@
-"""Keys packed, compared and paired, and rows sorted into ranges of key codes, against plain Python."""
+"""How keys are packed and found, how often those of files are read, and in how few words a row is packed.
+
+What comes of it is compared with the oracle in tests/spark.
+"""
 
 from __future__ import annotations
 
-import itertools
 from collections import Counter
-from collections.abc import Sequence
 from datetime import date, timedelta
 from decimal import Decimal
 from itertools import pairwise
@@ -16,29 +17,20 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from hypothesis import given, settings
 
 from dedup_clone.contract.table import Column
 from dedup_spark import storage
 from dedup_spark.column_types import SCALARS, arrow_schema
-from dedup_spark.comparison import duplicate_keys, selected_rows
 from dedup_spark.comparison.key_reader import KeyReader
 from dedup_spark.comparison.key_source import KeySource
-from dedup_spark.comparison.keys import ABSENT, align, pack_keys, repeated_in, with_codes
-from dedup_spark.comparison.selected_rows import RangedRows, SelectedRows, every_row
+from dedup_spark.comparison.keys import pack_keys, repeated_in, with_codes
+from dedup_spark.comparison.selected_rows import every_row
 from dedup_spark.fingerprints.key_columns import key_columns
 from dedup_spark.fingerprints.seed import Seed
 from dedup_spark.plans.difference.comparison_inputs import encoders
 from dedup_spark.sketch.row_words import RowEncoder
-from testkit.generated_tables import GeneratedHistory
-from testkit.oracle import OracleDelivery, OracleState
-from testkit.table_contracts import NESTED, PRODUCTS, oracle_table
-from tests.thoroughness import SEEDS
+from testkit.table_contracts import PRODUCTS
 
-FIRST_DAY = date(2026, 3, 1)
-SELECTABLE = KeySource(
-    KeyReader(PRODUCTS), RowEncoder((Column("key", "INT64"),), (), Seed(b"a secret")), uris=[], constant_ids=[]
-)
 VALUES: dict[str, list[Any]] = {
     "INT64": [-(2**63), -1, 0, 1, 2**31, 2**63 - 1],
     "narrow": [5, 6, 7, 1000],
@@ -95,107 +87,6 @@ def test_without_rows_there_are_no_packed_keys() -> None:
     assert [len(part) for part in pack_keys(columns, [empty, with_empty_chunks])] == [0, 0]
 
 
-def _keys(values: Sequence[int]) -> np.ndarray[Any, np.dtype[np.uint64]]:
-    return np.array(values, dtype=np.uint64)
-
-
-@pytest.mark.parametrize("seed", range(30))
-def test_rows_are_aligned_as_dictionaries_would_be(seed: int) -> None:
-    random = Random(seed)
-    sources = [random.sample([*range(40), 2**63 - 1, -(2**63)], random.randrange(30)) for _ in range(3)]
-    rows = [SELECTABLE.rows([pa.array(keys, pa.int64())], [], np.zeros(len(keys), np.int64)) for keys in sources]
-    aligned = align(SELECTABLE.encoder.keys, rows)
-    found = [
-        {keys[row]: number for number, row in enumerate(line) if row != ABSENT}
-        for keys, line in zip(sources, aligned.tolist(), strict=True)
-    ]
-    assert [sorted(positions) for positions in found] == [sorted(keys) for keys in sources]
-    numbers: dict[int, set[int]] = {}
-    for positions in found:
-        for key, number in positions.items():
-            numbers.setdefault(key, set()).add(number)
-    assert aligned.shape == (3, len(numbers))
-    assert sorted(number for (number,) in numbers.values()) == list(range(len(numbers)))
-
-
-@pytest.mark.parametrize("seed", range(30))
-def test_rows_of_given_keys_are_found(seed: int) -> None:
-    random = Random(seed)
-    keys = [random.choice([random.randrange(40), 2**64 - 1 - random.randrange(5)]) for _ in range(random.randrange(60))]
-    wanted = sorted(set(random.sample(range(40), 9)))
-    found = with_codes(_keys(wanted))(_keys(keys)).tolist()
-    assert found == [number for number, key in enumerate(keys) if key in wanted]
-    assert repeated_in(np.sort(_keys(keys))).tolist() == sorted(k for k, n in Counter(keys).items() if n > 1)
-
-
-HASHES = np.random.default_rng(4).integers(0, 2**64, 1000, dtype=np.uint64)
-
-
-def ranged(start: int, stop: int, *, with_values: bool) -> SelectedRows:
-    numbers = np.arange(start, stop)
-    texts = pa.chunked_array([pa.array([f"key {number}" for number in numbers], pa.string())])
-    return SelectedRows(
-        key_columns=(texts,),
-        file_numbers=numbers.astype(np.int32) % 3,
-        row_numbers=numbers,
-        update_ids=numbers + 7,
-        value_hashes=HASHES[start:stop],
-        value_columns=(pa.chunked_array([pa.array(numbers)]),) if with_values else None,
-        codes=HASHES[start:stop],
-    )
-
-
-@pytest.mark.parametrize("in_memory", [10_000, 150, 1])
-@pytest.mark.parametrize("all_have_values", [True, False])
-@pytest.mark.parametrize("range_count", [1, 3, 7])
-def test_each_range_has_its_rows(
-    monkeypatch: pytest.MonkeyPatch, in_memory: int, range_count: int, *, all_have_values: bool
-) -> None:
-    monkeypatch.setattr(selected_rows, "_ROWS_IN_MEMORY", in_memory)
-    selected = RangedRows(range_count)
-    edges = [0, 0, 100, 300, 301, 1000]
-    for start, stop in itertools.pairwise(edges):
-        selected.add(ranged(start, stop, with_values=all_have_values or start > 0))
-    found = []
-    for number in range(range_count):
-        of_range = selected.of_range(number)
-        assert all(int(code) * range_count >> 64 == number for code in of_range.codes)
-        assert of_range.key_columns[0].to_pylist() == [f"key {row}" for row in of_range.row_numbers]
-        assert np.array_equal(of_range.codes, HASHES[of_range.row_numbers])
-        assert np.array_equal(of_range.value_hashes, of_range.codes)
-        assert np.array_equal(of_range.update_ids, of_range.row_numbers + 7)
-        if of_range.value_columns:
-            assert of_range.value_columns[0].to_pylist() == of_range.row_numbers.tolist()
-        else:
-            assert not all_have_values
-        found += of_range.row_numbers.tolist()
-    assert sorted(found) == list(range(1000))
-
-
-@pytest.mark.parametrize("at_a_time", [3, 4096])
-@settings(max_examples=20, deadline=None)
-@given(seed=SEEDS)
-def test_of_each_key_the_row_with_the_greatest_values_is_retained(seed: int, at_a_time: int) -> None:
-    rows = GeneratedHistory(NESTED, Random(seed), FIRST_DAY, days=1, repeat=0.7, sizes=(1, 20, 40)).snapshot(1)
-    table, columns = oracle_table(NESTED), pa.Table.from_pylist(rows, schema=arrow_schema(NESTED.columns))
-    keys = sorted({table.key(row) for row in rows})
-    packed = np.array([keys.index(table.key(row)) for row in rows], dtype=np.uint64)
-    values = tuple(columns[column.name] for column in NESTED.value_columns)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(duplicate_keys, "_ROWS_AT_A_TIME", at_a_time)
-        surplus = set(duplicate_keys.lower_ranked(packed, np.ones(len(rows), np.int64), values).tolist())
-    retained = [row for number, row in enumerate(rows) if number not in surplus]
-    expected = OracleState(table).apply([OracleDelivery(1, rows)], FIRST_DAY).table_rows()
-    assert OracleState(table, rows={table.key(row): row for row in retained}).table_rows() == expected
-    assert len(retained) == len(keys)
-
-
-def test_of_rows_with_update_ids_of_their_own_the_highest_counts_before_any_value() -> None:
-    values = (pa.chunked_array([[9, 1, 2, None]]),)
-    surplus = duplicate_keys.lower_ranked(np.array([5, 5, 5, 5], np.uint64), np.array([1, 2, 2, 1]), values)
-    assert sorted(surplus.tolist()) == [0, 1, 3]
-
-
 def write(path: Path, rows: int) -> str:
     """A file with row groups of ten rows, each of which is read as a batch."""
     values = {"date": date(2026, 3, 1), "store_id": 1, "attribute_id": 1, "attr_value": 20, "update_id": 1}
@@ -244,3 +135,13 @@ def test_ranges_of_footers_make_rows_short(tmp_path: Path) -> None:
     absent = near.set_column(near.schema.get_field_index("attr_value"), "attr_value", pa.nulls(3, pa.int64()))
     assert encoders_of(tmp_path, near, absent) == [3, 5]
     assert encoders_of(tmp_path) == [5, 5]
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_rows_of_given_keys_are_found_and_no_others(seed: int) -> None:
+    random = Random(seed)
+    keys = [random.choice([random.randrange(40), 2**64 - 1 - random.randrange(5)]) for _ in range(random.randrange(60))]
+    codes, wanted = np.array(keys, np.uint64), sorted(set(random.sample(range(40), 9)))
+    found = with_codes(np.array(wanted, np.uint64))(codes).tolist()
+    assert found == [number for number, key in enumerate(keys) if key in wanted]
+    assert repeated_in(np.sort(codes)).tolist() == sorted(key for key, count in Counter(keys).items() if count > 1)
