@@ -1,9 +1,11 @@
--- Purpose: delete the changes of keys that an operator erases. Neither the statement nor its parameters contain a
---   key: keys are compared by salted hashes. `named` has the named key columns only.
--- Params: @salt STRING, @digests STRING (hexadecimal SHA-256 hashes, separated by commas).
--- Writes: the table of changes; scans the named key columns.  Safe to retry: yes.
+-- Purpose: delete the changes of keys that an operator erases, from before the erasure, which is @generation. Neither
+--   the statement nor its parameters contain a key: keys are compared by salted hashes. `named` has the named key
+--   columns only.
+-- Params: @salt STRING, @digests STRING (hexadecimal SHA-256 hashes, separated by commas), @generation INT64.
+-- Writes: the table of changes; scans the named key columns, and generation.  Safe to retry: yes.
 DELETE FROM `local-dev.warehouse.store_visits_changes`
-WHERE TO_HEX(SHA256(CONCAT(@salt, CONCAT(
+WHERE generation < @generation
+  AND TO_HEX(SHA256(CONCAT(@salt, CONCAT(
       IF(`visited_on` IS NULL, '0', CONCAT('1', IF(UNIX_DATE(`visited_on`) < 0, '0', '1'), LPAD(CAST(UNIX_DATE(`visited_on`) & 9223372036854775807 AS STRING), 19, '0'))),
       IF(`store_code` IS NULL, '0', CONCAT('1', TO_HEX(CAST(`store_code` AS BYTES)), ' ')),
       IF(`campaign_start` IS NULL, '0', CONCAT('1', IF(UNIX_DATE(`campaign_start`) < 0, '0', '1'), LPAD(CAST(UNIX_DATE(`campaign_start`) & 9223372036854775807 AS STRING), 19, '0'))),
