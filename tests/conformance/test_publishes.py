@@ -56,7 +56,7 @@ WAITS = 40  # 20 minutes
 
 
 class PublishedFeed(FeedAgainstOracle):
-    """A new feed in the sandbox. In place of Spark, it runs the fake dedup job of the tests."""
+    """A new feed in the sandbox. In place of Spark, the dedup job runs in the process of the test."""
 
     def __init__(
         self, sandbox: Sandbox, table: TableContract = TABLE, engine: Engine = Engine.BIGQUERY, **settings: Any
