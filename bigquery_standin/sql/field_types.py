@@ -18,14 +18,18 @@ from bigquery_standin.bigquery_errors import Invalid, NotImplementedConstruct
 from bigquery_standin.sql.scalar_types import (
     API_NAMES,
     SCALARS,
+    Parameters,
     canonical_type,
+    parameters_from_api,
+    parameters_to_api,
     scalar_from_arrow,
     scalar_from_duckdb,
+    with_parameters,
 )
 
 MAXIMUM_CLUSTERING_COLUMNS = 4
 CLUSTERING_TYPES = ("BOOL", "DATE", "DATETIME", "INT64", "NUMERIC", "STRING", "TIMESTAMP")
-_SUPPORTED_KEYS = ("name", "type", "mode", "fields", "description", "policyTags")
+_SUPPORTED_KEYS = (*("name", "type", "mode", "fields", "description", "policyTags", "maxLength", "precision", "scale"),)
 MODES = ("NULLABLE", "REQUIRED", "REPEATED")
 MAXIMUM_POLICY_TAGS = 1  # of one column
 _PLAIN_NAME = re.compile(r"[A-Za-z_]\w*", re.ASCII)
@@ -34,7 +38,11 @@ _POLICY_TAG = re.compile(r"projects/[^/]+/locations/[^/]+/taxonomies/[^/]+/polic
 
 @dataclass(frozen=True)
 class TableField:
-    """BigQuery's TableFieldSchema with SQL type names. `policy_tags` are resource names."""
+    """BigQuery's TableFieldSchema with SQL type names. `policy_tags` are resource names.
+
+    `parameters`: those of STRING(L), BYTES(L) and NUMERIC(P, S). Only columns have them, not results of
+    expressions.
+    """
 
     name: str
     type: str
@@ -42,6 +50,7 @@ class TableField:
     fields: tuple[TableField, ...] = ()
     description: str | None = None
     policy_tags: tuple[str, ...] = ()
+    parameters: Parameters = ()
 
     def to_api(self) -> dict[str, Any]:
         api: dict[str, Any] = {"name": self.name, "type": API_NAMES.get(self.type, self.type), "mode": self.mode}
@@ -51,7 +60,7 @@ class TableField:
             api["description"] = self.description
         if self.policy_tags:
             api["policyTags"] = {"names": list(self.policy_tags)}
-        return api
+        return api | parameters_to_api(self.type, self.parameters)
 
     @classmethod
     def from_api(cls, api: Mapping[str, Any]) -> TableField:
@@ -77,7 +86,8 @@ class TableField:
                 f"Field [{name}] is of type [{type_name}] with [{len(fields)}] nested fields: a RECORD needs them, no "
                 "other type has them."
             )
-        return cls(name, type_name, mode, fields, api.get("description"), _policy_tags(name, api))
+        tags, parameters = _policy_tags(name, api), parameters_from_api(type_name, api)
+        return cls(name, type_name, mode, fields, api.get("description"), tags, parameters)
 
     def first_policy_tag(self) -> str | None:
         """The policy tag of the column, or of the first nested field that has one; None without any."""
@@ -85,11 +95,19 @@ class TableField:
             return self.policy_tags[0]
         return next((tag for child in self.fields if (tag := child.first_policy_tag()) is not None), None)
 
-    def sql_type(self) -> str:
-        """The type in SQL: `ARRAY<STRUCT<a INT64, b STRING>>`."""
-        inner = self.type
+    @property
+    def has_parameters(self) -> bool:
+        """Whether the column or one of its nested fields has a parameterized type."""
+        return bool(self.parameters) or any(child.has_parameters for child in self.fields)
+
+    def sql_type(self, *, parameterized: bool = False) -> str:
+        """The type in SQL: `ARRAY<STRUCT<a INT64, b STRING>>`.
+
+        `parameterized`: with the parameters, as INFORMATION_SCHEMA.COLUMNS.data_type has it.
+        """
+        inner = with_parameters(self.type, self.parameters) if parameterized else self.type
         if self.type == "STRUCT":
-            types = ((child.name, child.sql_type()) for child in self.fields)
+            types = ((child.name, child.sql_type(parameterized=parameterized)) for child in self.fields)
             inner = f"STRUCT<{', '.join(f'{_sql_name(name)} {kind}'.strip() for name, kind in types)}>"
         return f"ARRAY<{inner}>" if self.mode == "REPEATED" else inner
 

@@ -25,7 +25,7 @@ from bigquery_standin.sql.statements import (
 )
 from bigquery_standin.sql.syntax import ExpressionParser, StandInBigQuery
 from bigquery_standin.sql.transpile import check
-from bigquery_standin.sql.type_parser import TableName, field_of, table_name_of
+from bigquery_standin.sql.type_parser import TableName, table_name_of, type_without_parameters
 
 # The first words of GoogleSQL's other statements.
 _UNSUPPORTED = frozenset(
@@ -177,7 +177,7 @@ class StatementParser(ExpressionParser):
         name, kind = self._name(), self._parse_types()
         if not isinstance(kind, exp.DataType):
             raise InvalidQuery(f"Syntax error: Expected a type of argument {name}")
-        return name, field_of(kind).sql_type()
+        return name, type_without_parameters(kind, "an argument").sql_type()
 
     def _drop_policies(self) -> DropRowPolicies:
         return DropRowPolicies(self._table_name())
@@ -194,7 +194,7 @@ class StatementParser(ExpressionParser):
         kind = None if self._curr.token_type is TokenType.DEFAULT else self._parse_types()
         if not isinstance(kind, exp.DataType):
             raise NotImplementedConstruct("DECLARE without a type")
-        field = field_of(kind)
+        field = type_without_parameters(kind, "a variable")
         if field.mode == "REPEATED" or field.type == "STRUCT":
             raise NotImplementedConstruct(f"variable of type {field.sql_type()}")
         return Declare(tuple(names), field, self._value() if self._match(TokenType.DEFAULT) else None)

@@ -14,7 +14,7 @@ from sqlglot.errors import ParseError
 
 from bigquery_standin.bigquery_errors import InvalidQuery, NotImplementedConstruct
 from bigquery_standin.sql.field_types import TableField
-from bigquery_standin.sql.scalar_types import canonical_type
+from bigquery_standin.sql.scalar_types import canonical_type, checked_parameters
 from bigquery_standin.sql.syntax import STAND_IN
 
 
@@ -37,9 +37,22 @@ def field_of(kind: exp.DataType, name: str = "") -> TableField:
         if not kind.expressions:
             raise InvalidQuery("A STRUCT has fields, as in STRUCT<a INT64>")
         return TableField(name, "STRUCT", fields=_struct_fields(kind.expressions))
-    if kind.expressions:
-        raise NotImplementedConstruct(f"type {kind.sql('bigquery')} with parameters")
-    return TableField(name, canonical_type(exp.DataType(this=kind.this).sql(dialect="bigquery")))
+    parameters = tuple(int(parameter.name) for parameter in kind.expressions if parameter.name.isdigit())
+    type_name = canonical_type(exp.DataType(this=kind.this).sql(dialect="bigquery"))
+    if len(parameters) != len(kind.expressions):
+        raise InvalidQuery(f"Parameters of type {type_name} are not whole numbers.")
+    return TableField(name, type_name, parameters=checked_parameters(type_name, parameters))
+
+
+def type_without_parameters(kind: exp.DataType, what: str) -> TableField:
+    """The type of a variable or an argument (`what`).
+
+    Raises NotImplementedConstruct for a parameterized type, such as STRING(10).
+    """
+    field = field_of(kind)
+    if field.has_parameters:
+        raise NotImplementedConstruct(f"parameterized type {field.sql_type(parameterized=True)} of {what}")
+    return field
 
 
 def _struct_fields(items: Sequence[exp.Expr]) -> tuple[TableField, ...]:

@@ -18,7 +18,7 @@ from bigquery_standin.bigquery_errors import InvalidQuery, NotImplementedConstru
 from bigquery_standin.sql.field_types import QueryValue, quote_identifier, to_duckdb_type
 from bigquery_standin.sql.literals import bytes_literal, int64_literal, string_literal, unsupported_when, value_literal
 from bigquery_standin.sql.syntax import integer_literal, struct_field_name
-from bigquery_standin.sql.type_parser import TableName, field_of
+from bigquery_standin.sql.type_parser import TableName, type_without_parameters
 
 ResolveTable = Callable[[TableName, exp.Expression | None], str]
 
@@ -182,7 +182,7 @@ class ValueGenerator(DuckDBGenerator):
     # Casts, STRUCTs and arrays.
 
     def cast_sql(self, expression: exp.Cast, safe_prefix: str | None = None) -> str:
-        target, written = field_of(expression.to), self.sql(expression.this)
+        target, written = type_without_parameters(expression.to, "a cast"), self.sql(expression.this)
         if target.mode == "REPEATED" or target.type == "STRUCT":
             if not isinstance(expression.this, exp.Null):  # DuckDB would match the fields of a STRUCT by name
                 raise NotImplementedConstruct(f"cast or constructor of type {target.sql_type()}")

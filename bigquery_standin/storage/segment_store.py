@@ -18,7 +18,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from bigquery_standin.bigquery_errors import Invalid
+from bigquery_standin.bigquery_errors import Invalid, NotImplementedConstruct
 from bigquery_standin.sql.field_types import TableField
 from bigquery_standin.sql.scalar_types import SCALARS
 from bigquery_standin.storage.model import Segment
@@ -149,7 +149,7 @@ def conform(rows: pa.Table, columns: Sequence[TableField]) -> pa.Table:
     """`rows` with exactly the declared columns, in their order and types. A missing column becomes NULL.
 
     Column names are case-insensitive, as in BigQuery. Raises Invalid for a NULL in a REQUIRED column and for a
-    value that does not fit its type.
+    value that does not fit its type, NotImplementedConstruct for a value of a type with parameters.
     """
     positions = {name.lower(): position for position, name in enumerate(rows.column_names)}
     arrays = []
@@ -165,6 +165,8 @@ def conform(rows: pa.Table, columns: Sequence[TableField]) -> pa.Table:
                 f"Required field {column.name} cannot be null: found NULL in [{values.null_count}] rows; "
                 "correct the rows or make the field NULLABLE."
             )
+        if column.has_parameters and values.null_count < len(values):
+            raise NotImplementedConstruct(f"values of column {column.name} {column.sql_type(parameterized=True)}")
         try:
             arrays.append(values.cast(arrow_type(column)))
         except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:

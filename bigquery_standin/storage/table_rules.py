@@ -211,17 +211,21 @@ def may_become(column: TableField, new: TableField, *, widens: bool = False) -> 
 
     Description and policy tags may change, and REQUIRED may become NULLABLE, also in a STRUCT, whose fields keep their
     names and order. `widens`: whether a type may become one that has all its values, as by ALTER TABLE. Raises
-    NotImplementedConstruct for another type of an ARRAY.
+    NotImplementedConstruct for another type of an ARRAY, and if either type has parameters.
     """
     is_array = "REPEATED" in (column.mode, new.mode)
-    if widens and is_array and column.sql_type() != new.sql_type():
+    if widens and is_array and column.sql_type(parameterized=True) != new.sql_type(parameterized=True):
         raise NotImplementedConstruct("SET DATA TYPE of an ARRAY")
     has_mode = column.mode == new.mode or (column.mode, new.mode) == ("REQUIRED", "NULLABLE")
     if column.name != new.name or not has_mode or len(column.fields) != len(new.fields):
         return False
     if column.fields:
         return all(may_become(*pair, widens=widens) for pair in zip(column.fields, new.fields, strict=True))
-    return column.type == new.type or (widens and (column.type, new.type) in _WIDENINGS)
+    if (column.type, column.parameters) == (new.type, new.parameters) or not widens:
+        return (column.type, column.parameters) == (new.type, new.parameters)
+    if column.parameters or new.parameters:
+        raise NotImplementedConstruct("SET DATA TYPE from or to a type with parameters")
+    return (column.type, new.type) in _WIDENINGS
 
 
 def lineage(catalog: Catalog, table: TableId, clone: CloneDefinition | None) -> list[TableId]:

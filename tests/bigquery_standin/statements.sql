@@ -71,7 +71,9 @@ CREATE TABLE d.t (__row STRING); INSERT d.t (__row) VALUES ('a') ;; UPDATE d.t S
 CREATE TABLE d.t (__file STRING); INSERT d.t (__file) VALUES ('a') ;; UPDATE d.t SET __file = 'b' WHERE TRUE
 CREATE TABLE d.t (file_row_number STRING); INSERT d.t (file_row_number) VALUES ('a') ;; UPDATE d.t SET file_row_number = 'b' WHERE TRUE
 CREATE TABLE d.t (merge_action STRING) ;; MERGE d.t USING (SELECT 'a' AS a) AS s ON FALSE WHEN NOT MATCHED THEN INSERT (merge_action) VALUES (a)
-CREATE TABLE d.t (tags ARRAY<STRUCT<x INT64>>, info STRUCT<x INT64>) ;; ALTER TABLE d.t ALTER COLUMN tags SET DATA TYPE ARRAY<STRUCT<x NUMERIC>>
+CREATE TABLE d.t (tags ARRAY<STRUCT<x INT64>>, code STRING(3), info STRUCT<x INT64>) ;; ALTER TABLE d.t ALTER COLUMN tags SET DATA TYPE ARRAY<STRUCT<x NUMERIC>>
+CREATE TABLE d.t (tags ARRAY<STRUCT<x INT64>>, code STRING(3), info STRUCT<x INT64>) ;; ALTER TABLE d.t ALTER COLUMN code SET DATA TYPE STRING(5)
+CREATE TABLE d.t (n INT64, code STRING(3), share NUMERIC(5, 2)); INSERT d.t (n) VALUES (1) ;; INSERT d.t (code) VALUES ('a')
 
 -- refused: invalidQuery
 CREATE TABLE d.t (tags ARRAY<STRUCT<x INT64>>, info STRUCT<x INT64>) ;; ALTER TABLE d.t ALTER COLUMN nothing SET DATA TYPE INT64

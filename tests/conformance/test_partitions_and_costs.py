@@ -259,7 +259,7 @@ def test_a_type_becomes_wider(sandbox: Sandbox) -> None:
     "Data types, parameterized data types",
     "plugins/dedup_clone/warehouse/table_options.py",
     "Nothing.",
-    local="the stand-in has no types with parameters",
+    local="the stand-in stores no values of types with parameters",
 )
 def test_parameters_of_types_hold_for_writes(sandbox: Sandbox) -> None:
     """A value that does not fit STRING(3) or NUMERIC(5, 2) is refused; results of queries have no parameters."""

@@ -308,7 +308,6 @@ def test_a_materialized_view_survives_a_load(sandbox: Sandbox) -> None:
     "none",
     "plugins/dedup_clone/warehouse/table_options.py",
     "Have no parameterized types on target and staging.",
-    local="the stand-in has no types with parameters",
 )
 def test_a_clone_has_the_parameters_of_types(sandbox: Sandbox) -> None:
     """A clone has the parameters of its base's types, such as those of STRING(10)."""
