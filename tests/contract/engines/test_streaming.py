@@ -19,7 +19,7 @@ from google.api_core.exceptions import PreconditionFailed
 from google.cloud.bigquery_storage_v1 import BigQueryWriteClient
 
 from dedup_clone.contract.engine import Engine, SqlForm
-from dedup_clone.contract.errors import CheckFailed, JobFailed, LostRace
+from dedup_clone.contract.errors import CheckFailed, DeliveryRefused, JobFailed, LostRace
 from dedup_clone.contract.table import Column, UpdateIdMode
 from dedup_clone.settings.check_settings import CheckSettings
 from dedup_clone.settings.feed import CdcSettings
@@ -268,18 +268,27 @@ def test_changes_that_bigquery_does_not_apply_stop_the_publish(world: StreamedFe
     world.finish(run)  # streams again
 
 
-def test_a_held_delivery_is_left_out_until_it_is_replayed(world: StreamedFeed) -> None:
-    lenient, garbage = world.feed, [*snapshot(2), *(row(2, product) for product in range(100, 110))]
-    world.feed = lenient.model_copy(update={"checks": CheckSettings()})
-    name = world.land(2, garbage)
-    with pytest.raises(CheckFailed, match="new_share"):
-        world.publish(name)
-    operations.recover_lease(world)
-    world.feed = lenient
+def test_a_held_delivery_is_left_out_and_may_be_replayed_until_a_newer_one_is_live(world: StreamedFeed) -> None:
+    lenient, garbage = world.feed, [row(2, product) for product in range(100, 110)]
+
+    def held(snapshot_id: int) -> tuple[str, OracleState]:
+        world.feed = lenient.model_copy(update={"checks": CheckSettings()})
+        rows = [*snapshot(snapshot_id), *(one | {"update_id": snapshot_id} for one in garbage)]
+        name = world.land(snapshot_id, rows)
+        with pytest.raises(CheckFailed, match="new_share"):
+            world.publish(name)
+        operations.recover_lease(world)
+        world.feed = lenient
+        return name, world.expected.apply([OracleDelivery(snapshot_id, rows)], OLDEST)
+
+    name, _ = held(2)
     world.publish_expected(3, snapshot(3))
-    world.publish(name, replay=True, reason="it is right", run_id="replay")
-    world.expected = world.expected.apply([OracleDelivery(2, garbage)], OLDEST)
+    with pytest.raises(DeliveryRefused, match="needs snapshots in order"):
+        world.publish(name, replay=True, reason="it is right", run_id="late")
     world.assert_equal(world.expected)
+    name, expected = held(4)
+    world.publish(name, replay=True, reason="it is right", run_id="replay")
+    world.assert_equal(expected)
 
 
 def test_engines_and_forms_switch_without_a_gap(streaming_clients: Clients) -> None:

@@ -62,10 +62,10 @@ def test_a_refused_delivery_is_wrong_until_its_snapshot_or_a_newer_one_is_live(w
 
 
 def test_a_refused_correction_is_wrong_until_another_one_is_live(world: FeedOnStandIn) -> None:
-    good, bad = world.land(7, [row(7, 1)]), world.land(7, [row(7, 1, 21)])
+    world.publish(world.land(7, [row(7, 1)]))
+    bad = world.land(7, [row(7, 1, 21)])
     refuse(world, bad)
-    world.publish(good)
-    world.publish(good, replay=True, reason="again")
+    world.publish(world.land(6, [row(6, 1)]))  # a late snapshot makes no newer delivery live
     assert wrong(world) == [f"refused-{bad}"]
     worse = world.land(7, [row(7, 1, 22)])
     refuse(world, worse)
