@@ -301,10 +301,11 @@ def test_a_commit_needs_neither_its_costs_nor_the_results_of_its_checks_nor_the_
     published: FeedOnStandIn, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def fail(*_: object, **__: object) -> None:
-        raise ServiceUnavailable("no job is shown")
+        raise ServiceUnavailable("nothing is shown")
 
     run = runs.publish(published, published.land(9, NINTH)).until("swap")
-    monkeypatch.setattr("dedup_clone.warehouse.bigquery.Warehouse.wait_for_jobs", fail)
+    for name in ("cost_of", "divide_into_phases"):
+        monkeypatch.setattr(f"dedup_clone.publish.ledger_record.{name}", fail)
     record = run.finish()
     assert (record.cost, record.phases, record.lag_s is None) == (None, {}, False)
     published.state.damage("manifests/00000002.json")
