@@ -44,7 +44,7 @@ def test_target_stays_as_it_is_and_the_rest_goes(published: FeedOnStandIn, clien
     assert published.rows() == expected(*ROWS)
     assert (record.generation, record.rows, record.reason) == (1, 3, "no longer needed")
     assert tables(published) == {"target"}
-    assert left(published) == ["CURRENT", "ledger"]
+    assert left(published) == ["CURRENT", "fingerprint_seed", "ledger"]
     published.write_reporting_tables()
     status = {r["feed"] for r in published.bigquery.query_and_wait("SELECT feed FROM warehouse.dedup_clone_status")}
     assert (other.feed.feed in status, published.feed.feed in status) == (True, False)
