@@ -24,7 +24,7 @@ from dedup_clone.contract.records import to_json
 from dedup_clone.engines.dedup_in_bigquery import dedup_in_bigquery
 from dedup_clone.orchestration.runners.local import run_local_spark
 from dedup_clone.orchestration.runners.open_runner import SparkRunTrigger, open_runner, runner_arguments
-from dedup_clone.orchestration.runners.sizing import describe_size, read_workload, size_run, spark_properties
+from dedup_clone.orchestration.runners.sizing import Workload, describe_size, read_workload, size_run, spark_properties
 from dedup_clone.orchestration.runners.spark_run import SparkJobSpec, SparkRun, SparkRunner, SparkRunState, run_name
 from dedup_clone.orchestration.setup import FeedOfForm, FeedSetup
 from dedup_clone.orchestration.step import FeedRun, NotYet, Step
@@ -94,8 +94,9 @@ def _run_spark(run: FeedRun, runner: SparkRunner) -> str:
     if run.event:
         name, timeout_at = run.event["name"], run.event["timeout_at"]
     else:
-        name, began_at = _attach_or_start(run, runner)
-        timeout_at = began_at + _timeout_s(run)
+        workload = read_workload(run.services, run.attempt_id)
+        name, began_at = _attach_or_start(run, runner, workload)
+        timeout_at = began_at + _timeout_s(run, workload)
     run.on_kill = lambda: runner.cancel(name)
     found = runner.get_run(name)
     if found is None:
@@ -105,8 +106,9 @@ def _run_spark(run: FeedRun, runner: SparkRunner) -> str:
         return _finish(run, found)
     if time.time() >= timeout_at:
         runner.cancel(name)
+        timeout_s = _timeout_s(run, read_workload(run.services, run.attempt_id))
         raise AirflowFailException(
-            f"Spark was not done within {_timeout_s(run) / 60:.0f} minutes (stopped: {name}). Raise "
+            f"Spark was not done within {timeout_s / 60:.0f} minutes (stopped: {name}). Raise "
             f"[spark.max_executors] or lower [spark.target_minutes] in the feed, then clear the run."
         )
     trigger = SparkRunTrigger(
@@ -118,7 +120,7 @@ def _run_spark(run: FeedRun, runner: SparkRunner) -> str:
     raise NotYet(f"Spark run {name} is at work", trigger)
 
 
-def _attach_or_start(run: FeedRun, runner: SparkRunner) -> tuple[str, float]:
+def _attach_or_start(run: FeedRun, runner: SparkRunner, workload: Workload) -> tuple[str, float]:
     """The name of an earlier try's run that is active or succeeded, else of this try's own, which is started.
 
     Also returns when the run began, in seconds since 1970: its time limit in the service counts from then on. Raises
@@ -132,7 +134,7 @@ def _attach_or_start(run: FeedRun, runner: SparkRunner) -> tuple[str, float]:
     run.services.current.require_intent(run.attempt_id)  # else the run would cost, and be of no use
     name = _name(run, run.try_number)
     run.on_kill = lambda: runner.cancel(name)
-    runner.submit(name, _job_spec(run))
+    runner.submit(name, _job_spec(run, workload))
     return name, time.time()
 
 
@@ -159,10 +161,9 @@ def _name(run: FeedRun, try_number: int) -> str:
     return run_name(run.setup.feed.feed, run.attempt_id, try_number)
 
 
-def _job_spec(run: FeedRun) -> SparkJobSpec:
+def _job_spec(run: FeedRun, workload: Workload) -> SparkJobSpec:
     services, attempt, feed, spark = run.services, run.attempt, run.setup.feed, run.setup.deployment.spark
     main_uri, archive_uri = _spark_code(run.setup.folders.spark_code)
-    workload = read_workload(services, attempt.id)
     size = size_run(workload, feed.spark)
     sla, is_late = feed.freshness.sla_minutes, size.expected_minutes > feed.freshness.sla_minutes
     warning = f"; the job alone takes longer than [freshness.sla_minutes], which is {sla}" if is_late else ""
@@ -178,7 +179,7 @@ def _job_spec(run: FeedRun) -> SparkJobSpec:
         archive_uri=archive_uri,
         properties=spark_properties(size, feed.spark),
         labels={**spark.labels, **job_labels(services, "dedup")},
-        ttl_s=int(_timeout_s(run)) + TTL_MARGIN_S,
+        ttl_s=int(_timeout_s(run, workload)) + TTL_MARGIN_S,
     )
 
 
@@ -229,7 +230,7 @@ def _show(run: FeedRun, found: SparkRun) -> None:
     run.link(_LINKS[run.setup.runner], **values)
 
 
-def _timeout_s(run: FeedRun) -> float:
+def _timeout_s(run: FeedRun, workload: Workload) -> float:
     """How long the Spark run may take: as long as the DAG's other tasks, and three times as long as it should."""
-    size = size_run(read_workload(run.services, run.attempt_id), run.setup.feed.spark)
+    size = size_run(workload, run.setup.feed.spark)
     return max((run.timeout or DEFAULT_TIMEOUT).total_seconds(), 3 * 60 * size.expected_minutes)
