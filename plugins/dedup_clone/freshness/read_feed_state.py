@@ -94,9 +94,7 @@ def read_feed_state(
         publish_is_paused=publish_is_paused,
         failed_run=find_failed_run(registered),
         # No audit of a partition that has left the table follows, which would replace its record.
-        audits=read_audits(services.store, services.feed.feed).of_dates(
-            {entry.date for entry in manifest.dates} if manifest else ()
-        ),
+        audits=read_audits(services.store, services.feed.feed).of_table(manifest),
         pending_job=None if intent is None or not reads_bigquery else _pending_job(services, intent),
     )
 

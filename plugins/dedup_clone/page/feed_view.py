@@ -183,7 +183,7 @@ def _audit(audits: Audits | None, live: Manifest | None) -> dict[str, Any] | Non
 
     None if no partition was compared.
     """
-    of_table = audits.of_dates({entry.date for entry in live.dates}) if audits and live else None
+    of_table = audits.of_table(live) if audits else None
     if of_table is None or of_table.last is None:
         return None
     return {**to_plain(of_table.last), "unequal_dates": [record.date.isoformat() for record in of_table.unequal]}

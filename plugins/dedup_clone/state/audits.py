@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from datetime import date, datetime
 from enum import StrEnum
 
+from dedup_clone.contract.manifest import Manifest
 from dedup_clone.state.layout import FeedLayout
 from dedup_clone.state.store import ObjectStore
 
@@ -85,8 +86,9 @@ class Audits:
         """The records of partitions that differ from the generation's files."""
         return tuple(r for r in self.records if r.outcome is AuditOutcome.UNEQUAL)
 
-    def of_dates(self, dates: Container[date]) -> Audits:
-        """A copy with the records of these dates only."""
+    def of_table(self, live: Manifest | None) -> Audits:
+        """A copy with only the records of dates that the live generation has; without one, with none."""
+        dates = {entry.date for entry in live.dates} if live else set()
         return replace(self, records=tuple(record for record in self.records if record.date in dates))
 
     def billed_on(self, day: date) -> int:
