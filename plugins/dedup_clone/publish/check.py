@@ -61,8 +61,8 @@ def check_before_swap(services: Services, attempt: Attempt) -> SwapSpec:
     """Check staging and the manifest, save the results, and return the parameters of the swap.
 
     Raises CheckFailed, LeaseLost, LostRace if another try saves its results meanwhile, and LookupError when staging
-    does not exist. If the attempt's swap runs or has
-    happened, as after a clear of the task, the recorded parameters are returned.
+    does not exist. If the attempt's swap runs or has happened, as after a clear of the task, the recorded parameters
+    are returned.
     """
     results_name, swap_name = services.layout.check_results(attempt.id, "before"), services.layout.swap_spec(attempt.id)
     saved = {info.name: info.object_generation for info in services.store.stat([results_name, swap_name])}

@@ -192,8 +192,8 @@ class RowEncoder:
         numbers: dict[tuple[int, int], U64Array] = {}
         for field in self._fields:
             if field.part is not None:
-                bits, number = _bits(words, field) << np.uint64(field.start), (field.column, field.part)
-                numbers[number] = numbers[number] | bits if number in numbers else bits
+                bits, place = _bits(words, field) << np.uint64(field.start), (field.column, field.part)
+                numbers[place] = numbers[place] | bits if place in numbers else bits
         return tuple(
             _array(
                 column,
