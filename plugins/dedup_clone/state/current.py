@@ -283,8 +283,7 @@ class CurrentFile:
                 return current
             if self._require(current, intent.attempt).jobs != intent.jobs:
                 raise LostRace(
-                    f"Attempt [{intent.attempt}] recorded another BigQuery job while it was committed: this task tries "
-                    f"again by itself."
+                    f"Attempt [{intent.attempt}] recorded another job meanwhile: this task tries again by itself."
                 )
             return dataclasses.replace(
                 current, generation=intent.generation, manifest_digest=manifest_digest, intent=None
