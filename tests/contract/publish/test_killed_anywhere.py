@@ -284,7 +284,7 @@ def test_a_retirement(killed: Worlds, action: str) -> None:
     for world, number in killed(prepare, lambda world: operations.retire(world, action)):
         record = operations.retire(world, action)
         kept = {name.split("/")[0] for name in world.state.names()}
-        assert kept == {"CURRENT", "ledger"}, number
+        assert kept == {"CURRENT", "fingerprint_seed", "ledger"}, number
         assert (record.generation, record.rows) == (1, 3)
         if action == "keep":
             assert world.rows() == expected(*ROWS)

@@ -146,7 +146,7 @@ def test_a_run_that_records_a_job_while_it_commits_tries_again(changing: FeedOnS
     run = runs.publish(changing, changing.land(8, SECOND)).until("swap")
     late = job_id(run.plan, "load", 7)
     record = partial(changing.services.current.record_jobs, run.attempt, [late])
-    with asleep_before_write(1, record), pytest.raises(LostRace, match="recorded another BigQuery job"):
+    with asleep_before_write(1, record), pytest.raises(LostRace, match="recorded another job"):
         run.step("commit")
     assert changing.state.lease is not None
     run.until("commit")
