@@ -111,8 +111,8 @@ class AskOnceOperator(ApprovalOperator):
     `shown_by`: the task whose result has the `text` that the person reads. The title of the question begins with the
     feed's name, by which the page finds the open questions of a feed.
 
-    The task still has retries: Airflow can lose a worker, or an answer that arrives before the scheduler knows that the
-    task waits. A retry asks again.
+    The task still has retries: Airflow can lose a worker. A retry asks again. If somebody answers before the task's
+    state is awaiting_input, Airflow (3.3) goes on only at the timeout; clear the task to be asked again.
     """
 
     def __init__(self, *, setup: FeedSetup | FeedOfForm, question: str, shown_by: str, **kwargs: Any) -> None:
