@@ -36,7 +36,7 @@ KmsKey = Annotated[str, Field(pattern=rf"^projects/{_PART}/locations/{_PART}/key
 class OptionSettings(StrictModel):
     """Options that every swap sets on target; it removes others."""
 
-    friendly_name: Annotated[str, Field(pattern=r'^[^"\\\n]{1,1024}$')] | None = Field(
+    friendly_name: Annotated[str, Field(pattern=r'^[^"\\\r\n]{1,1024}$')] | None = Field(
         default=None, examples=["Orders by day"]
     )
     """The table's display name."""

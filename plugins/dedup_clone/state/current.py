@@ -219,10 +219,7 @@ class CurrentFile:
         return intent
 
     def highest_generation(self) -> int:
-        """The highest generation in the name of a record or data folder; 0 if there is none.
-
-        Where CURRENT is lost, this keeps a number from being given twice.
-        """
+        """The highest generation that a record or data folder names, so that none is given twice; 0 without one."""
         layout = FeedLayout(self._feed)
         names = [*self._store.folders(layout.attempts), *self._store.folders(layout.data)]
         for prefix in (layout.manifests, layout.ledger):

@@ -41,6 +41,7 @@ IN_TABLE = [
     ("options: {labels: {dedup_clone_x: a}}", r"begin with \[dedup_clone_\]"),
     ("options: {labels: {Team: a}}", r"options.labels.Team"),
     ("options: {friendly_name: 'a\"b'}", r"options.friendly_name"),
+    ('options: {friendly_name: "a\\rb"}', r"options.friendly_name"),
     ("options: {kms_key: a key}", r"options.kms_key"),
     ("absent_dates: delete", r"table.*absent_keys is \[keep\]: set"),
     ("keep_previous: 7 days", r"table.keep_previous"),
