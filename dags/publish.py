@@ -18,7 +18,7 @@ from __future__ import annotations
 
 from airflow.sdk import DAG, TriggerRule
 
-from dedup_clone.orchestration import publish as operation
+from dedup_clone.orchestration import publish as publish_run
 from dedup_clone.orchestration.assets import landing_folder
 from dedup_clone.orchestration.dag_factory import build_dags, feed_dag
 from dedup_clone.orchestration.load_to_commit import load_to_commit, prune_state
@@ -34,12 +34,12 @@ def publish(setup: FeedSetup) -> DAG:
         "publish",
         __doc__,
         description=f"Publishes {setup.feed.feed}: {setup.feed.description}",
-        max_active_runs=operation.MAX_ACTIVE_RUNS,
-        params=operation.params(setup.feed),
+        max_active_runs=publish_run.MAX_ACTIVE_RUNS,
+        params=publish_run.params(setup.feed),
     ) as dag:
         # The later tasks find the attempt's id in the result of a task called resolve_…, in every DAG: see FeedRun.
         # -- 1 resolve --- in: parameters, state   runs: worker    out: the attempt (lease acquired), or what to approve
-        resolve = Step(task_id="resolve_publish", setup=setup, run=operation.resolve_publish)
+        resolve = Step(task_id="resolve_publish", setup=setup, run=publish_run.resolve_publish)
 
         # -- 2 approve --- in: what checks found   runs: a person  out: approved; skipped if no failed check is accepted
         approve = AskOnceOperator(
@@ -50,7 +50,7 @@ def publish(setup: FeedSetup) -> DAG:
         )
 
         # -- 3 resolve --- in: what was approved   runs: worker    out: the attempt (lease acquired); skipped like 2
-        resolve_accepted = Step(task_id="resolve_accepted", setup=setup, run=operation.resolve_accepted)
+        resolve_accepted = Step(task_id="resolve_accepted", setup=setup, run=publish_run.resolve_accepted)
 
         # -- 4 dedup ----- in: the attempt         runs: Spark     out: data folder, candidate manifest
         dedup = dedup_step(setup, "dedup_snapshot", trigger_rule=TriggerRule.NONE_FAILED_MIN_ONE_SUCCESS)

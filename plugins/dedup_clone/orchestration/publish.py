@@ -156,7 +156,7 @@ PUBLISH = Operation("a publish", read_publish_request, preview_publish, resolve)
 
 
 def resolve_publish(run: FeedRun) -> Any:
-    """Acquires the lease and returns the attempt's id. Waits while another run holds the lease.
+    """Acquires the lease; the task's result is the attempt's id. Waits while another run holds the lease.
 
     If the run accepts failed checks, it shows to a person what they found, and `resolve_accepted` acquires the lease.
     The later tasks are skipped after a dry run, and when there is nothing to publish.
