@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from dedup_clone.contract.attempt import Kind
-from dedup_clone.contract.errors import ConfigurationError
+from dedup_clone.contract.errors import ConfigurationError, LostRace
 from dedup_clone.contract.manifest import Manifest
 from dedup_clone.operations.erase import drop_pending_changes, incoming_tables
 from dedup_clone.publish.attempts import Form, acquire_lease
@@ -142,8 +142,10 @@ def _delete_state(services: Services, record: Retirement) -> None:
     layout, store = services.layout, services.store
     retained = (layout.current, layout.ledger, layout.erasures, layout.fingerprint_seed)
     found = [info for info in store.objects(f"{layout.feed}/") if not info.name.startswith(retained)]
-    _require_retired(services, record)  # so none of these objects was written after the retirement
-    in_parallel(lambda info: store.delete(info.name, expected_object_generation=info.object_generation), found)
+    _require_retired(services, record)  # so none of these objects belongs to the feed if it is used again
+    deleted = in_parallel(lambda i: store.delete(i.name, expected_object_generation=i.object_generation), found)
+    if not all(deleted):
+        raise LostRace(f"State of feed [{layout.feed}] was changed meanwhile: this task tries again by itself.")
     ReportingBacklog(store).add_row(
         layout.feed, record.attempt, retired_row(layout.feed, record)
     )  # the watchdog loads it

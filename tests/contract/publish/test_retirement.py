@@ -9,6 +9,7 @@ from google.cloud.bigquery import Client as BigQuery
 from google.cloud.storage import Client as Storage
 
 from dedup_clone.contract.errors import ConfigurationError, LeaseHeld, LostRace
+from dedup_clone.state.store import ObjectStore
 from testkit import operations
 from testkit.feed_on_stand_in import YESTERDAY, FeedOnStandIn, expected, row
 from testkit.killed_writes import asleep_before_write
@@ -48,6 +49,18 @@ def test_target_stays_as_it_is_and_the_rest_goes(published: FeedOnStandIn, clien
     published.write_reporting_tables()
     status = {r["feed"] for r in published.bigquery.query_and_wait("SELECT feed FROM warehouse.dedup_clone_status")}
     assert (other.feed.feed in status, published.feed.feed in status) == (True, False)
+
+
+def test_state_that_is_written_while_it_is_deleted_goes_when_the_task_tries_again(
+    published: FeedOnStandIn, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Such as the progress of a Spark job that only seemed dead. (fake-gcs-server deletes whatever was written.)"""
+    monkeypatch.setattr(ObjectStore, "delete", lambda *_, **__: False)
+    with pytest.raises(LostRace):
+        operations.retire(published, "keep")
+    monkeypatch.undo()
+    operations.retire(published, "keep")
+    assert left(published) == ["CURRENT", "fingerprint_seed", "ledger"]
 
 
 def test_tables_that_its_attempts_left_go_and_not_those_of_a_feed_with_a_similar_name(published: FeedOnStandIn) -> None:
