@@ -248,7 +248,10 @@ def test_a_feed_that_was_never_published_is_forgotten_without_its_file(
     caplog.clear()
     assert check_all_feeds(deployed.folders) == {}
     assert titles(caplog) == [], "another environment may have the file"
-    monkeypatch.setattr(all_feeds, "utc_now", lambda: datetime.now(UTC) + timedelta(minutes=20))
+    monkeypatch.setattr(all_feeds, "utc_now", lambda: datetime.now(UTC) + timedelta(hours=23))
+    assert check_all_feeds(deployed.folders) == {}
+    assert "[misnamed] RECOVERED: stopped-feed_file_invalid" not in titles(caplog), "its Airflow may be down"
+    monkeypatch.setattr(all_feeds, "utc_now", lambda: datetime.now(UTC) + timedelta(hours=26))
     assert check_all_feeds(deployed.folders) == {}
     assert "[misnamed] RECOVERED: stopped-feed_file_invalid" in titles(caplog)
     store, layout = ObjectStore(deployed.storage, "state"), FeedLayout("misnamed")

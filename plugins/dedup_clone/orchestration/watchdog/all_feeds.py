@@ -7,7 +7,7 @@ from collections.abc import Collection
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import replace
-from datetime import datetime
+from datetime import datetime, timedelta
 from pathlib import Path
 
 from dedup_clone.contract.errors import (
@@ -114,14 +114,14 @@ def _emit_heartbeat(feeds_checked: int) -> None:
 def _feeds_without_file(store: ObjectStore, files: Collection[str]) -> list[str]:
     """The feeds with a verdict that are not in `files`, and that this environment has published.
 
-    Also those that nobody has published or checked lately: their file was renamed or deleted. Other environments may
-    have feeds of their own in the same bucket.
+    Also those that nobody has published, or checked for a day: their file was renamed or deleted. Other environments
+    may have feeds of their own in the same bucket.
     """
-    found, own, now = [], environment_name(), utc_now()
+    found, own, yesterday = [], environment_name(), utc_now() - timedelta(days=1)
     for feed in sorted(checked_feeds(store) - set(files)):
         with suppress(ContractViolation):
             publisher, verdict = CurrentFile(store, feed).read().environment, read_verdict(store, feed)
-            if publisher == own or (not publisher and verdict is not None and verdict.is_stale(now)):
+            if publisher == own or (not publisher and verdict is not None and verdict.is_stale(yesterday)):
                 found.append(feed)
     return found
 
