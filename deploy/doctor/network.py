@@ -85,10 +85,12 @@ def _internal_traffic(live: LiveEnvironment, place: SubnetworkPlace, subnetwork:
         rules = list(live.google.items(f"{_project_url(place.project)}/global/firewalls", "items"))
     rules = [rule for rule in rules if rule["network"] == network and _concerns(rule, own_range, live.profile.spark)]
     # The rule with the lowest number decides; of equal ones a rule that denies.
-    if "allowed" in min(rules, key=lambda rule: (rule.get("priority", 1000), "allowed" in rule), default={}):
+    first = min(rules, key=lambda rule: (rule.get("priority", 1000), "allowed" in rule), default={})
+    if "allowed" in first:
         yield ok("firewall", f"driver and executors in [{own_range}] reach each other.")
         return
     text = f"network [{network_name}] does not admit all TCP from [{own_range}] to Spark's machines: no rule does, or "
+    create += f" --priority={max(first.get('priority', 1000) - 1, 0)}" if first else ""
     yield fail("firewall", text + "one denies it first. Executors cannot reach the driver.", create)
 
 

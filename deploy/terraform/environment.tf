@@ -20,9 +20,10 @@ resource "google_composer_environment" "airflow" {
 
       # The web server sees plugins/ only, so the page Snapshots finds its data by these variables.
       env_variables = {
-        DEDUP_CLONE_PROFILE      = var.profile
-        DEDUP_CLONE_STATE_BUCKET = google_storage_bucket.state.name
-        DEDUP_CLONE_ENVIRONMENT  = local.environment_name
+        DEDUP_CLONE_PROFILE                 = var.profile
+        DEDUP_CLONE_STATE_BUCKET            = google_storage_bucket.state.name
+        DEDUP_CLONE_ENVIRONMENT             = local.environment_name
+        DEDUP_CLONE_GOOGLE_CLOUD_CONNECTION = var.google_cloud_connection
       }
 
       # Importing a DAG file takes seconds on a small machine. Managed Airflow refuses an import timeout that is shorter

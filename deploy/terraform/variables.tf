@@ -45,6 +45,12 @@ variable "profile" {
   default     = "gcp"
 }
 
+variable "google_cloud_connection" {
+  description = "The profile's key of this name: the page Snapshots reads the state bucket with this connection."
+  type        = string
+  default     = "google_cloud_default"
+}
+
 variable "dataset" {
   description = "Dataset of staging, target, status and ledger."
   type        = string

@@ -57,6 +57,13 @@ def console(expression: str, folder: Path, **variables: str) -> Any:
     return json.loads(json.loads(printed.strip().splitlines()[-1]))
 
 
+def test_the_environment_has_each_variable_that_the_doctor_expects() -> None:
+    expected = set(re.findall(r"envVariables\.(\w+)", (REPOSITORY / "deploy/doctor/settings.yaml").read_text()))
+    assert expected == set(
+        re.findall(r"^ +(DEDUP_CLONE_\w+) +=", RESOURCES["google_composer_environment.airflow"], re.M)
+    )
+
+
 def test_records_keep_former_versions_and_data_do_not() -> None:
     """Messages and runbook promise that records can be restored for 30 days."""
     state = TEXT[TEXT.index('"google_storage_bucket" "state"') :].split("\nresource ")[0]
