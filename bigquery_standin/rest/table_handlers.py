@@ -144,7 +144,7 @@ def _partitioning(api: Mapping[str, Any]) -> dict[str, Any]:
     return {
         "partition_column": api.get("field"),
         "partition_unit": api.get("type") or "DAY",
-        "partition_expiration_ms": int(api.get("expirationMs") or 0) or None,
+        "partition_expiration_ms": max(int(api.get("expirationMs") or 0), 0) or None,
     }
 
 
