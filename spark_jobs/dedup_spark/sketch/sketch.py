@@ -36,6 +36,8 @@ _CELLS_PER_DIFFERING_ROW = 8
 # At least this share of a date's rows is expected to differ, whatever differed last time.
 _LEAST_SHARE = 0.002
 _FEW_CELLS = 1 << 10
+# The rows of a change are copied this many at a time, which is as many as a batch of a file has.
+_COPIED_ROWS = 1 << 16
 # Rows are permuted in blocks, so that the arrays of a block stay in a core's own cache. They are then added to one line
 # of cells after the other, so that each line stays in the cache, too.
 _BLOCK_ROWS = 8192
@@ -95,10 +97,11 @@ class Sketch:
         self.rows -= words.shape[1]
 
     def _change(self, words: U64Array, operation: np.ufunc) -> None:
-        permuted = words.copy()
-        for start in range(0, words.shape[1], _BLOCK_ROWS):
-            self._permutation.apply(permuted[:, start : start + _BLOCK_ROWS])
-        self._change_cells(permuted, operation)
+        for first in range(0, words.shape[1], _COPIED_ROWS):
+            permuted = words[:, first : first + _COPIED_ROWS].copy()
+            for start in range(0, permuted.shape[1], _BLOCK_ROWS):
+                self._permutation.apply(permuted[:, start : start + _BLOCK_ROWS])
+            self._change_cells(permuted, operation)
 
     def _change_cells(self, permuted: U64Array, operation: np.ufunc) -> None:
         for table in range(_TABLES):
