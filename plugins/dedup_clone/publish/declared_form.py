@@ -32,7 +32,7 @@ from dedup_clone.warehouse.table_options import (
     label_entry,
 )
 
-DROP_SQL_FILE = "ddl/drop_staging.sql"
+DROP_SQL_FILE = "ddl/drop_table.sql"
 ENDED_LABEL = "dedup_clone_ended"  # of target: the last rebuild that ended without a swap
 
 
@@ -106,7 +106,7 @@ def lost_dates(services: Services, parent: Manifest) -> dict[str, int]:
     """The live generation's dates that its own retention keeps, but the feed file's drops: date as text -> its rows."""
     oldest, latest = services.retention_window()
     live_oldest = parent.table.oldest_day(latest - timedelta(days=1))
-    return {str(entry.date): entry.rows for entry in parent.dates if live_oldest <= entry.date < oldest}
+    return {str(entry.date): entry.rows for entry in parent.dates_with_rows if live_oldest <= entry.date < oldest}
 
 
 def swap_options(table: TableSettings) -> dict[str, str]:
