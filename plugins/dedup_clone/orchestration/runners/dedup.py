@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import logging
 import time
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -106,9 +106,8 @@ def _run_spark(run: FeedRun, runner: SparkRunner) -> str:
         return _finish(run, found)
     if time.time() >= timeout_at:
         runner.cancel(name)
-        timeout_s = _timeout_s(run, read_workload(run.services, run.attempt_id))
         raise AirflowFailException(
-            f"Spark was not done within {timeout_s / 60:.0f} minutes (stopped: {name}). Raise "
+            f"Spark was not done by {datetime.fromtimestamp(timeout_at, UTC):%H:%M} UTC (stopped: {name}). Raise "
             f"[spark.max_executors] or lower [spark.target_minutes] in the feed, then clear the run."
         )
     trigger = SparkRunTrigger(
