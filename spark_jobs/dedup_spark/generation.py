@@ -206,15 +206,39 @@ def refuse_duplicates(attempt: Attempt, delivery: Delivery, generation: NewGener
 def as_taken_over(attempt: Attempt, generation: NewGeneration) -> NewGeneration:
     """Return the generation with what its rows' own update ids mean for the dates.
 
-    A date of a rebuild keeps its newest snapshot. In mode last_seen, a date whose rows have several update ids loses
-    its sketch, which covers all its rows. In mode last_changed this is what the next publish needs: the sketch of the
-    date's last delivery, and the table counts as that delivery. In mode last_seen the next publish needs the sketch of
-    only those rows that have the date's highest update id.
+    A date of a rebuild keeps its newest snapshot, even if all its rows were erased. In mode last_seen, a date whose
+    rows have several update ids loses its sketch, which covers all its rows. In mode last_changed this is what the next
+    publish needs: the sketch of the date's last delivery, and the table counts as that delivery. In mode last_seen the
+    next publish needs the sketch of only those rows that have the date's highest update id.
     """
-    dates = tuple(replace(e, newest_snapshot=attempt.newest_snapshots.get(e.date)) for e in generation.dates)
+    newest = attempt.newest_snapshots
+    dates = tuple(replace(e, newest_snapshot=newest.get(e.date)) for e in generation.dates)
+    if attempt.table.absent_keys is Absent.DELETE:
+        emptied = newest.keys() - {entry.date for entry in dates}
+        dates += tuple(_emptied(day, newest[day]) for day in sorted(emptied) if day >= attempt.retention_day)
     if attempt.update_id_mode is not UpdateIdMode.LAST_CHANGED:
         dates = tuple(map(_without_mixed_fingerprint, dates))
     return replace(generation, dates=dates)
+
+
+def _emptied(day: date, newest: int) -> DateEntry:
+    """The entry of a date whose rows were all erased. `newest`: its newest snapshot."""
+    return DateEntry(
+        date=day,
+        rows=0,
+        new_keys=0,
+        changed=None,
+        survivors=0,
+        ties=0,
+        plan=DateOutcome.ERASED,
+        plan_reason="all its rows were erased",
+        min_update_id=newest,
+        max_update_id=newest,
+        adopted_delivery=None,
+        key_fingerprint=None,
+        files_digest=files_digest(()),
+        newest_snapshot=newest,
+    )
 
 
 def _without_mixed_fingerprint(entry: DateEntry) -> DateEntry:

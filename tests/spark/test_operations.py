@@ -140,6 +140,20 @@ def test_an_older_snapshot_does_not_fill_a_date_whose_rows_are_all_erased(area: 
     assert found(area) == [(3, 80, 8)]
 
 
+def test_nor_does_it_after_a_rebuild(area: SparkJobFeed) -> None:
+    area.table = replace(PRODUCTS, absent_keys=Absent.DELETE)
+    area.publish(area.land(7, rows(7, 1, 2) + rows(7, 3, day=SECOND)))
+    area.publish(area.land(8, rows(8, 1) + rows(8, 3, day=SECOND)))
+    erasure = erase(area, "product_id\n1\n")
+    assert area.manifest
+    newest = {entry.date: entry.newest_snapshot or 0 for entry in area.manifest.dates}
+    attempt = area.attempt([area.land(EXPORT, rows(8, 3, day=SECOND))])
+    rebuild = replace(attempt, parent_files=None, takes_over=Duplicates.REFUSE, newest_snapshots=newest)
+    area.commit(area.run(replace(rebuild, plan=Plan.REWRITE)))
+    publish(area, 6, rows(6, 1, 2), erasure)
+    assert found(area) == [(3, 80, 8)]
+
+
 def test_keys_that_were_missing_are_counted_without_those_that_are_erased(area: SparkJobFeed) -> None:
     area.publish(area.land(7, rows(7, 1, 2, 3)))
     area.publish(area.land(8, rows(8, 1)))

@@ -71,7 +71,7 @@ def choose_partitions(services: Services, requested: date | None) -> ChosenParti
 def auditable_dates(manifest: Manifest, now: datetime) -> set[date]:
     """The generation's dates that have rows and will not expire while they are audited."""
     lifetime = timedelta(days=manifest.table.retention_days) - EXPIRATION_TOLERANCE - MAX_AUDIT_DURATION
-    days = {entry.date: manifest.table.partition_start(entry.date) for entry in manifest.dates if entry.rows}
+    days = {entry.date: manifest.table.partition_start(entry.date) for entry in manifest.dates_with_rows}
     return {day for day, first in days.items() if datetime.combine(first, time(), UTC) + lifetime > now}
 
 

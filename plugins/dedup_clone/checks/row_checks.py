@@ -161,7 +161,7 @@ class _RowShare:
 
 
 def _row_shares(manifest: Manifest, parent: Manifest | None) -> tuple[_RowShare, ...]:
-    before = {entry.date: entry for entry in parent.dates} if parent else {}
+    before = {entry.date: entry for entry in parent.dates_with_rows} if parent else {}
     compared = [entry for entry in manifest.dates if entry.date in before and entry.plan not in _NOT_COMPARED]
     rows = {entry.date: entry.rows for entry in compared}
     new = {entry.date: entry.new_keys for entry in compared}

@@ -64,7 +64,7 @@ class FileList:
 class DateEntry:
     """One date of a generation.
 
-    - rows: the number of rows, and of unique keys. 0 only if all were erased, and `absent_keys` is DELETE.
+    - rows: the number of rows, and of unique keys. 0 only if all were erased while `absent_keys` was DELETE.
     - new_keys: the number of keys that the parent generation lacks.
     - changed: the number of keys of both generations whose values differ; None when the plan does not compare values.
     - survivors: the number of rows retained from earlier snapshots although the newest applied snapshot lacks their
@@ -169,6 +169,11 @@ class Manifest:
     @property
     def rows(self) -> int:
         return sum(entry.rows for entry in self.dates)
+
+    @property
+    def dates_with_rows(self) -> tuple[DateEntry, ...]:
+        """The dates that have rows."""
+        return tuple(entry for entry in self.dates if entry.rows)
 
     @property
     def cluster_overlap(self) -> float | None:

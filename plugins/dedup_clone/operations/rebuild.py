@@ -64,7 +64,7 @@ def preview(services: Services, request: RebuildRequest) -> tuple[int, str]:
     copied = f"a query reads all rows, {price_text(size)}; the copy is stored for some hours"
     # Approximately what the check before the swap compares: it leaves out dates with duplicate keys.
     oldest, _ = services.retention_window()
-    days = [e.date for e in live.dates if e.rows and e.date >= oldest]
+    days = [e.date for e in live.dates_with_rows if e.date >= oldest]
     lost = change_rows_to_lose(services, table) if services.feed.changes else None
     lines = [
         f"**{services.feed.feed}: rebuild {names.target_table} as its feed file declares it**",

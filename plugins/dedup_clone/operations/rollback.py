@@ -6,13 +6,13 @@ time, and nothing is loaded. Otherwise the generation is loaded from its files.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
 import dedup_clone
 from dedup_clone.checks.check_result import Level
-from dedup_clone.checks.partition_checks import check_rows, check_staging_unchanged, partition_day
+from dedup_clone.checks.partition_checks import check_rows, check_staging_unchanged
 from dedup_clone.contract.attempt import Attempt, Kind, Swap
 from dedup_clone.contract.delivery import Delivery
 from dedup_clone.contract.errors import ConfigurationError
@@ -24,7 +24,7 @@ from dedup_clone.publish.date_ranges import format_dates
 from dedup_clone.publish.declared_form import require_staging
 from dedup_clone.publish.early_checks import check_before_dedup
 from dedup_clone.publish.erasure_records import last_erasure_generation
-from dedup_clone.publish.parent_generation import live_manifest
+from dedup_clone.publish.parent_generation import live_manifest, without_expired
 from dedup_clone.publish.recovery import recover
 from dedup_clone.publish.resolve import excluded_after, waiting_names
 from dedup_clone.publish.services import Services
@@ -156,21 +156,19 @@ def _restorable_generations(services: Services, live: Manifest) -> list[Restorab
     NULL in all rows. A clone of staging as of an earlier time would lack them. Swap `copy` needs the files.
     """
     clones = services.feed.publish.swap is Swap.CLONE
-    oldest, erasure_generation = _oldest_in_time_travel(services), last_erasure_generation(services, live.generation)
+    oldest = _oldest_in_time_travel(services)
     target, restorable = services.warehouse.table(services.feed.target), []
     parent = None if live.parent is None else services.manifests.find(live.parent)
     retained = {manifest.data_folder for manifest in (live, parent) if manifest}
-    for generation in reversed(services.manifests.generations()[-GENERATIONS_LISTED:]):
-        if generation < erasure_generation:
-            break
-        manifest, is_live = services.manifests.read(generation), generation == live.generation
+    for manifest in _since_erasure_and_rebuild(services, live):
+        is_live = manifest.generation == live.generation
         # Target may have more columns than the live manifest, if the live generation was restored.
         columns = target.columns if target and not is_live else live.table.columns
         added = added_columns(manifest.table.columns, columns)
         if widened_columns(manifest.table.columns, columns):
             continue  # its files, and staging as of that time, have the narrower type
         if refused_table_changes(manifest.table, replace(live.table, columns=columns)):
-            continue  # the table was rebuilt since
+            continue  # a rollback is no rebuild
         restored_at = None if added or not clones else _clonable_as_of(services, manifest, oldest)
         if is_live and clones and restored_at is None:
             restored_at, manifest = _held_by_staging(services, manifest)
@@ -183,6 +181,18 @@ def _restorable_generations(services: Services, live: Manifest) -> list[Restorab
         if is_loadable or (restored_at and not needs_files):
             restorable.append(RestorableGeneration(manifest, restored_at, has_files))
     return restorable
+
+
+def _since_erasure_and_rebuild(services: Services, live: Manifest) -> Iterator[Manifest]:
+    """The last generations, newest first, back to the last erasure or rebuild, beyond which no rollback goes."""
+    erasure_generation = last_erasure_generation(services, live.generation)
+    for generation in reversed(services.manifests.generations()[-GENERATIONS_LISTED:]):
+        if generation < erasure_generation:
+            return
+        manifest = services.manifests.read(generation)
+        yield manifest
+        if manifest.kind is Kind.REBUILD:
+            return
 
 
 def _oldest_in_time_travel(services: Services) -> datetime | None:
@@ -204,7 +214,7 @@ def _held_by_staging(services: Services, live: Manifest) -> tuple[datetime | Non
     """The present time if staging still holds the live generation unchanged; None if it does not, or if nobody knows.
 
     So the generation can be restored even when time travel does not reach its swap any more. Also returns its manifest,
-    without the dates that have expired in staging: since then the retention may have been raised.
+    without the rows that have expired in staging: since then the retention may have been raised.
     """
     staging, swap = services.current.read().staging, find_swap(services, live.attempt)
     if swap is None or staging is None or staging.holds != live.digest:
@@ -215,9 +225,7 @@ def _held_by_staging(services: Services, live: Manifest) -> tuple[datetime | Non
     results = check_rows("staging_rows", live, seen), check_staging_unchanged(seen, swap.checked_at)
     if any(result.level is not Level.PASS for result in results):
         return None, live
-    found = {partition_day(partition) for partition in seen.partitions if partition.rows}
-    left = (entry for entry in live.dates if live.table.partition_start(entry.date) in found)
-    return seen.observed_at, replace(live, dates=tuple(left))
+    return seen.observed_at, without_expired(live, seen, {entry.date for entry in live.dates})
 
 
 def _restored_manifest(

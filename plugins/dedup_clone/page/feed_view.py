@@ -173,8 +173,7 @@ def _dates(live: Manifest | None, now: datetime) -> list[list[Any]]:
     start = live.table.partition_start
     return [
         [entry.date.isoformat(), entry.rows, entry.survivors, (start(entry.date) - expired).days]
-        for entry in live.dates
-        if entry.rows
+        for entry in live.dates_with_rows
     ]
 
 

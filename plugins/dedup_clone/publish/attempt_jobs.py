@@ -94,7 +94,7 @@ def run_step_job(
 
 
 def end_jobs(services: Services, intent: Intent) -> list[JobMetadata]:
-    """Wait until all jobs of the attempt have ended, and return them. Fence each recorded id that has no job.
+    """Wait until all jobs of the attempt have ended. Fence each recorded id that has no job. Return the other jobs.
 
     A try that recorded such an id may only sleep, and would start the job after the attempt has ended.
     """

@@ -35,7 +35,7 @@ def commit_attempt(services: Services, attempt: str) -> tuple[LedgerRecord, Chec
 
     Returns the attempt's ledger record and the results of the checks after the swap. An attempt that is committed
     already (the task was retried) is not committed again. When the tables cannot be updated, a warning is logged
-    and nothing is raised. Raises LostRace when the attempt holds no lease and was never committed.
+    and nothing is raised. Raises LostRace when the attempt recorded a job meanwhile, LeaseLost when it has ended.
     """
     intent = services.current.read().intent
     record = None if intent and intent.attempt == attempt else services.ledger.read(attempt)

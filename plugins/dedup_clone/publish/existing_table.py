@@ -96,7 +96,7 @@ def dates_to_compare(days: list[date]) -> list[date]:
 
 def _rows_equal(existing: ExistingTable, manifest: Manifest) -> CheckResult:
     expected = existing.partitions
-    found = {entry.date: entry.rows + entry.ties for entry in manifest.dates}
+    found = {entry.date: entry.rows + entry.ties for entry in manifest.dates_with_rows}
     wrong = [day for day in sorted({*expected, *found}) if expected.get(day) != found.get(day)]
     named = "; ".join(f"{day}: {found.get(day, 0)} rows, expected {expected.get(day, 0)}" for day in wrong[:5])
     surplus = sum(entry.ties for entry in manifest.dates)
@@ -110,7 +110,7 @@ def _rows_equal(existing: ExistingTable, manifest: Manifest) -> CheckResult:
 
 
 def _contents_equal(services: Services, attempt: str, existing: ExistingTable, manifest: Manifest) -> CheckResult:
-    without_duplicates = [entry.date for entry in manifest.dates if not entry.ties]
+    without_duplicates = [entry.date for entry in manifest.dates_with_rows if not entry.ties]
     days = dates_to_compare(without_duplicates)
     # The query reads the target table of the names that it is given, so these names have staging as target.
     names = services.warehouse.table_names(services.feed.staging, services.feed.staging)

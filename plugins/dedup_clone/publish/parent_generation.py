@@ -10,7 +10,7 @@ exports change neither. A retried step computes the same job ids and reuses the 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from datetime import date
@@ -20,13 +20,14 @@ from dedup_clone.checks.partition_checks import check_rows, has_expired, may_be_
 from dedup_clone.contract.attempt import Attempt, ParentFiles
 from dedup_clone.contract.engine import Engine
 from dedup_clone.contract.errors import ConfigurationError, ContractViolation
-from dedup_clone.contract.manifest import DataFile, FileList, Manifest
+from dedup_clone.contract.manifest import DataFile, DateEntry, FileList, Manifest
 from dedup_clone.contract.records import digest, to_json
 from dedup_clone.contract.table import PartitionBy, float64_columns
 from dedup_clone.publish.attempt_jobs import job_labels, run_step_job, table_reference
 from dedup_clone.publish.services import Services
 from dedup_clone.state.landing import read_footers
 from dedup_clone.state.store import ObjectInfo
+from dedup_clone.warehouse.metadata import Observation
 
 
 def require_live_as_shown(services: Services, live: int | None, shown: int | None) -> None:
@@ -84,16 +85,29 @@ def parent_in_target(services: Services, attempt: Attempt, parent: Manifest) -> 
     Their dates, or some hours of them, expired before somebody raised the retention, such as the oldest date of the day
     before.
     """
-    table, retained = parent.table, [entry for entry in parent.dates if entry.date >= attempt.retention_day]
-    expired = {entry for entry in retained if has_expired(entry.date, table.retention_days, services.now())}
+    days, now = parent.table.retention_days, services.now()
+    retained = (entry.date for entry in parent.dates_with_rows if entry.date >= attempt.retention_day)
+    expired = {day for day in retained if has_expired(day, days, now)}
     if not expired:
         return parent
-    found = Counter[date | None]()
-    for partition in services.warehouse.observe(services.names, services.feed.target).partitions:
+    return without_expired(parent, services.warehouse.observe(services.names, services.feed.target), expired)
+
+
+def without_expired(manifest: Manifest, seen: Observation, expired: Collection[date]) -> Manifest:
+    """`manifest` without the rows of `expired` dates that a table lacks: all of a date, or those of some hours.
+
+    Dates that had no row stay.
+    """
+    table, found = manifest.table, Counter[date | None]()
+    for partition in seen.partitions:
         found[partition_day(partition)] += partition.rows
-    gone = {entry for entry in expired if may_be_expired(table, found[entry.date], entry.rows)}
-    left = (replace(entry, rows=found[entry.date]) if entry in gone else entry for entry in parent.dates)
-    return replace(parent, dates=tuple(entry for entry in left if entry.rows))
+
+    def left(entry: DateEntry) -> int:
+        rows = found[table.partition_start(entry.date)]
+        return rows if entry.date in expired and may_be_expired(table, rows, entry.rows) else entry.rows
+
+    entries = (replace(entry, rows=left(entry)) for entry in manifest.dates if left(entry) or not entry.rows)
+    return replace(manifest, dates=tuple(entries))
 
 
 def unreadable_parent(services: Services, parent: Manifest | None, engine: Engine) -> str | None:
@@ -150,7 +164,7 @@ def require_readable_parent(services: Services, parent: Manifest | None, engine:
 def _export_target(services: Services, attempt: Attempt, parent: Manifest) -> ParentFiles:
     """Export target's dates within the retention as the parent's files. Write a manifest and a list of them."""
     folder, parent = export_folder(services, attempt.id), parent_in_target(services, attempt, parent)
-    entries = {entry.date: entry for entry in parent.dates if entry.date >= attempt.retention_day}
+    entries = {entry.date: entry for entry in parent.dates_with_rows if entry.date >= attempt.retention_day}
     services.log(
         f"exports {len(entries)} dates of generation {parent.generation}, which has no files, to "
         f"[{services.store.uri(folder)}]",

@@ -87,8 +87,8 @@ class Audits:
         return tuple(r for r in self.records if r.outcome is AuditOutcome.UNEQUAL)
 
     def of_table(self, live: Manifest | None) -> Audits:
-        """A copy with only the records of dates that the live generation has; without one, with none."""
-        dates = {entry.date for entry in live.dates} if live else set()
+        """A copy with only the records of dates on which the live generation has rows; without one, with none."""
+        dates = {entry.date for entry in live.dates_with_rows} if live else set()
         return replace(self, records=tuple(record for record in self.records if record.date in dates))
 
     def billed_on(self, day: date) -> int:

@@ -89,7 +89,7 @@ class Retirement:
 
 @dataclass(frozen=True)
 class Current:
-    """The content of CURRENT. `generation` and `manifest_digest`: the live generation; None before the first publish.
+    """The content of CURRENT. `generation` and `manifest_digest`: the live generation; None without one.
 
     `last_generation` is the highest number given to an attempt so far; numbers are never reused. `environment` names
     the Airflow environment that publishes the feed: the one that acquired the first lease, or to which the feed was

@@ -176,7 +176,7 @@ class Warehouse:
         """Create a failing job with this id, unless the id is in use, so that no other job can have the id.
 
         If the task that recorded the id is alive after all, it finds a failed job under the id, and fails. That does no
-        harm, because its run has lost the lease.
+        harm, because its run has lost the lease or has another try, which commits.
         """
         from google.api_core.exceptions import Conflict
         from google.cloud.bigquery import QueryJobConfig
@@ -185,7 +185,7 @@ class Warehouse:
             with contextlib.suppress(Conflict):
                 config = QueryJobConfig(labels={"dedup-clone-step": "fence"}, use_query_cache=False)
                 self._client.query(
-                    "SELECT ERROR('this job id is occupied: its run was taken for dead')",
+                    "SELECT ERROR('this job id is occupied: its task was taken for dead')",
                     job_config=config,
                     job_id=job_id,
                     job_retry=None,

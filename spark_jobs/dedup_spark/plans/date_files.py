@@ -130,7 +130,7 @@ def _rewrite(
 
 
 def _copy_of_parent(attempt: Attempt, task: DateTask, diff: DiffResult) -> list[DataFile]:
-    """Copy the parent's files of which no row is removed. None if the date is to be written anew.
+    """Copy the parent's files of which no row is removed. No file if the date is to be written anew.
 
     Only a late delivery leaves most files as they are.
     """

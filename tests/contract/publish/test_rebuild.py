@@ -158,6 +158,14 @@ def test_other_keys_and_another_clustering_need_no_copy_of_the_rows(world: FeedO
     assert tuple(world.state.manifest()["table"]["keys"]) == ("date", "product_id")
 
 
+def test_no_rollback_goes_beyond_a_rebuild_of_which_only_the_clustering_differs(world: FeedOnStandIn) -> None:
+    world.publish(world.land(7, FIRST))
+    world.feed = with_table(world.feed, cluster_by=("store_id",))
+    runs.rebuild(world).finish()
+    with pytest.raises(ConfigurationError, match="Choose one of: 2 "):
+        world.roll_back(1)
+
+
 def test_a_value_without_a_place_in_its_new_type_ends_the_run_before_anything_changes(world: FeedOnStandIn) -> None:
     world.feed = with_columns(world.feed, attr_value=column("attr_value", "STRING"))
     world.publish(land_declared(world, 7, [{**row(7, 1), "attr_value": "x"}]))

@@ -41,6 +41,13 @@ def test_shares_beyond_their_bound_fail(check: str, count: str) -> None:
     assert (within[check].level, beyond[check].level) == (Level.PASS, Level.FAIL)
 
 
+def test_a_date_on_which_the_parent_has_no_rows_is_not_compared() -> None:
+    """All of them were erased, so each row of the snapshot is new."""
+    parent = manifest(entry(TODAY, 1000), entry(YESTERDAY, 0), generation=1, parent=None)
+    found = manifest(entry(TODAY, 1000), entry(YESTERDAY, 500, new_keys=500))
+    assert {result.level for result in check_shares(found, BOUNDS, parent, (), ())} == {Level.PASS}
+
+
 @pytest.mark.parametrize(("check", "count"), KINDS)
 def test_a_share_far_above_the_usual_fails_although_it_is_within_its_bound(check: str, count: str) -> None:
     usual = [0.003] * 5

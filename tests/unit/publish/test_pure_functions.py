@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import UTC, date, datetime, timedelta
 from types import SimpleNamespace
 from typing import Any
@@ -10,25 +11,40 @@ import pytest
 
 from dedup_clone.contract.attempt import Kind
 from dedup_clone.contract.errors import ConfigurationError
-from dedup_clone.contract.table import Column, TableContract
+from dedup_clone.contract.table import Column, PartitionBy, TableContract
 from dedup_clone.operations.takeover import partition_problems, table_problems
 from dedup_clone.publish import check
 from dedup_clone.publish.date_ranges import format_dates, parse_dates
 from dedup_clone.publish.ledger_record import divide_into_phases
+from dedup_clone.publish.parent_generation import without_expired
 from dedup_clone.publish.publish_costs import cost_of, merge_and_qualify_bytes
 from dedup_clone.settings.feed import read_feed
 from dedup_clone.state.ledger import count_loads
 from dedup_clone.state.manifests import StreamedChanges
-from dedup_clone.warehouse.metadata import JobMetadata, TableMetadata
+from dedup_clone.warehouse.metadata import JobMetadata, PartitionMetadata, TableMetadata
 from testkit.feed_on_stand_in import REPOSITORY
 from testkit.table_contracts import PRODUCTS
 from tests.shared import freshness_states
 from tests.shared.freshness_states import record
+from tests.unit.checks.builders import entry, manifest, observation
 
 TIB, GIB, USD_PER_TIB, LEAST_BILLED = 1 << 40, 1 << 30, 6.25, 10 << 20
 
 
 # -- Dates --
+
+
+def test_of_expired_dates_the_rows_that_the_table_has_are_left_and_dates_without_rows_stay() -> None:
+    first, second, third, fourth, fifth = (date(2026, 1, day) for day in range(1, 6))
+    rows = {first: 10, second: 10, third: 10, fourth: 0, fifth: 10}
+    held = manifest(*(entry(day, count) for day, count in rows.items()))
+    by_hour = replace(held, table=replace(held.table, partition_by=PartitionBy.HOUR))
+    seen = observation(*(PartitionMetadata(hour, 4, NOW) for hour in ("2026010205", "2026010506", "2026010523")))
+    expired = {first, second, fourth, fifth}
+    left = {found.date: found.rows for found in without_expired(by_hour, seen, expired).dates}
+    assert left == {second: 4, third: 10, fourth: 0, fifth: 8}
+    left = {found.date: found.rows for found in without_expired(held, seen, expired).dates}
+    assert left == {second: 10, third: 10, fourth: 0, fifth: 10}, "a day expires whole"
 
 
 def test_ranges_and_single_dates_give_each_date_once_ascending() -> None:
