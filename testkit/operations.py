@@ -50,11 +50,12 @@ def audit(
 ) -> list[tuple[str, int, str]]:
     """Run the task of the content audit DAG. Returns date, generation and outcome of each partition that it took.
 
-    `clears`: how often the run was cleared. Raises what the task raises.
+    `clears`: how often the task was cleared. Raises what the task raises.
     """
     setup: Any = None  # the task uses it only to open the services
-    form, run = {"date": day}, SimpleNamespace(run_id=run_id, clear_number=clears)
-    context: Any = {"dag_run": run, "params": form, "dag": SimpleNamespace(params=form)}
+    form, run = {"date": day}, SimpleNamespace(run_id=run_id)
+    task_instance = SimpleNamespace(max_tries=clears)
+    context: Any = {"dag_run": run, "ti": task_instance, "params": form, "dag": SimpleNamespace(params=form)}
     with patch.object(step, "open_feed_services", lambda _: world.services):
         records = content_audit.audit(setup, context)
     return [(found["date"], found["generation"], found["outcome"]) for found in records]

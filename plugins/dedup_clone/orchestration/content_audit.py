@@ -62,8 +62,8 @@ def audit(setup: FeedSetup, context: Context) -> list[dict[str, Any]]:
     if not chosen.dates:
         services.log(f"audit: nothing to compare: {chosen.reason}")
         raise AirflowSkipException(f"Nothing to compare: {chosen.reason}.")
-    clears = run.context["dag_run"].clear_number  # a run that is cleared later must not take its former results
-    records = compare_partitions(services, chosen.dates, f"{run.run_id} {clears}")
+    tries = run.context["ti"].max_tries  # more once the task is cleared, which must not take its former results
+    records = compare_partitions(services, chosen.dates, f"{run.run_id} {tries}")
     return [{"date": r.date.isoformat(), "generation": r.generation, "outcome": str(r.outcome)} for r in records]
 
 
