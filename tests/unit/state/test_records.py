@@ -5,7 +5,6 @@ from __future__ import annotations
 import io
 from dataclasses import replace
 from datetime import UTC, date, datetime, timedelta
-from types import SimpleNamespace
 from typing import IO, Any, cast
 from unittest.mock import Mock
 
@@ -21,6 +20,7 @@ from dedup_clone.state.audits import AuditOutcome, AuditRecord, Audits, Partitio
 from dedup_clone.state.landing import read_footers
 from dedup_clone.state.store import ObjectStore
 from testkit.table_contracts import PRODUCTS
+from tests.unit.checks.builders import entry, manifest
 
 NOW = datetime(2026, 6, 15, 12, tzinfo=UTC)
 DAY = NOW.date()
@@ -159,14 +159,13 @@ def test_unequal_ones_come_first_then_those_never_audited_then_the_longest_ago()
 
 @pytest.mark.parametrize(("retention_days", "expected"), [(730, [1, 2, 3, 4]), (14, [4]), (13, []), (1, [])])
 def test_partitions_that_end_soon_or_are_empty_are_left_out(retention_days: int, expected: list[int]) -> None:
-    entries = [SimpleNamespace(date=day, rows=rows) for day, rows in zip(DAYS, (1, 1, 1, 1, 0), strict=True)]
-    manifest: Any = SimpleNamespace(table=replace(PRODUCTS, retention_days=retention_days), dates=entries)
-    assert sorted(day.day for day in auditable_dates(manifest, NOON)) == expected
+    published = manifest(*(entry(day, rows) for day, rows in zip(DAYS, (1, 1, 1, 1, 0), strict=True)))
+    published = replace(published, table=replace(PRODUCTS, retention_days=retention_days))
+    assert sorted(day.day for day in auditable_dates(published, NOON)) == expected
 
 
 @pytest.mark.parametrize(("retention_days", "expected"), [(17, [1, 2]), (16, [])])
 def test_dates_whose_month_ends_soon_are_left_out(retention_days: int, expected: list[int]) -> None:
-    entries = [SimpleNamespace(date=date(2026, 6, day), rows=1) for day in (1, 2)]
+    published = manifest(*(entry(date(2026, 6, day), 1) for day in (1, 2)))
     table = replace(PRODUCTS, retention_days=retention_days, partition_by=PartitionBy.MONTH)
-    manifest: Any = SimpleNamespace(table=table, dates=entries)
-    assert sorted(day.day for day in auditable_dates(manifest, NOON)) == expected
+    assert sorted(day.day for day in auditable_dates(replace(published, table=table), NOON)) == expected
