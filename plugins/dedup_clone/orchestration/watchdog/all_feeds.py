@@ -121,7 +121,7 @@ def _feeds_without_file(store: ObjectStore, files: Collection[str]) -> list[str]
     for feed in sorted(checked_feeds(store) - set(files)):
         with suppress(ContractViolation):
             publisher, verdict = CurrentFile(store, feed).read().environment, read_verdict(store, feed)
-            if publisher == own or (not publisher and verdict is not None and verdict.is_stale(yesterday)):
+            if publisher == own or (not publisher and verdict is not None and verdict.checked_at < yesterday):
                 found.append(feed)
     return found
 
