@@ -106,8 +106,8 @@ def without_expired(manifest: Manifest, seen: Observation, expired: Collection[d
         rows = found[table.partition_start(entry.date)]
         return rows if entry.date in expired and may_be_expired(table, rows, entry.rows) else entry.rows
 
-    entries = (replace(entry, rows=left(entry)) for entry in manifest.dates if left(entry) or not entry.rows)
-    return replace(manifest, dates=tuple(entries))
+    entries = ((entry, left(entry)) for entry in manifest.dates)
+    return replace(manifest, dates=tuple(replace(entry, rows=n) for entry, n in entries if n or not entry.rows))
 
 
 def unreadable_parent(services: Services, parent: Manifest | None, engine: Engine) -> str | None:
