@@ -24,6 +24,7 @@ from dedup_spark.comparison.selected_rows import (
     RangedRows,
     RowSelector,
     SelectedRows,
+    concat_rows,
     every_row,
     order_by_range,
     take_rows,
@@ -176,6 +177,16 @@ class KeySource:
         rows = RangedRows(1)
         self.select_into(rows, selector, file_numbers=file_numbers)
         return rows.of_range(0)
+
+    def first_rows(self, selector: RowSelector, count: int) -> SelectedRows:
+        """The first rows that `selector` selects: at least `count`, if there are so many."""
+        found = [self._no_rows()]
+        for rows in (rows for number in self._numbers(None) for rows in self._selected(number, selector)):
+            found.append(rows)
+            count -= len(rows)
+            if count <= 0:
+                break
+        return concat_rows(found)
 
     def select_into(
         self, selected: RangedRows, selector: RowSelector, *, file_numbers: FileNumbers | None = None

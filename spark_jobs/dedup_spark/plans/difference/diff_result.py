@@ -125,17 +125,17 @@ def find_winners(inputs: ComparisonInputs, rows: Sequence[tuple[Link, SelectedRo
     for position, (link, some) in enumerate(rows):
         won, is_kept = winners == position, _is_kept(inputs, link, some)
         winning, is_missing = aligned[position, won], aligned[-1, won] == ABSENT
-        _add_examples(diff.new_examples, some, aligned[position, won & is_new])
+        add_examples(diff.new_examples, some, aligned[position, won & is_new])
         retained = winning[~is_missing] if inputs.deletes else winning
         _add_rows(inputs, link, some, retained[~is_kept[retained]], diff)
         if inputs.task.policy is MergePolicy.IN_ORDER:
             is_missing &= ~is_kept[winning]  # the parent's survivors have been missing before
-        _add_examples(diff.survivor_examples, some, winning[is_missing])
+        add_examples(diff.survivor_examples, some, winning[is_missing])
         if link.source == PARENT_SOURCE:
             _find_changed(some, aligned[position], hashes, won, diff)
             stays = ~is_kept
             stays[retained] = True
-            for file, numbers in _by_file(some, np.flatnonzero(~stays)):
+            for file, numbers in rows_by_file(some, np.flatnonzero(~stays)):
                 diff.removed[file].append(some.row_numbers[numbers])
 
 
@@ -154,7 +154,7 @@ def _find_changed(parent: SelectedRows, rows: Indices, hashes: U64Array, won: Bo
     lost = np.flatnonzero((rows != ABSENT) & ~won)
     changed = rows[lost[parent.value_hashes[rows[lost]] != hashes[lost]]]
     diff.changed += len(changed)
-    _add_examples(diff.changed_examples, parent, changed)
+    add_examples(diff.changed_examples, parent, changed)
 
 
 def _add_rows(inputs: ComparisonInputs, link: Link, rows: SelectedRows, indices: Indices, diff: DiffResult) -> None:
@@ -169,7 +169,7 @@ def _add_rows(inputs: ComparisonInputs, link: Link, rows: SelectedRows, indices:
         keys, values = take_rows(rows.key_columns, some), take_rows(rows.value_columns, some)
         table = link.reader.reader.table
         diff.added_rows.append(whole_rows(table, inputs.task.day, keys, values, rows.update_ids[some]))
-    for file, of_file in _by_file(rows, indices[~in_memory]):
+    for file, of_file in rows_by_file(rows, indices[~in_memory]):
         diff.added[link.source, file].append(rows.row_numbers[of_file])
     if inputs.task.policy is MergePolicy.IN_ORDER:
         # There are some only if the newest delivery lands a snapshot again.
@@ -178,12 +178,13 @@ def _add_rows(inputs: ComparisonInputs, link: Link, rows: SelectedRows, indices:
             inputs.newest_sketch.add(words)
 
 
-def _by_file(rows: SelectedRows, indices: Indices) -> Iterator[tuple[int, Indices]]:
+def rows_by_file(rows: SelectedRows, indices: Indices) -> Iterator[tuple[int, Indices]]:
     """Yield the number of each file with those `indices` whose rows are in it."""
     for file in np.unique(rows.file_numbers[indices]):
         yield int(file), indices[rows.file_numbers[indices] == file]
 
 
-def _add_examples(examples: list[Columns], rows: SelectedRows, indices: Indices) -> None:
+def add_examples(examples: list[Columns], rows: SelectedRows, indices: Indices) -> None:
+    """Add the key columns of the first of these rows, if there are not enough examples yet."""
     if len(indices) and len(examples) < EXAMPLES_PER_DATE:
         examples.append(take_rows(rows.key_columns, indices[:EXAMPLES_PER_DATE]))

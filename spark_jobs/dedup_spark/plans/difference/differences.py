@@ -3,8 +3,9 @@
 The parent's rows of the date are its base (the rows with the date's highest update_id) and its survivors, whose keys
 the base lacks. The sketches of base and deliveries are a chain, whose steps tell the rows that differ. If a row is
 packed in its words, these are the rows themselves, and only survivors and possible duplicates are looked up in files.
-If rows are hashes, or if the parent's rows have other update_ids than its base, the rows of the keys that differ are
-read. If the sketches do not tell, or if it is asked for, all rows are read. The rows are then compared in the same way.
+If rows are hashes, the rows of the keys that the newest delivery lacks are read. If its rows do not always win, those
+of all keys that differ are. If the sketches do not tell, or if it is asked for, all rows are read. The rows are then
+compared in the same way.
 """
 
 from __future__ import annotations
@@ -28,6 +29,7 @@ from dedup_spark.parent import PARENT_SOURCE
 from dedup_spark.plans.date_task import MergePolicy
 from dedup_spark.plans.difference.comparison_inputs import ComparisonInputs, Link
 from dedup_spark.plans.difference.diff_result import DiffResult, find_winners
+from dedup_spark.plans.difference.hashed_rows import count_hashed, select_survivors
 from dedup_spark.sketch.chain import KeyVersions, StuckStep, peel_chain
 from dedup_spark.sketch.sketch import Difference, Sketch
 
@@ -72,6 +74,11 @@ def _compare_steps(
         if diff.is_decoded:
             _compare(inputs, _decoded(inputs, links, steps), diff)
             return
+        if inputs.task.policy is MergePolicy.IN_ORDER:
+            missing = count_hashed(inputs, links, steps, diff)
+            if len(missing):
+                _compare_in_ranges(inputs, with_codes(missing), len(missing) * len(links), diff, lacking=inputs.newest)
+            return
         codes: U64Array | None = np.unique(np.concatenate([inputs.encoder.codes_of(step.words) for step in steps]))
     else:
         codes = _codes_left(inputs, links, steps) if steps else None
@@ -102,10 +109,7 @@ def _steps(
 def _repeated_codes(
     inputs: ComparisonInputs, links: Sequence[Link], steps: list[Difference] | StuckStep
 ) -> Iterator[tuple[Link, U64Array]]:
-    """Yield deliveries, each with the codes of its rows that may be duplicates and hinder the steps.
-
-    Hashed rows of keys that differ are read anyway, so their duplicates need not be looked up before.
-    """
+    """Yield deliveries, each with the codes of its rows that may be duplicates and hinder the steps."""
     if isinstance(steps, StuckStep):
         if steps.remainder.cells.is_left.mean() > _MOST_CELLS_LEFT:
             return
@@ -113,7 +117,7 @@ def _repeated_codes(
             if link.source != PARENT_SOURCE:
                 words = link.reader.words_in(steps.remainder.cells)
                 yield link, repeated_in(np.sort(inputs.encoder.codes_of(words)))
-    elif inputs.encoder.is_packed and any(map(len, steps)):
+    elif any(map(len, steps)):
         suspects = KeyVersions.of_steps(inputs.encoder, steps).suspects
         for link, codes in zip(links, suspects, strict=True):
             if link.source != PARENT_SOURCE:
@@ -171,24 +175,22 @@ def _decoded(
     for number, link in enumerate(links):
         rows = link.reader.rows_of_words(versions.words_of(number), link.update_id)
         if link.source == PARENT_SOURCE:
-            rows = _with_survivors(inputs, link, rows, versions.absent_codes(number))
+            rows = concat_rows([rows, select_survivors(inputs, link, versions.absent_codes(number))])
         found.append((link, rows))
     return sorted(found, key=lambda item: item[0].source)
 
 
-def _with_survivors(inputs: ComparisonInputs, parent: Link, base: SelectedRows, codes: U64Array) -> SelectedRows:
-    """Rows of the base, and those survivors of the parent whose keys have one of these codes, which are sorted."""
-    files = inputs.task.parent.survivor_files if inputs.task.parent else []
-    if not len(codes) or not files:
-        return base
-    rows = parent.reader.select(with_codes(codes), file_numbers=files)
-    return concat_rows([base, rows.take(np.flatnonzero(rows.update_ids != parent.update_id))])
-
-
-def _compare_in_ranges(inputs: ComparisonInputs, selector: RowSelector, expected_rows: int, diff: DiffResult) -> None:
+def _compare_in_ranges(
+    inputs: ComparisonInputs,
+    selector: RowSelector,
+    expected_rows: int,
+    diff: DiffResult,
+    *,
+    lacking: Link | None = None,
+) -> None:
     """Read the selected rows of all inputs once, and compare them range by range. `expected_rows`: about their number.
 
-    Surplus rows that `diff` has already are left out.
+    Surplus rows that `diff` has already are left out. `lacking`: a link that has none of these rows, and is not read.
 
     With older deliveries the sketches take more memory besides the rows. Half as many rows at a time keep the worker of
     a large date near 600 MiB.
@@ -196,7 +198,7 @@ def _compare_in_ranges(inputs: ComparisonInputs, selector: RowSelector, expected
     range_count = expected_rows // (ROWS_AT_A_TIME // 2 if len(inputs.task.deliveries) > 1 else ROWS_AT_A_TIME) + 1
     selected = [RangedRows(range_count) for _ in inputs.links]
     for link, rows in zip(inputs.links, selected, strict=True):
-        link.reader.select_into(rows, selector)
+        link.reader.select_into(rows, selector, file_numbers=() if link is lacking else None)
     known = {source: tuple(rows) for source, rows in diff.surplus.items()}
     for number in range(range_count):
         of_range = (rows.of_range(number) for rows in selected)
