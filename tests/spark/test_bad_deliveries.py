@@ -10,6 +10,7 @@ from datetime import timedelta
 from pathlib import Path
 from random import Random
 
+import pyarrow.parquet as pq
 import pytest
 
 from dedup_clone.contract.delivery import Arrival
@@ -18,9 +19,10 @@ from dedup_clone.contract.manifest import Candidate, DateEntry
 from dedup_spark import job, storage
 from testkit.spark_job_feed import SparkJobFeed
 from testkit.table_contracts import PRODUCTS
+from tests.shared import damaged_parquet
 from tests.shared.bad_deliveries import CASES, BadDelivery
 from tests.shared.typed_deliveries import FILE, FOLDER, TYPED, good, parquet, table, with_row
-from tests.spark.product_rows import FIRST, SECOND, row
+from tests.spark.product_rows import FIRST, SECOND, row, rows
 
 
 @pytest.fixture
@@ -52,6 +54,17 @@ def test_a_bad_delivery_is_refused_with_its_fault_and_a_good_one_beside_it_is_no
     both = area.publish(bad, fine)
     assert [item.delivery for item in both.deliveries] == [fine.delivery]
     assert [item.delivery for item in both.refused] == [bad.delivery]
+
+
+def test_an_encrypted_column_beside_a_readable_footer_is_refused_if_no_column_is_text(tmp_path: Path) -> None:
+    """The range of such columns is read from the footer first, and pyarrow aborts the process on that of this one."""
+    area = SparkJobFeed(None, str(tmp_path / "landing"), str(tmp_path / "state"), PRODUCTS)
+    landed = area.land(1, rows(1, 1, 2))
+    uri = area.uri(landed.objects[0].name)
+    content = damaged_parquet.encrypted(pq.read_table(uri), tmp_path, plain_footer=True)
+    arrival = area.deliver(1, {Path(landed.objects[0].name).relative_to(area.folder(1)).as_posix(): content})
+    (refused,) = area.publish(arrival).refused
+    assert "columns are encrypted" in refused.reason
 
 
 def test_bad_deliveries_hold_no_good_one_back_and_leave_the_table(area: SparkJobFeed) -> None:

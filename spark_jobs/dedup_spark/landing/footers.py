@@ -204,11 +204,7 @@ _ENCODINGS_TEXT = f"one of [{', '.join(sorted(_ENCODINGS))}]"
 
 
 def unsupported_encodings(metadata: pq.FileMetaData) -> list[str]:
-    """A problem for each column and each compression or encoding that BigQuery does not read.
-
-    Call this and `joined_files` only after every page was read, which proves that no column is encrypted: pyarrow
-    crashes on the metadata of an encrypted column.
-    """
+    """A problem for each column and each compression or encoding that BigQuery does not read."""
     problems: dict[tuple[str, str], None] = {}
     for group in range(metadata.num_row_groups):
         chunks = metadata.row_group(group)

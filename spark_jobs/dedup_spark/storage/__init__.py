@@ -8,13 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from typing import IO, cast
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from dedup_clone.contract.errors import DeliveryRefused
-from dedup_clone.contract.parquet import read_parquet_footer
+from dedup_clone.contract.parquet import MAGIC, TRAILER_BYTES, read_parquet_footer
 from dedup_spark.storage import cloud, files
 
 _GS = "gs://"
@@ -66,12 +67,18 @@ def open_parquet(source: pa.NativeFile, *, verify_checksums: bool = False) -> pq
     """Open a Parquet file by the types of its own schema. An Arrow schema that a writer stored beside it is ignored.
 
     Such a schema asks for Arrow's own types (views, dictionaries, large and fixed-size lists, extension types), for
-    which pyarrow lacks functions, and which each of its versions reads in another way. Raises pyarrow's error if it is
-    no Parquet file. `verify_checksums`: of pages, as they are read.
+    which pyarrow lacks functions, and which each of its versions reads in another way. `verify_checksums`: of pages, as
+    they are read. Raises pyarrow's error if it is no Parquet file, and OSError if columns are encrypted: pyarrow
+    crashes on their metadata.
     """
+    open_file = partial(pq.ParquetFile, source, pre_buffer=True, page_checksum_verification=verify_checksums)
     footer = read_parquet_footer(cast(IO[bytes], source), source.size())
-    metadata = pq.read_metadata(pa.BufferReader(footer)) if footer else None
-    return pq.ParquetFile(source, metadata=metadata, pre_buffer=True, page_checksum_verification=verify_checksums)
+    if footer is None:
+        return open_file()
+    metadata = pq.read_metadata(pa.BufferReader(footer))
+    if len(MAGIC) + metadata.serialized_size + TRAILER_BYTES < len(footer):  # a signature is behind the metadata
+        raise OSError("columns are encrypted: the footer is signed, as in files with encrypted columns only")
+    return open_file(metadata=metadata)
 
 
 def read_batches(
@@ -89,7 +96,7 @@ def read_batches(
         start += metadata.num_rows
         if is_needed is None or is_needed(first, start):
             size = metadata.total_byte_size
-            if columns is not None:  # otherwise a column may be encrypted, on whose metadata pyarrow crashes
+            if columns is not None:
                 chunks = map(metadata.column, range(metadata.num_columns))
                 size = sum(c.total_uncompressed_size for c in chunks if c.path_in_schema.split(".")[0] in columns)
             rows = min(_BATCH_ROWS, max(_BATCH_BYTES * metadata.num_rows // max(size, 1), 1))
