@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -123,6 +124,30 @@ def test_the_parents_base_is_not_read_and_its_survivors_only_if_keys_come(area: 
     entry = area.entry(FIRST)
     assert (entry.new_keys, entry.changed, entry.survivors) == (1, 0, 2)
     assert "differing rows decoded; sketch of the parent stored" in entry.plan_reason
+
+
+def test_rows_with_text_are_read_only_if_the_newest_delivery_lacks_them(tmp_path: Path) -> None:
+    columns = tuple(replace(c, type="STRING") if c.name == "attr_value" else c for c in PRODUCTS.columns)
+    table = replace(PRODUCTS, columns=columns)
+    area = SparkJobFeed(None, str(tmp_path / "landing"), str(tmp_path / "state"), table)
+
+    def texts(snapshot_id: int, count: int) -> list[dict[str, Any]]:
+        return [
+            {**row(snapshot_id, n, 0), "attr_value": "new" if snapshot_id == n == 2 else f"{n}"} for n in range(count)
+        ]
+
+    area.publish(area.land(1, texts(1, 500)))
+    destroy_data_files(area)
+    candidate = area.publish(area.land(2, texts(2, 501)))
+    entry = area.entry(FIRST)
+    assert (entry.rows, entry.new_keys, entry.changed, entry.survivors) == (501, 1, 1, 0)
+    assert sorted((example.difference.value, example.key[:14]) for example in candidate.examples) == [
+        ("changed", "product_id=2, "),
+        ("new", "product_id=500"),
+    ]
+    area.publish(area.land(3, texts(3, 499)))
+    entry = area.entry(FIRST)
+    assert (entry.rows, entry.new_keys, entry.changed, entry.survivors) == (501, 0, 1, 2)
 
 
 def test_a_delivery_with_duplicates_needs_no_look_at_the_parents(area: SparkJobFeed) -> None:
