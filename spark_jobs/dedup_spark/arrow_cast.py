@@ -29,9 +29,14 @@ def cast_table(rows: pa.Table, schema: pa.Schema) -> pa.Table:
 
 
 def cast_array(values: pa.Array, declared: pa.DataType) -> pa.Array:
-    """Return the values in type `declared`. STRUCTs get its fields in its order; a field that they lack is NULL."""
+    """Return the values in type `declared`. STRUCTs get its fields in its order; a field that they lack is NULL.
+
+    Texts that are encoded by a dictionary are decoded.
+    """
     if values.type == declared:
         return values
+    if pa.types.is_dictionary(values.type):
+        return cast_array(values.dictionary_decode(), declared)
     if pa.types.is_struct(declared) and pa.types.is_struct(values.type):
         return _cast_structs(values, declared)
     if pa.types.is_list(declared) and pa.types.is_list(values.type):

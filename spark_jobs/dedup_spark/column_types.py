@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import NamedTuple
 
 import pyarrow as pa
@@ -56,3 +57,8 @@ def arrow_type(column: Column) -> pa.DataType:
     is_struct = column.type == STRUCT
     inner = pa.struct([arrow_field(f) for f in column.fields]) if is_struct else SCALARS[column.type].in_arrow
     return pa.list_(pa.field("element", inner)) if column.mode is ColumnMode.REPEATED else inner
+
+
+def text_columns(columns: Iterable[Column]) -> list[str]:
+    """The names of those columns that have one text in each row."""
+    return [column.name for column in columns if column.type == "STRING" and column.mode is not ColumnMode.REPEATED]

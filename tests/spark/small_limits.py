@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import pytest
 
-from dedup_spark import data_files, dispatch
+from dedup_spark import data_files, dispatch, storage
 from dedup_spark.changes import change_files
 from dedup_spark.comparison import duplicate_keys, selected_rows
 from dedup_spark.plans.difference import comparison_inputs, diff_result, differences
@@ -16,8 +16,12 @@ from testkit import driver_session
 
 
 def lower_limits(patch: pytest.MonkeyPatch) -> None:
-    """Dates are divided, no keys are cached between passes, and a few rows are compared at a time."""
+    """Dates are divided, no keys are cached between passes, and a few rows are compared at a time.
+
+    Texts are read as dictionaries even if these are larger than plain texts, as those of a few rows are.
+    """
     divide_every_date(patch)
+    patch.setattr(storage, "_LENGTH_BYTES", 1 << 20)
     patch.setattr(comparison_inputs, "_KEY_CACHE_BYTES", 0)
     patch.setattr(selected_rows, "_ROWS_IN_MEMORY", 9)
     patch.setattr(differences, "ROWS_AT_A_TIME", 25)

@@ -17,6 +17,7 @@ from dedup_clone.contract.table import Column, TableContract
 from dedup_spark import storage
 from dedup_spark.arrays import I64Array
 from dedup_spark.arrow_cast import complete_batch
+from dedup_spark.column_types import text_columns
 from dedup_spark.fingerprints.key_columns import as_declared, key_columns
 from dedup_spark.landing.file_validation import FileValidation, FileValidator, LandedFile
 from dedup_spark.storage import open_parquet
@@ -24,7 +25,7 @@ from dedup_spark.storage import open_parquet
 
 @dataclass(frozen=True)
 class KeyBatch:
-    """Consecutive rows of a file, from row number `first_row` on.
+    """Consecutive rows of a file, from row number `first_row` on. Texts may be encoded by dictionaries.
 
     `update_ids` and `value_columns` are None when they were not requested.
     """
@@ -47,9 +48,9 @@ class KeyReader:
 
     def batches(self, uri: str, *, with_ids: bool, with_values: bool) -> Iterator[KeyBatch]:
         """Yield the rows of a file in order, in batches that are not empty; update_ids and values only on attempt."""
-        names = [column.name for column in self._columns(with_ids=with_ids, with_values=with_values)]
-        with storage.open_input(uri) as source, open_parquet(source) as file:
-            for first_row, batch in storage.read_batches(file, names):
+        columns = self._columns(with_ids=with_ids, with_values=with_values)
+        with storage.open_input(uri) as source, open_parquet(source, texts=text_columns(columns)) as file:
+            for first_row, batch in storage.read_batches(file, [column.name for column in columns]):
                 yield self.key_batch(uri, first_row, batch, with_ids=with_ids, with_values=with_values)
 
     def _columns(self, *, with_ids: bool, with_values: bool) -> list[Column]:

@@ -29,6 +29,7 @@ from dedup_spark.comparison.selected_rows import (
     order_by_range,
     take_rows,
 )
+from dedup_spark.fingerprints.texts import decoded
 from dedup_spark.sketch.row_words import RowEncoder
 from dedup_spark.sketch.sketch import CellsLeft, Sketch
 
@@ -230,6 +231,7 @@ class KeySource:
 
         `row_numbers`: their numbers in the file `file_number`; None for rows that were decoded from a sketch.
         """
+        keys, values = (tuple(map(decoded, columns)) for columns in (keys, values))
         count = len(update_ids)
         return SelectedRows(
             key_columns=tuple(map(_chunked, keys)),

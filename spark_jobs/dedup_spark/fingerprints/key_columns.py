@@ -1,7 +1,7 @@
 """Finds a table's key columns, and converts columns of keys or values to 64-bit words, which are hashed.
 
 Values must have the declared type (see `as_declared`), so that all files give equal words. A column of fixed width has
-one word for each row (NUMERIC two). STRING and BYTES stay Arrow arrays: see `mix_texts` in hashing.py.
+one word for each row (NUMERIC two). STRING and BYTES are hashed first: see texts.py.
 """
 
 from __future__ import annotations
@@ -15,8 +15,7 @@ from dedup_clone.contract.table import Column, TableContract
 from dedup_spark.arrays import I64Array, U64Array
 from dedup_spark.arrow_cast import cast_array
 from dedup_spark.column_types import arrow_type
-
-WORD_BYTES = 8
+from dedup_spark.fingerprints.texts import is_encoded
 
 # Types whose values compare as one signed 64-bit number.
 _NUMBERS = {"BOOL", "DATE", "DATETIME", "INT64", "TIMESTAMP"}
@@ -29,8 +28,9 @@ def key_columns(table: TableContract) -> tuple[Column, ...]:
 
 
 def as_declared(column: Column, values: pa.Array) -> pa.Array:
-    """The values cast to the declared type, for example from a narrower integer."""
-    return cast_array(values, arrow_type(column))
+    """The values cast to the declared type, for example from a narrower integer. Encoded texts stay encoded."""
+    declared = arrow_type(column)
+    return values if is_encoded(values) and values.type.value_type == declared else cast_array(values, declared)
 
 
 def is_number(column: Column) -> bool:

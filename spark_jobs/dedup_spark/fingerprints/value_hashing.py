@@ -16,9 +16,10 @@ import pyarrow.compute as pc
 from dedup_clone.contract.table import Column, ColumnMode
 from dedup_spark.arrays import U64Array
 from dedup_spark.column_types import STRUCT
-from dedup_spark.fingerprints.hashing import StrongChain, blocks, mix_texts
+from dedup_spark.fingerprints.chains import StrongChain, blocks
 from dedup_spark.fingerprints.key_columns import fixed_words, is_text
 from dedup_spark.fingerprints.seed import Seed
+from dedup_spark.fingerprints.texts import is_encoded, text_hashes
 
 
 @dataclass(frozen=True)
@@ -34,13 +35,24 @@ class ValueHasher:
         `first_hashes`: the first of the two hashes of each row's key. `values`: the arrays of `columns`.
         """
         hashes = first_hashes.copy()
+        # A dictionary is looked up once, not for each block.
+        encoded = {number: _text_words(array, self.seed) for number, array in enumerate(values) if is_encoded(array)}
         for rows in blocks(len(hashes)):
             # The chain starts from the keys' hashes, and overwrites them.
             chain = StrongChain(hashes[rows], self.seed, "row", continues=True)
-            for column, array in zip(self.columns, values, strict=True):
-                _mix(chain, self.seed, column, array[rows])
+            for number, (column, array) in enumerate(zip(self.columns, values, strict=True)):
+                if number in encoded:
+                    chain.mix(encoded[number][rows])
+                    _mark_nulls(chain, array[rows])
+                else:
+                    _mix(chain, self.seed, column, array[rows])
             chain.finish()
         return hashes
+
+
+def _text_words(array: pa.Array, seed: Seed) -> U64Array:
+    (hashes,) = text_hashes(array, seed, (StrongChain,))
+    return hashes
 
 
 def _mix(chain: StrongChain, seed: Seed, column: Column, array: pa.Array) -> None:
@@ -51,13 +63,18 @@ def _mix(chain: StrongChain, seed: Seed, column: Column, array: pa.Array) -> Non
         for field in column.fields:
             _mix(chain, seed, field, pc.struct_field(array, field.name))
     elif is_text(column):
-        mix_texts([chain], pc.fill_null(array, b"" if column.type == "BYTES" else ""))
+        chain.mix(_text_words(array, seed))
     elif column.type == "FLOAT64":
         chain.mix(_float_words(array))
     else:
         for words in fixed_words(column, without_nulls(array)):
             chain.mix(words)
-    if array.null_count and column.mode is not ColumnMode.REPEATED:
+    if column.mode is not ColumnMode.REPEATED:
+        _mark_nulls(chain, array)
+
+
+def _mark_nulls(chain: StrongChain, array: pa.Array) -> None:
+    if array.null_count:
         chain.mark_null(np.flatnonzero(array.is_null().to_numpy(zero_copy_only=False)))
 
 

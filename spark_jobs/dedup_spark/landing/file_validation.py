@@ -22,6 +22,7 @@ from dedup_clone.contract.parquet import describe_unreadable
 from dedup_clone.contract.table import ColumnMode, TableContract
 from dedup_spark import storage
 from dedup_spark.arrow_cast import complete_batch, dates_of
+from dedup_spark.column_types import text_columns
 from dedup_spark.landing.cluster_overlap import Range, block_ranges
 from dedup_spark.landing.footers import Footer, joined_files, read_footer, unsupported_encodings
 from dedup_spark.landing.values import InvalidValues, count_invalid_values
@@ -115,7 +116,7 @@ class FileValidator:
         later = {path for path, first_id in self.since.items() if landed.snapshot_id < first_id}
         in_folders = self.table.columns_in_folders(date_folders=landed.folder_date is not None)
         optional = frozenset() if self.has_own_ids else frozenset(later | in_folders)
-        file = open_parquet(source, verify_checksums=True)
+        file = open_parquet(source, verify_checksums=True, texts=text_columns(self.table.columns))
         footer = read_footer(self.table, file.metadata, exported=self.has_own_ids, optional=optional)
         return RunningValidation(self, landed, source, file, footer)
 

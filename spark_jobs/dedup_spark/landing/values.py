@@ -72,6 +72,10 @@ def _check_range(path: str, numbers: pa.Array, first: int, last: int, problem: s
 
 
 def _check_texts(path: str, values: pa.Array, counts: InvalidValues) -> None:
+    if pa.types.is_dictionary(values.type):
+        if _is_valid(values) and not _largest(values.dictionary) > LARGEST_VALUE_BYTES:
+            return
+        values = values.dictionary_decode()  # the dictionary may have texts that no row has
     if not _is_valid(values.view(pa.string())):  # pyarrow reads an ENUM as bytes
         invalid = sum(not _is_text(value) for value in values.cast(pa.binary()))
         _add(counts, path, "values are not UTF-8, expected text", invalid)
@@ -87,10 +91,14 @@ def _is_text(value: pa.Scalar) -> bool:
 
 
 def _check_sizes(path: str, values: pa.Array, counts: InvalidValues) -> None:
-    largest = pc.max(pc.binary_length(values)).as_py() or 0
-    if largest > LARGEST_VALUE_BYTES:
+    if _largest(values) > LARGEST_VALUE_BYTES:
         too_large = pc.greater(pc.binary_length(values), LARGEST_VALUE_BYTES).true_count
         _add(counts, path, f"values are larger than [{LARGEST_VALUE_BYTES}] bytes, BigQuery's row", too_large)
+
+
+def _largest(values: pa.Array) -> int:
+    """The length in bytes of the largest value."""
+    return pc.max(pc.binary_length(values)).as_py() or 0
 
 
 def _check_numerics(path: str, values: pa.Array, counts: InvalidValues) -> None:

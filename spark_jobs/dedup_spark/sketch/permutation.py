@@ -44,7 +44,7 @@ class Permutation:
 
 
 def _mix(word: U64Array, keys: tuple[np.uint64, ...], mixed: U64Array, scratch: U64Array) -> None:
-    """Set `mixed`. As in the first chain of hashing.py, the byte reversal spreads changes of the highest bits, too."""
+    """Set `mixed`. As in the strong chain of chains.py, the byte reversal spreads changes of the highest bits, too."""
     offset, factor, second_factor = keys
     np.bitwise_xor(word, offset, out=mixed)
     np.multiply(mixed, factor, out=mixed)

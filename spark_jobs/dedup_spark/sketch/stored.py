@@ -26,7 +26,7 @@ FOLDER = "sketches"
 _MAGIC = b"DCSK"
 # Increase it when the words of rows, a hash function, or the permutation changes. Objects of other versions count as
 # absent.
-VERSION = 2
+VERSION = 3
 # Magic, version, bits, words of a row, number of spans, public id of the seed, update_id, number of rows, digest of the
 # columns, CRC-32 of all that follows; four bytes of padding, so that the cells are aligned to eight bytes.
 _HEADER = struct.Struct("<4sHHHHxxxxQqQ32sI4x")

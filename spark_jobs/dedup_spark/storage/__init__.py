@@ -6,12 +6,14 @@ server-side copies) goes through the client library of Cloud Storage.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections import Counter
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
 from functools import partial
 from typing import IO, cast
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from dedup_clone.contract.errors import DeliveryRefused
@@ -22,6 +24,12 @@ _GS = "gs://"
 # The most rows and bytes of a batch: a few of its columns then stay in the processor's cache while they are hashed.
 _BATCH_ROWS = 1 << 16
 _BATCH_BYTES = 16 << 20
+# In plain encoding each text takes as many bytes for its length, before those of the text.
+_LENGTH_BYTES = 4
+# The encodings of the chunk of a text column with which pyarrow can read the texts as a dictionary.
+_OF_DICTIONARIES = {"BIT_PACKED", "PLAIN", "PLAIN_DICTIONARY", "RLE", "RLE_DICTIONARY"}
+# The largest dictionary, as stored, that is read as one, because each batch gets a copy. Most writers stop at 1 MiB.
+_DICTIONARY_BYTES = 2 << 20
 
 
 @dataclass(frozen=True)
@@ -63,13 +71,15 @@ def open_output(uri: str) -> pa.NativeFile:
     return cloud.filesystem().open_output_stream(cloud.path(uri)) if _is_cloud(uri) else files.open_output(uri)
 
 
-def open_parquet(source: pa.NativeFile, *, verify_checksums: bool = False) -> pq.ParquetFile:
+def open_parquet(
+    source: pa.NativeFile, *, verify_checksums: bool = False, texts: Collection[str] = ()
+) -> pq.ParquetFile:
     """Open a Parquet file by the types of its own schema. An Arrow schema that a writer stored beside it is ignored.
 
     Such a schema asks for Arrow's own types (views, dictionaries, large and fixed-size lists, extension types), for
     which pyarrow lacks functions, and which each of its versions reads in another way. `verify_checksums`: of pages, as
-    they are read. Raises pyarrow's error if it is no Parquet file, and OSError if columns are encrypted: pyarrow
-    crashes on their metadata.
+    they are read. `texts`: text columns, which are read as dictionaries if they are stored so. Raises pyarrow's error
+    if it is no Parquet file, and OSError if columns are encrypted: pyarrow crashes on their metadata.
     """
     open_file = partial(pq.ParquetFile, source, pre_buffer=True, page_checksum_verification=verify_checksums)
     footer = read_parquet_footer(cast(IO[bytes], source), source.size())
@@ -78,7 +88,34 @@ def open_parquet(source: pa.NativeFile, *, verify_checksums: bool = False) -> pq
     metadata = pq.read_metadata(pa.BufferReader(footer))
     if len(MAGIC) + metadata.serialized_size + TRAILER_BYTES < len(footer):  # a signature is behind the metadata
         raise OSError("columns are encrypted: the footer is signed, as in files with encrypted columns only")
-    return open_file(metadata=metadata)
+    return open_file(metadata=metadata, read_dictionary=_stored_as_dictionaries(metadata, texts) if texts else None)
+
+
+def _stored_as_dictionaries(metadata: pq.FileMetaData, columns: Collection[str]) -> list[str]:
+    """Those of these text columns that dictionaries store, and that take fewer bytes than the lengths of their texts.
+
+    A writer changes to another encoding if a dictionary grows too large. To make dictionaries of such texts would take
+    several times as long as to read them.
+    """
+    plain_bytes: Counter[str] = Counter(dict.fromkeys(columns, 0))
+    for group in range(metadata.num_row_groups):
+        row_group = metadata.row_group(group)
+        for chunk in map(row_group.column, range(row_group.num_columns)):
+            name = chunk.path_in_schema
+            if name not in plain_bytes:
+                continue
+            if _has_dictionary(chunk):
+                plain_bytes[name] += _LENGTH_BYTES * chunk.num_values - chunk.total_uncompressed_size
+            else:
+                del plain_bytes[name]
+    return [name for name, count in plain_bytes.items() if count > 0]
+
+
+def _has_dictionary(chunk: pq.ColumnChunkMetaData) -> bool:
+    """Whether pyarrow can read the chunk's texts as a dictionary, and this is not too large."""
+    if not chunk.has_dictionary_page or not _OF_DICTIONARIES.issuperset(chunk.encodings):
+        return False
+    return bool(chunk.data_page_offset - chunk.dictionary_page_offset <= _DICTIONARY_BYTES)
 
 
 def read_batches(
@@ -91,6 +128,8 @@ def read_batches(
     memory.
     """
     start = 0
+    read = [field for field in file.schema_arrow if columns is None or field.name in columns]
+    encoded = [field.name for field in read if pa.types.is_dictionary(field.type)]
     for group in range(file.num_row_groups):
         metadata, first = file.metadata.row_group(group), start
         start += metadata.num_rows
@@ -102,8 +141,19 @@ def read_batches(
             rows = min(_BATCH_ROWS, max(_BATCH_BYTES * metadata.num_rows // max(size, 1), 1))
             for batch in file.iter_batches(rows, row_groups=[group], columns=columns, use_threads=False):
                 if batch.num_rows:
+                    for name in encoded:
+                        _require_known_texts(name, batch)
                     yield first, batch
                 first += batch.num_rows
+
+
+def _require_known_texts(name: str, batch: pa.RecordBatch) -> None:
+    """Raise ArrowInvalid if a number of this column is outside the dictionary, which pyarrow does not check."""
+    column = batch.column(name)
+    if column.null_count < len(column):
+        bounds = pc.min_max(column.indices)
+        if not 0 <= bounds["min"].as_py() <= bounds["max"].as_py() < len(column.dictionary):
+            raise pa.ArrowInvalid(f"column [{name}] has a number outside its dictionary")
 
 
 def read_text(uri: str) -> str:
