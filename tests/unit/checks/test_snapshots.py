@@ -156,6 +156,15 @@ def test_too_many_missing_dates_fail() -> None:
     assert result.found.endswith("(its 7 rows are deleted)")
 
 
+def test_a_late_snapshot_lacks_no_dates() -> None:
+    """The newest snapshot has dates that came after it."""
+    carried = [entry(TODAY - timedelta(days=i), plan=DateOutcome.COPIED_FORWARD) for i in range(5)]
+    late = replace(manifest(*carried), applied=(Delivery(3, 2), Delivery(5, 1)))
+    assert checks.check_missing_dates(late, ONE).level is Level.PASS
+    with_newest = replace(late, applied=(Delivery(3, 2), Delivery(7, 1)))
+    assert checks.check_missing_dates(with_newest, ONE).level is Level.FAIL
+
+
 @pytest.mark.parametrize(
     ("ties", "setting", "level"),
     [
