@@ -61,7 +61,7 @@ def test_an_encrypted_column_beside_a_readable_footer_is_refused_if_no_column_is
     area = SparkJobFeed(None, str(tmp_path / "landing"), str(tmp_path / "state"), PRODUCTS)
     landed = area.land(1, rows(1, 1, 2))
     uri = area.uri(landed.objects[0].name)
-    content = damaged_parquet.encrypted(pq.read_table(uri), tmp_path, plain_footer=True)
+    content = damaged_parquet.encrypted(pq.read_table(uri, partitioning=None), tmp_path, plain_footer=True)
     arrival = area.deliver(1, {Path(landed.objects[0].name).relative_to(area.folder(1)).as_posix(): content})
     (refused,) = area.publish(arrival).refused
     assert "columns are encrypted" in refused.reason
