@@ -11,12 +11,15 @@ from collections.abc import Sequence
 from datetime import date, timedelta
 from pathlib import Path
 from random import Random
+from typing import Any
 
 import numpy as np
 import pytest
 from pyspark.sql import SparkSession
 
 from dedup_clone.contract.attempt import Plan
+from dedup_spark.arrays import U64Array
+from dedup_spark.fingerprints.hashing import KeyHasher
 from dedup_spark.sketch import row_words
 from dedup_spark.sketch.sketch import Difference, Remainder, Sketch
 from testkit.spark_job_feed import SparkJobFeed
@@ -61,6 +64,22 @@ def test_what_the_sketches_do_not_tell_is_read(tmp_path: Path, monkeypatch: pyte
     if seed % 2:
         monkeypatch.setattr(row_words, "MAX_WORDS", 0)
     random_history(Random(3000 + seed), tmp_path, None, STREAMED_PLANS).play(steps=8)
+
+
+@pytest.mark.parametrize("seed", seeds(10))
+def test_keys_with_equal_first_hashes_are_told_apart(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seed: int
+) -> None:
+    """Rows are hashes, and a key shares its first hash with every fourth other key. The second hash differs."""
+    hashes = KeyHasher._hashes
+
+    def seldom_differing(self: KeyHasher, *arguments: Any) -> list[U64Array]:
+        first, *others = hashes(self, *arguments)
+        return [first % np.uint64(4), *others]
+
+    monkeypatch.setattr(KeyHasher, "_hashes", seldom_differing)
+    monkeypatch.setattr(row_words, "MAX_WORDS", 0)
+    random_history(Random(4000 + seed), tmp_path, None, STREAMED_PLANS).play(steps=8)
 
 
 @pytest.mark.spark

@@ -15,6 +15,7 @@ from pyspark.sql import SparkSession
 from dedup_clone.contract.table import Column, TableContract
 from dedup_spark import storage
 from testkit.spark_job_feed import SparkJobFeed
+from tests.shared import damaged_parquet
 from tests.spark.product_rows import FIRST
 
 COLUMNS = (
@@ -133,6 +134,23 @@ def test_a_dictionary_that_is_wrong_is_refused(area: SparkJobFeed, content: byte
     arrival = area.deliver(1, {FILE: content})
     (refused,) = area.publish(arrival).refused
     assert said in refused.reason
+
+
+def test_a_dictionary_with_a_text_twice_is_read_as_it_is(area: SparkJobFeed) -> None:
+    """pyarrow merges the two, but not their numbers. It does not write such files itself."""
+    content = with_dictionary(2, [b"aaaa", b"bbbb", b"cccc", b"dddd"]).replace(b"bbbb", b"aaaa")
+    area.publish(area.deliver(1, {FILE: content.replace(b"parquet-cpp-arrow", b"my-parquet-writer")}))
+    area.publish(area.deliver(2, {FILE: written(sales(2, note=pa.repeat(pa.scalar("cccc"), COUNT)))}))
+    assert (area.entry(FIRST).new_keys, area.entry(FIRST).changed) == (0, 0)
+
+
+def test_an_enum_that_is_no_text_is_refused(area: SparkJobFeed) -> None:
+    content = damaged_parquet.enum_file(sales(1, note=pa.repeat(pa.scalar("a text"), COUNT)), "note")
+    area.publish(area.deliver(1, {FILE: content}))
+    assert area.entry(FIRST).rows == COUNT
+    notes = pa.repeat(pa.scalar(b"a \xff\xff\xfft"), COUNT).view(pa.string())
+    (refused,) = area.publish(area.deliver(2, {FILE: damaged_parquet.enum_file(sales(2, note=notes), "note")})).refused
+    assert "column [note]: 3000 values are not UTF-8" in refused.reason
 
 
 def test_a_text_of_a_dictionary_that_no_row_has_may_be_anything(area: SparkJobFeed) -> None:

@@ -56,13 +56,12 @@ def check_missing_dates(
     """The applied deliveries lack at most `checks.max_missing_dates` of the dates of generation and parent.
 
     `replayed`: the dates of a replay that names dates: only these are examined. None for every other publish. If
-    all deliveries are older than the table's newest snapshot, none is missing: it may have dates that came after them.
+    all its deliveries are older than the table's newest snapshot, none is missing: dates may have come after them.
     """
-    is_late = all(delivery.snapshot_id < manifest.snapshot_id for delivery in manifest.applied)
+    is_late = max((d.snapshot_id for d in manifest.applied), default=manifest.snapshot_id) < manifest.snapshot_id
+    examined = {e.date for e in manifest.dates if not is_late} if replayed is None else replayed
     missing = [
-        str(e.date)
-        for e in manifest.dates
-        if e.rows and e.plan == DateOutcome.COPIED_FORWARD and not is_late and (replayed is None or e.date in replayed)
+        str(e.date) for e in manifest.dates if e.rows and e.plan == DateOutcome.COPIED_FORWARD and e.date in examined
     ] + [f"{day} (its {rows} rows are deleted)" for day, rows in manifest.deleted_dates.items()]
     return make_result(
         "missing_dates",

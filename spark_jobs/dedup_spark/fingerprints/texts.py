@@ -18,12 +18,13 @@ import pyarrow.compute as pc
 from dedup_spark.arrays import I64Array, Indices, U64Array
 from dedup_spark.fingerprints.chains import QuickChain, blocks
 from dedup_spark.fingerprints.seed import Seed
+from dedup_spark.storage import MAX_DICTIONARIES
 
 _WORD_BYTES = 8
 # A longer text is replaced by its digest, because mixing takes a call of numpy for each word of the longest text.
 _LONG_TEXT_BYTES = 1024
-# The hashes of so many dictionaries are kept. A dictionary has up to about a megabyte of texts.
-_DICTIONARIES = 32
+# The hashes of so many dictionaries are kept: those of a batch, whose key columns have two each.
+_DICTIONARIES = 2 * MAX_DICTIONARIES
 
 Kinds = tuple[type[QuickChain], ...]
 

@@ -73,7 +73,8 @@ def _check_range(path: str, numbers: pa.Array, first: int, last: int, problem: s
 
 def _check_texts(path: str, values: pa.Array, counts: InvalidValues) -> None:
     if pa.types.is_dictionary(values.type):
-        if _is_valid(values) and not _largest(values.dictionary) > LARGEST_VALUE_BYTES:
+        texts = values.dictionary
+        if _is_valid(texts.view(pa.string())) and _largest(texts) <= LARGEST_VALUE_BYTES:
             return
         values = values.dictionary_decode()  # the dictionary may have texts that no row has
     if not _is_valid(values.view(pa.string())):  # pyarrow reads an ENUM as bytes

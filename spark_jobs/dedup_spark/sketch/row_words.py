@@ -156,7 +156,7 @@ class RowEncoder:
         if not self.is_packed:
             first, second = self.key_hasher.both(keys)
             hashes = ValueHasher(self.values, self.seed).hash(first, values)
-            return np.stack([first, hashes, second >> np.uint64(SPARE_BITS)])
+            return self.hashed_words(first, second, hashes)
         arrays, words = (*keys, *values), np.zeros((self.word_count, len(keys[0])), np.uint64)
         parts = [list(self._parts(column, array)) for column, array in zip(self._columns, arrays, strict=True)]
         for field in self._fields:
@@ -170,6 +170,11 @@ class RowEncoder:
             word = words[field.word]
             np.bitwise_or(word, numbers << np.uint64(field.shift) if field.shift else numbers, out=word)
         return words
+
+    @staticmethod
+    def hashed_words(first: U64Array, second: U64Array, value_hashes: U64Array) -> U64Array:
+        """The words of hashed rows. `first`, `second`: the hashes of their keys."""
+        return np.stack([first, value_hashes, second >> np.uint64(SPARE_BITS)])
 
     def _parts(self, column: Column, array: pa.Array) -> Iterator[U64Array]:
         """The words of a column, from the least of its span on; zero for NULL. Raises OutOfSpan."""

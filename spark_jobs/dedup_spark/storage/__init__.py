@@ -28,8 +28,14 @@ _BATCH_BYTES = 16 << 20
 _LENGTH_BYTES = 4
 # The encodings of the chunk of a text column with which pyarrow can read the texts as a dictionary.
 _OF_DICTIONARIES = {"BIT_PACKED", "PLAIN", "PLAIN_DICTIONARY", "RLE", "RLE_DICTIONARY"}
+# Writers that have each text once in a dictionary. pyarrow merges equal texts of a dictionary, but not their numbers.
+_WRITERS_OF_DICTIONARIES = ("parquet-cpp-arrow ", "parquet-mr ")
 # The largest dictionary, as stored, that is read as one, because each batch gets a copy. Most writers stop at 1 MiB.
 _DICTIONARY_BYTES = 2 << 20
+# As many columns are read as dictionaries at most.
+MAX_DICTIONARIES = 32
+# The size of the signature behind a readable footer of a file with encrypted columns.
+_SIGNATURE_BYTES = 28
 
 
 @dataclass(frozen=True)
@@ -86,7 +92,7 @@ def open_parquet(
     if footer is None:
         return open_file()
     metadata = pq.read_metadata(pa.BufferReader(footer))
-    if len(MAGIC) + metadata.serialized_size + TRAILER_BYTES < len(footer):  # a signature is behind the metadata
+    if len(MAGIC) + metadata.serialized_size + _SIGNATURE_BYTES + TRAILER_BYTES == len(footer):
         raise OSError("columns are encrypted: the footer is signed, as in files with encrypted columns only")
     return open_file(metadata=metadata, read_dictionary=_stored_as_dictionaries(metadata, texts) if texts else None)
 
@@ -97,6 +103,8 @@ def _stored_as_dictionaries(metadata: pq.FileMetaData, columns: Collection[str])
     A writer changes to another encoding if a dictionary grows too large. To make dictionaries of such texts would take
     several times as long as to read them.
     """
+    if not metadata.created_by.startswith(_WRITERS_OF_DICTIONARIES):
+        return []
     plain_bytes: Counter[str] = Counter(dict.fromkeys(columns, 0))
     for group in range(metadata.num_row_groups):
         row_group = metadata.row_group(group)
@@ -108,7 +116,7 @@ def _stored_as_dictionaries(metadata: pq.FileMetaData, columns: Collection[str])
                 plain_bytes[name] += _LENGTH_BYTES * chunk.num_values - chunk.total_uncompressed_size
             else:
                 del plain_bytes[name]
-    return [name for name, count in plain_bytes.items() if count > 0]
+    return [name for name, count in plain_bytes.items() if count > 0][:MAX_DICTIONARIES]
 
 
 def _has_dictionary(chunk: pq.ColumnChunkMetaData) -> bool:

@@ -29,7 +29,7 @@ from dedup_spark.parent import PARENT_SOURCE
 from dedup_spark.plans.date_task import MergePolicy
 from dedup_spark.plans.difference.comparison_inputs import ComparisonInputs, Link
 from dedup_spark.plans.difference.diff_result import DiffResult, find_winners
-from dedup_spark.plans.difference.hashed_rows import count_hashed, select_survivors
+from dedup_spark.plans.difference.hashed_rows import MissingKeys, count_hashed, select_survivors
 from dedup_spark.sketch.chain import KeyVersions, StuckStep, peel_chain
 from dedup_spark.sketch.sketch import Difference, Sketch
 
@@ -76,8 +76,9 @@ def _compare_steps(
             return
         if inputs.task.policy is MergePolicy.IN_ORDER:
             missing = count_hashed(inputs, links, steps, diff)
-            if len(missing):
-                _compare_in_ranges(inputs, with_codes(missing), len(missing) * len(links), diff, lacking=inputs.newest)
+            if len(missing.codes):
+                rows = len(missing.codes) * len(links)
+                _compare_in_ranges(inputs, with_codes(missing.codes), rows, diff, missing)
             return
         codes: U64Array | None = np.unique(np.concatenate([inputs.encoder.codes_of(step.words) for step in steps]))
     else:
@@ -109,7 +110,10 @@ def _steps(
 def _repeated_codes(
     inputs: ComparisonInputs, links: Sequence[Link], steps: list[Difference] | StuckStep
 ) -> Iterator[tuple[Link, U64Array]]:
-    """Yield deliveries, each with the codes of its rows that may be duplicates and hinder the steps."""
+    """Yield deliveries, each with the codes of its rows that may be duplicates and hinder the steps.
+
+    If hashed rows are compared by their values anyway, their duplicates need not be looked up before.
+    """
     if isinstance(steps, StuckStep):
         if steps.remainder.cells.is_left.mean() > _MOST_CELLS_LEFT:
             return
@@ -117,7 +121,7 @@ def _repeated_codes(
             if link.source != PARENT_SOURCE:
                 words = link.reader.words_in(steps.remainder.cells)
                 yield link, repeated_in(np.sort(inputs.encoder.codes_of(words)))
-    elif any(map(len, steps)):
+    elif any(map(len, steps)) and (inputs.encoder.is_packed or inputs.task.policy is MergePolicy.IN_ORDER):
         suspects = KeyVersions.of_steps(inputs.encoder, steps).suspects
         for link, codes in zip(links, suspects, strict=True):
             if link.source != PARENT_SOURCE:
@@ -185,12 +189,12 @@ def _compare_in_ranges(
     selector: RowSelector,
     expected_rows: int,
     diff: DiffResult,
-    *,
-    lacking: Link | None = None,
+    missing: MissingKeys | None = None,
 ) -> None:
     """Read the selected rows of all inputs once, and compare them range by range. `expected_rows`: about their number.
 
-    Surplus rows that `diff` has already are left out. `lacking`: a link that has none of these rows, and is not read.
+    Surplus rows that `diff` has already are left out. `missing`: only these keys count; the newest delivery, which
+    lacks them, is not read.
 
     With older deliveries the sketches take more memory besides the rows. Half as many rows at a time keep the worker of
     a large date near 600 MiB.
@@ -198,10 +202,11 @@ def _compare_in_ranges(
     range_count = expected_rows // (ROWS_AT_A_TIME // 2 if len(inputs.task.deliveries) > 1 else ROWS_AT_A_TIME) + 1
     selected = [RangedRows(range_count) for _ in inputs.links]
     for link, rows in zip(inputs.links, selected, strict=True):
-        link.reader.select_into(rows, selector, file_numbers=() if link is lacking else None)
+        link.reader.select_into(rows, selector, file_numbers=() if missing and link is inputs.newest else None)
     known = {source: tuple(rows) for source, rows in diff.surplus.items()}
     for number in range(range_count):
-        of_range = (rows.of_range(number) for rows in selected)
+        of_range = [rows.of_range(number) for rows in selected]
+        of_range = [missing.rows_of(rows) for rows in of_range] if missing else of_range
         _compare(
             inputs,
             [

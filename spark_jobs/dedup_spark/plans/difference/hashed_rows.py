@@ -7,25 +7,47 @@ its files only a few rows are read, as examples. The parent's survivors with new
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
-from dedup_spark.arrays import U64Array
+from dedup_spark.arrays import Indices, U64Array
 from dedup_spark.comparison.keys import ABSENT, with_codes
 from dedup_spark.comparison.selected_rows import SelectedRows
 from dedup_spark.plans.difference.comparison_inputs import ComparisonInputs, Link
 from dedup_spark.plans.difference.diff_result import DiffResult, add_examples, rows_by_file
 from dedup_spark.sketch.chain import KeyVersions
+from dedup_spark.sketch.row_words import RowEncoder
 from dedup_spark.sketch.sketch import Difference, group_equal
 
 # So many rows are read as examples: among them are most likely a few new and a few changed ones.
 _SAMPLE_ROWS = 50
 
 
+@dataclass(frozen=True)
+class MissingKeys:
+    """Keys that the newest delivery lacks, by the words of a row of each.
+
+    Another key may have the same code, and this delivery may have its row. So `codes`, which are sorted, are not enough
+    to tell which rows of files have these keys.
+    """
+
+    encoder: RowEncoder
+    words: U64Array
+
+    @property
+    def codes(self) -> U64Array:
+        return np.unique(self.encoder.codes_of(self.words))
+
+    def rows_of(self, rows: SelectedRows) -> SelectedRows:
+        """Those of these rows that have one of the keys."""
+        return rows.take(np.flatnonzero(_align(self.encoder, rows, self.words) != ABSENT))
+
+
 def count_hashed(
     inputs: ComparisonInputs, chain: Sequence[Link], steps: Sequence[Difference], diff: DiffResult
-) -> U64Array:
-    """Add to `diff` what the newest delivery changes, and return the codes, sorted, of the keys that it lacks.
+) -> MissingKeys:
+    """Add to `diff` what the newest delivery changes, and return the keys that it lacks.
 
     `chain`: the links in ascending precedence, the newest delivery last, each key once in each. `steps`: their
     differences, of hashed rows. The policy is IN_ORDER.
@@ -40,9 +62,11 @@ def count_hashed(
         diff.new_keys += int(is_new.sum())
         diff.changed += int(is_changed.sum())
         survivors = select_survivors(inputs, inputs.parent, new_codes)
-        returned = _replace_survivors(inputs.parent, survivors, versions.words[:, delivered[is_new]], diff)
+        returned = _replace_survivors(inputs.encoder, survivors, versions.words[:, delivered[is_new]], diff)
         _add_examples(inputs.newest, np.setdiff1d(new_codes, returned), changed_codes, diff)
-    return np.unique(versions.codes[delivered == ABSENT])
+    # Of a missing key some other link has a row.
+    missing = versions.rows[:, delivered == ABSENT].max(axis=0)
+    return MissingKeys(inputs.encoder, versions.words[:, missing])
 
 
 def select_survivors(inputs: ComparisonInputs, parent: Link, codes: U64Array) -> SelectedRows:
@@ -52,28 +76,31 @@ def select_survivors(inputs: ComparisonInputs, parent: Link, codes: U64Array) ->
     return rows.take(np.flatnonzero(rows.update_ids != parent.update_id))
 
 
-def _replace_survivors(parent: Link, survivors: SelectedRows, delivered: U64Array, diff: DiffResult) -> U64Array:
+def _replace_survivors(encoder: RowEncoder, survivors: SelectedRows, delivered: U64Array, diff: DiffResult) -> U64Array:
     """Remove the survivors whose keys are among those of the delivered rows, given by their words.
 
     Their keys are not new, and their rows are changed if the values differ. Return the codes of these keys.
     """
-    complete = parent.reader.with_values(survivors)
-    assert complete is not None
-    assert complete.value_columns is not None
-    words = parent.reader.words(complete.key_columns, complete.value_columns)
-    groups, _ = group_equal(parent.reader.encoder.key_words(np.concatenate([delivered, words], axis=1)))
-    row_of_key = np.full(len(groups), ABSENT, np.intp)
-    count = delivered.shape[1]
-    row_of_key[groups[:count]] = np.arange(count)
-    rows = row_of_key[groups[count:]]
+    rows = _align(encoder, survivors, delivered)
     returned = np.flatnonzero(rows != ABSENT)
     diff.new_keys -= len(returned)
-    changed = returned[words[1, returned] != delivered[1, rows[returned]]]
+    changed = returned[survivors.value_hashes[returned] != delivered[1, rows[returned]]]
     diff.changed += len(changed)
     add_examples(diff.changed_examples, survivors, changed)
     for file, of_file in rows_by_file(survivors, returned):
         diff.removed[file].append(survivors.row_numbers[of_file])
     return survivors.codes[returned]
+
+
+def _align(encoder: RowEncoder, rows: SelectedRows, words: U64Array) -> Indices:
+    """For each row the index of that row, given by its words, that has the same key; ABSENT if there is none."""
+    keys = [column.combine_chunks() for column in rows.key_columns]
+    own = encoder.hashed_words(*encoder.key_hasher.both(keys), rows.value_hashes)
+    groups, _ = group_equal(encoder.key_words(np.concatenate([words, own], axis=1)))
+    count = words.shape[1]
+    row_of_key = np.full(len(groups), ABSENT, np.intp)
+    row_of_key[groups[:count]] = np.arange(count)
+    return row_of_key[groups[count:]]
 
 
 def _add_examples(newest: Link, new_codes: U64Array, changed_codes: U64Array, diff: DiffResult) -> None:
