@@ -66,7 +66,7 @@ def test_what_the_sketches_do_not_tell_is_read(tmp_path: Path, monkeypatch: pyte
     random_history(Random(3000 + seed), tmp_path, None, STREAMED_PLANS).play(steps=8)
 
 
-@pytest.mark.parametrize("seed", seeds(10))
+@pytest.mark.parametrize("seed", seeds(25))
 def test_keys_with_equal_first_hashes_are_told_apart(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seed: int
 ) -> None:
@@ -79,7 +79,7 @@ def test_keys_with_equal_first_hashes_are_told_apart(
 
     monkeypatch.setattr(KeyHasher, "_hashes", seldom_differing)
     monkeypatch.setattr(row_words, "MAX_WORDS", 0)
-    random_history(Random(4000 + seed), tmp_path, None, STREAMED_PLANS).play(steps=8)
+    random_history(Random(4000 + seed), tmp_path, None, [Plan.AUTO]).play(steps=12, weights=PUBLISHES)
 
 
 @pytest.mark.spark
