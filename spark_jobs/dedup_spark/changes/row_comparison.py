@@ -97,10 +97,8 @@ class RowComparison:
                 return None
             sketches.append(sketch)
         encoder = sketches[0].encoder
-        steps = peel_chain(sketches) if encoder == sketches[1].encoder else None
-        if not isinstance(steps, list):
-            return None
-        return encoder, KeyVersions.of_steps(encoder, steps)
+        versions = peel_chain(sketches) if encoder == sketches[1].encoder else None
+        return (encoder, versions) if isinstance(versions, KeyVersions) else None
 
     def _of_difference(
         self, new: ParentDate, old: ParentDate, encoder: RowEncoder, versions: KeyVersions, rows_per_range: int

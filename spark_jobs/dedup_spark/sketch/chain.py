@@ -29,17 +29,6 @@ class StuckStep:
     remainder: Remainder
 
 
-def peel_chain(links: Sequence[Sketch]) -> list[Difference] | StuckStep:
-    """Return the step from each link to the next. All sketches must have the same encoder."""
-    steps = []
-    for number, (earlier, later) in enumerate(pairwise(links)):
-        step = later.minus(earlier).peel()
-        if isinstance(step, Remainder):
-            return StuckStep(number, step)
-        steps.append(step)
-    return steps
-
-
 @dataclass(frozen=True)
 class KeyVersions:
     """The rows of the keys that differ in some step.
@@ -81,6 +70,20 @@ class KeyVersions:
     def absent_codes(self, link: int) -> U64Array:
         """The codes of the keys that a link lacks, sorted."""
         return np.unique(self.codes[self.rows[link] == _ABSENT])
+
+
+def peel_chain(links: Sequence[Sketch]) -> KeyVersions | StuckStep:
+    """Return the rows of the keys that differ, or the first step whose rows cannot be told apart.
+
+    All sketches must have the same encoder.
+    """
+    steps = []
+    for number, (earlier, later) in enumerate(pairwise(links)):
+        step = later.minus(earlier).peel()
+        if isinstance(step, Remainder):
+            return StuckStep(number, step)
+        steps.append(step)
+    return KeyVersions.of_steps(links[0].encoder, steps)
 
 
 def _rows_by_link(keys: Indices, key_count: int, changes: Sequence[tuple[Indices, Indices]]) -> Indices:

@@ -31,7 +31,7 @@ from dedup_spark.plans.difference.comparison_inputs import ComparisonInputs, Lin
 from dedup_spark.plans.difference.diff_result import DiffResult, find_winners
 from dedup_spark.plans.difference.hashed_rows import MissingKeys, count_hashed, select_survivors
 from dedup_spark.sketch.chain import KeyVersions, StuckStep, peel_chain
-from dedup_spark.sketch.sketch import Difference, Sketch
+from dedup_spark.sketch.sketch import Sketch
 
 # How many rows are compared at a time, and how many codes are sorted. A row takes about 100 bytes in memory, a code 8.
 ROWS_AT_A_TIME = 2 << 20
@@ -57,73 +57,75 @@ def find_differences(inputs: ComparisonInputs, *, exact: bool) -> DiffResult:
         # The chain: base and deliveries in ascending precedence.
         chain = sorted(inputs.links, key=lambda link: (link.update_id, link.source))
         sketches = [link.sketch for link in chain if link.sketch]
-        steps = None if exact or len(sketches) < len(chain) else _steps(inputs, chain, sketches, diff)
-        _compare_steps(inputs, chain, steps, diff)
+        versions = None if exact or len(sketches) < len(chain) else _versions(inputs, chain, sketches, diff)
+        if isinstance(versions, KeyVersions):
+            _compare_versions(inputs, chain, versions, diff)
+        else:
+            _compare_rows(inputs, _codes_left(inputs, chain, versions) if versions else None, diff)
     return diff
 
 
-def _compare_steps(
-    inputs: ComparisonInputs, links: Sequence[Link], steps: list[Difference] | StuckStep | None, diff: DiffResult
-) -> None:
-    """Compare the rows of the keys that differ in these steps, or all rows. `links`: the chain."""
-    if isinstance(steps, list):
-        diff.differing = sum(map(len, steps))
-        if not diff.differing:
-            return
-        diff.is_decoded = inputs.encoder.is_packed and inputs.task.policy is not MergePolicy.BY_VALUE
-        if diff.is_decoded:
-            _compare(inputs, _decoded(inputs, links, steps), diff)
-            return
-        if inputs.task.policy is MergePolicy.IN_ORDER:
-            missing = count_hashed(inputs, links, steps, diff)
-            if len(missing.codes):
-                rows = len(missing.codes) * len(links)
-                _compare_in_ranges(inputs, with_codes(missing.codes), rows, diff, missing)
-            return
-        codes: U64Array | None = np.unique(np.concatenate([inputs.encoder.codes_of(step.words) for step in steps]))
+def _compare_versions(inputs: ComparisonInputs, links: Sequence[Link], versions: KeyVersions, diff: DiffResult) -> None:
+    """Compare the rows of the keys that differ. `links`: the chain."""
+    diff.differing = versions.words.shape[1]
+    if not diff.differing:
+        return
+    diff.is_decoded = inputs.encoder.is_packed and inputs.task.policy is not MergePolicy.BY_VALUE
+    if diff.is_decoded:
+        find_winners(inputs, _decoded(inputs, links, versions), diff)
+    elif inputs.task.policy is MergePolicy.IN_ORDER:
+        missing = count_hashed(inputs, links, versions, diff)
+        if len(missing.codes):
+            rows = len(missing.codes) * len(links)
+            _compare_in_ranges(inputs, with_codes(missing.codes), rows, diff, missing)
     else:
-        codes = _codes_left(inputs, links, steps) if steps else None
-        diff.differing = None if codes is None else len(codes)
+        _compare_rows(inputs, np.unique(versions.codes), diff)
+
+
+def _compare_rows(inputs: ComparisonInputs, codes: U64Array | None, diff: DiffResult) -> None:
+    """Read and compare the rows whose keys have one of these codes, which are sorted. None: all rows."""
     if codes is None:
+        diff.differing = None
         _compare_in_ranges(inputs, every_row, inputs.rows, diff)
     else:
-        _compare_in_ranges(inputs, with_codes(codes), len(codes) * (len(links) + 1), diff)
+        diff.differing = diff.differing or len(codes)
+        _compare_in_ranges(inputs, with_codes(codes), len(codes) * (len(inputs.links) + 1), diff)
 
 
-def _steps(
+def _versions(
     inputs: ComparisonInputs, links: Sequence[Link], sketches: Sequence[Sketch], diff: DiffResult
-) -> list[Difference] | StuckStep:
-    """Return the steps of the chain, or that of which the sketches do not tell all rows.
+) -> KeyVersions | StuckStep:
+    """Return the rows of the keys that differ in the chain, or a step of which the sketches do not tell all rows.
 
     Copies of a row cannot be told apart, and a key that a delivery has twice looks like a new one. So duplicate keys of
-    deliveries that hinder the steps are looked up, and their surplus rows are taken out of the sketches and added to
-    `diff`. Then each link has each key once. Raises TooManyDuplicates.
+    deliveries that hinder this are looked up, and their surplus rows are taken out of the sketches and added to `diff`.
+    Then each link has each key once. Raises TooManyDuplicates.
     """
     while True:
-        steps = peel_chain(sketches)
-        candidates = _repeated_codes(inputs, links, steps)
+        versions = peel_chain(sketches)
+        candidates = _repeated_codes(inputs, links, versions)
         found = [_remove_duplicates(link, codes, diff) for link, codes in candidates]
         if not any(found):
-            return steps
+            return versions
 
 
 def _repeated_codes(
-    inputs: ComparisonInputs, links: Sequence[Link], steps: list[Difference] | StuckStep
+    inputs: ComparisonInputs, links: Sequence[Link], versions: KeyVersions | StuckStep
 ) -> Iterator[tuple[Link, U64Array]]:
-    """Yield deliveries, each with the codes of its rows that may be duplicates and hinder the steps.
+    """Yield deliveries, each with the codes of its rows that may be duplicates.
 
     If hashed rows are compared by their values anyway, their duplicates need not be looked up before.
     """
-    if isinstance(steps, StuckStep):
-        if steps.remainder.cells.is_left.mean() > _MOST_CELLS_LEFT:
+    if isinstance(versions, StuckStep):
+        remainder = versions.remainder
+        if remainder.cells.is_left.mean() > _MOST_CELLS_LEFT:
             return
-        for link in links[steps.number : steps.number + 2]:
+        for link in links[versions.number : versions.number + 2]:
             if link.source != PARENT_SOURCE:
-                words = link.reader.words_in(steps.remainder.cells)
+                words = link.reader.words_in(remainder.cells)
                 yield link, repeated_in(np.sort(inputs.encoder.codes_of(words)))
-    elif any(map(len, steps)) and (inputs.encoder.is_packed or inputs.task.policy is MergePolicy.IN_ORDER):
-        suspects = KeyVersions.of_steps(inputs.encoder, steps).suspects
-        for link, codes in zip(links, suspects, strict=True):
+    elif inputs.encoder.is_packed or inputs.task.policy is MergePolicy.IN_ORDER:
+        for link, codes in zip(links, versions.suspects, strict=True):
             if link.source != PARENT_SOURCE:
                 yield link, link.reader.repeated(with_codes(codes)) if len(codes) else codes
 
@@ -170,11 +172,8 @@ def _add_surplus(link: Link, resolved: ResolvedDuplicates, diff: DiffResult) -> 
         diff.add_surplus(link.source, resolved.surplus)
 
 
-def _decoded(
-    inputs: ComparisonInputs, links: Sequence[Link], steps: Sequence[Difference]
-) -> list[tuple[Link, SelectedRows]]:
+def _decoded(inputs: ComparisonInputs, links: Sequence[Link], versions: KeyVersions) -> list[tuple[Link, SelectedRows]]:
     """Return the rows of the keys that differ, by link, from the sketches. The parent's survivors are read."""
-    versions = KeyVersions.of_steps(inputs.encoder, steps)
     found = []
     for number, link in enumerate(links):
         rows = link.reader.rows_of_words(versions.words_of(number), link.update_id)

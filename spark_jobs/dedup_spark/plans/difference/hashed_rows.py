@@ -18,7 +18,7 @@ from dedup_spark.plans.difference.comparison_inputs import ComparisonInputs, Lin
 from dedup_spark.plans.difference.diff_result import DiffResult, add_examples, rows_by_file
 from dedup_spark.sketch.chain import KeyVersions
 from dedup_spark.sketch.row_words import RowEncoder
-from dedup_spark.sketch.sketch import Difference, group_equal
+from dedup_spark.sketch.sketch import group_equal
 
 # So many rows are read as examples: among them are most likely a few new and a few changed ones.
 _SAMPLE_ROWS = 50
@@ -45,14 +45,13 @@ class MissingKeys:
 
 
 def count_hashed(
-    inputs: ComparisonInputs, chain: Sequence[Link], steps: Sequence[Difference], diff: DiffResult
+    inputs: ComparisonInputs, chain: Sequence[Link], versions: KeyVersions, diff: DiffResult
 ) -> MissingKeys:
     """Add to `diff` what the newest delivery changes, and return the keys that it lacks.
 
-    `chain`: the links in ascending precedence, the newest delivery last, each key once in each. `steps`: their
-    differences, of hashed rows. The policy is IN_ORDER.
+    `chain`: the links in ascending precedence, the newest delivery last, each key once in each. `versions`: of the
+    chain, of hashed rows. The policy is IN_ORDER.
     """
-    versions = KeyVersions.of_steps(inputs.encoder, steps)
     delivered = versions.rows[-1]
     if inputs.parent:  # otherwise all its keys are new, and are counted already
         base = versions.rows[chain.index(inputs.parent)]
