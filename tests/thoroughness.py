@@ -6,13 +6,7 @@ import os
 from collections.abc import Sequence
 from typing import TypeVar
 
-from hypothesis import strategies as st
-
 NIGHT = os.environ.get("NIGHT") == "1"
-
-# Hypothesis always tries the simplest example first. A test that tries only two or three seeds would try 0 in every
-# run, so 0 is left out.
-SEEDS = st.integers(0, 2**32).filter(bool)
 
 Case = TypeVar("Case")
 

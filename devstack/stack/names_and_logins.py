@@ -11,5 +11,4 @@ PAGE = "plugin/snapshots"  # the page Snapshots, below Airflow's address
 AIRFLOW_USER = "admin"
 # The logins are no secrets: the stack listens on 127.0.0.1 only.
 LOGINS = {"admin": "admin", "vera": "vera"}
-ROLES = "admin:admin,vera:viewer"
 AIRFLOW_PASSWORD = LOGINS[AIRFLOW_USER]

@@ -232,18 +232,6 @@ def test_files_of_the_parent_that_a_late_snapshot_leaves_are_copied_by_threads(
     assert not threads["copies"] & threads["task"]
 
 
-def test_an_unchanged_date_keeps_its_files_in_mode_last_changed(area: SparkJobFeed) -> None:
-    area.mode = UpdateIdMode.LAST_CHANGED
-    area.publish(area.land(1, rows(1, 1) + rows(1, 1, day=SECOND)))
-    before = {day: area.entry(day).files_digest for day in (FIRST, SECOND)}
-    area.publish(area.land(2, [row(2, 1, 10), row(2, 1, 11, SECOND)]))
-    assert area.entry(FIRST).files_digest == before[FIRST]
-    assert area.entry(SECOND).files_digest != before[SECOND]
-    before = {day: area.entry(day).files_digest for day in (FIRST, SECOND)}
-    area.publish(area.land(3, [row(3, 1, 10), row(3, 1, 11, SECOND)]))
-    assert {day: area.entry(day).files_digest for day in (FIRST, SECOND)} == before
-
-
 @pytest.mark.parametrize("rows_before", [0, 3])
 def test_a_date_whose_files_have_no_row_is_not_written_in_mode_last_changed(
     area: SparkJobFeed, rows_before: int

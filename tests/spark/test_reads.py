@@ -37,14 +37,6 @@ def destroy_data_files(area: SparkJobFeed) -> None:
         path(area, file).write_bytes(b"nobody reads this")
 
 
-def test_the_same_rows_again_need_no_look_at_the_parents(area: SparkJobFeed) -> None:
-    area.publish(area.land(1, unchanged(1, 500)))
-    destroy_data_files(area)
-    area.publish(area.land(2, unchanged(2, 500)))
-    assert found(area) == [(n, n, 2) for n in range(500)]
-    assert area.entry(FIRST).changed == 0
-
-
 def test_changes_of_the_newest_snapshots_need_no_look_at_the_parents(area: SparkJobFeed) -> None:
     area.with_changes = True
     area.publish(area.land(1, unchanged(1, 500)))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from datetime import time
 from pathlib import Path
-from typing import Annotated, ClassVar, Literal
+from typing import Annotated, ClassVar
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from pydantic import Field, PrivateAttr
@@ -70,8 +70,6 @@ class LandingSettings(StrictModel):
 
     prefix: ObjectPrefix = Field(examples=["shop/orders"])
     """Folder of the feed in the landing bucket."""
-    format: Literal["parquet"] = Field(default="parquet", examples=["parquet"])
-    """Has no effect: all files are Parquet."""
     marker: Annotated[str, Field(pattern=r"^[A-Za-z0-9_.-]+$")] = Field(default="_SUCCESS", examples=["_DONE"])
     """The empty object that the producer writes last."""
     date_folders: bool = Field(default=True, examples=[False])

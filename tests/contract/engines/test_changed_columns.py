@@ -86,10 +86,7 @@ def declare(world: FeedAgainstOracle, table: TableContract, before: TableContrac
 def test_columns_are_added_and_then_widened_by_the_next_publish(clients: Clients, mode: UpdateIdMode) -> None:
     """Files of the former form are read with those of the new one."""
     world = FeedAgainstOracle(clients, feed_with_table(NESTED).model_copy(update={"update_id_mode": mode}))
-    snapshots, state = (
-        nested_snapshots(),
-        OracleState(oracle_table(WIDE), last_changed=mode is UpdateIdMode.LAST_CHANGED),
-    )
+    state = OracleState(oracle_table(WIDE), last_changed=mode is UpdateIdMode.LAST_CHANGED)
     snapshots, narrow = nested_snapshots(), with_sizes("INT64", ColumnMode.NULLABLE)
     for number in range(1, 5):
         plain = snapshots.snapshot(number)
