@@ -75,9 +75,9 @@ def _compare_versions(inputs: ComparisonInputs, links: Sequence[Link], versions:
         find_winners(inputs, _decoded(inputs, links, versions), diff)
     elif inputs.task.policy is MergePolicy.IN_ORDER:
         missing = count_hashed(inputs, links, versions, diff)
-        if len(missing.codes):
-            rows = len(missing.codes) * len(links)
-            _compare_in_ranges(inputs, with_codes(missing.codes), rows, diff, missing)
+        codes = missing.codes()
+        if len(codes):
+            _compare_in_ranges(inputs, with_codes(codes), len(codes) * len(links), diff, missing)
     else:
         _compare_rows(inputs, np.unique(versions.codes), diff)
 

@@ -28,15 +28,15 @@ _SAMPLE_ROWS = 50
 class MissingKeys:
     """Keys that the newest delivery lacks, by the words of a row of each.
 
-    Another key may have the same code, and this delivery may have its row. So `codes`, which are sorted, are not enough
-    to tell which rows of files have these keys.
+    Another key may have the same code, and this delivery may have its row. So codes are not enough to tell which rows
+    of files have these keys.
     """
 
     encoder: RowEncoder
     words: U64Array
 
-    @property
     def codes(self) -> U64Array:
+        """The codes of the keys, sorted."""
         return np.unique(self.encoder.codes_of(self.words))
 
     def rows_of(self, rows: SelectedRows) -> SelectedRows:
