@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import date
 
 from dedup_clone.contract.absent_rows import replacing_snapshots
-from dedup_clone.contract.attempt import MAX_TABLE_FILES, Attempt, Plan
+from dedup_clone.contract.attempt import Attempt, Plan
 from dedup_clone.contract.manifest import DateEntry, DateOutcome
 from dedup_clone.contract.table import Absent, UpdateIdMode
 from dedup_spark.landing.deliveries import Deliveries
 from dedup_spark.parent import Parent
 from dedup_spark.plans.date_task import DateTask, MergePolicy, Outcome, WrittenDate
 from dedup_spark.plans.delivered_date import DeliveredDate, DeliveriesByDate, deliveries_by_date
-from dedup_spark.plans.survivor_files import MAX_SURVIVOR_FILES
 
 
 @dataclass(frozen=True)
@@ -83,11 +81,10 @@ def _dates(attempt: Attempt, delivered: DeliveriesByDate, parent: Parent) -> lis
 
 def select_plans(attempt: Attempt, delivered: DeliveriesByDate, parent: Parent) -> dict[date, DatePlan]:
     """Return the plan of every date of the parent and of the applied deliveries, ascending. No file is read."""
-    file_limit_reasons = _file_limit_reasons(delivered, parent)
     plans = {}
     for day in _dates(attempt, delivered, parent):
         of_date = delivered.get(day, ())
-        plan = _select(attempt, of_date, parent.dates.get(day), file_limit_reasons.get(day))
+        plan = _select(attempt, of_date, parent.dates.get(day))
         if day in delivered and plan is _COPIED_FORWARD:
             plan = _NEWER_STAYS
         plans[day] = _with_task(attempt, day, plan, of_date, parent)
@@ -138,23 +135,15 @@ def copying_plans(attempt: Attempt, parent: Parent) -> dict[date, DatePlan] | No
     return dict.fromkeys(sorted(parent.dates), _UNCHANGED) if parent.deliveries.issuperset(requested) else None
 
 
-def _select(
-    attempt: Attempt,
-    delivered: Sequence[DeliveredDate],
-    parent_entry: DateEntry | None,
-    file_limit_reason: str | None,
-) -> DatePlan:
-    """Return the plan of one date, without its task. `delivered`: the applied deliveries that have the date.
-
-    `file_limit_reason`: why the limit of files forbids adopting the date; None if it does not.
-    """
+def _select(attempt: Attempt, delivered: Sequence[DeliveredDate], parent_entry: DateEntry | None) -> DatePlan:
+    """Return the plan of one date, without its task. `delivered`: the applied deliveries that have the date."""
     if not delivered:
         return _COPIED_FORWARD
     if attempt.plan is Plan.WINDOW:
         return DatePlan(DateOutcome.WINDOW, _ASKED_FOR)
     if attempt.plan is Plan.REWRITE:
         return _rewrite(_ASKED_FOR, _not_rewritten_reason(attempt, delivered))
-    not_adopted_reason = _not_adopted_reason(attempt, delivered, parent_entry) or file_limit_reason
+    not_adopted_reason = _not_adopted_reason(attempt, delivered, parent_entry)
     if not_adopted_reason is None:
         return DatePlan(DateOutcome.ADOPT, "")
     return _rewrite(f"not adopted: {not_adopted_reason}", _not_rewritten_reason(attempt, delivered))
@@ -188,30 +177,3 @@ def _several_dates_reason(delivered: Sequence[DeliveredDate]) -> str | None:
         if file.date_count > 1:
             return f"file [{file.uri}] holds [{file.date_count}] dates"
     return None
-
-
-def _file_limit_reasons(delivered: DeliveriesByDate, parent: Parent) -> dict[date, str]:
-    """Return the dates that must not be adopted, with the reason: the table would have too many files.
-
-    These are the delivered dates with the most files: just enough of them that all other dates together have at most
-    MAX_TABLE_FILES. The files into which these dates are rewritten are few, and are not counted.
-    """
-    file_counts = Counter(file.date for file in parent.files if file.date not in delivered)
-    for day, of_date in ((day, found) for day, found in delivered.items() if found):
-        file_counts[day] = _max_survivor_files(day, parent) + len(of_date[-1].files)
-    total, reasons = file_counts.total(), {}
-    for day, file_count in file_counts.most_common():
-        if total <= MAX_TABLE_FILES:
-            break
-        if day in delivered:
-            delivered_count = len(delivered[day][-1].files)
-            reasons[day] = f"its [{delivered_count}] files would give the table too many files"
-            total -= file_count
-    return reasons
-
-
-def _max_survivor_files(day: date, parent: Parent) -> int:
-    """Return how many survivor files the date has at most after plan adopt: those of the parent, and a new one."""
-    entry = parent.dates.get(day)
-    parent_count = sum(file.max_update_id < entry.max_update_id for file in parent.files_of(day)) if entry else 0
-    return min(parent_count + 1, MAX_SURVIVOR_FILES)

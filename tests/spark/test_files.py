@@ -17,7 +17,7 @@ import pytest
 from dedup_clone.contract.attempt import Plan
 from dedup_clone.contract.manifest import DataFile, Difference
 from dedup_clone.contract.table import Column, UpdateIdMode
-from dedup_spark import data_files, dispatch, plan_selection, storage
+from dedup_spark import data_files, dispatch, storage
 from dedup_spark.plans.difference import diff_result
 from dedup_spark.sketch import stored
 from testkit.spark_job_feed import SparkJobFeed
@@ -183,31 +183,6 @@ def test_rewrite_makes_files_of_about_the_requested_size_of_a_large_date(
     assert len(full) > 2
     assert all(20_000 <= file.size < 40_000 for file in full)
     assert sum(file.rows for file in (*full, last)) == 20_000
-
-
-def land_twelve_files_and_two(area: SparkJobFeed, snapshot_id: int, *, without: int = 0) -> Any:
-    files = one_row_files(snapshot_id, FIRST, range(without, 12)) | one_row_files(snapshot_id, SECOND, range(2))
-    return area.deliver(snapshot_id, files)
-
-
-def test_dates_of_the_most_files_are_written_anew_where_a_generation_would_have_too_many(
-    area: SparkJobFeed, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Fourteen files, and one of survivors for each date: sixteen, but not fifteen, are enough."""
-    monkeypatch.setattr(plan_selection, "MAX_TABLE_FILES", 15)
-    area.publish(land_twelve_files_and_two(area, 1))
-    assert (area.entry(FIRST).plan, area.entry(SECOND).plan) == ("rewrite", "adopt")
-    assert "its [12] files would give the table too many files" in area.entry(FIRST).plan_reason
-    assert [file.rows for file in files_of(area, FIRST)] == [12]
-
-
-def test_survivors_count_as_the_files_that_they_lie_in(area: SparkJobFeed, monkeypatch: pytest.MonkeyPatch) -> None:
-    area.publish(land_twelve_files_and_two(area, 1))
-    monkeypatch.setattr(plan_selection, "MAX_TABLE_FILES", 16)
-    for snapshot_id in (2, 3):  # thirteen files, one of survivors, room for one more on each date
-        area.publish(land_twelve_files_and_two(area, snapshot_id, without=1))
-        assert (area.entry(FIRST).plan, area.entry(SECOND).plan) == ("adopt", "adopt")
-        assert len(area.files().files) == 14
 
 
 def test_files_of_the_parent_that_a_late_snapshot_leaves_are_copied_by_threads(

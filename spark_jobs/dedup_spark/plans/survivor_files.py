@@ -17,7 +17,7 @@ from dedup_spark.plans.date_task import DateTask
 from dedup_spark.plans.difference.diff_result import DiffResult
 
 # A date has at most this many files of survivors.
-MAX_SURVIVOR_FILES = 8
+_MAX_SURVIVOR_FILES = 8
 
 
 def write_survivors(task: DateTask, diff: DiffResult, reader: KeyReader, data_uri: str) -> tuple[DataFile, ...]:
@@ -77,15 +77,15 @@ def _merge_small_files(copied: list[DataFile], sources: list[RowSource], task: D
     """Add files to `sources` instead of copying them. Return the remaining files, which are copied.
 
     If a new file is written, the smallest files are added to it: each that has at most as many rows as the new file has
-    by then, and others until fewer than MAX_SURVIVOR_FILES remain. If there are more files than this limit, all are
+    by then, and others until fewer than _MAX_SURVIVOR_FILES remain. If there are more files than this limit, all are
     added, even if there would be no new file otherwise.
     """
     rows = sum(source.max_rows for source in sources)
     small_first = sorted(copied, key=lambda file: file.rows)
     # Other plans may have left many small files of old rows.
-    are_too_many = len(small_first) > MAX_SURVIVOR_FILES
+    are_too_many = len(small_first) > _MAX_SURVIVOR_FILES
     while small_first and (
-        are_too_many or (rows and (small_first[0].rows <= rows or len(small_first) >= MAX_SURVIVOR_FILES))
+        are_too_many or (rows and (small_first[0].rows <= rows or len(small_first) >= _MAX_SURVIVOR_FILES))
     ):
         file = small_first.pop(0)
         rows += file.rows
