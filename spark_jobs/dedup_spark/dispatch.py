@@ -238,7 +238,7 @@ class DateRuns:
                 self._outcomes[task] = outcome
 
     def _written_uris(self, task: DateTask, outcome: Outcome) -> list[str]:
-        files = (outcome.files or ()) if isinstance(outcome, WrittenDate) else ()
+        files = outcome.files if isinstance(outcome, WrittenDate) else ()
         paths = [*(file.path for file in files), stored.path_of(task.day)]
         return [storage.join(self.attempt.data_uri, path) for path in paths]
 

@@ -35,7 +35,7 @@ _MAX_NAMED_DATES = 5
 
 @dataclass(frozen=True)
 class NewGeneration:
-    """Dates and files of the new generation. `copied`: the dates whose files are copied from the parent.
+    """Dates and files of the new generation. `copied`: the dates whose files are all those of the parent, and no other.
 
     `same_sketches`: the dates whose stored sketches are copied from the parent, too.
     """
@@ -70,20 +70,18 @@ def assemble_generation(
     for day, plan in plans.items():
         parent_entry = parent.dates.get(day)
         if plan.outcome in (DateOutcome.COPIED_FORWARD, DateOutcome.UNCHANGED):
-            files_of_date = None
+            files_of_date = parent.files_of(day)
             entry = _copied_entry(parent.dates[day], plan)
             same_sketches |= {day} if entry.key_fingerprint else set()
         else:
             written = written_dates[day]
             files_of_date = written.files
-            entry = _written_entry(written, plan, parent_entry)
+            entry = _written_entry(written, plan)
             if deletes and parent_entry and delivered.get(day):
                 entry = replace(entry, deleted=parent_entry.rows + entry.new_keys - entry.rows)
         entry = replace(entry, newest_snapshot=newest_snapshot(mode, delivered.get(day, ()), parent_entry))
         _require_parent_complete(entry, parent_entry)
-        if files_of_date is None:
-            files_of_date = parent.files_of(day)
-            copied.add(day)
+        copied |= {day} if files_of_date == parent.files_of(day) else set()
         entries.append(replace(entry, files_digest=files_digest(files_of_date)))
         files += files_of_date
     return NewGeneration(tuple(entries), tuple(files), frozenset(copied), frozenset(same_sketches))
@@ -100,19 +98,12 @@ def _copied_entry(parent_entry: DateEntry, plan: DatePlan) -> DateEntry:
     return replace(parent_entry, new_keys=0, changed=0, deleted=0, ties=0, plan=outcome, plan_reason=plan.reason)
 
 
-def _written_entry(written: WrittenDate, plan: DatePlan, parent_entry: DateEntry | None) -> DateEntry:
+def _written_entry(written: WrittenDate, plan: DatePlan) -> DateEntry:
     """The entry of a date that a plan wrote. Its `files_digest` is empty, to be set when its files are known."""
-    cluster_overlap = written.cluster_overlap
-    if written.files is None:
-        assert parent_entry
-        rows, ids = parent_entry.rows, [parent_entry.min_update_id, parent_entry.max_update_id]
-        cluster_overlap = parent_entry.cluster_overlap
-    else:
-        rows = sum(file.rows for file in written.files)
-        ids = [update_id for file in written.files for update_id in (file.min_update_id, file.max_update_id)]
+    ids = [update_id for file in written.files for update_id in (file.min_update_id, file.max_update_id)]
     return DateEntry(
         date=written.day,
-        rows=rows,
+        rows=sum(file.rows for file in written.files),
         new_keys=written.new_keys,
         changed=written.changed,
         survivors=written.survivors,
@@ -124,7 +115,7 @@ def _written_entry(written: WrittenDate, plan: DatePlan, parent_entry: DateEntry
         adopted_delivery=written.adopted_delivery,
         key_fingerprint=written.key_fingerprint,
         files_digest="",
-        cluster_overlap=cluster_overlap,
+        cluster_overlap=written.cluster_overlap,
     )
 
 
@@ -144,13 +135,14 @@ def files_digest(files: Iterable[DataFile]) -> str:
 
 
 def copy_forward(attempt: Attempt, generation: NewGeneration, parent: Parent, session: SessionSource) -> NewGeneration:
-    """Copy the parent's files of dates without new files, and the stored sketches that remain valid.
+    """Copy the parent's files that the generation keeps, and the stored sketches that remain valid.
 
     The files keep their paths below the data folder, so the `files_digest` of a date does not change. If columns were
     added or changed after the parent was made, the files are rewritten: a load job takes the schema of one file for all
     its files. Return the generation with the files that it then has.
     """
-    files = [file for file in parent.files if file.date in generation.copied]
+    kept = set(generation.files)
+    files = [file for file in parent.files if file in kept]
     if parent.has_other_columns:
         complete = partial(_complete, attempt.table, parent.data_uri, attempt.data_uri)
         sizes = [file.size for file in files]

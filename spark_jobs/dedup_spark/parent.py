@@ -25,16 +25,11 @@ PARENT_SOURCE = 0
 
 @dataclass(frozen=True)
 class ParentDate:
-    """One date of the parent: its entry in the manifest, and its files below `data_uri`.
-
-    `has_other_columns`: columns were added or changed after the parent was made, so none of its files may become a file
-    of the new generation.
-    """
+    """One date of the parent: its entry in the manifest, and its files below `data_uri`."""
 
     data_uri: str
     files: tuple[DataFile, ...]
     entry: DateEntry
-    has_other_columns: bool = False
 
     @property
     def bytes(self) -> int:
@@ -104,7 +99,7 @@ class Parent:
         entry = self.dates.get(day)
         if entry is None or not entry.rows:
             return None
-        return ParentDate(self.data_uri, self.files_of(day), entry, self.has_other_columns)
+        return ParentDate(self.data_uri, self.files_of(day), entry)
 
     def files_of(self, day: date) -> tuple[DataFile, ...]:
         return tuple(self._by_date.get(day, ()))

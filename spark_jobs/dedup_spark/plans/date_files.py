@@ -4,15 +4,16 @@ Adopt copies the newest delivery's files, and writes the rows that this delivery
 anew, in the order of its rows, if it has surplus rows, which are left out, or other types, modes or another order of
 columns than the job writes: a load job takes the schema of one file for all its files.
 
-Rewrite streams the rows of the date, and writes them sorted into files of a target size, without a shuffle. Files of
-the parent that need no change may be copied instead.
+Rewrite streams the rows of the date, and writes them sorted into files of a target size, without a shuffle.
+
+Files of the parent that need no change are kept: they are only named here, and copied once all dates are written.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any, NamedTuple
+from typing import NamedTuple
 from uuid import uuid4
 
 from dedup_clone.contract.attempt import Attempt, Plan
@@ -35,9 +36,9 @@ _THREADS = 8
 
 
 class _Files(NamedTuple):
-    """The files of a date; None if those of the parent are kept. `how`: how they were made, for the manifest."""
+    """The files of a date. `how`: how they were made, for the manifest."""
 
-    files: tuple[DataFile, ...] | None
+    files: tuple[DataFile, ...]
     cluster_overlap: float | None
     how: list[str]
 
@@ -54,8 +55,7 @@ def write_date(
         made = _adopt(attempt, inputs, diff, reader)
     else:
         made = _rewrite(attempt, file_bytes, inputs, diff, reader)
-    files = made.files if made.files is not None or not task.parent else task.parent.files
-    rows, sketch = sum(file.rows for file in files or ()), _sketch_for_next(inputs, files or ())
+    rows, sketch = sum(file.rows for file in made.files), _sketch_for_next(inputs, made.files)
     if sketch:
         stored.write(storage.join(attempt.data_uri, stored.path_of(task.day)), sketch)
     return WrittenDate(
@@ -107,55 +107,35 @@ def _copy(attempt: Attempt, task: DateTask, files: list[tuple[int, DeliveredFile
         storage.copy_frozen(landed.uri, storage.join(attempt.data_uri, path), expected)
         return DataFile(path, task.day, file.rows, file.size, snapshot_id, snapshot_id)
 
-    return _each_in_threads(copy, files)
-
-
-def _each_in_threads(copy: Callable[[Any], DataFile], items: Sequence[Any]) -> list[DataFile]:
-    if len(items) == 1:  # as in most small dates, for which starting threads would take as long as the copy
-        return [copy(items[0])]
+    if len(files) == 1:  # as in most small dates, for which starting threads would take as long as the copy
+        return [copy(files[0])]
     with ThreadPoolExecutor(_THREADS) as pool:
-        return list(pool.map(copy, items))
+        return list(pool.map(copy, files))
 
 
 def _rewrite(
     attempt: Attempt, file_bytes: int, inputs: ComparisonInputs, diff: DiffResult, reader: KeyReader
 ) -> _Files:
     """Write what the delivery changes. The parent's files are kept if no key or value changed in mode last_changed."""
-    task = inputs.task
-    if task.policy is MergePolicy.BY_VALUE and not diff.new_keys and not diff.removed:
-        return _Files(None, None, ["no row changed, so the parent's files are kept"])
-    copied = _copy_of_parent(attempt, task, diff)
-    written, overlap = _write_sorted(attempt, file_bytes, task, diff, reader, copied)
-    return _Files((*copied, *written), overlap, [])
-
-
-def _copy_of_parent(attempt: Attempt, task: DateTask, diff: DiffResult) -> list[DataFile]:
-    """Copy the parent's files of which no row is removed. No file if the date is to be written anew.
-
-    Only a late delivery leaves most files as they are.
-    """
-    parent = task.parent
-    is_asked_for = attempt.plan is Plan.REWRITE
-    if parent is None or parent.has_other_columns or task.policy is not MergePolicy.LATE or is_asked_for:
-        return []
-
-    def copy(file: DataFile) -> DataFile:
-        storage.copy(parent.uri(file), storage.join(attempt.data_uri, file.path))
-        return file
-
-    kept = [file for number, file in enumerate(parent.files) if not len(diff.removed_in(number))]
-    return _each_in_threads(copy, kept)
+    task, parent = inputs.task, inputs.task.parent
+    if parent and task.policy is MergePolicy.BY_VALUE and not diff.new_keys and not diff.removed:
+        return _Files(parent.files, parent.entry.cluster_overlap, ["no row changed, so the parent's files are kept"])
+    kept: list[DataFile] = []
+    if parent and task.policy is MergePolicy.LATE and attempt.plan is not Plan.REWRITE:  # most files stay as they are
+        kept = [file for number, file in enumerate(parent.files) if not len(diff.removed_in(number))]
+    written, overlap = _write_sorted(attempt, file_bytes, task, diff, reader, kept)
+    return _Files((*kept, *written), overlap, [])
 
 
 def _write_sorted(
-    attempt: Attempt, file_bytes: int, task: DateTask, diff: DiffResult, reader: KeyReader, copied: Sequence[DataFile]
+    attempt: Attempt, file_bytes: int, task: DateTask, diff: DiffResult, reader: KeyReader, kept: Sequence[DataFile]
 ) -> tuple[tuple[DataFile, ...], float | None]:
-    """Write the rows of the date, except those in `copied` files. Return the new files and `cluster_overlap`.
+    """Write the rows of the date, except those in `kept` files. Return the new files and `cluster_overlap`.
 
-    The overlap is None if files were copied, because these were not read. Delivered rows are written first: usually
+    The overlap is None if files are kept, because these were not read. Delivered rows are written first: usually
     they are few, and one sorted run has all of them.
     """
-    sources, kept = [], set(copied)
+    sources, as_they_are = [], set(kept)
     if task.policy is MergePolicy.IN_ORDER:
         snapshot_id = task.newest.delivery.snapshot_id
         for number, landed in enumerate(task.newest.files):
@@ -165,7 +145,7 @@ def _write_sorted(
     else:
         sources += added_sources(task, diff)
         for number, file in enumerate(task.parent.files if task.parent else ()):
-            if task.parent and file not in kept:
+            if task.parent and file not in as_they_are:
                 uri, removed = task.parent.uri(file), diff.removed_in(number)
                 sources.append(RowSource.all_rows(uri, file.rows, file.max_update_id, excluded=removed))
     rows = (table for source in sources for table in read_rows(reader, source))

@@ -69,19 +69,18 @@ class DateTask:
 class WrittenDate:
     """What a plan wrote for one date.
 
-    `files`: None if the plan wrote none, because no row changed; the parent's files are then copied forward.
-    `changed`: the number of rows whose values changed; None if values were not compared. `surplus_rows`: the number of
-    surplus rows by the delivery's snapshot id. `key_fingerprint`: the digest by which the next publish checks the
-    sketch that the plan has stored; None if it stored none. `cluster_overlap`: the share of
-    blocks (0 to 1; a block is a row group, or a sorted run of rows) that overlap in the first clustering column; None
-    without clustering, or if it is unknown. `how`: what was compared and written, as text for the manifest.
-    `adopted_delivery`: the delivery whose rows the date has, beside survivors.
+    `files`: also those of the parent that are kept, which are copied later. `changed`: the number of rows whose values
+    changed. `surplus_rows`: the number of surplus rows by the delivery's snapshot id. `key_fingerprint`: the digest by
+    which the next publish checks the sketch that the plan has stored; None if it stored none. `cluster_overlap`: the
+    share of blocks (0 to 1; a block is a row group, or a sorted run of rows) that overlap in the first clustering
+    column; None without clustering, or if it is unknown. `how`: what was compared and written, as text for the
+    manifest. `adopted_delivery`: the delivery whose rows the date has, beside survivors.
     """
 
     day: date
-    files: tuple[DataFile, ...] | None
+    files: tuple[DataFile, ...]
     new_keys: int
-    changed: int | None
+    changed: int
     survivors: int
     surplus_rows: dict[int, int]
     key_fingerprint: str | None

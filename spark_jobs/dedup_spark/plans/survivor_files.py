@@ -1,6 +1,6 @@
-"""Writes the files of a date's survivors: copies unchanged files of the parent, and writes at most one new file.
+"""Writes the files of a date's survivors: keeps unchanged files of the parent, and writes at most one new file.
 
-If a new file is written, survivor files with at most as many rows as the new file are not copied: their rows are
+If a new file is written, survivor files with at most as many rows as the new file are not kept: their rows are
 written into it, too. So each row is rewritten only a few times, and a date has few files after any number of snapshots.
 """
 
@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from dedup_clone.contract.manifest import DataFile
 from dedup_clone.contract.table import Absent, TableContract
-from dedup_spark import storage
 from dedup_spark.comparison.key_reader import KeyReader
 from dedup_spark.comparison.row_reader import RowSource, read_rows
 from dedup_spark.data_files import write_sorted
@@ -21,45 +20,42 @@ _MAX_SURVIVOR_FILES = 8
 
 
 def write_survivors(task: DateTask, diff: DiffResult, reader: KeyReader, data_uri: str) -> tuple[DataFile, ...]:
-    """Copy and write the survivor files, and return them. Copies have the same names as in the parent.
+    """Return the survivor files: those of the parent that are kept, and a new one.
 
     Raises pyarrow's errors if a file that has survivors cannot be read.
     """
-    copied, sources = _split_files(task, diff, reader.table)
-    copied = _merge_small_files(copied, sources, task)
-    parent_data_uri = task.parent.data_uri if task.parent else ""
-    for file in copied:
-        storage.copy(storage.join(parent_data_uri, file.path), storage.join(data_uri, file.path))
+    kept, sources = _split_files(task, diff, reader.table)
+    kept = _merge_small_files(kept, sources, task)
     rows = (table for source in sources for table in read_rows(reader, source))
     written, _ = write_sorted(reader.table, data_uri, task.day, "survivors", rows)
-    return (*copied, *written)
+    return (*kept, *written)
 
 
 def _split_files(task: DateTask, diff: DiffResult, table: TableContract) -> tuple[list[DataFile], list[RowSource]]:
-    """Return the parent's survivor files that can be copied, and where to read the rows of the new file.
+    """Return the parent's survivor files that can be kept, and where to read the rows of the new file.
 
     There are none if rows are deleted whose keys the newest delivery lacks.
     """
-    copied: list[DataFile] = []
+    kept: list[DataFile] = []
     sources: list[RowSource] = []
     parent = None if table.absent_keys is Absent.DELETE else task.parent
     for number, file in enumerate(parent.files if parent else ()):
         assert parent
         added, removed = diff.added_in(PARENT_SOURCE, number), diff.removed_in(number)
         uri, base_id = parent.uri(file), parent.entry.max_update_id
-        if file.max_update_id < base_id and not len(removed) and not parent.has_other_columns:
-            copied.append(file)
+        if file.max_update_id < base_id and not len(removed):
+            kept.append(file)
         elif file.min_update_id < base_id:
             sources.append(RowSource(uri, file.rows, added, removed, ids_below=base_id))
         elif len(added):
             sources.append(RowSource.selected_rows(uri, added))
-    return copied, sources + added_sources(task, diff)
+    return kept, sources + added_sources(task, diff)
 
 
 def survivor_sources(task: DateTask, diff: DiffResult, table: TableContract) -> list[RowSource]:
     """Return where to read all survivors of a date, and no other rows."""
-    copied, sources = _split_files(task, diff, table)
-    return [*sources, *(_whole_file(file, task) for file in copied)]
+    kept, sources = _split_files(task, diff, table)
+    return [*sources, *(_whole_file(file, task) for file in kept)]
 
 
 def added_sources(task: DateTask, diff: DiffResult) -> list[RowSource]:
@@ -73,15 +69,15 @@ def added_sources(task: DateTask, diff: DiffResult) -> list[RowSource]:
     return sources
 
 
-def _merge_small_files(copied: list[DataFile], sources: list[RowSource], task: DateTask) -> list[DataFile]:
-    """Add files to `sources` instead of copying them. Return the remaining files, which are copied.
+def _merge_small_files(kept: list[DataFile], sources: list[RowSource], task: DateTask) -> list[DataFile]:
+    """Add files to `sources` instead of keeping them. Return the remaining files, which are kept.
 
     If a new file is written, the smallest files are added to it: each that has at most as many rows as the new file has
     by then, and others until fewer than _MAX_SURVIVOR_FILES remain. If there are more files than this limit, all are
     added, even if there would be no new file otherwise.
     """
     rows = sum(source.max_rows for source in sources)
-    small_first = sorted(copied, key=lambda file: file.rows)
+    small_first = sorted(kept, key=lambda file: file.rows)
     # Other plans may have left many small files of old rows.
     are_too_many = len(small_first) > _MAX_SURVIVOR_FILES
     while small_first and (
