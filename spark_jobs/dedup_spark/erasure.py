@@ -105,9 +105,8 @@ def _erase_in_file(
     """Write the file anew without the rows of erased keys. Return None if it has no such row."""
     reader, uri = KeyReader(table), storage.join(data_uri, file.path)
     erased: dict[int, ErasedRow] = {}
-    for batch in reader.batches(uri, with_ids=True, with_values=False):
+    for batch in reader.batches(uri, with_values=False):
         for row, digest in (found for key_set in key_sets for found in key_set.find(batch)):
-            assert batch.update_ids is not None
             number = batch.first_row + row
             if number in erased:  # found in another key set, too
                 erased[number] = replace(erased[number], digests=(*erased[number].digests, digest))
@@ -115,7 +114,7 @@ def _erase_in_file(
             erased[number] = ErasedRow(file.date, (digest,), int(batch.update_ids[row]))
     if not erased:
         return None
-    source = RowSource.all_rows(uri, file.rows, file.max_update_id, excluded=np.array(sorted(erased), np.int64))
+    source = RowSource.all_rows(uri, file.rows, excluded=np.array(sorted(erased), np.int64))
     retained = write_file(table, data_uri, file.date, "retained", read_rows(reader, source))
     return _ErasedFile(tuple(erased.values()), retained)
 
@@ -187,7 +186,6 @@ class ErasedKeySet:
         suspects: Indices = np.flatnonzero(np.isin(self.hasher.first(values), self.first))
         if not len(suspects):
             return []
-        assert batch.update_ids is not None
         hashes = self.hasher.both([value.take(pa.array(suspects)) for value in values])
         found = zip(suspects.tolist(), _digests(*hashes), batch.update_ids[suspects].tolist(), strict=True)
         return [(row, digest) for row, digest, update_id in found if self._is_erased(digest, update_id)]

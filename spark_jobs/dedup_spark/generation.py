@@ -167,7 +167,7 @@ def _copy(source_folder_uri: str, target_folder_uri: str, path: str) -> None:
 
 
 def _complete(table: TableContract, parent_data_uri: str, data_uri: str, file: DataFile) -> DataFile:
-    source = RowSource.all_rows(storage.join(parent_data_uri, file.path), file.rows, file.max_update_id)
+    source = RowSource.all_rows(storage.join(parent_data_uri, file.path), file.rows)
     written = write_file(table, data_uri, file.date, "completed", read_rows(KeyReader(table), source))
     assert written, f"[{source.uri}] has no rows"
     return written

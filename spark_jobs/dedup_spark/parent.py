@@ -47,11 +47,6 @@ class ParentDate:
         return differing if 4 * differing <= self.entry.rows else 0
 
     @property
-    def constant_ids(self) -> list[int | None]:
-        """For each file the update_id of all its rows, or None if its rows have several update_ids."""
-        return [file.min_update_id if file.min_update_id == file.max_update_id else None for file in self.files]
-
-    @property
     def base_files(self) -> list[int]:
         """The numbers of the files that have rows of its base, which have the date's highest update_id."""
         return [number for number, file in enumerate(self.files) if file.max_update_id == self.entry.max_update_id]

@@ -105,15 +105,7 @@ def _with_task(
         policy = MergePolicy.BY_VALUE
     elif of_parent and delivered[-1].delivery.snapshot_id < of_parent.entry.max_update_id:
         policy = MergePolicy.LATE
-    task = DateTask(
-        day,
-        tuple(delivered),
-        of_parent,
-        is_adopted=False,
-        policy=policy,
-        has_own_ids=attempt.takes_over is not None,
-    )
-    return replace(plan, task=task)
+    return replace(plan, task=DateTask(day, tuple(delivered), of_parent, is_adopted=False, policy=policy))
 
 
 def copying_plans(attempt: Attempt, parent: Parent) -> dict[date, DatePlan] | None:

@@ -143,7 +143,7 @@ class WriteChanges:
         if old is None or new is None:
             rows, kind = (new, ChangeType.NEW) if new else (old, ChangeType.DELETED)
             assert rows
-            sources = (RowSource.all_rows(rows.uri(file), file.rows, file.max_update_id) for file in rows.files)
+            sources = (RowSource.all_rows(rows.uri(file), file.rows) for file in rows.files)
             for table in row_groups(table for source in sources for table in read_rows(reader, source)):
                 types = np.full(table.num_rows, TYPES.index(kind), np.intp)
                 yield self._change_rows(table if new else None, table if old else None, types)

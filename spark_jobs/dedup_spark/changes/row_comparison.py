@@ -56,8 +56,7 @@ class RowComparison:
 
     def source(self, rows: ParentDate, encoder: RowEncoder | None = None) -> KeySource:
         """A reader of these rows."""
-        uris = [rows.uri(file) for file in rows.files]
-        return KeySource(self.reader, encoder or self.encoder, uris, rows.constant_ids)
+        return KeySource(self.reader, encoder or self.encoder, [rows.uri(file) for file in rows.files])
 
     def changes(self, new: ParentDate, old: ParentDate, rows_per_range: int) -> Iterator[RowChanges]:
         """Yield all changes of the date; about `rows_per_range` rows are compared at a time."""
@@ -78,8 +77,7 @@ class RowComparison:
         """The codes of keys whose rows have an applied snapshot id. All other rows are as they were in the parent."""
         codes = [EMPTY_U64]
         for file in new.files:
-            for batch in self.reader.batches(new.uri(file), with_ids=True, with_values=False):
-                assert batch.update_ids is not None
+            for batch in self.reader.batches(new.uri(file), with_values=False):
                 is_applied = np.isin(batch.update_ids, self.applied)
                 codes.append(self.encoder.key_codes(batch.key_columns)[is_applied])
         return np.unique(np.concatenate(codes))

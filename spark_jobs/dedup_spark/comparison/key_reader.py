@@ -27,12 +27,12 @@ from dedup_spark.storage import open_parquet
 class KeyBatch:
     """Consecutive rows of a file, from row number `first_row` on. Texts may be encoded by dictionaries.
 
-    `update_ids` and `value_columns` are None when they were not requested.
+    `value_columns` is None if it was not requested.
     """
 
     first_row: int
     key_columns: tuple[pa.Array, ...]
-    update_ids: I64Array | None
+    update_ids: I64Array
     value_columns: tuple[pa.Array, ...] | None
 
     @property
@@ -46,33 +46,31 @@ class KeyReader:
 
     table: TableContract
 
-    def batches(self, uri: str, *, with_ids: bool, with_values: bool) -> Iterator[KeyBatch]:
-        """Yield the rows of a file in order, in batches that are not empty; update_ids and values only on attempt."""
-        columns = self._columns(with_ids=with_ids, with_values=with_values)
+    def batches(self, uri: str, *, with_values: bool) -> Iterator[KeyBatch]:
+        """Yield the rows of a file in order, in batches that are not empty; values only on request."""
+        columns = self._columns(with_values=with_values)
         with storage.open_input(uri) as source, open_parquet(source, texts=text_columns(columns)) as file:
             for first_row, batch in storage.read_batches(file, [column.name for column in columns]):
-                yield self.key_batch(uri, first_row, batch, with_ids=with_ids, with_values=with_values)
+                yield self.key_batch(uri, first_row, batch, with_values=with_values)
 
-    def _columns(self, *, with_ids: bool, with_values: bool) -> list[Column]:
-        """The key columns and, on request, the update id and the value columns."""
-        ids = [self.table.column(self.table.snapshot_id_column)] if with_ids else []
-        return [*key_columns(self.table), *ids, *(self.table.value_columns if with_values else ())]
+    def _columns(self, *, with_values: bool) -> list[Column]:
+        """The key columns, the update id and, on request, the value columns."""
+        update_id = self.table.column(self.table.snapshot_id_column)
+        return [*key_columns(self.table), update_id, *(self.table.value_columns if with_values else ())]
 
     def metadata(self, uri: str) -> pq.FileMetaData:
         """The footer of a file."""
         with storage.open_input(uri) as source, open_parquet(source) as file:
             return file.metadata
 
-    def key_batch(
-        self, uri: str, first_row: int, batch: pa.RecordBatch, *, with_ids: bool, with_values: bool
-    ) -> KeyBatch:
+    def key_batch(self, uri: str, first_row: int, batch: pa.RecordBatch, *, with_values: bool) -> KeyBatch:
         """The requested columns of a decoded batch, with the declared types. A value column that it lacks is NULL."""
-        batch = complete_batch(self.table, uri, batch, self._columns(with_ids=with_ids, with_values=with_values))
+        batch = complete_batch(self.table, uri, batch, self._columns(with_values=with_values))
 
         def declared(columns: tuple[Column, ...]) -> tuple[pa.Array, ...]:
             return tuple(as_declared(column, batch.column(column.name)) for column in columns)
 
-        ids = batch.column(self.table.snapshot_id_column).cast(pa.int64()).to_numpy() if with_ids else None
+        ids = batch.column(self.table.snapshot_id_column).cast(pa.int64()).to_numpy()
         values = declared(self.table.value_columns) if with_values else None
         return KeyBatch(first_row, declared(key_columns(self.table)), ids, values)
 
@@ -89,11 +87,11 @@ class ValidatingReader(KeyReader):
     landed: dict[str, LandedFile]
     validations: dict[str, FileValidation] = field(default_factory=dict)
 
-    def batches(self, uri: str, *, with_ids: bool, with_values: bool) -> Iterator[KeyBatch]:
+    def batches(self, uri: str, *, with_values: bool) -> Iterator[KeyBatch]:
         """Yield a file's rows, as KeyReader does. Raises UnsuitableFile, or any error of pyarrow for a damaged file."""
         if uri in self.landed and uri not in self.validations:
-            return self._validated(self.landed[uri], with_ids=with_ids, with_values=with_values)
-        return super().batches(uri, with_ids=with_ids, with_values=with_values)
+            return self._validated(self.landed[uri], with_values=with_values)
+        return super().batches(uri, with_values=with_values)
 
     def metadata(self, uri: str) -> pq.FileMetaData:
         """The footer of a file. Raises UnsuitableFile if it is that of a landed file and invalid."""
@@ -105,7 +103,7 @@ class ValidatingReader(KeyReader):
                 raise UnsuitableFile(uri)
             return validation.file.metadata
 
-    def _validated(self, landed: LandedFile, *, with_ids: bool, with_values: bool) -> Iterator[KeyBatch]:
+    def _validated(self, landed: LandedFile, *, with_values: bool) -> Iterator[KeyBatch]:
         with storage.open_input(landed.uri) as source:
             validation = self.validator.begin(landed, source)
             if validation.footer.problems:
@@ -114,7 +112,7 @@ class ValidatingReader(KeyReader):
                 validation.add(batch)
                 if not validation.is_valid:
                     raise UnsuitableFile(landed.uri)
-                yield self.key_batch(landed.uri, first_row, batch, with_ids=with_ids, with_values=with_values)
+                yield self.key_batch(landed.uri, first_row, batch, with_values=with_values)
             result = validation.finish()
             if result.problems:
                 raise UnsuitableFile(landed.uri)

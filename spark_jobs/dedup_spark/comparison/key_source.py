@@ -44,28 +44,19 @@ _CODES_AT_A_TIME = 1 << 18
 class KeySource:
     """The rows of the files `uris`, which are numbered from 0.
 
-    `constant_ids`: for each file the update_id of all its rows; None if the rows' own ids have to be read.
     `cache_bytes`: how many bytes of key codes the first pass may keep.
     """
 
-    def __init__(
-        self,
-        reader: KeyReader,
-        encoder: RowEncoder,
-        uris: Sequence[str],
-        constant_ids: Sequence[int | None],
-        cache_bytes: int = 0,
-    ) -> None:
+    def __init__(self, reader: KeyReader, encoder: RowEncoder, uris: Sequence[str], cache_bytes: int = 0) -> None:
         self.reader, self.encoder, self.uris = reader, encoder, uris
-        self._constant_ids = constant_ids
         self._free_bytes = cache_bytes
         self._cached_codes: dict[int, U64Array] = {}
 
     def sketch(self, bits: int, *, file_numbers: FileNumbers | None = None, only_id: int | None = None) -> Sketch:
         """Return a sketch, with `2**bits` cells in each table, of all rows or of some.
 
-        `file_numbers`: only of rows in these files. `only_id`: only of rows with this update_id; no file may have
-        another constant id. Raises OutOfSpan, and what the reader of a damaged file raises.
+        `file_numbers`: only of rows in these files. `only_id`: only of rows with this update_id. Raises OutOfSpan, and
+        what the reader of a damaged file raises.
         """
         total = Sketch.empty(self.encoder, bits)
         for number in self._numbers(file_numbers):
@@ -154,7 +145,7 @@ class KeySource:
         for batch in self._batches(number, with_values=True):
             assert batch.value_columns is not None
             words = self.encoder.words(batch.key_columns, batch.value_columns)
-            if only_id is not None and batch.update_ids is not None:
+            if only_id is not None:
                 words = words[:, batch.update_ids == only_id]
             yield words, batch
 
@@ -209,11 +200,10 @@ class KeySource:
             indices = selector(self._codes_of(batch) if cached is None else cached[first:stop])
             if len(indices):
                 assert batch.value_columns is not None
-                ids = batch.update_ids
                 yield self.rows(
                     take_rows(batch.key_columns, indices),
                     take_rows(batch.value_columns, indices),
-                    np.full(len(indices), self._constant_ids[number], np.int64) if ids is None else ids[indices],
+                    batch.update_ids[indices],
                     file_number=number,
                     row_numbers=indices.astype(np.int64) + batch.first_row,
                 )
@@ -256,8 +246,7 @@ class KeySource:
         return self.rows(keys, values, EMPTY_I64)
 
     def _batches(self, number: int, *, with_values: bool) -> Iterator[KeyBatch]:
-        with_ids = self._constant_ids[number] is None
-        return self.reader.batches(self.uris[number], with_ids=with_ids, with_values=with_values)
+        return self.reader.batches(self.uris[number], with_values=with_values)
 
     def _numbers(self, file_numbers: FileNumbers | None) -> FileNumbers:
         return range(len(self.uris)) if file_numbers is None else file_numbers

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import date
+from math import inf
 from typing import Self
 
 import numpy as np
@@ -34,13 +35,13 @@ class RowSource:
     rows: int
     included: I64Array
     excluded: I64Array
-    ids_below: int | None
+    ids_below: float | None
     tables: tuple[pa.Table, ...] = ()
 
     @classmethod
-    def all_rows(cls, uri: str, rows: int, max_update_id: int, *, excluded: I64Array = EMPTY_I64) -> Self:
-        """All rows of a file whose highest update_id is `max_update_id`, except the `excluded` row numbers."""
-        return cls(uri, rows, EMPTY_I64, excluded, ids_below=max_update_id + 1)
+    def all_rows(cls, uri: str, rows: int, *, excluded: I64Array = EMPTY_I64) -> Self:
+        """All rows of a file except the `excluded` row numbers."""
+        return cls(uri, rows, EMPTY_I64, excluded, ids_below=inf)
 
     @classmethod
     def selected_rows(cls, uri: str, included: I64Array) -> Self:

@@ -82,7 +82,7 @@ def _adopt(attempt: Attempt, inputs: ComparisonInputs, diff: DiffResult, reader:
         if file.rows and file.has_written_schema and not len(surplus):
             to_copy.append((number, file))
         elif file.rows:
-            rows = RowSource.all_rows(file.uri, file.rows, task.newest.delivery.snapshot_id, excluded=surplus)
+            rows = RowSource.all_rows(file.uri, file.rows, excluded=surplus)
             written = write_file(table, attempt.data_uri, task.day, "normalized", read_rows(reader, rows))
             new_files += [written] if written else []  # a file may have only surplus rows
             normalized += 1
@@ -137,17 +137,16 @@ def _write_sorted(
     """
     sources, as_they_are = [], set(kept)
     if task.policy is MergePolicy.IN_ORDER:
-        snapshot_id = task.newest.delivery.snapshot_id
         for number, landed in enumerate(task.newest.files):
             surplus = diff.surplus_in(PARENT_SOURCE + 1, number)
-            sources.append(RowSource.all_rows(landed.uri, landed.rows, snapshot_id, excluded=surplus))
+            sources.append(RowSource.all_rows(landed.uri, landed.rows, excluded=surplus))
         sources += survivor_sources(task, diff, attempt.table)
     else:
         sources += added_sources(task, diff)
         for number, file in enumerate(task.parent.files if task.parent else ()):
             if task.parent and file not in as_they_are:
                 uri, removed = task.parent.uri(file), diff.removed_in(number)
-                sources.append(RowSource.all_rows(uri, file.rows, file.max_update_id, excluded=removed))
+                sources.append(RowSource.all_rows(uri, file.rows, excluded=removed))
     rows = (table for source in sources for table in read_rows(reader, source))
     files, overlap = write_sorted(attempt.table, attempt.data_uri, task.day, "rewritten", rows, file_bytes)
     return files, None if kept else overlap

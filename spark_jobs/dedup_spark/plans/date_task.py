@@ -39,8 +39,7 @@ class DateTask:
     """One date for plan adopt, or for plan rewrite.
 
     `deliveries`: in ascending precedence; one with any other policy than IN_ORDER. Without a parent the policy is
-    IN_ORDER. `has_own_ids`: the delivered rows have update_ids of their own, because they come from an existing table;
-    otherwise the update_id of all is the delivery's snapshot id. `parts`: what other tasks have read of the deliveries.
+    IN_ORDER. `parts`: what other tasks have read of the deliveries.
     """
 
     day: date
@@ -48,7 +47,6 @@ class DateTask:
     parent: ParentDate | None
     is_adopted: bool = True
     policy: MergePolicy = MergePolicy.IN_ORDER
-    has_own_ids: bool = False
     parts: tuple[SketchedPart, ...] = field(default=(), compare=False)
 
     @property

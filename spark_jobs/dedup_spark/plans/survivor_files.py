@@ -92,4 +92,4 @@ def _merge_small_files(kept: list[DataFile], sources: list[RowSource], task: Dat
 def _whole_file(file: DataFile, task: DateTask) -> RowSource:
     """All rows of a file that has only survivors."""
     assert task.parent
-    return RowSource.all_rows(task.parent.uri(file), file.rows, file.max_update_id)
+    return RowSource.all_rows(task.parent.uri(file), file.rows)

@@ -102,7 +102,7 @@ def test_file_too_large_for_the_cache_of_key_codes_leaves_it_to_other_files(
     monkeypatch.setattr(storage, "open_input", lambda uri: opened.append(uri) or open_input(uri))
     uris = [write(tmp_path / "large.parquet", 150), write(tmp_path / "small.parquet", 100)]
     encoder = RowEncoder(key_columns(PRODUCTS), PRODUCTS.value_columns, Seed(b"a secret"))
-    source = KeySource(KeyReader(PRODUCTS), encoder, uris, [1, 1], cache_bytes=120 * 8)
+    source = KeySource(KeyReader(PRODUCTS), encoder, uris, cache_bytes=120 * 8)
     assert source.sketch(4).rows == 250
     assert opened == uris
     everything = source.codes(every_row)

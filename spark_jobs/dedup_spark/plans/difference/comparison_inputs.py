@@ -120,9 +120,8 @@ def sketch_part(part: DeliveredDate, form: SketchForm, reader: KeyReader) -> Ske
 
     Raises what the reader of a damaged file raises.
     """
-    uris = [file.uri for file in part.files]
     try:
-        return KeySource(reader, form.encoder, uris, [part.delivery.snapshot_id] * len(uris)).sketch(form.bits)
+        return KeySource(reader, form.encoder, [file.uri for file in part.files]).sketch(form.bits)
     except OutOfSpan:
         return None
 
@@ -190,14 +189,13 @@ def _open(
     links, was_stored = [], base is not None
     if parent:
         base_id = parent.entry.max_update_id
-        source = KeySource(reader, encoder, [parent.uri(file) for file in parent.files], parent.constant_ids)
+        source = KeySource(reader, encoder, [parent.uri(file) for file in parent.files])
         if base is None and needs_base:
             base = source.sketch(bits, file_numbers=parent.base_files, only_id=base_id)
         links.append(Link(PARENT_SOURCE, base_id, source, base))
     for number, delivered in enumerate(task.deliveries, start=PARENT_SOURCE + 1):
         uris = [file.uri for file in delivered.files]
-        ids = [None if task.has_own_ids else delivered.delivery.snapshot_id] * len(uris)
-        source = KeySource(reader, encoder, uris, ids, _KEY_CACHE_BYTES // len(task.deliveries))
+        source = KeySource(reader, encoder, uris, _KEY_CACHE_BYTES // len(task.deliveries))
         sketch = _sum_of_parts(task, delivered, encoder) or source.sketch(bits)
         links.append(Link(number, delivered.delivery.snapshot_id, source, sketch))
     return ComparisonInputs(
