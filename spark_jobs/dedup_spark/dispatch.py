@@ -70,7 +70,6 @@ class RunDate:
     attempt: Attempt
     seed: Seed
     file_bytes: int
-    validator: FileValidator
 
     def __call__(self, task: DateTask) -> DateResult[Outcome]:
         return self._validated(task.day, task.deliveries, partial(self._outcome, task))
@@ -89,7 +88,8 @@ class RunDate:
 
     def _reader(self, deliveries: Sequence[DeliveredDate]) -> ValidatingReader:
         landed = {file.uri: file for delivered in deliveries for file in delivered.unread_files}
-        return ValidatingReader(self.attempt.table, validator=self.validator, landed=landed)
+        validator = FileValidator.from_attempt(self.attempt)
+        return ValidatingReader(self.attempt.table, validator=validator, landed=landed)
 
     def _validated(
         self, day: date, deliveries: Sequence[DeliveredDate], work: Callable[[ValidatingReader], _Outcome | None]
@@ -107,7 +107,7 @@ class RunDate:
             if not files:
                 raise
             _logger.warning("date [%s] may run again: %s: %s", day, type(error).__name__, error)
-        validations = (reader.validations.get(file.uri) or self.validator(file) for file in files)
+        validations = (reader.validations.get(file.uri) or reader.validator(file) for file in files)
         return tuple(validations), outcome
 
     def _sketched(self, part: DatePart, reader: ValidatingReader) -> SketchedPart | None:
@@ -204,7 +204,7 @@ class DateRuns:
 
     @property
     def _work(self) -> RunDate:
-        return RunDate(self.attempt, self.seed, self._file_bytes, FileValidator.from_attempt(self.attempt))
+        return RunDate(self.attempt, self.seed, self._file_bytes)
 
     def _description(self, step: str) -> str:
         """What Spark's UI and event log call the step."""

@@ -75,10 +75,6 @@ class KeyReader:
         return KeyBatch(first_row, declared(key_columns(self.table)), ids, values)
 
 
-class UnsuitableFile(Exception):
-    """A landed file is invalid. Whoever has received batches of it must discard what was computed from them."""
-
-
 @dataclass(kw_only=True)
 class ValidatingReader(KeyReader):
     """Validates each file of `landed` when it is first read. `validations`: results of valid files. Both are by URI."""
@@ -98,22 +94,12 @@ class ValidatingReader(KeyReader):
         if uri not in self.landed or uri in self.validations:
             return super().metadata(uri)
         with storage.open_input(uri) as source:
-            validation = self.validator.begin(self.landed[uri], source)
-            if validation.footer.problems:
-                raise UnsuitableFile(uri)
-            return validation.file.metadata
+            return self.validator.begin(self.landed[uri], source).file.metadata
 
     def _validated(self, landed: LandedFile, *, with_values: bool) -> Iterator[KeyBatch]:
         with storage.open_input(landed.uri) as source:
             validation = self.validator.begin(landed, source)
-            if validation.footer.problems:
-                raise UnsuitableFile(landed.uri)
             for first_row, batch in storage.read_batches(validation.file):
                 validation.add(batch)
-                if not validation.is_valid:
-                    raise UnsuitableFile(landed.uri)
                 yield self.key_batch(landed.uri, first_row, batch, with_values=with_values)
-            result = validation.finish()
-            if result.problems:
-                raise UnsuitableFile(landed.uri)
-        self.validations[landed.uri] = result
+            self.validations[landed.uri] = validation.finish()

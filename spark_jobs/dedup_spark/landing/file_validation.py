@@ -8,7 +8,7 @@ validates one file, and returns counts, not rows.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import date, timedelta
 from typing import Self
@@ -24,7 +24,7 @@ from dedup_spark import storage
 from dedup_spark.arrow_cast import complete_batch, dates_of
 from dedup_spark.column_types import text_columns
 from dedup_spark.landing.cluster_overlap import Range, block_ranges
-from dedup_spark.landing.footers import Footer, joined_files, read_footer, unsupported_encodings
+from dedup_spark.landing.footers import footer_problems, has_written_schema, joined_files, unsupported_encodings
 from dedup_spark.landing.values import InvalidValues, count_invalid_values
 from dedup_spark.storage import open_parquet
 
@@ -60,9 +60,17 @@ class FileValidation:
 
     file: LandedFile
     rows_by_date: dict[date, int]
-    problems: tuple[str, ...]
+    problems: tuple[str, ...] = ()
     has_written_schema: bool = False
     ranges: tuple[Range, ...] | None = None
+
+
+class UnsuitableFile(Exception):
+    """A landed file has these problems. Whoever has received batches of it must discard what was computed from them."""
+
+    def __init__(self, problems: Sequence[str]) -> None:
+        super().__init__(*problems)
+        self.problems = problems
 
 
 @dataclass(frozen=True)
@@ -101,15 +109,16 @@ class FileValidator:
             return self._invalid(landed, f"cannot be read as Parquet: {describe_unreadable(error)}")
 
     def _validate(self, landed: LandedFile, source: pa.NativeFile) -> FileValidation:
-        validation = self.begin(landed, source)
-        if validation.footer.problems:
-            return self._invalid(landed, *validation.footer.problems)
-        for _, batch in storage.read_batches(validation.file):
-            validation.add(batch)
-        return validation.finish()
+        try:
+            validation = self.begin(landed, source)
+            for _, batch in storage.read_batches(validation.file):
+                validation.add(batch)
+            return validation.finish()
+        except UnsuitableFile as error:
+            return self._invalid(landed, *error.problems)
 
     def begin(self, landed: LandedFile, source: pa.NativeFile) -> RunningValidation:
-        """Open the file, and validate its footer.
+        """Open the file, and validate its footer. Raises UnsuitableFile.
 
         The caller then reads all rows of `file` of the returned validation, and adds them to it.
         """
@@ -117,8 +126,12 @@ class FileValidator:
         in_folders = self.table.columns_in_folders(date_folders=landed.folder_date is not None)
         optional = frozenset() if self.has_own_ids else frozenset(later | in_folders)
         file = open_parquet(source, verify_checksums=True, texts=text_columns(self.table.columns))
-        footer = read_footer(self.table, file.metadata, exported=self.has_own_ids, optional=optional)
-        return RunningValidation(self, landed, source, file, footer)
+        is_written = has_written_schema(self.table.columns, file.metadata.schema)
+        if not is_written:
+            problems = footer_problems(self.table, file.metadata, exported=self.has_own_ids, optional=optional)
+            if problems:
+                raise UnsuitableFile(problems)
+        return RunningValidation(self, landed, source, file, is_written)
 
     @staticmethod
     def _invalid(landed: LandedFile, *problems: str) -> FileValidation:
@@ -127,7 +140,7 @@ class FileValidator:
 
 @dataclass
 class RunningValidation:
-    """The validation of one file while it is read: its footer, and counts of the rows that were added so far.
+    """The validation of one file while it is read: counts of the rows that were added so far.
 
     `file`: reads `source`, which the caller closes. `invalid`: the number of invalid values or rows, by column and
     problem.
@@ -137,7 +150,7 @@ class RunningValidation:
     landed: LandedFile
     source: pa.NativeFile
     file: pq.ParquetFile
-    footer: Footer
+    has_written_schema: bool
     rows: int = 0
     rows_by_date: Counter[date] = field(default_factory=Counter)
     invalid: InvalidValues = field(default_factory=Counter)
@@ -177,21 +190,17 @@ class RunningValidation:
             self.rows_by_date[_as_date(entry["values"].as_py())] += entry["counts"].as_py()
         return False
 
-    @property
-    def is_valid(self) -> bool:
-        """Whether no problem was found so far."""
-        return not self.footer.problems and not self._problems()
-
     def finish(self) -> FileValidation:
-        """Return the result, after all rows were added."""
+        """Return the result, after all rows were added. Raises UnsuitableFile."""
         metadata, cluster_by = self.file.metadata, self.validator.table.cluster_by
         found = unsupported_encodings(metadata) + joined_files(metadata, self.source)
         found += self._problems() + self._lost_rows(metadata.num_rows)
+        if found:
+            raise UnsuitableFile(found)
         return FileValidation(
             file=self.landed,
             rows_by_date=dict(self.rows_by_date),
-            problems=tuple(f"file [{self.landed.uri}] {problem}" for problem in found),
-            has_written_schema=self.footer.has_written_schema,
+            has_written_schema=self.has_written_schema,
             ranges=block_ranges(self.file, cluster_by[0]) if cluster_by else None,
         )
 

@@ -33,29 +33,21 @@ from dedup_spark.column_types import STRUCT, arrow_schema
 _DECIMAL_BYTES = 16
 
 
-@dataclass(frozen=True)
-class Footer:
-    """The result of comparing a footer. `has_written_schema`: see `FileValidation`."""
-
-    problems: tuple[str, ...]
-    has_written_schema: bool
-
-
 class _Mismatch(Exception):
     """A column has another type than declared. The message is the problem."""
 
 
 @dataclass(frozen=True)
 class _Rules:
-    """The parameters of `read_footer` that say which differences from the declared columns are allowed."""
+    """The parameters of `footer_problems` that say which differences from the declared columns are allowed."""
 
     exported: bool
     optional: frozenset[str]
 
 
-def read_footer(
+def footer_problems(
     table: TableContract, metadata: pq.FileMetaData, *, exported: bool = False, optional: frozenset[str] = frozenset()
-) -> Footer:
+) -> list[str]:
     """Compare the columns of a file that has this footer with those of the table.
 
     `exported`: BigQuery wrote the file, whose TIMESTAMP columns are annotated as not in UTC, although they are.
@@ -79,8 +71,7 @@ def read_footer(
     duplicates = [name for name, count in Counter(in_arrow.names).items() if count > 1]
     problems += [f"column [{name}] is in the file more than once, expected once" for name in duplicates]
     missing = [name for name in declared if name not in in_arrow.names and name not in optional]
-    problems += [f"column [{name}] is missing, expected [{declared[name].type}]" for name in missing]
-    return Footer(tuple(problems), not problems and has_written_schema(table.columns, schema))
+    return problems + [f"column [{name}] is missing, expected [{declared[name].type}]" for name in missing]
 
 
 def _values_outside_types(metadata: pq.FileMetaData) -> Iterator[str]:
@@ -152,8 +143,9 @@ def _describe(arrow: pa.DataType, leaves: Iterator[Any]) -> str:
     return describe_leaf(leaf.physical_type, leaf.logical_type)
 
 
-# A Parquet leaf column: path, physical type, logical type, definition level, repetition level.
-_Leaf = tuple[str, str, str, int, int]
+# A Parquet leaf column: path, physical type, its length in bytes if it is fixed, logical type, definition level,
+# repetition level.
+_Leaf = tuple[str, str, int, str, int, int]
 _NO_ANNOTATION = {"Type": "None"}
 # With this annotation a 64-bit integer is of the same type as without any.
 _SAME_AS_NONE = {"Type": "Int", "bitWidth": 64, "isSigned": True}
@@ -162,31 +154,37 @@ _IGNORED = ("is_from_converted_type", "force_set_converted_type")
 
 
 def has_written_schema(columns: tuple[Column, ...], schema: pq.ParquetSchema) -> bool:
-    """Whether a file of this schema has the same leaf columns, in the same order, as a file that the job writes.
+    """Whether a file of this schema has the same columns, in the same order, as a file that the job writes.
 
     Only such a file is loaded as it is: a load job takes its schema from one file, and BigQuery does not promise to
     convert files with other schemas. A file with narrower integers, times in milliseconds, another order of columns, or
     another name of a list's element is read and rewritten.
     """
-    return _leaves(schema) == _written_leaves(columns)
+    return _form(schema) == _written_form(columns)
 
 
 @lru_cache(maxsize=8)
-def _written_leaves(columns: tuple[Column, ...]) -> list[_Leaf]:
+def _written_form(columns: tuple[Column, ...]) -> tuple[pa.Schema, list[_Leaf]]:
     sink = pa.BufferOutputStream()
-    pq.write_table(arrow_schema(columns).empty_table(), sink)
-    return _leaves(pq.read_metadata(pa.BufferReader(sink.getvalue())).schema)
+    pq.write_table(arrow_schema(columns).empty_table(), sink, store_schema=False)
+    return _form(pq.read_metadata(pa.BufferReader(sink.getvalue())).schema)
 
 
-def _leaves(schema: pq.ParquetSchema) -> list[_Leaf]:
-    """All leaf columns, in the file's order."""
-    return [_leaf(schema.column(i)) for i in range(len(schema))]
+def _form(schema: pq.ParquetSchema) -> tuple[pa.Schema, list[_Leaf]]:
+    """How the columns are nested, and all leaf columns, in the file's order."""
+    return schema.to_arrow_schema(), [_leaf(schema.column(i)) for i in range(len(schema))]
 
 
 def _leaf(leaf: Any) -> _Leaf:
-    logical = {key: value for key, value in json.loads(leaf.logical_type.to_json()).items() if key not in _IGNORED}
-    text = json.dumps(_NO_ANNOTATION if logical == _SAME_AS_NONE else logical, sort_keys=True)
-    return leaf.path, leaf.physical_type, text, leaf.max_definition_level, leaf.max_repetition_level
+    logical, levels = _meaning(leaf.logical_type.to_json()), (leaf.max_definition_level, leaf.max_repetition_level)
+    return leaf.path, leaf.physical_type, leaf.length, logical, *levels
+
+
+@lru_cache
+def _meaning(logical_type: str) -> str:
+    """The logical type, as JSON, without what does not change its meaning."""
+    logical = {key: value for key, value in json.loads(logical_type).items() if key not in _IGNORED}
+    return json.dumps(_NO_ANNOTATION if logical == _SAME_AS_NONE else logical, sort_keys=True)
 
 
 # The encodings that BigQuery reads.

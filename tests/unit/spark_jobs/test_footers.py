@@ -12,7 +12,7 @@ import pytest
 from dedup_clone.contract.table import Column, ColumnMode, TableContract
 from dedup_spark.arrow_cast import cast_array, cast_table
 from dedup_spark.column_types import arrow_schema
-from dedup_spark.landing.footers import read_footer
+from dedup_spark.landing.footers import footer_problems
 
 UTC = pa.timestamp("us", tz="UTC")
 
@@ -23,13 +23,13 @@ def written(table: pa.Table) -> io.BytesIO:
     return stream
 
 
-def problems(*columns: tuple[Column, pa.DataType]) -> tuple[str, ...]:
+def problems(*columns: tuple[Column, pa.DataType]) -> list[str]:
     """Those of a file that has other types than the declared columns."""
     declared = (*(column for column, _ in columns), Column("date", "DATE"), Column("update_id", "INT64"))
     table = TableContract(declared, "date", "update_id", ("date",), (), 730)
     found = {column.name: kind for column, kind in columns}
     schema = pa.schema({**found, "date": pa.date32(), "update_id": pa.int64()})
-    return read_footer(table, pq.read_metadata(written(schema.empty_table()))).problems
+    return footer_problems(table, pq.read_metadata(written(schema.empty_table())))
 
 
 @pytest.mark.parametrize(
@@ -56,7 +56,7 @@ ELEMENTS = Column("c", "STRUCT", ColumnMode.REPEATED, (Column("b", "STRING", Col
     ],
 )
 def test_a_nested_column_of_another_type_is_named_with_its_path(found: pa.DataType, said: str) -> None:
-    assert problems((ELEMENTS, found)) == (said,)
+    assert problems((ELEMENTS, found)) == [said]
 
 
 def test_columns_after_a_wrong_nested_one_are_compared_by_their_own_types() -> None:
