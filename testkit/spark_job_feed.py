@@ -128,7 +128,7 @@ class SparkJobFeed:
             folder=folder,
             marker=f"{folder}_SUCCESS",
             arrived_at=datetime(2026, 1, 1, tzinfo=UTC),
-            objects=tuple(LandedObject(f"{folder}{n}", o.generation, "", o.size) for n, o in listed.items()),
+            objects=tuple(LandedObject(f"{folder}{n}", o.object_generation, "", o.size) for n, o in listed.items()),
             late_objects=(),
         )
 

@@ -73,8 +73,8 @@ def test_a_copy_with_another_size_is_refused(tmp_path: Path) -> None:
     source.write_bytes(b"hello world")
     generation = source.stat().st_mtime_ns
     with pytest.raises(DeliveryRefused, match=r"its copy has size and checksum \[11, ''\]"):
-        storage.copy_frozen(str(source), copy, storage.FrozenObject(generation, 12, ""))
-    storage.copy_frozen(str(source), copy, storage.FrozenObject(generation, 11, ""))
+        storage.copy_frozen(str(source), copy, generation, 12, "")
+    storage.copy_frozen(str(source), copy, generation, 11, "")
     assert Path(copy).read_bytes() == b"hello world"
 
 

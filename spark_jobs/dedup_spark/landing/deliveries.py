@@ -11,7 +11,7 @@ from dedup_clone.contract import landed_objects
 from dedup_clone.contract.attempt import Attempt
 from dedup_clone.contract.delivery import Arrival, Delivery
 from dedup_clone.contract.errors import DeliveryRefused
-from dedup_clone.contract.landed_objects import ObjectVersion, describe_no_rows, first_problems, refusal_reason
+from dedup_clone.contract.landed_objects import describe_no_rows, first_problems, refusal_reason
 from dedup_clone.contract.manifest import RefusedDelivery
 from dedup_clone.contract.records import from_json
 from dedup_clone.contract.table import UpdateIdMode
@@ -110,8 +110,7 @@ def changed_objects(arrival: Arrival) -> list[str]:
 
     Folder placeholders and hidden files do not count.
     """
-    listed = storage.list_objects(storage.object_uri(arrival.bucket, arrival.folder.rstrip("/")))
-    present = {name: ObjectVersion(found.generation, found.size) for name, found in listed.items()}
+    present = storage.list_objects(storage.object_uri(arrival.bucket, arrival.folder.rstrip("/")))
     return landed_objects.changed_objects(arrival, present, _uri_of(arrival))
 
 

@@ -103,8 +103,8 @@ def _copy(attempt: Attempt, task: DateTask, files: list[tuple[int, DeliveredFile
     def copy(numbered: tuple[int, DeliveredFile]) -> DataFile:
         number, file = numbered
         landed, path = file.landed, f"{prefix}-{number:05d}.parquet"
-        expected = storage.FrozenObject(landed.generation, landed.size, landed.crc32c)
-        storage.copy_frozen(landed.uri, storage.join(attempt.data_uri, path), expected)
+        target_uri = storage.join(attempt.data_uri, path)
+        storage.copy_frozen(landed.uri, target_uri, landed.generation, landed.size, landed.crc32c)
         return DataFile(path, task.day, file.rows, file.size, snapshot_id, snapshot_id)
 
     if len(files) == 1:  # as in most small dates, for which starting threads would take as long as the copy

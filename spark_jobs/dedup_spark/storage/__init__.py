@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator
-from dataclasses import dataclass
 from functools import partial
 from typing import IO, cast
 
@@ -17,6 +16,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from dedup_clone.contract.errors import DeliveryRefused
+from dedup_clone.contract.landed_objects import ObjectVersion
 from dedup_clone.contract.parquet import MAGIC, TRAILER_BYTES, read_parquet_footer
 from dedup_spark.storage import cloud, files
 
@@ -36,26 +36,6 @@ _DICTIONARY_BYTES = 2 << 20
 MAX_DICTIONARIES = 32
 # The size of the signature behind a readable footer of a file with encrypted columns.
 _SIGNATURE_BYTES = 28
-
-
-@dataclass(frozen=True)
-class StoredObject:
-    """A listed object. `generation` is its object generation, which changes whenever it is written; `size` in bytes."""
-
-    generation: int
-    size: int
-
-
-@dataclass(frozen=True)
-class FrozenObject:
-    """An object as an inventory recorded it. `generation` is its object generation; `size` in bytes.
-
-    `crc32c`: in base64, as Cloud Storage reports it; empty if unknown, as for files of a file system.
-    """
-
-    generation: int
-    size: int
-    crc32c: str
 
 
 def join(folder_uri: str, *parts: str) -> str:
@@ -191,10 +171,10 @@ def exists(uri: str) -> bool:
     return cloud.exists(uri) if _is_cloud(uri) else files.exists(uri)
 
 
-def list_objects(folder_uri: str) -> dict[str, StoredObject]:
+def list_objects(folder_uri: str) -> dict[str, ObjectVersion]:
     """All objects below a folder, by their name relative to it. Empty when the folder does not exist."""
     listed = cloud.list_below(folder_uri) if _is_cloud(folder_uri) else files.list_below(folder_uri)
-    return {name: StoredObject(generation, size) for name, generation, size in listed}
+    return {name: ObjectVersion(generation, size) for name, generation, size in listed}
 
 
 def copy(source_uri: str, target_uri: str) -> None:
@@ -213,18 +193,19 @@ def delete(uri: str) -> None:
         files.delete(uri)
 
 
-def copy_frozen(source_uri: str, target_uri: str, expected: FrozenObject) -> None:
+def copy_frozen(source_uri: str, target_uri: str, generation: int, size: int, crc32c: str) -> None:
     """Copy an object that must be as its inventory recorded it. Later changes of the source do not change the copy.
 
-    Raises DeliveryRefused when the source is gone or has another generation, or the copy has another size or checksum.
+    `crc32c`: empty if unknown, as for files of a file system. Raises DeliveryRefused when the source is gone or has
+    another object generation, or the copy has another size or checksum.
     """
     storage = cloud if _is_cloud(source_uri) else files
-    found = storage.copy_frozen(source_uri, target_uri, expected.generation)
-    if found is None or found != (expected.size, expected.crc32c or found[1]):
+    found = storage.copy_frozen(source_uri, target_uri, generation)
+    if found is None or found != (size, crc32c or found[1]):
         text = "it was replaced or deleted" if found is None else f"its copy has size and checksum {list(found)}"
         raise DeliveryRefused(
             f"Object [{source_uri}] is not as it was when the delivery was noticed: {text}, expected generation "
-            f"[{expected.generation}] with {[expected.size, expected.crc32c]}. Let the producer deliver it again."
+            f"[{generation}] with {[size, crc32c]}. Let the producer deliver it again."
         )
 
 

@@ -14,9 +14,9 @@ import pyarrow.parquet as pq
 import pytest
 
 from dedup_clone.contract.errors import ConfigurationError
+from dedup_clone.contract.landed_objects import ObjectVersion
 from dedup_clone.settings.feed import Feed, read_feed
 from dedup_spark import storage
-from dedup_spark.storage import StoredObject
 from deploy.__main__ import main
 from deploy.new_feed.proposal import bigquery_column, propose
 from deploy.new_feed.sample import find_sample
@@ -167,7 +167,7 @@ def test_duplicate_rows_are_counted_and_allowed(sample: Sample) -> None:
 def test_neither_a_folder_nor_a_data_file_is_taken_for_the_marker(monkeypatch: pytest.MonkeyPatch) -> None:
     """Tools that show folders make an empty object for each, whose name ends in a slash."""
     sizes = {"": 0, "day=2026-01-01/": 0, "day=2026-01-01/a.parquet": 9, "day=2026-01-01/b.parquet": 0, "ready": 0}
-    objects = {name: StoredObject(generation=1, size=size) for name, size in sizes.items()}
+    objects = {name: ObjectVersion(1, size) for name, size in sizes.items()}
     monkeypatch.setattr(storage, "list_objects", lambda uri: objects)
     assert find_sample("gs://landing/sales/snapshot_id=7").marker == "ready"
 

@@ -17,7 +17,7 @@ from google.cloud.storage import Blob, Client
 
 from dedup_clone.contract.errors import DeliveryRefused
 from dedup_spark import storage
-from dedup_spark.storage import FrozenObject, cloud
+from dedup_spark.storage import cloud
 from testkit.local_servers import start_fake_gcs
 from testkit.lost_answers import losing_answers
 
@@ -78,7 +78,7 @@ def rewritten(**more: Any) -> dict[str, Any]:
 def test_copy_of_a_generation_is_repeated_with_its_condition(monkeypatch: pytest.MonkeyPatch) -> None:
     """A large rewrite takes two requests, of which each fails once."""
     session = connect(monkeypatch, rewritten(rewriteToken="t"), rewritten())
-    storage.copy_frozen(SOURCE, TARGET, FrozenObject(7, 3, "c"))
+    storage.copy_frozen(SOURCE, TARGET, 7, 3, "c")
     assert len(session.urls) == 4
     assert all("ifSourceGenerationMatch=7" in url for url in session.urls)
 
@@ -139,12 +139,12 @@ def landed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Blob]:
         cloud.forget_clients()
 
 
-def frozen(blob: Blob) -> storage.FrozenObject:
-    return storage.FrozenObject(int(blob.generation), int(blob.size), str(blob.crc32c))
+def frozen(blob: Blob) -> tuple[int, int, str]:
+    return int(blob.generation), int(blob.size), str(blob.crc32c)
 
 
 def test_the_frozen_version_is_copied(landed: Blob) -> None:
-    storage.copy_frozen(LANDED, ADOPTED, frozen(landed))
+    storage.copy_frozen(LANDED, ADOPTED, *frozen(landed))
     with storage.open_input(ADOPTED) as stream:
         assert bytes(stream.read()) == b"hello world"
 
@@ -152,10 +152,10 @@ def test_the_frozen_version_is_copied(landed: Blob) -> None:
 def test_another_version_and_another_checksum_are_refused(landed: Blob) -> None:
     expected = frozen(landed)
     with pytest.raises(DeliveryRefused, match=r"\[11, 'yZRlqg=='\], expected generation"):
-        storage.copy_frozen(LANDED, ADOPTED, storage.FrozenObject(expected.generation, 11, "AAAAAA=="))
+        storage.copy_frozen(LANDED, ADOPTED, expected[0], 11, "AAAAAA==")
     landed.upload_from_string(b"other words")
     with pytest.raises(DeliveryRefused, match="is not as it was when the delivery was noticed"):
-        storage.copy_frozen(LANDED, ADOPTED, expected)
+        storage.copy_frozen(LANDED, ADOPTED, *expected)
     landed.delete()
     with pytest.raises(DeliveryRefused, match="it was replaced or deleted"):
-        storage.copy_frozen(LANDED, ADOPTED, expected)
+        storage.copy_frozen(LANDED, ADOPTED, *expected)
