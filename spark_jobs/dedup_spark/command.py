@@ -11,7 +11,7 @@ import threading
 from contextlib import suppress
 
 from dedup_clone.contract.attempt import Attempt
-from dedup_clone.contract.errors import ContractViolation, DedupCloneError
+from dedup_clone.contract.errors import DedupCloneError
 from dedup_clone.contract.records import from_json
 from dedup_spark import storage
 from dedup_spark.execution.progress import JobLog, ProgressReport, count_running_tasks
@@ -92,16 +92,7 @@ def read_attempt(uri: str) -> Attempt:
 
     Raises FileNotFoundError if there is none, and ContractViolation if it is malformed.
     """
-    attempt = from_json(Attempt, storage.read_text(uri), where=uri)
-    deliveries = list(attempt.deliveries)
-    has_unique_ids = len({d.snapshot_id for d in deliveries}) == len(deliveries)
-    is_ascending = deliveries == sorted(deliveries) and has_unique_ids
-    if bool(deliveries) == bool(attempt.erases) or not is_ascending:
-        raise ContractViolation(
-            f"Attempt [{uri}] names deliveries [{', '.join(d.name for d in deliveries)}], expected at least one, or "
-            f"none for an erasure, ascending, and one for each snapshot id: clear the run from its first task."
-        )
-    return attempt
+    return from_json(Attempt, storage.read_text(uri), where=uri)
 
 
 def _task_counts(session: StartingSession) -> tuple[int, int] | None:

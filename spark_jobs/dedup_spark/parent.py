@@ -8,12 +8,11 @@ from dataclasses import dataclass, replace
 from datetime import date
 from functools import cached_property
 
-from dedup_clone.contract.attempt import Attempt, ParentFiles
+from dedup_clone.contract.attempt import Attempt
 from dedup_clone.contract.delivery import Delivery
 from dedup_clone.contract.errors import ContractViolation
 from dedup_clone.contract.manifest import DataFile, DateEntry, FileList, Manifest
 from dedup_clone.contract.records import digest, from_json
-from dedup_clone.contract.schema_change import refused_table_changes
 from dedup_clone.contract.table import Absent
 from dedup_spark import storage
 from dedup_spark.sketch import stored
@@ -119,9 +118,8 @@ def no_parent() -> Parent:
 def read_parent(attempt: Attempt) -> Parent:
     """Return the parent that the attempt names.
 
-    Raises ContractViolation if its manifest or file list is malformed, if the file list has another digest than the
-    attempt names, or if a change of the table after the parent was made needs a rebuild; FileNotFoundError if the
-    manifest or the file list is absent.
+    Raises ContractViolation if its manifest or file list is malformed, or if the file list has another digest than the
+    attempt names; FileNotFoundError if the manifest or the file list is absent.
     """
     if attempt.parent_files is None:
         return no_parent()
@@ -134,7 +132,6 @@ def read_parent(attempt: Attempt) -> Parent:
             f"[{reference.file_list_digest}] as generation [{manifest.generation}] says: restore the object from its "
             f"versions."
         )
-    _require_same_table(attempt, manifest, reference)
     listed = from_json(FileList, text, where=reference.file_list_uri)
     oldest, has_other_columns = attempt.retention_day, manifest.table.columns != attempt.table.columns
     is_comparable = manifest.update_id_mode is attempt.update_id_mode and not has_other_columns
@@ -151,16 +148,3 @@ def read_parent(attempt: Attempt) -> Parent:
         complete_since=manifest.retention_day,
         has_other_columns=has_other_columns,
     )
-
-
-def _require_same_table(attempt: Attempt, manifest: Manifest, reference: ParentFiles) -> None:
-    """Raise ContractViolation if the table has changed in a way that needs a rebuild.
-
-    The publish's first task refuses such changes already; this check only guards against a fault in that task.
-    """
-    refused = refused_table_changes(manifest.table, attempt.table)
-    if refused:
-        raise ContractViolation(
-            f"Generation [{manifest.generation}] of feed [{attempt.feed}] ({reference.manifest_uri}) has another "
-            f"table than the feed file: {'; '.join(refused)}. Undo the change of the feed file (docs/feeds.md)."
-        )

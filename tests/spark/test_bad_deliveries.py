@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from dedup_clone.contract.delivery import Arrival
-from dedup_clone.contract.errors import ContractViolation, DeliveryRefused
+from dedup_clone.contract.errors import DeliveryRefused
 from dedup_clone.contract.manifest import Candidate, DateEntry
 from dedup_spark import job, storage
 from testkit.spark_job_feed import SparkJobFeed
@@ -186,12 +186,6 @@ def test_statistics_in_a_footer_are_not_believed(area: SparkJobFeed) -> None:
     content = parquet(table(1, version=9), row_group_size=2, write_statistics=False)
     arrival = area.deliver(1, {FILE: content})
     assert "1 rows have another id" in reason_of(area.publish(arrival), arrival)
-
-
-def test_an_attempt_without_deliveries_is_a_contract_violation(area: SparkJobFeed) -> None:
-    attempt = area.attempt([area.deliver(1, good(1))])
-    with pytest.raises(ContractViolation, match="at least one"):
-        area.run(replace(attempt, deliveries=()))
 
 
 def test_a_complete_attempt_is_left_as_it_is(area: SparkJobFeed) -> None:

@@ -1,8 +1,7 @@
-"""Faults that the job notices: a parent that is not as its manifest says, other columns, landing that changes."""
+"""Faults that the job notices: a parent that is not as its manifest says, and landing that changes."""
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +13,6 @@ from dedup_clone.contract.attempt import Plan
 from dedup_clone.contract.errors import ContractViolation, DeliveryRefused
 from dedup_spark import dispatch, storage
 from testkit.spark_job_feed import SparkJobFeed
-from testkit.table_contracts import PRODUCTS
 from tests.spark.product_rows import FIRST, SCHEMA, files_of, found, path, rows
 
 
@@ -34,21 +32,6 @@ def test_rows_that_a_parent_lost_are_noticed_or_come_from_its_sketch(
         return
     with pytest.raises(ContractViolation, match=r"expected \[3\]|its data files were changed"):
         area.publish(area.land(2, rows(2, 1, 4)))
-
-
-@pytest.mark.parametrize(
-    ("changed", "said"),
-    [
-        (replace(PRODUCTS, keys=("date", "product_id", "store_id")), "keys"),
-        (replace(PRODUCTS, columns=tuple(c for c in PRODUCTS.columns if c.name != "attr_value")), "attr_value"),
-    ],
-    ids=["keys", "dropped_column"],
-)
-def test_a_parent_of_another_table_is_refused(area: SparkJobFeed, changed: Any, said: str) -> None:
-    area.publish(area.land(1, rows(1, 1)))
-    area.table = changed
-    with pytest.raises(ContractViolation, match=said):
-        area.publish(area.land(2, [], schema=pa.schema([])))
 
 
 def test_a_landed_object_that_changed_after_it_was_compared_is_not_adopted(
