@@ -13,6 +13,9 @@ I64Array = npt.NDArray[np.int64]
 # Positions in an array, or bucket numbers.
 Indices = npt.NDArray[np.intp]
 
+# In place of a position: there is none.
+ABSENT = -1
+
 EMPTY_U64: U64Array = np.zeros(0, dtype=np.uint64)
 EMPTY_I64: I64Array = np.zeros(0, dtype=np.int64)
 NO_INDICES: Indices = np.zeros(0, dtype=np.intp)

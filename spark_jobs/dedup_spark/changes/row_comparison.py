@@ -14,10 +14,10 @@ from typing import NamedTuple
 import numpy as np
 
 from dedup_clone.contract.table import Absent, ChangeType, UpdateIdMode
-from dedup_spark.arrays import EMPTY_U64, Indices, U64Array
+from dedup_spark.arrays import ABSENT, EMPTY_U64, Indices, U64Array
 from dedup_spark.comparison.key_reader import KeyReader
 from dedup_spark.comparison.key_source import KeySource
-from dedup_spark.comparison.keys import ABSENT, align, with_codes
+from dedup_spark.comparison.keys import align, with_codes
 from dedup_spark.comparison.selected_rows import RangedRows, RowSelector, SelectedRows, every_row
 from dedup_spark.parent import ParentDate
 from dedup_spark.plans.difference.comparison_inputs import stored_base

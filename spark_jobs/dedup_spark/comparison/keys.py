@@ -13,11 +13,10 @@ import numpy as np
 import pyarrow as pa
 
 from dedup_clone.contract.table import Column
-from dedup_spark.arrays import EMPTY_I64, EMPTY_U64, NO_INDICES, Indices, U64Array
+from dedup_spark.arrays import ABSENT, EMPTY_I64, EMPTY_U64, NO_INDICES, Indices, U64Array
 from dedup_spark.comparison.selected_rows import RowSelector, SelectedRows
 from dedup_spark.fingerprints.key_columns import is_number, numbers
 
-ABSENT = -1
 # One bit of 64 is left free, so that no number is shifted by all bits of a word.
 _KEY_BITS = 63
 # With sixteen slots for each key, the bitmap takes about one in sixteen other keys for one of its own. It does

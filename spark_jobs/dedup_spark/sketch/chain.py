@@ -14,11 +14,9 @@ from typing import Self
 
 import numpy as np
 
-from dedup_spark.arrays import Indices, U64Array
+from dedup_spark.arrays import ABSENT, Indices, U64Array
 from dedup_spark.sketch.row_words import RowEncoder
 from dedup_spark.sketch.sketch import Difference, Remainder, Sketch, group_equal
-
-_ABSENT = -1
 
 
 @dataclass(frozen=True)
@@ -65,11 +63,11 @@ class KeyVersions:
     def words_of(self, link: int) -> U64Array:
         """The rows that a link has of these keys."""
         rows = self.rows[link]
-        return self.words[:, rows[rows != _ABSENT]]
+        return self.words[:, rows[rows != ABSENT]]
 
     def absent_codes(self, link: int) -> U64Array:
         """The codes of the keys that a link lacks, sorted."""
-        return np.unique(self.codes[self.rows[link] == _ABSENT])
+        return np.unique(self.codes[self.rows[link] == ABSENT])
 
 
 def peel_chain(links: Sequence[Sketch]) -> KeyVersions | StuckStep:
@@ -88,14 +86,14 @@ def peel_chain(links: Sequence[Sketch]) -> KeyVersions | StuckStep:
 
 def _rows_by_link(keys: Indices, key_count: int, changes: Sequence[tuple[Indices, Indices]]) -> Indices:
     """Return `KeyVersions.rows`. `keys`: the key of each row. `changes`: of each step, the removed and added rows."""
-    state = np.full(key_count, _ABSENT, np.intp)
+    state = np.full(key_count, ABSENT, np.intp)
     for removed, added in reversed(changes):  # what the first link has, by the first step in which a key occurs
-        state[keys[added]] = _ABSENT
+        state[keys[added]] = ABSENT
         state[keys[removed]] = removed
     states = [state]
     for removed, added in changes:
         state = state.copy()
-        state[keys[removed]] = _ABSENT
+        state[keys[removed]] = ABSENT
         state[keys[added]] = added
         states.append(state)
     return np.stack(states)

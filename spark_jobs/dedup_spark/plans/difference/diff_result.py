@@ -12,10 +12,10 @@ import pyarrow as pa
 
 from dedup_clone.contract.manifest import EXAMPLES_PER_DATE, Difference, KeyExample
 from dedup_clone.contract.table import TableContract
-from dedup_spark.arrays import EMPTY_I64, BoolArray, I64Array, Indices, U64Array
+from dedup_spark.arrays import ABSENT, EMPTY_I64, BoolArray, I64Array, Indices, U64Array
 from dedup_spark.comparison.duplicate_keys import require_few_surplus_rows, row_words
 from dedup_spark.comparison.key_examples import key_texts
-from dedup_spark.comparison.keys import ABSENT, align
+from dedup_spark.comparison.keys import align
 from dedup_spark.comparison.row_reader import whole_rows
 from dedup_spark.comparison.selected_rows import NO_FILE, Columns, SelectedRows, take_rows
 from dedup_spark.parent import PARENT_SOURCE

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from dedup_spark.arrays import Indices, U64Array
-from dedup_spark.comparison.keys import ABSENT, with_codes
+from dedup_spark.arrays import ABSENT, Indices, U64Array
+from dedup_spark.comparison.keys import with_codes
 from dedup_spark.comparison.selected_rows import SelectedRows
 from dedup_spark.plans.difference.comparison_inputs import ComparisonInputs, Link
 from dedup_spark.plans.difference.diff_result import DiffResult, add_examples, rows_by_file
