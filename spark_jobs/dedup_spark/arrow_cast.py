@@ -16,6 +16,16 @@ from dedup_clone.contract.table import Column, ColumnMode, TableContract
 from dedup_spark.column_types import arrow_type
 
 
+def is_encoded(array: pa.Array) -> bool:
+    """Whether the array has numbers of a dictionary's texts instead of texts."""
+    return bool(pa.types.is_dictionary(array.type))
+
+
+def decoded(array: pa.Array) -> pa.Array:
+    """The texts themselves; any other array as it is."""
+    return array.dictionary_decode() if is_encoded(array) else array
+
+
 def cast_table(rows: pa.Table, schema: pa.Schema) -> pa.Table:
     """Return the rows with the types of `schema`. Both must have the same columns in the same order.
 
@@ -35,8 +45,8 @@ def cast_array(values: pa.Array, declared: pa.DataType) -> pa.Array:
     """
     if values.type == declared:
         return values
-    if pa.types.is_dictionary(values.type):
-        return cast_array(values.dictionary_decode(), declared)
+    if is_encoded(values):
+        return cast_array(decoded(values), declared)
     if pa.types.is_struct(declared) and pa.types.is_struct(values.type):
         return _cast_structs(values, declared)
     if pa.types.is_list(declared) and pa.types.is_list(values.type):

@@ -14,6 +14,7 @@ import numpy as np
 import pyarrow as pa
 
 from dedup_spark.arrays import EMPTY_I64, EMPTY_U64, I64Array, U64Array
+from dedup_spark.arrow_cast import decoded
 from dedup_spark.column_types import arrow_type
 from dedup_spark.comparison.key_reader import KeyBatch, KeyReader
 from dedup_spark.comparison.keys import repeated_in
@@ -29,7 +30,6 @@ from dedup_spark.comparison.selected_rows import (
     order_by_range,
     take_rows,
 )
-from dedup_spark.fingerprints.texts import decoded
 from dedup_spark.sketch.row_words import RowEncoder
 from dedup_spark.sketch.sketch import CellsLeft, Sketch
 

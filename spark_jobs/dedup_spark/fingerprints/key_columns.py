@@ -13,9 +13,8 @@ import pyarrow as pa
 
 from dedup_clone.contract.table import Column, TableContract
 from dedup_spark.arrays import I64Array, U64Array
-from dedup_spark.arrow_cast import cast_array
+from dedup_spark.arrow_cast import cast_array, is_encoded
 from dedup_spark.column_types import arrow_type
-from dedup_spark.fingerprints.texts import is_encoded
 
 # Types whose values compare as one signed 64-bit number.
 _NUMBERS = {"BOOL", "DATE", "DATETIME", "INT64", "TIMESTAMP"}

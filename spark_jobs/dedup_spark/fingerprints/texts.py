@@ -16,6 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from dedup_spark.arrays import I64Array, Indices, U64Array
+from dedup_spark.arrow_cast import is_encoded
 from dedup_spark.fingerprints.chains import QuickChain, blocks
 from dedup_spark.fingerprints.seed import Seed
 from dedup_spark.storage import MAX_DICTIONARIES
@@ -27,16 +28,6 @@ _LONG_TEXT_BYTES = 1024
 _DICTIONARIES = 2 * MAX_DICTIONARIES
 
 Kinds = tuple[type[QuickChain], ...]
-
-
-def is_encoded(array: pa.Array) -> bool:
-    """Whether the array has numbers of a dictionary's texts instead of texts."""
-    return bool(pa.types.is_dictionary(array.type))
-
-
-def decoded(array: pa.Array) -> pa.Array:
-    """The texts themselves; any other array as it is."""
-    return array.dictionary_decode() if is_encoded(array) else array
 
 
 def text_hashes(array: pa.Array, seed: Seed, kinds: Kinds) -> Sequence[U64Array]:

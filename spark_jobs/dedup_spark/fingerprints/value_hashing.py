@@ -15,11 +15,12 @@ import pyarrow.compute as pc
 
 from dedup_clone.contract.table import Column, ColumnMode
 from dedup_spark.arrays import U64Array
+from dedup_spark.arrow_cast import is_encoded
 from dedup_spark.column_types import STRUCT
 from dedup_spark.fingerprints.chains import StrongChain, blocks
 from dedup_spark.fingerprints.key_columns import fixed_words, is_text
 from dedup_spark.fingerprints.seed import Seed
-from dedup_spark.fingerprints.texts import is_encoded, text_hashes
+from dedup_spark.fingerprints.texts import text_hashes
 
 
 @dataclass(frozen=True)

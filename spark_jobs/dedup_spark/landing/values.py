@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from dedup_clone.contract.table import Column, ColumnMode
-from dedup_spark.arrow_cast import field_of
+from dedup_spark.arrow_cast import field_of, is_encoded
 from dedup_spark.column_types import STRUCT, arrow_field
 
 _EPOCH_DAY = date(1970, 1, 1)
@@ -72,7 +72,7 @@ def _check_range(path: str, numbers: pa.Array, first: int, last: int, problem: s
 
 
 def _check_texts(path: str, values: pa.Array, counts: InvalidValues) -> None:
-    if pa.types.is_dictionary(values.type):
+    if is_encoded(values):
         texts = values.dictionary
         if _is_valid(texts.view(pa.string())) and _largest(texts) <= LARGEST_VALUE_BYTES:
             return
