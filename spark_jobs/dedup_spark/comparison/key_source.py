@@ -31,7 +31,7 @@ from dedup_spark.comparison.selected_rows import (
     take_rows,
 )
 from dedup_spark.sketch.row_words import RowEncoder
-from dedup_spark.sketch.sketch import CellsLeft, Sketch
+from dedup_spark.sketch.sketch import Remainder, Sketch
 
 FileNumbers = Sequence[int]
 # At most this many bytes of value columns of selected rows are kept for each range, so that survivors among these rows
@@ -132,12 +132,12 @@ class KeySource:
                 yield repeated_in(codes)
 
     def words_in(
-        self, cells: CellsLeft, *, file_numbers: FileNumbers | None = None, only_id: int | None = None
+        self, remainder: Remainder, *, file_numbers: FileNumbers | None = None, only_id: int | None = None
     ) -> U64Array:
-        """The words of the rows that are in these cells. The other parameters are those of `sketch`."""
+        """The words of the rows in cells that are left. The other parameters are those of `sketch`."""
         found = [np.zeros((self.encoder.word_count, 0), np.uint64)]
         for number in self._numbers(file_numbers):
-            found += [words[:, cells.rows_in(words)] for words, _ in self._words(number, only_id)]
+            found += [words[:, remainder.rows_in(words)] for words, _ in self._words(number, only_id)]
         return np.concatenate(found, axis=1)
 
     def _words(self, number: int, only_id: int | None) -> Iterator[tuple[U64Array, KeyBatch]]:

@@ -100,7 +100,7 @@ class Sketch:
         for first in range(0, words.shape[1], _COPIED_ROWS):
             permuted = words[:, first : first + _COPIED_ROWS].copy()
             for start in range(0, permuted.shape[1], _BLOCK_ROWS):
-                self._permutation.apply(permuted[:, start : start + _BLOCK_ROWS])
+                self.permutation.apply(permuted[:, start : start + _BLOCK_ROWS])
             self._change_cells(permuted, operation)
 
     def _change_cells(self, permuted: U64Array, operation: np.ufunc) -> None:
@@ -110,7 +110,7 @@ class Sketch:
                 operation.at(sums, cells, word)
 
     @property
-    def _permutation(self) -> Permutation:
+    def permutation(self) -> Permutation:
         return _permutation(self.encoder.seed, self.encoder.word_count)
 
     def add_all(self, other: Sketch) -> None:
@@ -166,7 +166,7 @@ class Sketch:
         rows = []
         for sign, permuted in ((1, sums), (-1, np.uint64(0) - sums)):
             words = permuted.copy()
-            self._permutation.undo(words)
+            self.permutation.undo(words)
             is_row: BoolArray = words[-1] >> np.uint64(64 - SPARE_BITS) == 0
             is_row &= _cells_of(permuted, table, self.bits) == cells
             if is_row.any():
@@ -179,30 +179,11 @@ class Sketch:
             [np.zeros((self.encoder.word_count, 0), np.uint64), *(rows for rows, _ in found)], axis=1
         )
         counts = np.concatenate([np.zeros(0, np.int64), *(np.full(rows.shape[1], sign) for rows, sign in found)])
-        self._permutation.undo(words)
+        self.permutation.undo(words)
         groups, firsts = group_equal(words)
         totals = np.zeros(len(firsts), np.int64)
         np.add.at(totals, groups, counts)
         return Difference(words[:, firsts[totals != 0]], totals[totals != 0])
-
-
-@dataclass(frozen=True)
-class CellsLeft:
-    """The cells of a difference whose rows could not be told apart: `is_left` by table and cell."""
-
-    encoder: RowEncoder
-    bits: int
-    is_left: BoolArray
-
-    def rows_in(self, words: U64Array) -> Indices:
-        """Indices of the rows that are in such a cell of each table."""
-        found: BoolArray = np.ones(words.shape[1], dtype=bool)
-        for start in range(0, words.shape[1], _BLOCK_ROWS):
-            permuted = words[:, start : start + _BLOCK_ROWS].copy()
-            _permutation(self.encoder.seed, self.encoder.word_count).apply(permuted)
-            for table, is_left in enumerate(self.is_left):
-                found[start : start + _BLOCK_ROWS] &= is_left[_cells_of(permuted, table, self.bits)]
-        return np.flatnonzero(found)
 
 
 @dataclass(frozen=True)
@@ -213,18 +194,28 @@ class Remainder:
     told: Difference
 
     @cached_property
-    def cells(self) -> CellsLeft:
-        """The cells with the rows that cannot be told apart; all cells if none is left: then `told` is wrong."""
+    def is_left(self) -> BoolArray:
+        """By table, the cells with the rows that cannot be told apart; all cells if none is left: `told` is wrong."""
         is_left = np.asarray(self.sketch.cells.any(axis=1))
-        return CellsLeft(self.sketch.encoder, self.sketch.bits, is_left if is_left.any() else ~is_left)
+        return is_left if is_left.any() else ~is_left
+
+    def rows_in(self, words: U64Array) -> Indices:
+        """Indices of the rows that are in such a cell of each table."""
+        found: BoolArray = np.ones(words.shape[1], dtype=bool)
+        for start in range(0, words.shape[1], _BLOCK_ROWS):
+            permuted = words[:, start : start + _BLOCK_ROWS].copy()
+            self.sketch.permutation.apply(permuted)
+            for table, is_left in enumerate(self.is_left):
+                found[start : start + _BLOCK_ROWS] &= is_left[_cells_of(permuted, table, self.sketch.bits)]
+        return np.flatnonzero(found)
 
     def is_difference_of(self, later: U64Array, earlier: U64Array) -> bool:
-        """Whether two sets with this difference have these rows in `cells`, and otherwise differ only by `told`.
+        """Whether two sets with this difference have these rows in such cells, and otherwise differ only by `told`.
 
         A sum of several rows that passed for a row may have emptied a cell, whose rows are then not found. The
         remainder is used up.
         """
-        inside = self.cells.rows_in(self.told.words)
+        inside = self.rows_in(self.told.words)
         words, counts = self.told.words[:, inside], self.told.counts[inside]
         self.sketch.add(np.repeat(words, np.maximum(counts, 0), axis=1))
         self.sketch.remove(np.repeat(words, np.maximum(-counts, 0), axis=1))

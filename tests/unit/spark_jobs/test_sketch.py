@@ -95,7 +95,7 @@ def test_what_is_not_told_is_in_the_cells_that_are_left(rows: int) -> None:
             found = sketch_of(encoder, 8, sets[0]).minus(sketch_of(encoder, 8, sets[1])).peel()
             if not isinstance(found, Remainder):
                 return None
-            rows_left = [words[:, found.cells.rows_in(words)] for words in sets]
+            rows_left = [words[:, found.rows_in(words)] for words in sets]
             return found, [rows_left[0][:, lost:], rows_left[1]]
 
         if (found := left()) is None:

@@ -117,12 +117,11 @@ def _repeated_codes(
     If hashed rows are compared by their values anyway, their duplicates need not be looked up before.
     """
     if isinstance(versions, StuckStep):
-        remainder = versions.remainder
-        if remainder.cells.is_left.mean() > _MOST_CELLS_LEFT:
+        if versions.remainder.is_left.mean() > _MOST_CELLS_LEFT:
             return
         for link in links[versions.number : versions.number + 2]:
             if link.source != PARENT_SOURCE:
-                words = link.reader.words_in(remainder.cells)
+                words = link.reader.words_in(versions.remainder)
                 yield link, repeated_in(np.sort(inputs.encoder.codes_of(words)))
     elif inputs.encoder.is_packed or inputs.task.policy is MergePolicy.IN_ORDER:
         for link, codes in zip(links, versions.suspects, strict=True):
@@ -136,7 +135,7 @@ def _codes_left(inputs: ComparisonInputs, links: Sequence[Link], stuck: StuckSte
     The rows that they do not tell are among the rows of both links in the cells that are left. None if these are too
     many, or if the links are not two sets of rows that files have.
     """
-    remainder, share = stuck.remainder, float(np.prod(stuck.remainder.cells.is_left.mean(axis=1)))
+    remainder, share = stuck.remainder, float(np.prod(stuck.remainder.is_left.mean(axis=1)))
     is_readable = inputs.task.policy is not MergePolicy.BY_VALUE and len(links) == 2
     if (
         not is_readable
@@ -148,7 +147,7 @@ def _codes_left(inputs: ComparisonInputs, links: Sequence[Link], stuck: StuckSte
     for link in links:
         is_base = parent and link.source == PARENT_SOURCE
         files, only_id = (parent.base_files, link.update_id) if parent and is_base else (None, None)
-        found.append(link.reader.words_in(remainder.cells, file_numbers=files, only_id=only_id))
+        found.append(link.reader.words_in(remainder, file_numbers=files, only_id=only_id))
     earlier, later = found
     if not remainder.is_difference_of(later, earlier):
         return None
