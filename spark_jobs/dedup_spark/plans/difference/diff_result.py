@@ -45,7 +45,7 @@ class DiffResult:
     - added: the numbers of more such rows, which are not in memory and have to be read from their files.
     - removed: by file, the numbers of the parent's rows that the date does not keep after all.
     - free_rows: how many more rows of files may be in `added_rows`.
-    - new_examples, changed_examples, survivor_examples: the key columns of a few such rows.
+    - example_keys: the key columns of a few rows, by how they differ.
     """
 
     differing: int | None = 0
@@ -57,9 +57,7 @@ class DiffResult:
     added: defaultdict[tuple[int, int], list[I64Array]] = field(default_factory=lambda: defaultdict(list))
     removed: defaultdict[int, list[I64Array]] = field(default_factory=lambda: defaultdict(list))
     free_rows: int = field(default_factory=lambda: MAX_ADDED_ROWS)
-    new_examples: list[Columns] = field(default_factory=list)
-    changed_examples: list[Columns] = field(default_factory=list)
-    survivor_examples: list[Columns] = field(default_factory=list)
+    example_keys: defaultdict[Difference, list[Columns]] = field(default_factory=lambda: defaultdict(list))
 
     def surplus_rows(self, source: int) -> int:
         """How many surplus rows the delivery with this source number has."""
@@ -83,14 +81,15 @@ class DiffResult:
         self.surplus[source].append(rows)
         require_few_surplus_rows(self.surplus_rows(source))
 
+    def add_examples(self, kind: Difference, rows: SelectedRows, indices: Indices) -> None:
+        """Add the key columns of the first of these rows, if there are not enough examples yet."""
+        if len(indices) and len(self.example_keys[kind]) < EXAMPLES_PER_DATE:
+            self.example_keys[kind].append(take_rows(rows.key_columns, indices[:EXAMPLES_PER_DATE]))
+
     def examples(self, table: TableContract, day: date) -> tuple[KeyExample, ...]:
         """Return a few keys of each kind of difference, as text."""
         found = []
-        for kind, samples in (
-            (Difference.NEW, self.new_examples),
-            (Difference.CHANGED, self.changed_examples),
-            (Difference.SURVIVOR, self.survivor_examples),
-        ):
+        for kind, samples in self.example_keys.items():
             texts = [text for keys in samples for text in key_texts(table, [column.to_pylist() for column in keys])]
             found += [KeyExample(day, kind, text) for text in texts[:EXAMPLES_PER_DATE]]
         return tuple(found)
@@ -125,12 +124,12 @@ def find_winners(inputs: ComparisonInputs, rows: Sequence[tuple[Link, SelectedRo
     for position, (link, some) in enumerate(rows):
         won, is_kept = winners == position, _is_kept(inputs, link, some)
         winning, is_missing = aligned[position, won], aligned[-1, won] == ABSENT
-        add_examples(diff.new_examples, some, aligned[position, won & is_new])
+        diff.add_examples(Difference.NEW, some, aligned[position, won & is_new])
         retained = winning[~is_missing] if inputs.deletes else winning
         _add_rows(inputs, link, some, retained[~is_kept[retained]], diff)
         if inputs.task.policy is MergePolicy.IN_ORDER:
             is_missing &= ~is_kept[winning]  # the parent's survivors have been missing before
-        add_examples(diff.survivor_examples, some, winning[is_missing])
+        diff.add_examples(Difference.SURVIVOR, some, winning[is_missing])
         if link.source == PARENT_SOURCE:
             _find_changed(some, aligned[position], hashes, won, diff)
             stays = ~is_kept
@@ -154,7 +153,7 @@ def _find_changed(parent: SelectedRows, rows: Indices, hashes: U64Array, won: Bo
     lost = np.flatnonzero((rows != ABSENT) & ~won)
     changed = rows[lost[parent.value_hashes[rows[lost]] != hashes[lost]]]
     diff.changed += len(changed)
-    add_examples(diff.changed_examples, parent, changed)
+    diff.add_examples(Difference.CHANGED, parent, changed)
 
 
 def _add_rows(inputs: ComparisonInputs, link: Link, rows: SelectedRows, indices: Indices, diff: DiffResult) -> None:
@@ -182,9 +181,3 @@ def rows_by_file(rows: SelectedRows, indices: Indices) -> Iterator[tuple[int, In
     """Yield the number of each file with those `indices` whose rows are in it."""
     for file in np.unique(rows.file_numbers[indices]):
         yield int(file), indices[rows.file_numbers[indices] == file]
-
-
-def add_examples(examples: list[Columns], rows: SelectedRows, indices: Indices) -> None:
-    """Add the key columns of the first of these rows, if there are not enough examples yet."""
-    if len(indices) and len(examples) < EXAMPLES_PER_DATE:
-        examples.append(take_rows(rows.key_columns, indices[:EXAMPLES_PER_DATE]))

@@ -11,11 +11,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from dedup_clone.contract.manifest import Difference
 from dedup_spark.arrays import ABSENT, Indices, U64Array
 from dedup_spark.comparison.keys import with_codes
 from dedup_spark.comparison.selected_rows import SelectedRows
 from dedup_spark.plans.difference.comparison_inputs import ComparisonInputs, Link
-from dedup_spark.plans.difference.diff_result import DiffResult, add_examples, rows_by_file
+from dedup_spark.plans.difference.diff_result import DiffResult, rows_by_file
 from dedup_spark.sketch.chain import KeyVersions
 from dedup_spark.sketch.row_words import RowEncoder
 from dedup_spark.sketch.sketch import group_equal
@@ -85,7 +86,7 @@ def _replace_survivors(encoder: RowEncoder, survivors: SelectedRows, delivered: 
     diff.new_keys -= len(returned)
     changed = returned[survivors.value_hashes[returned] != delivered[1, rows[returned]]]
     diff.changed += len(changed)
-    add_examples(diff.changed_examples, survivors, changed)
+    diff.add_examples(Difference.CHANGED, survivors, changed)
     for file, of_file in rows_by_file(survivors, returned):
         diff.removed[file].append(survivors.row_numbers[of_file])
     return survivors.codes[returned]
@@ -108,5 +109,5 @@ def _add_examples(newest: Link, new_codes: U64Array, changed_codes: U64Array, di
     if len(codes):
         rows = newest.reader.first_rows(with_codes(codes), min(len(codes), _SAMPLE_ROWS))
         is_new = np.isin(rows.codes, new_codes)
-        add_examples(diff.new_examples, rows, np.flatnonzero(is_new))
-        add_examples(diff.changed_examples, rows, np.flatnonzero(~is_new))
+        diff.add_examples(Difference.NEW, rows, np.flatnonzero(is_new))
+        diff.add_examples(Difference.CHANGED, rows, np.flatnonzero(~is_new))
