@@ -7,6 +7,8 @@ the rows of one range are in memory at a time.
 
 from __future__ import annotations
 
+import os
+import pickle
 import tempfile
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -66,41 +68,28 @@ class SelectedRows:
             value_columns=None if self.value_columns is None else take_rows(self.value_columns, indices),
         )
 
-    def to_table(self) -> pa.Table:
-        """The rows as a table, from which `from_table` makes them again."""
-        columns = {f"{_KEY}{number}": column for number, column in enumerate(self.key_columns)}
-        columns |= {f"{_VALUE}{number}": column for number, column in enumerate(self.value_columns or ())}
-        columns |= {} if self.value_columns is None else {_HAS_VALUES: pa.nulls(len(self))}
-        columns |= {name: pa.chunked_array([getattr(self, name)]) for name in _NUMBERS}
-        return pa.table(columns)
-
-    @classmethod
-    def from_table(cls, table: pa.Table) -> SelectedRows:
-        table = table.combine_chunks()
-        return cls(
-            key_columns=_columns(table, _KEY),
-            value_columns=_columns(table, _VALUE) if _HAS_VALUES in table.column_names else None,
-            **{name: table[name].to_numpy() for name in _NUMBERS},
-        )
-
-
-# Names in `to_table`: prefixes of the numbered key and value columns, a column of rows with value columns (a table may
-# have none, which is not None), and the columns of numbers.
-_KEY, _VALUE, _HAS_VALUES = "key ", "value ", "has values"
-_NUMBERS = ("file_numbers", "row_numbers", "update_ids", "value_hashes", "codes")
-
-
-def _columns(table: pa.Table, prefix: str) -> Columns:
-    return tuple(table[name] for name in table.column_names if name.startswith(prefix))
-
 
 def concat_rows(parts: Sequence[SelectedRows]) -> SelectedRows:
     """The rows of `parts`, at least one part. If a part with rows lacks value columns, so does the result."""
-    tables = [part.to_table() for part in parts if len(part)] or [parts[0].to_table()]
-    if len(tables) == 1:
-        return SelectedRows.from_table(tables[0])
-    common = [name for name in tables[0].column_names if all(name in table.column_names for table in tables)]
-    return SelectedRows.from_table(pa.concat_tables([table.select(common) for table in tables]))
+    parts = [part for part in parts if len(part)] or parts[:1]
+    if len(parts) == 1:
+        return parts[0]
+    values = [part.value_columns for part in parts if part.value_columns is not None]
+    return SelectedRows(
+        key_columns=_concat_columns([part.key_columns for part in parts]),
+        file_numbers=np.concatenate([part.file_numbers for part in parts]),
+        row_numbers=np.concatenate([part.row_numbers for part in parts]),
+        update_ids=np.concatenate([part.update_ids for part in parts]),
+        value_hashes=np.concatenate([part.value_hashes for part in parts]),
+        value_columns=_concat_columns(values) if len(values) == len(parts) else None,
+        codes=np.concatenate([part.codes for part in parts]),
+    )
+
+
+def _concat_columns(parts: Sequence[Columns]) -> Columns:
+    """The columns, in few chunks: `take` would search all of them."""
+    tables = [pa.table(list(columns), [str(number) for number in range(len(columns))]) for columns in parts]
+    return tuple(pa.concat_tables(tables).combine_chunks().columns)
 
 
 def without_rows(rows: SelectedRows, excluded: Sequence[SelectedRows]) -> SelectedRows:
@@ -123,7 +112,7 @@ def take_rows(columns: Sequence[pa.Array | pa.ChunkedArray], indices: Indices) -
 class RangedRows:
     """Rows, grouped by `range_count` ranges of the codes of their keys, of equal length.
 
-    `_spilled`: for each range, start and size in bytes of the Arrow streams with its rows in the temporary file.
+    `_spilled`: for each range, where the temporary file has some of its rows, which are pickled.
     """
 
     def __init__(self, range_count: int) -> None:
@@ -131,7 +120,7 @@ class RangedRows:
         self._in_memory: list[SelectedRows] = []
         self._row_count = 0  # of the rows in memory
         self._file: IO[bytes] | None = None
-        self._spilled: list[list[tuple[int, int]]] = [[] for _ in range(range_count)]
+        self._spilled: list[list[int]] = [[] for _ in range(range_count)]
 
     def add(self, rows: SelectedRows) -> None:
         self._in_memory.append(rows)
@@ -143,7 +132,7 @@ class RangedRows:
         """The rows of the range with this number. Call it only after all rows were added."""
         if self.range_count > 1 and self._in_memory:
             self._spill()
-        return concat_rows([*self._in_memory, *(self._read(*stream) for stream in self._spilled[number])])
+        return concat_rows([*self._in_memory, *map(self._read, self._spilled[number])])
 
     def _spill(self) -> None:
         """Move the rows in memory to the temporary file, grouped by range."""
@@ -152,18 +141,15 @@ class RangedRows:
         rows = concat_rows(self._in_memory)
         order, edges = order_by_range(rows.codes, self.range_count)
         for number, spilled in enumerate(self._spilled):
-            table = rows.take(order[edges[number] : edges[number + 1]]).to_table()
-            start = self._file.seek(0, 2)
-            with pa.ipc.new_stream(self._file, table.schema) as stream:
-                stream.write_table(table)
-            spilled.append((start, self._file.tell() - start))
+            spilled.append(self._file.seek(0, os.SEEK_END))
+            pickle.dump(rows.take(order[edges[number] : edges[number + 1]]), self._file, pickle.HIGHEST_PROTOCOL)
         self._in_memory, self._row_count = [], 0
 
-    def _read(self, start: int, size: int) -> SelectedRows:
+    def _read(self, start: int) -> SelectedRows:
         assert self._file
         self._file.seek(start)
-        with pa.ipc.open_stream(pa.BufferReader(self._file.read(size))) as stream:
-            return SelectedRows.from_table(stream.read_all())
+        rows: SelectedRows = pickle.load(self._file)
+        return rows
 
 
 def order_by_range(codes: U64Array, range_count: int) -> tuple[Indices, Indices]:
