@@ -1,4 +1,4 @@
-"""Measures how well a date is sorted by the first clustering column, from the lowest and highest value of each block.
+"""Reads the lowest and highest value of each block of a column, and measures how well they are sorted.
 
 A block is a row group of a file, or a sorted run of rows that the job writes. BigQuery's own blocks cannot be seen.
 """
@@ -13,16 +13,16 @@ import pyarrow.parquet as pq
 Range = tuple[Any, Any]  # the lowest and the highest value of a block
 
 
-def block_ranges(file: pq.ParquetFile, column: str) -> tuple[Range, ...] | None:
+def block_ranges(metadata: pq.FileMetaData, column: str) -> tuple[Range, ...] | None:
     """The range of each row group that has a value of the column.
 
     None if the file lacks the column, or if its footer lacks the bounds of one of these row groups or has wrong ones.
     """
     ranges: list[Range] = []
-    for group in range(file.num_row_groups):
-        metadata = file.metadata.row_group(group)
-        chunks = [metadata.column(number) for number in range(metadata.num_columns)]
-        statistics = next((chunk.statistics for chunk in chunks if chunk.path_in_schema == column), None)
+    paths = [metadata.schema.column(number).path for number in range(metadata.num_columns)]
+    for group in range(metadata.num_row_groups):
+        row_group = metadata.row_group(group)
+        statistics = row_group.column(paths.index(column)).statistics if column in paths else None
         if statistics is None:
             return None
         if statistics.has_min_max:
@@ -31,7 +31,7 @@ def block_ranges(file: pq.ParquetFile, column: str) -> tuple[Range, ...] | None:
             except (ValueError, OverflowError):
                 # A bound is not UTF-8, or a time that Python cannot represent. Values are validated, bounds are not.
                 return None
-        elif not (statistics.has_null_count and statistics.null_count == metadata.num_rows):
+        elif not (statistics.has_null_count and statistics.null_count == row_group.num_rows):
             return None
     return tuple(ranges)
 

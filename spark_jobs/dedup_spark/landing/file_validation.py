@@ -201,7 +201,7 @@ class RunningValidation:
             file=self.landed,
             rows_by_date=dict(self.rows_by_date),
             has_written_schema=self.has_written_schema,
-            ranges=block_ranges(self.file, cluster_by[0]) if cluster_by else None,
+            ranges=block_ranges(metadata, cluster_by[0]) if cluster_by else None,
         )
 
     def _lost_rows(self, expected: int) -> list[str]:

@@ -79,19 +79,19 @@ def _adopt(attempt: Attempt, inputs: ComparisonInputs, diff: DiffResult, reader:
     to_copy, normalized, new_files, cast_count = [], 0, [], 0
     for number, file in enumerate(task.newest.files):
         surplus = diff.surplus_in(source, number)
-        if file.rows and file.has_written_schema and not len(surplus):
+        if file.rows and file.found.has_written_schema and not len(surplus):
             to_copy.append((number, file))
         elif file.rows:
             rows = RowSource.all_rows(file.uri, file.rows, excluded=surplus)
             written = write_file(table, attempt.data_uri, task.day, "normalized", read_rows(reader, rows))
             new_files += [written] if written else []  # a file may have only surplus rows
             normalized += 1
-            cast_count += not file.has_written_schema
+            cast_count += not file.found.has_written_schema
     surplus_rows = diff.surplus_rows(source)
     how = [f"[{surplus_rows}] surplus rows of repeated keys left out"] if surplus_rows else []
     how += [f"[{cast_count}] files brought into the written form"] if cast_count else []
     how += [f"[{normalized}] files written anew"] if normalized else []
-    overlap = overlapping_share(file.ranges for file in task.newest.files) if table.cluster_by else None
+    overlap = overlapping_share(file.found.ranges for file in task.newest.files) if table.cluster_by else None
     return _Files((*_copy(attempt, task, to_copy), *new_files, *survivors), overlap, how)
 
 

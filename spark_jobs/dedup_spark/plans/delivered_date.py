@@ -8,7 +8,6 @@ from dataclasses import dataclass, field, replace
 from datetime import date
 
 from dedup_clone.contract.delivery import Delivery
-from dedup_spark.landing.cluster_overlap import Range
 from dedup_spark.landing.deliveries import Deliveries
 from dedup_spark.landing.file_validation import FileValidation, LandedFile
 
@@ -35,20 +34,15 @@ class DeliveredFile:
         return self.validation.rows_by_date.get(self.day, 0) if self.validation else 0
 
     @property
+    def found(self) -> FileValidation:
+        """The validation. The file must have been read."""
+        assert self.validation
+        return self.validation
+
+    @property
     def bytes_of_rows(self) -> float:
         """About how many stored bytes the rows of the date take. The file must have been read."""
-        assert self.validation
-        return self.size * self.rows / sum(self.validation.rows_by_date.values())
-
-    @property
-    def has_written_schema(self) -> bool:
-        """Whether the columns, types and modes are those that the job writes; False until the file has been read."""
-        return self.validation is not None and self.validation.has_written_schema
-
-    @property
-    def ranges(self) -> tuple[Range, ...] | None:
-        """Its block ranges; None if they are not known."""
-        return self.validation.ranges if self.validation else None
+        return self.size * self.rows / sum(self.found.rows_by_date.values())
 
     @property
     def date_count(self) -> int:

@@ -54,7 +54,6 @@ _WHOLE_SPANS = {
 }
 # Small ranges get this much room at least, because later values are seldom as near to each other.
 _LEAST_SIZE = (1 << 16) - 1
-_NARROWED = {"DATETIME", "INT64", "TIMESTAMP"}
 
 
 def span_of(least: int, greatest: int) -> Span:
@@ -121,10 +120,15 @@ class RowEncoder:
     def _span(self, column: Column) -> Span:
         return dict(self.spans).get(column.name, _WHOLE_SPANS[column.type])
 
+    @property
+    def narrowable(self) -> list[str]:
+        """The names of the columns that may have narrow spans."""
+        return [column.name for column in self._columns if column.type == "INT64"]
+
     def narrowed(self, bounds: dict[str, tuple[int, int]]) -> RowEncoder:
         """An encoder with spans for rows whose numbers are about within these bounds, by the name of the column."""
-        spans = {c.name: span_of(*bounds[c.name]) for c in self._columns if c.type in _NARROWED and c.name in bounds}
-        narrowed = RowEncoder(self.keys, self.values, self.seed, tuple(sorted(spans.items())))
+        spans = sorted((name, span_of(*found)) for name, found in bounds.items())
+        narrowed = RowEncoder(self.keys, self.values, self.seed, tuple(spans))
         return narrowed if narrowed.is_packed else RowEncoder(self.keys, self.values, self.seed)
 
     @property

@@ -18,6 +18,7 @@ from dedup_spark.comparison.key_reader import KeyReader
 from dedup_spark.comparison.key_source import KeySource
 from dedup_spark.fingerprints.key_columns import key_columns
 from dedup_spark.fingerprints.seed import Seed
+from dedup_spark.landing.cluster_overlap import block_ranges
 from dedup_spark.parent import PARENT_SOURCE, ParentDate
 from dedup_spark.plans.date_task import DateTask, MergePolicy
 from dedup_spark.plans.delivered_date import DeliveredDate
@@ -33,7 +34,6 @@ _MAX_FOOTERS = 32
 # same number of rows.
 _SIMILAR_SIZE_FACTOR = 2
 
-Bounds = dict[str, tuple[int, int]]
 _File = TypeVar("_File")
 
 
@@ -239,34 +239,13 @@ def encoders(reader: KeyReader, seed: Seed, base: Sketch | None, uris: Sequence[
     if base:
         yield base.encoder
     if wide.has_packable_types:
-        found = [_bounds(reader.metadata(uri)) for uri in _some(uris)]
-        names = set.intersection(*(set(bounds) for bounds in found)) if found else set()
-        yield wide.narrowed({name: (min(b[name][0] for b in found), max(b[name][1] for b in found)) for name in names})
+        footers = [reader.metadata(uri) for uri in _some(uris)]
+        yield wide.narrowed({name: found for name in wide.narrowable if (found := _bounds(footers, name))})
     yield wide
 
 
-def _bounds(metadata: pq.FileMetaData) -> Bounds:
-    """The lowest and the highest value of each column of integers, as the footer says."""
-    bounds: Bounds = {}
-    unknown: set[str] = set()
-    for group in range(metadata.num_row_groups):
-        row_group = metadata.row_group(group)
-        for number in range(row_group.num_columns):
-            chunk = row_group.column(number)
-            name, of_chunk = chunk.path_in_schema, _integers(chunk.statistics)
-            if of_chunk is None:
-                unknown.add(name)
-                continue
-            least, greatest = bounds.get(name, of_chunk)
-            bounds[name] = min(least, of_chunk[0]), max(greatest, of_chunk[1])
-    return {name: found for name, found in bounds.items() if name not in unknown}
-
-
-def _integers(statistics: pq.Statistics | None) -> tuple[int, int] | None:
-    """The bounds of a column chunk; None if they are not known or no integers."""
-    try:
-        if statistics is not None and statistics.has_min_max and type(statistics.min) is int:
-            return statistics.min, statistics.max
-    except (ValueError, OverflowError):
-        pass  # A bound is a time that Python cannot represent. Values are validated, bounds are not.
-    return None
+def _bounds(footers: Sequence[pq.FileMetaData], column: str) -> tuple[int, int] | None:
+    """The lowest and the highest number in the column, as the footers say; None if one of them does not."""
+    ranges = [block_ranges(footer, column) for footer in footers]
+    blocks = [block for of_file in ranges for block in of_file or ()]
+    return (min(low for low, _ in blocks), max(high for _, high in blocks)) if ranges and all(ranges) else None
