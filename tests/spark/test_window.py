@@ -16,6 +16,7 @@ from dedup_clone.contract.attempt import Plan
 from dedup_clone.contract.table import Absent, UpdateIdMode
 from dedup_spark.column_types import spark_schema
 from dedup_spark.comparison import duplicate_keys, key_source
+from dedup_spark.plans.difference import diff_result
 from dedup_spark.plans.window.ranking import DAY, DESTINATION_FILE, SOURCE, rank
 from dedup_spark.sketch import row_words
 from testkit.spark_job_feed import SparkJobFeed
@@ -28,11 +29,14 @@ def with_two_duplicates(snapshot_id: int) -> list[dict[str, Any]]:
     return [*rows(snapshot_id, *range(300)), row(snapshot_id, 1, 70), row(snapshot_id, 2, 5)]
 
 
-@pytest.mark.parametrize(("limit", "most"), [("_MAX_ROWS", 3), ("_MAX_BYTES", 10), ("_MAX_SURPLUS_ROWS", 1)])
+@pytest.mark.parametrize(
+    ("module", "limit", "most"),
+    [(duplicate_keys, "_MAX_ROWS", 3), (duplicate_keys, "_MAX_BYTES", 10), (diff_result, "MAX_SURPLUS_ROWS", 1)],
+)
 def test_more_repeated_keys_than_are_looked_at_are_left_to_plan_window(
-    area: SparkJobFeed, monkeypatch: pytest.MonkeyPatch, limit: str, most: int
+    area: SparkJobFeed, monkeypatch: pytest.MonkeyPatch, module: Any, limit: str, most: int
 ) -> None:
-    monkeypatch.setattr(duplicate_keys, limit, most)
+    monkeypatch.setattr(module, limit, most)
     # Values that are too large to keep in memory are read once more, but not too many of them.
     monkeypatch.setattr(row_words, "MAX_WORDS", 0)
     monkeypatch.setattr(key_source, "_VALUE_BYTES", 0)

@@ -22,8 +22,6 @@ from dedup_spark.value_order import comparable
 # compares row by row, and takes some microseconds for each.
 _MAX_ROWS = 1 << 18
 _MAX_BYTES = 64 << 20
-# The most surplus rows of a date, of about 100 bytes each, that are kept in memory until its files are written.
-_MAX_SURPLUS_ROWS = 1 << 20
 # Only this many rows are converted to Python values at a time, because Python values take much memory.
 _ROWS_AT_A_TIME = 1 << 12
 
@@ -45,12 +43,6 @@ class ResolvedDuplicates:
     retained: SelectedRows
     surplus: SelectedRows
     surplus_words: U64Array
-
-
-def require_few_surplus_rows(count: int) -> None:
-    """Raise TooManyDuplicates if `count` surplus rows of a date are too many to keep in memory."""
-    if count > _MAX_SURPLUS_ROWS:
-        raise TooManyDuplicates
 
 
 def find_duplicates(source: KeySource, rows: int, limit: int) -> Iterator[ResolvedDuplicates]:

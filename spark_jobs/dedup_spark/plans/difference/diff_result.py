@@ -13,7 +13,7 @@ import pyarrow as pa
 from dedup_clone.contract.manifest import EXAMPLES_PER_DATE, Difference, KeyExample
 from dedup_clone.contract.table import TableContract
 from dedup_spark.arrays import ABSENT, EMPTY_I64, BoolArray, I64Array, Indices, U64Array
-from dedup_spark.comparison.duplicate_keys import require_few_surplus_rows, row_words
+from dedup_spark.comparison.duplicate_keys import TooManyDuplicates, row_words
 from dedup_spark.comparison.key_examples import key_texts
 from dedup_spark.comparison.keys import align
 from dedup_spark.comparison.row_reader import whole_rows
@@ -24,6 +24,8 @@ from dedup_spark.plans.difference.comparison_inputs import ComparisonInputs, Lin
 
 # The most added rows that are kept in memory, beside those that were decoded from a sketch.
 MAX_ADDED_ROWS = 1 << 20
+# The most surplus rows of a date, of about 100 bytes each, that are kept in memory until its files are written.
+MAX_SURPLUS_ROWS = 1 << 20
 _LOWEST_ID = np.iinfo(np.int64).min
 
 
@@ -79,7 +81,8 @@ class DiffResult:
     def add_surplus(self, source: int, rows: SelectedRows) -> None:
         """Add surplus rows of a delivery. Raises TooManyDuplicates."""
         self.surplus[source].append(rows)
-        require_few_surplus_rows(self.surplus_rows(source))
+        if self.surplus_rows(source) > MAX_SURPLUS_ROWS:
+            raise TooManyDuplicates
 
     def add_examples(self, kind: Difference, rows: SelectedRows, indices: Indices) -> None:
         """Add the key columns of the first of these rows, if there are not enough examples yet."""
