@@ -21,12 +21,9 @@ from dedup_spark.landing.cluster_overlap import Range, overlapping_share
 from dedup_spark.landing.file_validation import LandedFile
 from dedup_spark.parent import Parent
 
-_MAX_ROW_GROUP_ROWS = 1 << 20
 # `row_groups` yields the rows collected so far once they have reached one of these limits.
-_MAX_PENDING_ROWS = 1 << 20
-_MAX_PENDING_BYTES = 64 << 20
-_MAX_RUN_ROWS = 2 << 20
-_MAX_RUN_BYTES = 64 << 20
+_GROUP_ROWS = 1 << 20
+_GROUP_BYTES = 64 << 20
 
 
 def write_file(
@@ -48,14 +45,14 @@ def write_sorted(
     """Write the rows into sorted files, and return what `write_files` does.
 
     Also return the share of sorted runs (0 to 1) that overlap in the first clustering column; None without clustering.
-    Rows are sorted in memory, by the clustering columns and the keys, in runs of _MAX_RUN_ROWS or _MAX_RUN_BYTES. A
-    small date is one run. A file of a large date contains several runs, one after another.
+    Rows are sorted in memory, by the clustering columns and the keys, in runs of _GROUP_ROWS or _GROUP_BYTES. A small
+    date is one run. A file of a large date contains several runs, one after another.
     """
     order = [(name, "ascending") for name in dict.fromkeys([*table.cluster_by, *table.keys_of_date])]
     ranges: list[Range] = []
 
     def runs() -> Iterator[pa.Table]:
-        for run in _regrouped(rows, _MAX_RUN_ROWS, _MAX_RUN_BYTES):
+        for run in row_groups(rows):
             if order:
                 run = run.take(pc.sort_indices(run, order))
             if table.cluster_by:
@@ -92,7 +89,7 @@ def write_files(
         of_file = chain([first], remaining)
         del first  # so that no group stays in memory once it is written
         for group in of_file:
-            parquet.write_table(group, row_group_size=_MAX_ROW_GROUP_ROWS)
+            parquet.write_table(group, row_group_size=_GROUP_ROWS)
             bounds = pc.min_max(group[table.snapshot_id_column])
             ids += [bounds["min"].as_py(), bounds["max"].as_py()]
             rows += group.num_rows
@@ -108,11 +105,6 @@ def write_files(
 
 def row_groups(tables: Iterable[pa.Table]) -> Iterator[pa.Table]:
     """Yield the rows of `tables`, regrouped into tables large enough for a row group; the last one may be smaller."""
-    return _regrouped(tables, _MAX_PENDING_ROWS, _MAX_PENDING_BYTES)
-
-
-def _regrouped(tables: Iterable[pa.Table], max_rows: int, max_bytes: int) -> Iterator[pa.Table]:
-    """Yield the rows in tables of at least so many rows or bytes; the last one may be smaller."""
     pending: list[pa.Table] = []
     rows = size = 0
     for table in tables:
@@ -120,7 +112,7 @@ def _regrouped(tables: Iterable[pa.Table], max_rows: int, max_bytes: int) -> Ite
         rows += table.num_rows
         # `nbytes` would crash the process: it reads the offsets of arrays, which Spark's empty arrays lack.
         size += table.get_total_buffer_size()
-        if rows >= max_rows or size >= max_bytes:
+        if rows >= _GROUP_ROWS or size >= _GROUP_BYTES:
             rows = size = 0
             yield _take_all(pending)
     if rows:

@@ -30,8 +30,7 @@ def lower_limits(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(change_files, "_BYTES_AT_A_TIME", 4096)
     patch.setattr(duplicate_keys, "_ROWS_AT_A_TIME", 5)
     patch.setattr(diff_result, "MAX_ADDED_ROWS", 9)
-    patch.setattr(data_files, "_MAX_PENDING_ROWS", 4)
-    patch.setattr(data_files, "_MAX_RUN_ROWS", 3)
+    patch.setattr(data_files, "_GROUP_ROWS", 3)
 
 
 def divide_every_date(patch: pytest.MonkeyPatch) -> None:

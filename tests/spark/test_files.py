@@ -146,7 +146,7 @@ def test_a_file_of_survivors_that_loses_no_row_is_copied(area: SparkJobFeed) -> 
 def test_more_files_than_that_become_one_although_no_survivor_came_or_went(area: SparkJobFeed) -> None:
     area.plan, area.file_bytes = Plan.REWRITE, 1
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(data_files, "_MAX_RUN_ROWS", 10)
+        patch.setattr(data_files, "_GROUP_ROWS", 10)
         patch.setattr(storage, "_BATCH_ROWS", 10)
         patch.setattr(diff_result, "MAX_ADDED_ROWS", 0)
         area.publish(area.land(1, rows(1, *range(300))))
@@ -176,7 +176,7 @@ def test_rewrite_makes_files_of_about_the_requested_size_of_a_large_date(
     area: SparkJobFeed, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(storage, "_BATCH_ROWS", 1000)
-    monkeypatch.setattr(data_files, "_MAX_RUN_ROWS", 1000)
+    monkeypatch.setattr(data_files, "_GROUP_ROWS", 1000)
     area.plan, area.file_bytes = Plan.REWRITE, 20_000
     area.publish(area.land(1, [row(1, n, n * 7919 % 100003) for n in range(20_000)]))
     *full, last = files_of(area, FIRST)
