@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import date
 from functools import cached_property
 
@@ -76,17 +76,14 @@ class Parent:
     - has_other_columns: whether the new generation has other columns.
     """
 
-    data_uri: str
-    dates: dict[date, DateEntry]
-    files: tuple[DataFile, ...]
-    newest_id: int | None
-    dropped_rows: int
+    data_uri: str = ""
+    dates: dict[date, DateEntry] = field(default_factory=dict)
+    files: tuple[DataFile, ...] = ()
+    newest_id: int | None = None
+    dropped_rows: int = 0
     deliveries: frozenset[Delivery] = frozenset()
     complete_since: date = date.max
     has_other_columns: bool = False
-
-    def uri(self, file: DataFile) -> str:
-        return storage.join(self.data_uri, file.path)
 
     def on_date(self, day: date) -> ParentDate | None:
         """The parent's rows of this date; None if it has none."""
@@ -110,19 +107,14 @@ def files_by_date(files: Iterable[DataFile]) -> defaultdict[date, list[DataFile]
     return found
 
 
-def no_parent() -> Parent:
-    """Return an empty parent, for a feed's first generation."""
-    return Parent(data_uri="", dates={}, files=(), newest_id=None, dropped_rows=0)
-
-
 def read_parent(attempt: Attempt) -> Parent:
-    """Return the parent that the attempt names.
+    """Return the parent that the attempt names; an empty one for a feed's first generation.
 
     Raises ContractViolation if its manifest or file list is malformed, or if the file list has another digest than the
     attempt names; FileNotFoundError if the manifest or the file list is absent.
     """
     if attempt.parent_files is None:
-        return no_parent()
+        return Parent()
     reference = attempt.parent_files
     manifest = from_json(Manifest, storage.read_text(reference.manifest_uri), where=reference.manifest_uri)
     text = storage.read_text(reference.file_list_uri)

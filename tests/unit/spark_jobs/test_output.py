@@ -18,7 +18,7 @@ from dedup_spark.comparison.key_examples import key_texts
 from dedup_spark.data_files import target_file_bytes
 from dedup_spark.landing.cluster_overlap import block_ranges, overlapping_share
 from dedup_spark.landing.file_validation import LandedFile
-from dedup_spark.parent import no_parent
+from dedup_spark.parent import Parent
 from dedup_spark.plans.window.window_plan import partition_dates
 from tests.thoroughness import seeds
 
@@ -31,12 +31,12 @@ def landed(count: int, size: int) -> list[LandedFile]:
 
 
 def test_files_have_the_size_asked_for_unless_a_generation_of_many_terabytes_would_have_too_many() -> None:
-    assert target_file_bytes(256 * MEGABYTE, landed(1, 15 << 40), no_parent()) == 256 * MEGABYTE
-    assert (150 << 40) / target_file_bytes(256 * MEGABYTE, landed(1, 150 << 40), no_parent()) <= 125_000
+    assert target_file_bytes(256 * MEGABYTE, landed(1, 15 << 40), Parent()) == 256 * MEGABYTE
+    assert (150 << 40) / target_file_bytes(256 * MEGABYTE, landed(1, 150 << 40), Parent()) <= 125_000
 
 
 def test_a_table_is_expected_to_be_as_large_as_its_largest_delivery_not_as_all_together() -> None:
-    assert len({target_file_bytes(1, landed(count, 80 << 40), no_parent()) for count in (1, 2)}) == 1
+    assert len({target_file_bytes(1, landed(count, 80 << 40), Parent()) for count in (1, 2)}) == 1
 
 
 FIRST_DAY = date(2026, 1, 1)

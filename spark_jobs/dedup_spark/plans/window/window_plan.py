@@ -91,7 +91,7 @@ def _read_sources(
     """Return the rows of these dates from the parent and the deliveries, with DAY, SOURCE and DESTINATION_FILE."""
     days: defaultdict[tuple[str, int], list[date]] = defaultdict(list)
     for file in (file for file in parent.files if file.date in dates):
-        days[parent.uri(file), PARENT_SOURCE].append(file.date)
+        days[storage.join(parent.data_uri, file.path), PARENT_SOURCE].append(file.date)
     for day, dated in ((day, dated) for day, delivered in dates.items() for dated in delivered):
         for landed in dated.files:
             days[landed.uri, sources[dated.delivery]].append(day)
