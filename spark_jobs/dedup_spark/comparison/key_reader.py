@@ -20,7 +20,6 @@ from dedup_spark.arrow_cast import complete_batch
 from dedup_spark.column_types import text_columns
 from dedup_spark.fingerprints.key_columns import as_declared, key_columns
 from dedup_spark.landing.file_validation import FileValidation, FileValidator, LandedFile
-from dedup_spark.storage import open_parquet
 
 
 @dataclass(frozen=True)
@@ -49,7 +48,7 @@ class KeyReader:
     def batches(self, uri: str, *, with_values: bool) -> Iterator[KeyBatch]:
         """Yield the rows of a file in order, in batches that are not empty; values only on request."""
         columns = self._columns(with_values=with_values)
-        with storage.open_input(uri) as source, open_parquet(source, texts=text_columns(columns)) as file:
+        with storage.open_input(uri) as source, storage.open_parquet(source, texts=text_columns(columns)) as file:
             for first_row, batch in storage.read_batches(file, [column.name for column in columns]):
                 yield self.key_batch(uri, first_row, batch, with_values=with_values)
 
@@ -60,7 +59,7 @@ class KeyReader:
 
     def metadata(self, uri: str) -> pq.FileMetaData:
         """The footer of a file."""
-        with storage.open_input(uri) as source, open_parquet(source) as file:
+        with storage.open_input(uri) as source, storage.open_parquet(source) as file:
             return file.metadata
 
     def key_batch(self, uri: str, first_row: int, batch: pa.RecordBatch, *, with_values: bool) -> KeyBatch:

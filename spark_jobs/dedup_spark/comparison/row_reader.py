@@ -19,7 +19,6 @@ from dedup_spark.column_types import arrow_schema
 from dedup_spark.comparison.key_reader import KeyReader
 from dedup_spark.comparison.selected_rows import Columns
 from dedup_spark.fingerprints.key_columns import key_columns
-from dedup_spark.storage import open_parquet
 
 
 @dataclass(frozen=True)
@@ -77,7 +76,7 @@ def read_rows(reader: KeyReader, source: RowSource) -> Iterator[pa.Table]:
     table = reader.table
     names = [column.name for column in table.columns]
     schema = arrow_schema(table.columns)
-    with storage.open_input(source.uri) as stream, open_parquet(stream) as file:
+    with storage.open_input(source.uri) as stream, storage.open_parquet(stream) as file:
 
         def is_needed(start: int, stop: int) -> bool:
             return source.ids_below is not None or len(_between(source.included, start, stop)) > 0

@@ -26,7 +26,6 @@ from dedup_spark.column_types import text_columns
 from dedup_spark.landing.cluster_overlap import Range, block_ranges
 from dedup_spark.landing.footers import footer_problems, has_written_schema, joined_files, unsupported_encodings
 from dedup_spark.landing.values import InvalidValues, count_invalid_values
-from dedup_spark.storage import open_parquet
 
 _EPOCH = date(1970, 1, 1)
 # A file up to this size is read whole, with one request; larger files are read in several parts.
@@ -125,7 +124,7 @@ class FileValidator:
         later = {path for path, first_id in self.since.items() if landed.snapshot_id < first_id}
         in_folders = self.table.columns_in_folders(date_folders=landed.folder_date is not None)
         optional = frozenset() if self.has_own_ids else frozenset(later | in_folders)
-        file = open_parquet(source, verify_checksums=True, texts=text_columns(self.table.columns))
+        file = storage.open_parquet(source, verify_checksums=True, texts=text_columns(self.table.columns))
         is_written = has_written_schema(self.table.columns, file.metadata.schema)
         if not is_written:
             problems = footer_problems(self.table, file.metadata, exported=self.has_own_ids, optional=optional)
