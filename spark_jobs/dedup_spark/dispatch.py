@@ -206,20 +206,15 @@ class DateRuns:
     def _work(self) -> RunDate:
         return RunDate(self.attempt, self.seed, self._file_bytes)
 
-    def _description(self, step: str) -> str:
-        """What Spark's UI and event log call the step."""
-        return f"{self.attempt.feed} generation {self.attempt.generation}: {step}"
-
     def _sketch_parts(self, plans: Mapping[date, DatePlan]) -> None:
         """Validate the files of large dates, and store sketches of their rows, in several tasks for each date."""
         tasks = [plan.task for plan in plans.values() if plan.task]
         core_count = self.session().sparkContext.defaultParallelism
         large = _large_dates(tasks, core_count)
-        description = self._description(f"choose sketches of {len(large)} large dates")
-        forms = run_tasks(self.session, self._work.form, large, [0] * len(large), description)
+        forms = run_tasks(self.session, self._work.form, large, [0] * len(large), "choose sketches of large dates")
         parts = [part for task, form in zip(large, forms, strict=True) for part in _parts(task, form, core_count)]
-        sizes, description = [part.delivered.bytes for part in parts], self._description(f"sketch {len(parts)} parts")
-        results = run_tasks(self.session, self._work.sketch, parts, sizes, description)
+        sizes = [part.delivered.bytes for part in parts]
+        results = run_tasks(self.session, self._work.sketch, parts, sizes, "sketch parts of large dates")
         for part, (validations, sketch) in zip(parts, results, strict=True):
             self.deliveries.add(validations)
             self._parts[part.day] += [sketch] if sketch else []
@@ -230,8 +225,7 @@ class DateRuns:
         outdated = {task: self._outcomes.pop(task) for task in self._outcomes.keys() - set(tasks)}
         self._delete([uri for task, outcome in outdated.items() for uri in self._written_uris(task, outcome)])
         remaining = [replace(task, parts=tuple(self._parts[task.day])) for task in tasks if task not in self._outcomes]
-        description = self._description(f"{step} of {len(remaining)} dates")
-        results = run_tasks(self.session, self._work, remaining, [task.bytes for task in remaining], description)
+        results = run_tasks(self.session, self._work, remaining, [task.bytes for task in remaining], step)
         for task, (validations, outcome) in zip(remaining, results, strict=True):
             self.deliveries.add(validations)
             if outcome:
@@ -243,8 +237,7 @@ class DateRuns:
         return [storage.join(self.attempt.data_uri, path) for path in paths]
 
     def _delete(self, uris: Sequence[str]) -> None:
-        description = self._description(f"delete {len(uris)} objects")
-        map_objects(self.session, storage.delete, uris, [0] * len(uris), description)
+        map_objects(self.session, storage.delete, uris, [0] * len(uris), "delete objects")
 
     def _run_window(self, plans: Mapping[date, DatePlan]) -> WrittenDates:
         """Write the dates of plan window."""

@@ -107,8 +107,8 @@ def test_publishes_objects_of_any_name_on_cloud_storage_and_copies_dates_that_no
     assert [uri for uri in uris if not uri.startswith(second.data_uri)] == []
     assert len(uris) == len(area.files().files)
     assert logged_jobs(events) == [
-        f"feed generation {second.generation}: validate and compare of 1 dates",
-        "copy files of the parent",
+        "validate and compare: 1",
+        "copy files of the parent: 2",
     ]
 
 

@@ -49,13 +49,13 @@ def run_tasks(
     """Return the results in the order of `items`. The driver collects them.
 
     `sizes`: how many bytes are read for each item. A task is sent only its own items, and starts with the largest.
-    `description` names the job in Spark's UI and event log. `thread_count`: the threads of each task. Raises the
-    DedupCloneError that `function` raised. Spark repeats a task after any other error.
+    `description` names the job in Spark's UI and event log, with the number of items. `thread_count`: the threads of
+    each task. Raises the DedupCloneError that `function` raised. Spark repeats a task after any other error.
     """
     if not items:
         return []
     context = session().sparkContext
-    context.setJobDescription(description)
+    context.setJobDescription(f"{description}: {len(items)}")
     bins = [[(number, items[number]) for number in one] for one in divide(sizes, context.defaultParallelism)]
     worker = _Worker(function, thread_count)
     results: list[Any] = [None] * len(items)

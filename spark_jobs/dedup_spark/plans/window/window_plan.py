@@ -54,7 +54,7 @@ def run_window_plan(
     rows = _read_sources(session, reader, dates, sources, parent)
     newest = {day: sources[found[-1].delivery] for day, found in dates.items()}
     writer = RowWriter(table, attempt.data_uri, newest)
-    context.setJobDescription(f"{attempt.feed} generation {attempt.generation}: window over {len(dates)} dates, write")
+    context.setJobDescription("rank the rows of dates, and write")
     ranked = rank(rows, table, attempt.update_id_mode, partitions.task_count)
     by_date: defaultdict[date, list[tuple[DataFile, FileCounts]]] = defaultdict(list)
     for row in ranked.mapInArrow(writer.write, RECORD_SCHEMA).collect():
