@@ -50,14 +50,11 @@ DateResult = tuple[tuple[FileValidation, ...], _Outcome | None]
 
 @dataclass(frozen=True)
 class DatePart:
-    """Some files of a delivery of a date, for a task of their own.
-
-    `form`: the same for all parts of the date; None if it could not be chosen, so that the files are only validated.
-    """
+    """Some files of a delivery of a date, for a task of their own. `form`: the same for all parts of the date."""
 
     day: date
     delivered: DeliveredDate
-    form: SketchForm | None
+    form: SketchForm
 
 
 @dataclass(frozen=True)
@@ -75,7 +72,7 @@ class RunDate:
         return self._validated(task.day, task.deliveries, partial(self._outcome, task))
 
     def form(self, task: DateTask) -> SketchForm | None:
-        """Choose the form of the sketches of a date's parts; None if a footer cannot be read or is invalid."""
+        """Choose the form of the sketches of a date's parts; None if a footer is damaged: the date is not divided."""
         try:
             return choose_form(task, self._reader(task.deliveries), self.seed, exact=self.attempt.exact)
         except Exception as error:  # the task that validates the file finds out whether the file is the cause
@@ -83,7 +80,7 @@ class RunDate:
             return None
 
     def sketch(self, part: DatePart) -> DateResult[SketchedPart]:
-        """Validate the files of a part, and store the sketch of their rows, if it has a form, below the data folder."""
+        """Validate the files of a part, and store the sketch of their rows below the data folder."""
         return self._validated(part.day, [part.delivered], partial(self._sketched, part))
 
     def _reader(self, deliveries: Sequence[DeliveredDate]) -> ValidatingReader:
@@ -112,7 +109,7 @@ class RunDate:
 
     def _sketched(self, part: DatePart, reader: ValidatingReader) -> SketchedPart | None:
         delivery = part.delivered.delivery
-        sketch = sketch_part(part.delivered, part.form, reader) if part.form else None
+        sketch = sketch_part(part.delivered, part.form, reader)
         if sketch is None:
             return None
         uri = storage.join(self.attempt.data_uri, stored.path_of_part(part.day))
@@ -143,7 +140,7 @@ def _large_dates(tasks: Sequence[DateTask], core_count: int) -> list[DateTask]:
     return [task for task, size in zip(tasks, sizes, strict=True) if size > most_bytes]
 
 
-def _parts(task: DateTask, form: SketchForm | None, core_count: int) -> Iterator[DatePart]:
+def _parts(task: DateTask, form: SketchForm, core_count: int) -> Iterator[DatePart]:
     """Divide the delivered files of a large date. A part knows no other file, because a date may have very many."""
     for delivered in task.deliveries:
         part_count = max(min(core_count, delivered.bytes // _PART_BYTES, len(delivered.files)), 1)
@@ -212,7 +209,8 @@ class DateRuns:
         core_count = self.session().sparkContext.defaultParallelism
         large = _large_dates(tasks, core_count)
         forms = run_tasks(self.session, self._work.form, large, [0] * len(large), "choose sketches of large dates")
-        parts = [part for task, form in zip(large, forms, strict=True) for part in _parts(task, form, core_count)]
+        chosen = [(task, form) for task, form in zip(large, forms, strict=True) if form]
+        parts = [part for task, form in chosen for part in _parts(task, form, core_count)]
         sizes = [part.delivered.bytes for part in parts]
         results = run_tasks(self.session, self._work.sketch, parts, sizes, "sketch parts of large dates")
         for part, (validations, sketch) in zip(parts, results, strict=True):
