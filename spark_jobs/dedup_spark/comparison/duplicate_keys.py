@@ -118,8 +118,8 @@ def _value_columns(source: KeySource, rows: SelectedRows) -> Columns:
     return complete.value_columns
 
 
-def row_words(source: KeySource, rows: SelectedRows) -> list[U64Array]:
-    """The words of the rows, in parts, as a sketch takes them. Values that `rows` lacks are read from the files."""
-    starts = range(0, len(rows), _ROWS_AT_A_TIME)
-    parts = (rows.take(np.arange(start, min(start + _ROWS_AT_A_TIME, len(rows)))) for start in starts)
+def row_words(source: KeySource, rows: SelectedRows, indices: Indices) -> list[U64Array]:
+    """The words of some rows, in parts, as a sketch takes them. Values that `rows` lacks are read from the files."""
+    starts = range(0, len(indices), _ROWS_AT_A_TIME)
+    parts = (rows.take(indices[start : start + _ROWS_AT_A_TIME]) for start in starts)
     return [source.words(part.key_columns, _value_columns(source, part)) for part in parts]

@@ -176,7 +176,7 @@ def _add_rows(inputs: ComparisonInputs, link: Link, rows: SelectedRows, indices:
     if inputs.task.policy is MergePolicy.IN_ORDER:
         # There are some only if the newest delivery lands a snapshot again.
         same_id = indices[rows.update_ids[indices] == inputs.newest.update_id]
-        for words in row_words(link.reader, rows.take(same_id)):
+        for words in row_words(link.reader, rows, same_id):
             inputs.newest_sketch.add(words)
 
 
