@@ -36,11 +36,10 @@ from dedup_spark.comparison.selected_rows import SelectedRows
 from dedup_spark.data_files import row_groups, write_files
 from dedup_spark.execution.fan_out import run_tasks
 from dedup_spark.execution.session import SessionSource
-from dedup_spark.fingerprints.key_columns import key_columns
 from dedup_spark.fingerprints.seed import Seed, read_seed
 from dedup_spark.generation import NewGeneration
 from dedup_spark.parent import Parent, ParentDate, files_by_date
-from dedup_spark.sketch.row_words import RowEncoder
+from dedup_spark.plans.difference.comparison_inputs import wide_encoder
 
 # Whole new rows of about this many bytes are in memory at a time, and as many bytes of old rows. A row in memory is
 # taken to be eight times as large as in its file.
@@ -148,7 +147,7 @@ class WriteChanges:
                 types = np.full(table.num_rows, TYPES.index(kind), np.intp)
                 yield self._change_rows(table if new else None, table if old else None, types)
             return
-        encoder = RowEncoder(key_columns(self.table), self.table.value_columns, self.seed)
+        encoder = wide_encoder(reader, self.seed)
         comparison = RowComparison(reader, encoder, self.attempt.update_id_mode, self.applied)
         new_source, old_source = comparison.source(new), comparison.source(old)
         for changes in comparison.changes(new, old, ROWS_PER_RANGE):
