@@ -48,12 +48,11 @@ class QuickChain:
     final_rounds: Sequence[tuple[np.uint64, np.uint64]] = _FINAL_ROUNDS
 
     def __init__(self, state: U64Array, seed: Seed, name: str) -> None:
-        start, factor, _ = _constants(seed, name)
         # The state of all rows until the first words are mixed in; then None.
-        self._start: np.uint64 | None = np.uint64(start)
+        self._start: np.uint64 | None
+        self._start, self._factor, self._second_factor = draw_constants(seed, name)
         self._state = state
         self._scratch = np.empty_like(state)
-        self._factor = np.uint64(factor)
 
     def mix(self, words: U64Array) -> None:
         """Mix in the next word of every row."""
@@ -90,25 +89,29 @@ class StrongChain(QuickChain):
 
     def __init__(self, state: U64Array, seed: Seed, name: str, *, continues: bool = False) -> None:
         super().__init__(state, seed, name)
-        self._second_factor = np.uint64(_constants(seed, name)[2])
         if continues:
             self._start = None
 
     def _step(self, state: U64Array, scratch: U64Array) -> None:
-        np.multiply(state, self._factor, out=state)
-        state.byteswap(inplace=True)
-        np.multiply(state, self._second_factor, out=state)
-        np.right_shift(state, _HALF_WORD_BITS, out=scratch)
-        np.bitwise_xor(state, scratch, out=state)
+        mix_strongly(state, scratch, self._factor, self._second_factor)
 
     def mark_null(self, rows: Indices) -> None:
         """Change the state of these rows, whose NULL was mixed in as a fixed value, to tell NULL from this value."""
         self._state[rows] *= _NULL_FACTOR
 
 
+def mix_strongly(state: U64Array, scratch: U64Array, factor: np.uint64, second_factor: np.uint64) -> None:
+    """Spread any change of a number over all its bits, in place. `scratch`: of the same length, is overwritten."""
+    np.multiply(state, factor, out=state)
+    state.byteswap(inplace=True)
+    np.multiply(state, second_factor, out=state)
+    np.right_shift(state, _HALF_WORD_BITS, out=scratch)
+    np.bitwise_xor(state, scratch, out=state)
+
+
 @lru_cache
-def _constants(seed: Seed, name: str) -> tuple[int, int, int]:
-    """Return three numbers drawn from the seed for chains of this name: a start state, and two odd factors."""
+def draw_constants(seed: Seed, name: str) -> tuple[np.uint64, np.uint64, np.uint64]:
+    """Return three numbers that the seed gives this name: any number, and two odd factors."""
     drawn = blake2b(name.encode(), key=seed.secret, digest_size=24).digest()
     start, factor, second_factor = (int.from_bytes(drawn[begin : begin + 8], "big") for begin in (0, 8, 16))
-    return start, factor | 1, second_factor | 1
+    return np.uint64(start), np.uint64(factor | 1), np.uint64(second_factor | 1)
