@@ -25,9 +25,8 @@ from dedup_spark.arrow_cast import complete_batch, dates_of
 from dedup_spark.column_types import text_columns
 from dedup_spark.landing.cluster_overlap import Range, block_ranges
 from dedup_spark.landing.footers import footer_problems, has_written_schema, joined_files, unsupported_encodings
-from dedup_spark.landing.values import InvalidValues, count_invalid_values
+from dedup_spark.landing.values import EPOCH_DAY, FIRST_DAY, LAST_DAY, InvalidValues, count_invalid_values
 
-_EPOCH = date(1970, 1, 1)
 # A file up to this size is read whole, with one request; larger files are read in several parts.
 _READ_WHOLE_BYTES = 4 << 20
 
@@ -241,5 +240,4 @@ def _as_date(days_since_epoch: int) -> date:
     have their folder's date are not checked, so an earlier day in the folder of 0001-01-01 passes for that date. Its
     rows are dropped, because the date is older than any retention.
     """
-    earliest, latest = (date.min - _EPOCH).days, (date.max - _EPOCH).days
-    return _EPOCH + timedelta(days=min(max(days_since_epoch, earliest), latest))
+    return EPOCH_DAY + timedelta(days=min(max(days_since_epoch, FIRST_DAY), LAST_DAY))

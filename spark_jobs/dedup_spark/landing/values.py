@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable
-from datetime import UTC, date, datetime
+from datetime import date
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -17,12 +17,11 @@ from dedup_clone.contract.table import Column, ColumnMode
 from dedup_spark.arrow_cast import field_of, is_encoded
 from dedup_spark.column_types import STRUCT, arrow_field
 
-_EPOCH_DAY = date(1970, 1, 1)
-_FIRST_DAY, _LAST_DAY = (date.min - _EPOCH_DAY).days, (date.max - _EPOCH_DAY).days
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-_FIRST_SECOND = int((datetime.min.replace(tzinfo=UTC) - _EPOCH).total_seconds())
-# The first second after the last day.
-_END_SECOND = (_LAST_DAY + 1) * 24 * 60 * 60
+EPOCH_DAY = date(1970, 1, 1)
+FIRST_DAY, LAST_DAY = (date.min - EPOCH_DAY).days, (date.max - EPOCH_DAY).days
+_DAY_SECONDS = 24 * 60 * 60
+# The first second of the first day, and the first one after the last day.
+_FIRST_SECOND, _END_SECOND = FIRST_DAY * _DAY_SECONDS, (LAST_DAY + 1) * _DAY_SECONDS
 _PER_SECOND = {"s": 1, "ms": 1_000, "us": 1_000_000, "ns": 1_000_000_000}
 # BigQuery's limit for a row of a Parquet file, in bytes, and so for each value.
 LARGEST_VALUE_BYTES = 50_000_000
@@ -55,7 +54,7 @@ def _count(column: Column, path: str, values: pa.Array, counts: InvalidValues) -
 
 
 def _check_dates(path: str, values: pa.Array, counts: InvalidValues) -> None:
-    _check_range(path, values.cast(pa.int32()), _FIRST_DAY, _LAST_DAY, _NOT_IN_BIGQUERY, counts)
+    _check_range(path, values.cast(pa.int32()), FIRST_DAY, LAST_DAY, _NOT_IN_BIGQUERY, counts)
 
 
 def _check_times(path: str, values: pa.Array, counts: InvalidValues) -> None:
