@@ -61,7 +61,9 @@ def find_differences(inputs: ComparisonInputs, *, exact: bool) -> DiffResult:
         if isinstance(versions, KeyVersions):
             _compare_versions(inputs, chain, versions, diff)
         else:
-            _compare_rows(inputs, _codes_left(inputs, chain, versions) if versions else None, diff)
+            codes = _codes_left(inputs, chain, versions) if versions else None
+            diff.differing = None if codes is None else len(codes)
+            _compare_rows(inputs, codes, diff)
     return diff
 
 
@@ -85,10 +87,8 @@ def _compare_versions(inputs: ComparisonInputs, links: Sequence[Link], versions:
 def _compare_rows(inputs: ComparisonInputs, codes: U64Array | None, diff: DiffResult) -> None:
     """Read and compare the rows whose keys have one of these codes, which are sorted. None: all rows."""
     if codes is None:
-        diff.differing = None
         _compare_in_ranges(inputs, every_row, inputs.rows, diff)
     else:
-        diff.differing = diff.differing or len(codes)
         _compare_in_ranges(inputs, with_codes(codes), len(codes) * (len(inputs.links) + 1), diff)
 
 
