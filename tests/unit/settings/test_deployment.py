@@ -9,17 +9,8 @@ import yaml
 
 from dedup_clone.contract.errors import ConfigurationError
 from dedup_clone.settings.deployment import read_deployment
-from dedup_clone.settings.spark_settings import Runner
 
 PROFILES = Path(__file__).parents[3] / "dags" / "profiles"
-
-
-def test_the_environment_variable_selects_the_profile() -> None:
-    assert read_deployment(PROFILES, {"DEDUP_CLONE_PROFILE": "local"}).runner is Runner.LOCAL
-
-
-def test_without_the_variable_the_profile_is_gcp() -> None:
-    assert read_deployment(PROFILES, {}).runner is Runner.SERVERLESS
 
 
 def test_an_unknown_profile_is_refused_with_the_known_ones() -> None:
@@ -121,13 +112,6 @@ def test_notifiers_are_read_from_the_profile(tmp_path: Path) -> None:
     alerts = read_deployment(tmp_path, {"DEDUP_CLONE_PROFILE": "local"}).alerts
     assert alerts.runbook == "https://example.org/runbook.md"
     assert alerts.notifiers[0].arguments["to"] == ["ops@example.org"]
-
-
-def test_a_webhook_without_a_notifier_is_refused_with_what_to_do_instead(tmp_path: Path) -> None:
-    (tmp_path / "local.yaml").write_text(LOCAL.split("alerts:")[0] + ALERTS + "  webhooks: [chat]\n")
-    instead = r"local\.yaml:\d+: \[alerts\.webhooks\] is no longer a setting: Name a notifier for each connection"
-    with pytest.raises(ConfigurationError, match=instead):
-        read_deployment(tmp_path, {"DEDUP_CLONE_PROFILE": "local"})
 
 
 def test_a_class_path_that_contains_code_is_refused(tmp_path: Path) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import ClassVar
 
 import pytest
 from pydantic import ValidationError
@@ -11,7 +10,6 @@ from pydantic import ValidationError
 from dedup_clone.contract.errors import ConfigurationError
 from dedup_clone.settings.feed import FreshnessSettings, read_feed
 from dedup_clone.settings.spark_settings import SparkSize
-from dedup_clone.settings.strict_yaml import StrictModel, read_model
 from dedup_clone.settings.table_settings import TableSettings
 
 FEEDS = Path(__file__).parents[3] / "dags" / "feeds"
@@ -29,11 +27,6 @@ def write(folder: Path, text: str, name: str = "product_attributes") -> Path:
 def test_shipped_feeds_are_valid(path: Path) -> None:
     feed = read_feed(path)
     assert (feed.target, feed.staging) == (path.stem, f"{path.stem}_staging")
-
-
-def test_value_columns_are_neither_keys_nor_snapshot_id() -> None:
-    table = read_feed(FEEDS / "product_attributes.yaml").table.to_contract()
-    assert [c.name for c in table.value_columns] == ["attr_value"]
 
 
 # Lines that are added to two sections of REFERENCE, and what is said of them.
@@ -274,30 +267,6 @@ def test_expected_arrivals_are_read(tmp_path: Path) -> None:
     line = 'sla_minutes: 60\n  expected_arrivals: {times: ["10:00", 02:00], zone: Europe/Berlin, grace_minutes: 5}'
     found = read_freshness(tmp_path, line).expected_arrivals
     assert str(found) == "times=('10:00', '02:00') zone='Europe/Berlin' grace_minutes=5"
-
-
-def test_a_key_that_was_removed_is_refused_with_what_to_do_instead(tmp_path: Path) -> None:
-    class Queue(StrictModel):
-        removed_keys: ClassVar[dict[str, str]] = {"speed": "BigQuery chooses it."}
-
-    class Job(StrictModel):
-        queue: Queue
-
-    path = tmp_path / "job.yaml"
-    path.write_text("queue:\n  speed: 3\n")
-    with pytest.raises(ConfigurationError, match=r"job.yaml:2: \[queue.speed\].*BigQuery chooses it"):
-        read_model(Job, path)
-
-
-def test_the_default_of_the_audit_is_one_partition_a_day_within_64_gib(tmp_path: Path) -> None:
-    audit = read_feed(write(tmp_path, REFERENCE)).content_audit
-    assert (audit.enabled, audit.partitions_per_day, audit.bytes_per_day) == (True, 1, 68_719_476_736)
-    text = f"{REFERENCE}content_audit:\n  enabled: false\n  partitions_per_day: 5\n  bytes_per_day: 10485760\n"
-    audit = read_feed(write(tmp_path, text)).content_audit
-    assert (audit.enabled, audit.partitions_per_day, audit.bytes_per_day) == (False, 5, 10_485_760)
-    for line in ("partitions_per_day: 0", "bytes_per_day: 10485759", "bytes_a_day: 10485760"):
-        with pytest.raises(ConfigurationError, match=line.split(":")[0]):
-            read_feed(write(tmp_path, f"{REFERENCE}content_audit:\n  {line}\n"))
 
 
 @pytest.mark.parametrize(
