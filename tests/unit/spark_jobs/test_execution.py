@@ -123,7 +123,12 @@ def test_the_command_reports_while_it_reads_the_request_and_stops_spark(
 
     monkeypatch.setattr(progress, "INTERVAL_S", 0.01)
     monkeypatch.setattr(command, "read_attempt", read_attempt)
-    session = SimpleNamespace(started=None, stop=lambda: wait_for_line("at work for 0 s: Spark stops"))
+
+    def stop_lost_spark() -> NoReturn:
+        wait_for_line("at work for 0 s: Spark stops")
+        raise ConnectionRefusedError
+
+    session = SimpleNamespace(started=None, stop=stop_lost_spark)
     monkeypatch.setattr(command, "StartingSession", lambda name: session)
     assert command.main(["--request", str(tmp_path / "attempt.json")]) == 1
     lines = lines_of(caplog)
@@ -187,26 +192,3 @@ def py4j_text(java_text: str) -> str:
 )
 def test_a_cause_without_a_message_is_named_with_what_it_led_to(text: str, described: str) -> None:
     assert describe_failure(ValueError(text)) == described
-
-
-def stop_lost_spark() -> NoReturn:
-    raise ConnectionRefusedError
-
-
-@pytest.mark.parametrize("stop", [lambda: None, stop_lost_spark])
-def test_the_last_line_says_what_to_do_about_a_missing_object(
-    stop: Callable[[], None], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
-    caplog.set_level(logging.INFO)
-    monkeypatch.setattr(command, "StartingSession", lambda name: SimpleNamespace(started=None, stop=stop))
-    assert command.main(["--request", f"{tmp_path}/attempt.json"]) == 1
-    last = caplog.records[-1].getMessage()
-    assert "No such file or directory" in last
-    assert last.endswith("; correct this, unless it is temporary, then retry")
-
-
-def test_a_phase_that_is_named_by_an_outcome_is_logged_as_text() -> None:
-    log = JobLog(cast("Any", SimpleNamespace(deliveries=(), feed="orders", generation=1)))
-    with log.phase(DateOutcome.ADOPT):
-        pass
-    assert [repr(name) for name in log.seconds] == ["'adopt'"]

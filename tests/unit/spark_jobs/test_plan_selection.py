@@ -1,10 +1,10 @@
-"""Which plan a date takes."""
+"""Single decisions on plans that the histories of tests/spark do not show."""
 
 from __future__ import annotations
 
-from collections import defaultdict
 from dataclasses import replace
 from datetime import date
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -15,96 +15,25 @@ from dedup_clone.contract.delivery import Delivery
 from dedup_clone.contract.manifest import DateEntry, DateOutcome
 from dedup_clone.contract.table import UpdateIdMode
 from dedup_spark.generation import assemble_generation
-from dedup_spark.landing.file_validation import FileValidation, LandedFile
 from dedup_spark.parent import Parent, ParentDate
-from dedup_spark.plan_selection import DatePlan, copying_plans, select_plans
-from dedup_spark.plans.delivered_date import DeliveredDate, DeliveredFile
+from dedup_spark.plan_selection import copying_plans
+from testkit.spark_job_feed import SparkJobFeed
 from testkit.table_contracts import PRODUCTS
 
-BOTH, NEW, OLD = date(2026, 1, 1), date(2026, 1, 2), date(2026, 1, 3)
+BOTH, NEW = date(2026, 1, 1), date(2026, 1, 2)
 
 
 def entry(day: date) -> DateEntry:
     return DateEntry(day, 1, 0, 0, 0, 0, DateOutcome.ADOPT, "", 1, 1, None, None, "")
 
 
-def delivery(snapshot_id: int, *files: tuple[date, ...]) -> dict[date, DeliveredDate]:
-    """The dates of a delivery with files that have these dates each."""
-    found: defaultdict[date, list[DeliveredFile]] = defaultdict(list)
-    for number, days in enumerate(files):
-        landed = LandedFile(f"/b/f{number}", 1, snapshot_id, None)
-        for day in days:
-            found[day].append(DeliveredFile(landed, day, FileValidation(landed, dict.fromkeys(days, 1), ())))
-    return {day: DeliveredDate(Delivery(snapshot_id, 1), tuple(of_date)) for day, of_date in found.items()}
-
-
-def select(
-    plan: Plan,
-    *applied: dict[date, DeliveredDate],
-    exact: bool = False,
-    mode: UpdateIdMode = UpdateIdMode.LAST_SEEN,
-) -> dict[date, DatePlan]:
-    request: Any = SimpleNamespace(
-        plan=plan, dates=None, exact=exact, update_id_mode=mode, takes_over=None, table=PRODUCTS
-    )
-    delivered: defaultdict[date, tuple[DeliveredDate, ...]] = defaultdict(tuple)
-    for day, of_date in (item for dates_of_delivery in applied for item in dates_of_delivery.items()):
-        delivered[day] += (of_date,)
-    return select_plans(request, delivered, Parent("", {day: entry(day) for day in (BOTH, OLD)}, (), 1, 0))
-
-
-def outcomes(plans: dict[date, DatePlan]) -> dict[date, str]:
-    return {day: plan.outcome for day, plan in plans.items()}
-
-
-def test_auto_adopts_delivered_dates_if_it_can_and_copies_the_others_forward() -> None:
-    plans = select(Plan.AUTO, delivery(2, (BOTH,), (NEW, date(2026, 1, 4))))
-    plans.pop(date(2026, 1, 4))
-    assert outcomes(plans) == {BOTH: "adopt", NEW: "window", OLD: "copied forward"}
-    assert plans[NEW].reason == "not adopted: file [/b/f1] holds [2] dates"
-    assert list(plans) == sorted(plans)
-
-
-@pytest.mark.parametrize("plan", [Plan.WINDOW, Plan.REWRITE])
-def test_window_and_rewrite_write_every_delivered_date_anew(plan: Plan) -> None:
-    plans = select(plan, delivery(2, (BOTH,), (NEW,)))
-    assert outcomes(plans) == {BOTH: plan.value, NEW: plan.value, OLD: "copied forward"}
-
-
-@pytest.mark.parametrize(
-    ("applied", "options", "reason"),
-    [
-        ((delivery(2, (BOTH,)),), {}, None),
-        ((delivery(2, (BOTH,)), delivery(3, (BOTH,))), {}, "[2] deliveries have the date"),
-        ((delivery(2, (BOTH, NEW)),), {}, "file [/b/f0] holds [2] dates"),
-        (
-            (delivery(2, (BOTH,)),),
-            {"exact": True, "mode": UpdateIdMode.LAST_CHANGED},
-            "values are compared themselves, as asked for",
-        ),
-    ],
-)
-def test_a_date_that_cannot_be_rewritten_takes_plan_window(
-    applied: tuple[dict[date, DeliveredDate], ...], options: dict[str, Any], reason: str | None
-) -> None:
-    plan = select(Plan.REWRITE, *applied, **options)[BOTH]
-    asked = "asked for: the date is written anew"
-    assert plan.outcome == ("window" if reason else "rewrite")
-    assert plan.reason == (f"{asked}; not rewritten: {reason}" if reason else asked)
-
-
-def test_a_date_that_its_plan_declined_takes_plan_window() -> None:
-    declined = "repeated keys"
-    adopted = select(Plan.AUTO, delivery(2, (BOTH,)), delivery(3, (BOTH,)))[BOTH].after(declined)
-    assert (adopted.outcome, adopted.reason) == ("window", "not adopted: repeated keys")
-    rewritten = select(Plan.REWRITE, delivery(2, (BOTH,)))[BOTH].after(declined)
-    assert rewritten.outcome == "window"
-    assert rewritten.reason == "asked for: the date is written anew; not rewritten: repeated keys"
-
-
-def test_a_date_that_can_be_streamed_has_a_task_and_no_other() -> None:
-    plans = select(Plan.REWRITE, delivery(2, (BOTH,), (NEW, date(2026, 1, 4))))
-    assert [day for day, plan in plans.items() if plan.task] == [BOTH]
+def test_values_that_shall_be_compared_themselves_are_left_to_plan_window(tmp_path: Path) -> None:
+    """Plan rewrite compares their hashes. Plan window needs Spark, which this feed has not."""
+    folders = str(tmp_path / "landing"), str(tmp_path / "state")
+    feed = SparkJobFeed(None, *folders, PRODUCTS, UpdateIdMode.LAST_CHANGED, exact=True)
+    values = {"product_id": 1, "store_id": 1, "attribute_id": 1, "attr_value": 20, "update_id": 1}
+    with pytest.raises(AssertionError, match="no DataFrames"):
+        feed.publish(feed.land(1, [{"date": BOTH, **values}]))
 
 
 def test_a_date_that_the_parent_copied_forward_is_unchanged_in_a_replay_of_what_is_live() -> None:
