@@ -19,7 +19,7 @@ from dedup_clone.contract.manifest import (
     KeyExample,
     Manifest,
 )
-from dedup_clone.contract.table import Absent, PartitionBy
+from dedup_clone.contract.table import PartitionBy
 from dedup_clone.settings.check_settings import CheckSettings, DuplicateKeys
 from tests.unit.checks.builders import TABLE, TODAY, entry, files, manifest
 
@@ -109,11 +109,6 @@ def test_dates_that_no_delivery_brought_do_not_count() -> None:
     assert shares(found, parent)["new_share"] == 0.005
 
 
-def test_the_first_publish_has_no_shares_to_check() -> None:
-    found = check_shares(manifest(entry(TODAY, 100, new_keys=100)), BOUNDS, None, [], ())
-    assert {v.level for v in found} == {Level.PASS}
-
-
 def test_changes_that_nobody_counted_are_not_called_none() -> None:
     found = manifest(entry(TODAY, 1000, changed=None))
     result = share_results(found, *[0.0] * 5)["changed_share"]
@@ -127,20 +122,6 @@ def test_dates_whose_changes_were_counted_are_checked_alone() -> None:
     (result,) = [v for v in check_shares(found, BOUNDS, parent, [], ()) if v.check == "changed_share"]
     assert result.level is Level.FAIL
     assert "200 of 1000 rows changed (20.0000%); not compared on 1 of 2 dates" in result.found
-
-
-def test_deleted_rows_are_a_share_of_the_parents() -> None:
-    """By default one of twenty. What is missing has no share of its own then."""
-    deletes = replace(manifest().table, absent_keys=Absent.DELETE)
-    results = [
-        check_shares(
-            replace(manifest(entry(TODAY, rows, deleted=deleted)), table=deletes), CheckSettings(), PARENT, [], ()
-        )
-        for rows, deleted in ((950, 50), (949, 51))
-    ]
-    assert [[r.check for r in found] for found in results] == [["new_share", "deleted_share", "changed_share"]] * 2
-    assert [found[1].level for found in results] == [Level.PASS, Level.FAIL]
-    assert "51 of 1000 rows deleted (5.1000%)" in results[1][1].found
 
 
 ONE = CheckSettings(max_missing_dates=1)

@@ -12,7 +12,7 @@ from dedup_clone.checks import table_checks as tables
 from dedup_clone.checks.check_result import Level
 from dedup_clone.contract.table import Column, PartitionBy
 from dedup_clone.settings.table_settings import PolicySettings
-from dedup_clone.warehouse.metadata import PartitionMetadata, Policies, StreamingBuffer, TableMetadata
+from dedup_clone.warehouse.metadata import PartitionMetadata, Policies, StreamingBuffer
 from tests.unit.checks.builders import COLUMNS, NOW, TABLE, TODAY, entry, manifest, observation, partition, table
 
 
@@ -27,19 +27,6 @@ from tests.unit.checks.builders import COLUMNS, NOW, TABLE, TODAY, entry, manife
 )
 def test_staging_has_the_declared_columns(columns: tuple[Column, ...], level: Level) -> None:
     assert tables.check_staging_schema(table(columns=columns), TABLE).level is level
-
-
-@pytest.mark.parametrize(
-    ("target", "level"),
-    [
-        (None, Level.PASS),
-        (table("f"), Level.PASS),
-        (table("f", cluster_by=()), Level.FAIL),
-        (table("f", partition_column=None), Level.FAIL),
-    ],
-)
-def test_target_has_the_layout_of_staging(target: TableMetadata | None, level: Level) -> None:
-    assert tables.check_layout(table(), target, TABLE).level is level
 
 
 YESTERDAY = TODAY - timedelta(days=1)
@@ -70,16 +57,6 @@ TWO = manifest(entry(TODAY), entry(YESTERDAY, rows=5))
 )
 def test_rows_are_compared_by_partition(found: list[PartitionMetadata], level: Level) -> None:
     assert partitions.check_rows("staging_rows", TWO, observation(*found)).level is level
-
-
-def test_rows_of_a_month_are_compared_together_and_expire_together() -> None:
-    """By the page "Managing partitioned tables", a partition expires by its start."""
-    monthly = replace(TABLE, partition_by=PartitionBy.MONTH)
-    first = date(TODAY.year, TODAY.month, 1)
-    two = replace(manifest(entry(first), entry(first + timedelta(days=1), rows=5)), table=monthly)
-    for rows, level in ((15, Level.PASS), (10, Level.FAIL)):
-        of_month = PartitionMetadata(first.strftime("%Y%m"), rows, NOW - timedelta(minutes=1))
-        assert partitions.check_rows("staging_rows", two, observation(of_month)).level is level
 
 
 def of_hour(day: date, hour: int, rows: int = 1) -> PartitionMetadata:

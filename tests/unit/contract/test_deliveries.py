@@ -72,12 +72,6 @@ def with_column(column: Column) -> TableContract:
     )
 
 
-@pytest.mark.parametrize("engine", [engine for engine in Engine if engine is not Engine.CDC])
-@pytest.mark.parametrize("table", [PRODUCTS, NESTED], ids=["products", "nested"])
-def test_engines_take_what_they_can_order_exactly(engine: Engine, table: TableContract) -> None:
-    assert unsupported_reason(engine, table, UpdateIdMode.LAST_SEEN) is None
-
-
 @pytest.mark.parametrize("engine", [Engine.BIGQUERY, Engine.MERGE])
 def test_arrays_of_floating_point_numbers_are_left_to_spark(engine: Engine) -> None:
     for column, path in ((FLOATS, "floats"), (DEEP, "rows.more.x")):

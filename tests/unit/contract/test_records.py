@@ -92,11 +92,6 @@ def test_a_field_that_has_its_default_does_not_change_the_digest() -> None:
     assert record_digest(Later("a", days={date(2026, 3, 1): 1})) != record_digest(Later("a"))
 
 
-def test_text_that_is_no_json_is_refused_by_name() -> None:
-    with pytest.raises(ContractViolation, match=r"gs://state/CURRENT\] is not JSON"):
-        from_json(Arrival, "{", where="gs://state/CURRENT")
-
-
 @pytest.mark.parametrize("name", ["7", "7-", "-7-1", "07-1", "7-0", "seven-1", "99999999999999999999-1"])
 def test_a_wrong_delivery_name_is_refused(name: str) -> None:
     with pytest.raises(ContractViolation, match="no delivery name"):

@@ -140,12 +140,6 @@ def test_a_column_is_copied_from_the_one_of_its_former_name(
     assert not changes_keys(TABLE, table, renamed)
 
 
-def test_other_keys_and_another_clustering_of_the_same_columns_need_no_copy() -> None:
-    table = after(keys=("date", "value"), cluster_by=("value",))
-    assert rebuild_problems(TABLE, table, {}) == []
-    assert changes_keys(TABLE, table, {})
-
-
 def test_a_key_of_another_type_changes_the_keys_whose_hashes_depend_on_it() -> None:
     table = after(DATE, replace(KEY, type="STRING"), VALUE, SHOP, ID, cluster_by=())
     assert rebuild_problems(TABLE, table, {}) == []
@@ -171,9 +165,3 @@ def test_a_key_of_another_type_changes_the_keys_whose_hashes_depend_on_it() -> N
 )
 def test_what_a_rebuild_cannot_make_is_named(table: TableContract, renamed: dict[str, str], words: str) -> None:
     assert any(words in problem for problem in rebuild_problems(TABLE, table, renamed))
-
-
-def test_a_renamed_partition_column_is_not_said_to_cluster_the_table() -> None:
-    table = after(replace(DATE, name="day"), KEY, VALUE, SHOP, ID, partition_column="day", keys=("day", "key"))
-    (problem,) = rebuild_problems(TABLE, table, {"date": "day"})
-    assert problem.startswith("partition_column is [day], it was [date]")

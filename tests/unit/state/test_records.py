@@ -1,4 +1,4 @@
-"""Audits and which partitions are audited next, versions of records, and the footers of files."""
+"""Which partitions are audited next, versions of records, and the footers of files."""
 
 from __future__ import annotations
 
@@ -14,43 +14,14 @@ import pytest
 from google.cloud.storage.bucket import Bucket
 
 from dedup_clone.audit.partition_audit import auditable_dates, order_by_last_audit
-from dedup_clone.contract.records import from_json, to_json
 from dedup_clone.contract.table import PartitionBy
-from dedup_clone.state.audits import AuditOutcome, AuditRecord, Audits, PartitionComparison
+from dedup_clone.state.audits import AuditOutcome, AuditRecord, Audits
 from dedup_clone.state.landing import read_footers
 from dedup_clone.state.store import ObjectStore
 from testkit.table_contracts import PRODUCTS
 from tests.unit.checks.builders import entry, manifest
 
 NOW = datetime(2026, 6, 15, 12, tzinfo=UTC)
-DAY = NOW.date()
-
-
-# -- The record of content audits --
-
-
-def audit(day: date, outcome: str = "equal", hours_ago: int = 0) -> AuditRecord:
-    found = PartitionComparison(3, 2, 0, 1)
-    return AuditRecord(day, 7, AuditOutcome(outcome), NOW - timedelta(hours=hours_ago), found, 10)
-
-
-def test_an_audits_job_counts_once_on_its_day() -> None:
-    audits = Audits(DAY, {"job": 5}, (audit(DAY),))
-    assert from_json(Audits, to_json(audits), where="test") == audits
-    audits = Audits(DAY, {}, ()).with_job(DAY, "a", 10).with_job(DAY, "a", 10).with_job(DAY, "b", 5)
-    tomorrow = DAY + timedelta(days=1)
-    assert (audits.billed_on(DAY), audits.billed_on(tomorrow)) == (15, 0)
-    assert audits.with_job(tomorrow, "c", 1).jobs == {"c": 1}
-
-
-def test_what_was_compared_last_counts_until_it_is_compared_again() -> None:
-    passed_over, compared = audit(DAY, "over_budget"), audit(DAY - timedelta(days=1), hours_ago=5)
-    assert Audits(DAY, {}, (compared, passed_over)).last == compared
-    assert Audits(DAY, {}, (passed_over,)).last is None
-    gone, unequal, equal = audit(date(2024, 1, 1)), audit(DAY, "unequal"), audit(DAY)
-    found = Audits(DAY, {}, (gone, unequal)).with_records((passed_over,), retained={DAY})
-    assert found.records == (unequal,)
-    assert found.with_records((equal,), retained={DAY}).records == (equal,)
 
 
 # -- When the last version of a deleted object is gone ("Object Lifecycle Management", conditions) --
