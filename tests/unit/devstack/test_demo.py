@@ -1,4 +1,4 @@
-"""The demo: the deliveries that do not count for the table that it expects, and what it reads of a publish."""
+"""The demo: the deliveries that do not count for the table that it expects, and how it follows publishes."""
 
 from __future__ import annotations
 
@@ -11,17 +11,12 @@ import pytest
 from google.cloud.storage import Bucket
 
 from dedup_clone.contract.delivery import Delivery
-from dedup_clone.state.ledger import Ledger, Outcome
-from dedup_clone.state.store import ObjectStore
-from devstack.connection import Connection
 from devstack.demo import publish_runs
 from devstack.demo.airflow_api import DemoError, Task
 from devstack.demo.output import Terminal
-from devstack.demo.publish_runs import read_record
 from devstack.demo.table_comparison import differences, expected_table
 from devstack.producer import feeds, landing
 from devstack.producer.feeds import SCHEMA
-from tests.shared.freshness_states import record
 
 FEED = feeds.read("product_attributes")
 
@@ -74,14 +69,3 @@ def test_deliveries_are_followed_to_the_end_of_their_publishes(
     failure = r"task \[load\] failed on try \[3\].*\n    ERROR no such table\n.*publish__2__99"
     with pytest.raises(DemoError, match=failure):
         list(publish_runs.follow(airflow({"two_publish": ["failed"]}), [two], Terminal()))
-
-
-def test_the_ledgers_record_of_a_run_is_found_among_others(connection: Connection, bucket: Bucket) -> None:
-    at_bucket = replace(connection, state_bucket=bucket.name)
-    ledger = Ledger(ObjectStore(bucket.client, bucket.name), "feed")
-    for number, (run, outcome) in enumerate(((98, "published"), (99, "published"), (99, "refused")), start=11):
-        attempt = f"{number:08d}-abc"
-        ledger.write(record(attempt=attempt, run_id=f"publish__2__{run}", outcome=Outcome(outcome)))
-    assert read_record(at_bucket, "feed", "publish__2__99").attempt == "00000012-abc"
-    with pytest.raises(DemoError):
-        read_record(at_bucket, "feed", "publish__9__9")

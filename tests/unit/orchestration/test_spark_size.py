@@ -45,11 +45,6 @@ def test_an_older_delivery_is_sized_as_one_and_not_as_the_table() -> None:
     assert six - one == pytest.approx(5 * (two - one))
 
 
-def test_each_plan_takes_longer_than_the_one_before() -> None:
-    seconds = [vcpu_seconds(work(REFERENCE_ROWS, plan=plan)) for plan in PLANS]
-    assert seconds == sorted(seconds)
-
-
 def test_a_run_whose_dates_turn_out_to_be_rewritten_may_get_the_executors_for_it() -> None:
     spark, rows = SparkSize(max_executors=500), REFERENCE_ROWS // 10
     adopted, rewritten = (size_run(work(rows, plan=plan), spark) for plan in (Plan.ADOPT, Plan.REWRITE))
@@ -99,17 +94,6 @@ def test_bounds_hold_whatever_the_work(
     for role in ("executor", "driver"):
         memory = sum(int(properties[f"spark.{role}.{kind}"][:-1]) for kind in ("memory", "memoryOverhead"))
         assert 1024 <= memory / int(properties[f"spark.{role}.cores"]) <= 7424
-
-
-def test_more_rows_never_get_less() -> None:
-    sizes = [size_run(work(10**n), SparkSize()).executors for n in range(6, 14)]
-    assert sizes == sorted(sizes)
-
-
-def test_the_feeds_properties_come_on_top() -> None:
-    wish = SparkSize(properties={"spark.sql.shuffle.partitions": "64"})
-    properties = spark_properties(size_run(work(1), wish), wish)
-    assert properties["spark.sql.shuffle.partitions"] == "64"
 
 
 def test_emulator_settings_name_its_address_and_a_connector_that_exists() -> None:

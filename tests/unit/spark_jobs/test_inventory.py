@@ -60,13 +60,6 @@ def test_date_folders_of_a_column_that_begins_as_hidden_ones_do_are_no_leftovers
     assert found == (["_day=2026-03-01/a.parquet"], [])
 
 
-@pytest.mark.parametrize("character", ["\n", "\r", "\t", "\x00", "\x7f", "\u2028", "*"])
-def test_characters_that_no_load_job_can_name_are_refused_printably(area: SparkJobFeed, character: str) -> None:
-    _, (problem,) = names(area, (f"date=2026-03-01/a{character}b.parquet", 9))
-    assert problem.isprintable()
-    assert "which no load job can name: write it under another name" in problem
-
-
 @pytest.mark.parametrize(("engine", "limit"), [(Engine.SPARK, "MAX_TABLE_FILES"), (Engine.BIGQUERY, "URIS_PER_JOB")])
 def test_more_files_than_the_engine_takes_are_refused(
     area: SparkJobFeed, monkeypatch: pytest.MonkeyPatch, engine: Engine, limit: str
