@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 
-from dedup_clone.checks.check_result import CheckResult, Level
 from dedup_clone.contract.attempt import Kind
 from dedup_clone.contract.delivery import Delivery
 from dedup_clone.freshness.evaluation import evaluate, find_incidents
@@ -258,23 +257,11 @@ def test_each_kind_has_a_case() -> None:
 
 
 STOPPED = feed_state(waiting=(waits(minutes(1)),), stopped=stopped(MANY_NEW))
-GONE = CheckResult("target_is_parent", Level.FAIL, "absent", "generation 7", "restore target.")
 DEAD = feed_state(current=current(intent(minutes(121))), lease_holder_running=False)
 PENDING = PendingJob("merge-1", NOW - minutes(30), True)
 # Each: a state, the name of one of its incidents, and what it says: what is wrong, or what to do.
 SAID: list[tuple[FeedState, str, list[str]]] = [
-    (
-        feed_state(waiting=(waits(minutes(75)),), current=current(intent(minutes(40), "sales-8-x-load-1"))),
-        "late",
-        ["snapshot 8 arrived 2026-06-15 10:45:00 UTC, 75 min ago", "for 40 min; last step: sales-8-x-load-1."],
-    ),
-    (
-        feed_state(waiting=(waits(minutes(75)),), failed_run=FAILED),
-        "late",
-        ["The last attempt failed: the log of run [publish__8__1] says why.", "clear that run from its first task"],
-    ),
     (STOPPED, "late", ["stopped by check [new_share]", "replay it and accept [new_share] with a reason"]),
-    (replace(STOPPED, stopped=stopped(MANY_NEW, GONE)), "late", ["[target_is_parent]: restore target."]),
     (DEAD, "stopped-lease_held", ["is not running any more"]),
     (replace(DEAD, lease_holder_running=True), "stopped-lease_held", ["is running: nothing else can be published."]),
     (feed_state(waiting=(waits(minutes(31)),)), "late", ["usually takes 25 min", "open the publish run"]),
@@ -289,17 +276,6 @@ SAID: list[tuple[FeedState, str, list[str]]] = [
         ["PENDING for 30 min, 50% of the freshness SLA", "DML statements"],
     ),
     (feed_state(pending_job=replace(PENDING, is_statement=False)), "stopped-job_pending", ["slots"]),
-    (
-        feed_state(target=target(table(labels={"dedup_clone_generation": "5"}))),
-        "target_drift",
-        ["dedup_clone_generation 5, dedup_clone_manifest absent", "--set_label dedup_clone_generation:7"],
-    ),
-    (
-        feed_state(target=target(table(clone_of=None, clone_time=None, expiration_days=None))),
-        "target_drift",
-        ["target_is_clone: no clone", "target_expiration: never", "generation [7]"],
-    ),
-    (feed_state(target=target(None, table=None)), "target_drift", ["deploy recover sales"]),
 ]
 
 

@@ -16,7 +16,6 @@ from dedup_clone.freshness.arrival_checks import (
     to_utc,
 )
 from dedup_clone.freshness.evaluation import evaluate
-from dedup_clone.freshness.incident import format_duration
 from dedup_clone.orchestration.watchdog.feed_check import feed_metrics
 from dedup_clone.settings.feed import ExpectedArrivals
 from dedup_clone.state.audits import AuditOutcome
@@ -42,27 +41,6 @@ def test_the_end() -> None:
     assert ended.title == "[sales] RECOVERED: late"
     assert "Lasted: 2026-06-15 12:00:00 UTC to 2026-06-15 13:30:00 UTC (90 min)" in ended.text
     assert "Next: nothing." in ended.text
-
-
-def test_markup_in_data_is_text_in_mail() -> None:
-    assert "&lt;b&gt;is&lt;/b&gt;" in BEGAN.html
-    assert "<b>" not in BEGAN.html
-
-
-@pytest.mark.parametrize(
-    ("seconds", "text"),
-    [
-        (-3, "0 s"),
-        (45.4, "45 s"),
-        (119, "119 s"),
-        (120, "2 min"),
-        (7199, "119 min"),
-        (7260, "2 h 01 min"),
-        (277_200, "3 d 5 h"),
-    ],
-)
-def test_durations(seconds: float, text: str) -> None:
-    assert format_duration(timedelta(seconds=seconds)) == text
 
 
 def test_metrics_of_a_feed() -> None:
