@@ -7,7 +7,6 @@ import re
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
@@ -16,7 +15,7 @@ import pytest
 from fastapi.testclient import TestClient
 
 from dedup_clone.contract.errors import ConfigurationError
-from dedup_clone.page.airflow_server import airflow_dependencies, open_state_bucket
+from dedup_clone.page.airflow_server import open_state_bucket
 from dedup_clone.page.application import STATIC, Permissions, create_application
 from dedup_clone.page.feed_reader import FeedReader
 from tests.page.serving import application, let_in
@@ -24,7 +23,6 @@ from tests.shared.page_feeds import NOW, empty, fresh, late, make_feed, verdicts
 from tests.shared.page_store import MemoryStore
 
 PLUGINS = Path(__file__).parents[2] / "plugins"
-PATHS = ["/", "/static/page.js", "/static/page.css", "/api/feeds", "/api/feeds/product_attributes"]
 
 
 @pytest.fixture
@@ -37,61 +35,12 @@ def client(store: MemoryStore) -> TestClient:
     return TestClient(application(store, now=lambda: NOW))
 
 
-class TestWithAirflowsLogin:
-    """Airflow's own dependencies and its simple auth manager."""
-
-    @pytest.fixture
-    def manager(self, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
-        from airflow.api_fastapi import app as airflow_app
-        from airflow.models.revoked_token import RevokedToken
-
-        monkeypatch.setenv("AIRFLOW__API_AUTH__JWT_SECRET", "a secret of this test that is long enough for HS512 " * 2)
-        monkeypatch.setenv("AIRFLOW__CORE__SIMPLE_AUTH_MANAGER_USERS", "admin:admin,vera:viewer")
-        monkeypatch.setattr(RevokedToken, "is_revoked", lambda jti: False)  # it would ask the database
-        airflow_app.init_auth_manager()
-        yield airflow_app.get_auth_manager()
-        airflow_app.purge_cached_app()
-
-    @pytest.fixture
-    def guarded(self, manager: Any, store: MemoryStore) -> TestClient:
-        return TestClient(create_application(FeedReader(lambda: store), *airflow_dependencies(), lambda: NOW))
-
-    def token(self, manager: Any, name: str, role: str) -> str:
-        from airflow.api_fastapi.auth.managers.simple.user import SimpleAuthManagerUser
-
-        return str(manager.generate_jwt(SimpleAuthManagerUser(username=name, role=role)))
-
-    @pytest.mark.parametrize("path", [*PATHS, "/docs", "/openapi.json", "/api/feeds/nobody"])
-    def test_requests_without_a_login_are_rejected(self, guarded: TestClient, store: MemoryStore, path: str) -> None:
-        assert guarded.get(path).status_code in ({401} if path in PATHS or "nobody" in path else {401, 404})
-        assert store.reads == []
-
-    @pytest.mark.parametrize(("name", "role", "may"), [("admin", "admin", True), ("vera", "viewer", False)])
-    def test_users_may_read_feeds_and_start_runs_as_their_role_permits(
-        self, guarded: TestClient, manager: Any, name: str, role: str, may: bool
-    ) -> None:
-        cookie = {"Cookie": f"_token={self.token(manager, name, role)}"}
-        for path in PATHS:
-            assert guarded.get(path, headers=cookie).status_code == 200
-        view = guarded.get("/api/feeds/product_attributes", headers=cookie).json()
-        assert (view["may_replay"], view["may_roll_back"]) == (may, may)
-
-    def test_a_forged_token_is_refused(self, guarded: TestClient) -> None:
-        assert guarded.get("/api/feeds", headers={"Cookie": "_token=e30.e30.e30"}).status_code in {401, 403}
-
-
 def test_a_person_sees_only_the_feeds_whose_dags_that_person_may_read(store: MemoryStore) -> None:
     permissions = Permissions(lambda dag_id: dag_id == "store_visits_publish", lambda dag_id: False)
     client = TestClient(create_application(FeedReader(lambda: store), let_in, lambda: permissions, lambda: NOW))
     assert [f["feed"] for f in client.get("/api/feeds").json()["feeds"]] == ["store_visits"]
     assert client.get("/api/feeds/product_attributes").status_code == 404
     assert client.get("/api/feeds/store_visits").status_code == 200
-
-
-def test_the_list_of_feeds_has_the_verdict_of_each(client: TestClient) -> None:
-    feeds = client.get("/api/feeds").json()["feeds"]
-    expected = [("product_attributes", "fresh"), ("store_visits", "late"), ("worked_example", "empty")]
-    assert [(f["feed"], f["status"]) for f in feeds] == expected
 
 
 def test_a_thousand_publishes_and_730_partitions_make_a_small_answer() -> None:

@@ -155,39 +155,12 @@ def test_how_far_the_dedup_job_is_is_read_while_a_run_holds_the_lease_and_as_far
     assert running() is None
 
 
-def test_each_partition_has_its_rows_and_its_days_until_it_expires() -> None:
-    dates = page_view(fresh(), NOW)["dates"]
-    assert len(dates) == 730
-    assert (dates[0][0], dates[0][3]) == ("2024-11-22", 1)
-    assert (dates[-1][0], dates[-1][3]) == ("2026-11-21", 730)
-
-
 def test_a_date_of_a_table_by_month_expires_with_the_first_of_its_month() -> None:
     records = fresh()
     assert records.live
     table = replace(records.live.table, partition_by=PartitionBy.MONTH)
     dates = page_view(replace(records, live=replace(records.live, table=table)), NOW)["dates"]
     assert (dates[-1][0], dates[-1][3]) == ("2026-11-21", 710)
-
-
-def test_refused_stopped_and_excluded_deliveries_are_shown_with_their_reasons() -> None:
-    view = page_view(late(), NOW)
-    by_state = {d["state"]: d for d in view["deliveries"]}
-    assert {state: d["snapshot_id"] for state, d in by_state.items() if state != "published"} == {
-        "excluded": "2090",
-        "refused": "2121",
-        "waiting": "2122",
-    }
-    assert by_state["refused"]["marker_generation"] == "1795000000000121", "browsers round great numbers"
-    assert "NULL in key column [store_id]" in by_state["refused"]["refusal"]
-    assert (view["checks"][-1]["published"], view["checks"][-1]["verdicts"][1]["level"]) == (False, "fail")
-    stopped = view["stopped"]
-    assert (stopped["snapshot_id"], stopped["marker_generation"]) == ("2122", "1795000000000122")
-    assert [(f["check"], f["expected"]) for f in stopped["failed"]] == [
-        ("new_share", "at most 20.00% as configured and 1.00% as usual")
-    ]
-    assert stopped["acceptable"]
-    assert page_view(fresh(), NOW)["stopped"] is None
 
 
 def test_a_snapshot_that_a_check_stopped_asks_for_nobody_while_another_run_has_the_lease() -> None:
