@@ -1,4 +1,4 @@
-"""What runs compute without asking anybody: dates, costs, phases, loads, checks, and tables to refuse."""
+"""What runs compute without asking anybody: dates, costs, phases, loads, and tables to refuse."""
 
 from __future__ import annotations
 
@@ -9,11 +9,9 @@ from typing import Any
 
 import pytest
 
-from dedup_clone.contract.attempt import Kind
 from dedup_clone.contract.errors import ConfigurationError
 from dedup_clone.contract.table import Column, PartitionBy, TableContract
 from dedup_clone.operations.takeover import partition_problems, table_problems
-from dedup_clone.publish import check
 from dedup_clone.publish.date_ranges import format_dates, parse_dates
 from dedup_clone.publish.ledger_record import divide_into_phases
 from dedup_clone.publish.parent_generation import without_expired
@@ -238,15 +236,3 @@ def test_rows_without_a_date_and_of_the_future_are_refused(partition: str, is_re
     observed: Any = SimpleNamespace(partitions=[SimpleNamespace(partition_id=partition, rows=2)])
     problems = partition_problems(services(), observed, date(2026, 6, 16))
     assert [partition in problem for problem in problems] == [True] * is_refused
-
-
-# -- Checks --
-
-
-def test_each_kind_that_makes_a_generation_checks_form_and_parent() -> None:
-    """A retirement makes none. Each other kind has one check of the tables' form, and one of what the swap replaces."""
-    forms = {check.check_form, check.check_restored_form, check.check_rebuilt_form}
-    parents = {check.check_target, check.check_target_taken_over}
-    assert set(check.CHECKS) == set(Kind) - {Kind.RETIRE}
-    for checks in check.CHECKS.values():
-        assert (len(forms & set(checks)), len(parents & set(checks))) == (1, 1)
