@@ -13,7 +13,6 @@ from unittest.mock import patch
 
 import pytest
 from google.cloud import bigquery
-from pydantic import ValidationError
 
 from dedup_clone.contract.errors import CheckFailed, ConfigurationError, LeaseLost, LostRace, OutcomeUnknown
 from dedup_clone.operations.feed_plan import plan_feed
@@ -181,11 +180,6 @@ def test_a_rollback_needs_the_files_of_the_generation(world: FeedOnStandIn) -> N
         world.roll_back(1)
     world.roll_back(2)
     assert world.rows() == expected(row(8, 1))
-
-
-def test_an_engine_without_files_is_refused_in_the_feed_file(world: FeedOnStandIn) -> None:
-    with pytest.raises(ValidationError, match=r"engine \[bigquery\] writes none"):
-        world.configure(engine="bigquery")
 
 
 READERS, READS_PER_SECOND = 5, 50

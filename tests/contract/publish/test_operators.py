@@ -291,23 +291,6 @@ def test_a_rejection_skips_every_later_task(awaiting_approval: DagTasks) -> None
     assert awaiting_approval.world.state.lease is None
 
 
-def test_an_approval_covers_only_the_delivery_and_the_live_generation_that_were_shown(
-    awaiting_approval: DagTasks,
-) -> None:
-    run, world = awaiting_approval, awaiting_approval.world
-    answer(run, "Approve")
-    before = len(world.state.ledger())
-    world.publish(world.land(9, [row(9, n) for n in range(10)]), run_id="automatic")
-    with pytest.raises(AirflowFailException, match=r"\[3\] .* is live by now, expected \[1\].*trigger the DAG again"):
-        run.execute(ACCEPTED)
-    run.execute(RESOLVE)
-    corrected = world.land(8, [row(8, n, 99) for n in range(10)])
-    with pytest.raises(AirflowSkipException, match="is superseded by a later delivery of snapshot 8"):
-        run.execute(ACCEPTED)
-    assert corrected in world.state.deliveries("arrivals")
-    assert (world.state.lease, len(world.state.ledger())) == (None, before + 1)
-
-
 def test_a_person_is_asked_once_no_other_run_is_at_work(awaiting_approval: DagTasks) -> None:
     run, world = awaiting_approval, awaiting_approval.world
     other = runs.publish(world, world.land(9, [row(9, 1)]), run_id="other").until("resolve")
@@ -445,10 +428,3 @@ def test_a_second_retirement_that_decides_otherwise_about_target_does_not_seem_t
     with pytest.raises(AirflowFailException, match=r"was retired at .* by run \[retire\]: nothing was done"):
         second.execute("retire_feed")
     assert world.rows() == expected(row(7, 1))
-
-
-def test_a_retirement_that_is_cleared_goes_on(world: FeedOnStandIn, run_of: RunOf) -> None:
-    world.publish(world.land(7, [row(7, 1)]))
-    tasks = run_of("retire", reason="no longer needed", target="keep")
-    tasks.execute("show_retirement")
-    assert tasks.execute("retire_feed") == tasks.execute("retire_feed")

@@ -174,19 +174,6 @@ def test_a_value_without_a_place_in_its_new_type_ends_the_run_before_anything_ch
         runs.rebuild(world).until("export")
 
 
-def test_the_former_feed_file_goes_on_after_a_run_that_died(world: FeedOnStandIn) -> None:
-    world.publish(world.land(7, FIRST))
-    before, former = tables(world), world.feed
-    world.feed = as_text(world.feed)
-    runs.rebuild(world, renamed=RENAMED).until("dedup").prepare_load()
-    operations.recover_lease(world)
-    assert (world.rows(), tables(world)) == (expected(*FIRST), before)
-    assert [outcome for _, outcome in world.state.outcomes()][1:] == ["failed"]
-    world.feed = former  # the operator gives up
-    world.publish(world.land(8, [row(8, 1, 21)]))
-    assert world.rows() == expected(row(8, 1, 21), *FIRST[1:])
-
-
 REFUSED: list[tuple[Callable[[Feed], Feed], dict[str, Any]]] = [
     (lambda feed: feed, {}),  # no rebuild is needed
     (lambda feed: as_text(feed).model_copy(update={"engine": Engine.CDC}), {}),
