@@ -163,9 +163,9 @@ class DagTasks:
         self.results[task_id, "return_value"] = result
         return result
 
-    def has_taken(self, attempt: Attempt, task_id: str = "resolve_publish") -> None:
+    def has_taken(self, attempt: Attempt) -> None:
         """Begin with a run that has the lease already."""
-        self._keep(task_id, attempt.id)
+        self._keep("resolve_publish", attempt.id)
 
     @property
     def plan(self) -> Attempt:

@@ -56,16 +56,13 @@ def stop_process(process: subprocess.Popen[bytes]) -> None:
 
 
 @contextmanager
-def start_fake_gcs(tmp_path: Path, *buckets: str, in_memory: bool = True) -> Iterator[str]:
-    """Run fake-gcs-server with these buckets, and yield its address as host:port.
-
-    Its log is in `tmp_path`. `in_memory`: whether it stores objects in memory, and not in files below `tmp_path`.
-    """
-    port, root = any_free_port(), tmp_path / "objects"
+def start_fake_gcs(tmp_path: Path, *buckets: str) -> Iterator[str]:
+    """Run fake-gcs-server with these buckets, in memory. Yields its address as host:port. Its log is in `tmp_path`."""
+    port = any_free_port()
     address = f"127.0.0.1:{port}"
-    root.mkdir(parents=True, exist_ok=True)
-    command = fake_gcs_command(port, *(["memory"] if in_memory else ["filesystem", "-filesystem-root", str(root)]))
-    environment = {"GOMEMLIMIT": "512MiB", "GOGC": "400" if in_memory else "50"}
+    tmp_path.mkdir(parents=True, exist_ok=True)
+    command = fake_gcs_command(port, "memory")
+    environment = {"GOMEMLIMIT": "512MiB", "GOGC": "400"}
     process = start_process(command, f"http://{address}/_internal/healthcheck", tmp_path / "fake-gcs.log", environment)
     try:
         for bucket in buckets:

@@ -155,9 +155,11 @@ def publish(world: FeedOnStandIn, name: str, **changes: Any) -> Run:
     return run.add_steps(lambda: world.resolve(name, **changes, **shown))
 
 
-def rollback(world: FeedOnStandIn, generation: int, *, run_id: str = "rollback", reason: str = "bad snapshot") -> Run:
+def rollback(world: FeedOnStandIn, generation: int, *, run_id: str = "rollback") -> Run:
     """Make an earlier generation live again: preview, resolve, load, check, swap, commit."""
-    request = rollbacks.RollbackRequest(dag_id=ROLLBACK_DAG, run_id=run_id, generation=generation, reason=reason)
+    request = rollbacks.RollbackRequest(
+        dag_id=ROLLBACK_DAG, run_id=run_id, generation=generation, reason="bad snapshot"
+    )
     run = _operation(world, rollbacks, request, spark=False)
 
     def load_unless_cloned() -> None:
@@ -220,12 +222,12 @@ def rebuild(world: FeedOnStandIn, **form: Any) -> Run:
     )
 
 
-def erasure(world: FeedOnStandIn, keys: str | None, *, run_id: str = "erase", reason: str = "request 7") -> Run:
+def erasure(world: FeedOnStandIn, keys: str | None, *, run_id: str = "erase") -> Run:
     """Erase the keys of a CSV text: preview, resolve, dedup, load, check, swap, commit, clean.
 
     `keys`: uploaded as the file of keys; None: the file is there, or is missing.
     """
-    request = erasures.ErasureRequest(dag_id=ERASE_DAG, run_id=run_id, keys_file=KEYS_FILE, reason=reason)
+    request = erasures.ErasureRequest(dag_id=ERASE_DAG, run_id=run_id, keys_file=KEYS_FILE, reason="request 7")
     if keys is not None:
         world.services.store.put(world.services.layout.keys_to_erase(KEYS_FILE), keys)
     return _operation(world, erasures, request, commit_clean=erasures.after_commit)

@@ -92,22 +92,22 @@ def target(found: TableMetadata | None = None, **changes: Any) -> TargetState:
     return dataclasses.replace(TargetState(found or table(), "sales_staging", CLONED_AT, 730, ()), **changes)
 
 
-def activity(dag_id: str = "sales_watch", **changes: Any) -> DagActivity:
-    return dataclasses.replace(DagActivity(dag_id, False, True, NOW - minutes(30), None), **changes)
+def activity(**changes: Any) -> DagActivity:
+    return dataclasses.replace(DagActivity("sales_watch", False, True, NOW - minutes(30), None), **changes)
 
 
-def intent(age: timedelta, *jobs: str, kind: Kind = Kind.PUBLISH, generation: int = 8) -> Intent:
+def intent(age: timedelta, *jobs: str, kind: Kind = Kind.PUBLISH) -> Intent:
     """A lease that was acquired `age` before NOW. `jobs`: BigQuery job ids."""
-    return Intent(kind, "sales_publish", "run-8", "8-x", 7, generation, NOW - age, jobs)
+    return Intent(kind, "sales_publish", "run-8", "8-x", 7, 8, NOW - age, jobs)
 
 
 def current(lease: Intent | None = None, generation: int | None = 7) -> Current:
     return Current("sales", generation, None if generation is None else f"digest{generation}", 7, lease)
 
 
-def waits(age: timedelta, snapshot_id: int = 8, *, marker: int = 1, registered: bool = True) -> WaitingDelivery:
+def waits(age: timedelta, snapshot_id: int = 8, *, registered: bool = True) -> WaitingDelivery:
     """A delivery that waits and arrived `age` before NOW."""
-    return WaitingDelivery(Delivery(snapshot_id, marker), NOW - age, registered)
+    return WaitingDelivery(Delivery(snapshot_id, 1), NOW - age, registered)
 
 
 def audits(*outcomes: AuditOutcome) -> Audits:

@@ -83,9 +83,9 @@ def table(version: int, /, rows: int = 3, schema: pa.Schema = SCHEMA, **changes:
     return pa.Table.from_pylist(made, schema=schema)
 
 
-def nullable(schema: pa.Schema = SCHEMA) -> pa.Schema:
+def nullable() -> pa.Schema:
     """The schema with all modes as most writers leave them."""
-    return pa.schema([field.with_nullable(True) for field in schema])
+    return pa.schema([field.with_nullable(True) for field in SCHEMA])
 
 
 def parquet(content: pa.Table, **options: Any) -> bytes:

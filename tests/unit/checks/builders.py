@@ -45,5 +45,5 @@ def partition(day: date | None, rows: int = 10, changed: datetime = NOW - timede
     return PartitionMetadata("__NULL__" if day is None else day.strftime("%Y%m%d"), rows, changed)
 
 
-def observation(*partitions: PartitionMetadata, facts: TableMetadata | None = None) -> Observation:
-    return Observation(facts or table(), partitions, NOW)
+def observation(*partitions: PartitionMetadata) -> Observation:
+    return Observation(table(), partitions, NOW)

@@ -49,11 +49,11 @@ class Sample:
         self.printed = captured.out + captured.err
         return status
 
-    def feed(self, rows: list[Row], name: str = "sales", **written: Any) -> Feed:
+    def feed(self, rows: list[Row], **written: Any) -> Feed:
         """The feed that the command makes of these rows of one date."""
         self.write(FIRST, rows, **written)
-        assert self.make(name) == 0
-        return self.read(name)
+        assert self.make() == 0
+        return self.read()
 
     def read(self, name: str = "sales") -> Feed:
         return read_feed(self.feeds / f"{name}.yaml")

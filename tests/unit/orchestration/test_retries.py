@@ -76,8 +76,8 @@ def error_of(kind: type[google.GoogleAPICallError], reason: str, message: str = 
     return kind(message, errors=[{"reason": reason, "message": message}])
 
 
-def job_failed(reason: str, message: str = "it failed") -> JobFailed:
-    return JobFailed(message, message=message, reason=reason)
+def job_failed(reason: str) -> JobFailed:
+    return JobFailed("it failed", message="it failed", reason=reason)
 
 
 TRANSIENT = [
