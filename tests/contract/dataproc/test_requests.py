@@ -11,7 +11,6 @@ from typing import Any
 import pytest
 from google.protobuf.json_format import MessageToDict
 
-from dedup_clone.orchestration.runners.open_runner import open_runner, runner_arguments
 from dedup_clone.publish.attempt_jobs import job_labels
 from dedup_clone.settings.spark_settings import ClusterSettings, SparkSettings, SparkSize
 from tests.contract.dataproc.airflow_simulator import REPOSITORY, SPARK
@@ -133,11 +132,3 @@ def test_without_deployed_spark_code_nothing_is_submitted(fakes, simulate: Simul
     assert (task.tries, fake.state.runs) == (1, {})
     (tmp_path / "spark_code.json").write_text('{"main": "gs://code/main.py"}')
     assert simulate("serverless").run().state == "failed"
-
-
-@pytest.mark.parametrize("runner", ["local", "kubernetes"])
-def test_a_runner_without_an_api_of_google_is_not_taken_for_a_cluster(runner: str, fakes, simulate: Simulate) -> None:
-    fakes("cluster")
-    arguments = {**runner_arguments(simulate("cluster").setup), "runner": runner}
-    with pytest.raises((AssertionError, ValueError), match=runner):
-        open_runner(**arguments)
