@@ -14,10 +14,8 @@ from sqlglot import exp
 from bigquery_standin.bigquery_errors import InvalidQuery, NotImplementedConstruct
 from bigquery_standin.sql.field_types import quote_identifier
 from bigquery_standin.sql.function_generator import FunctionGenerator
-from bigquery_standin.sql.literals import unsupported_when
 from bigquery_standin.sql.syntax import first_select, integer_literal, names_a_cte, struct_field_name
 from bigquery_standin.sql.type_parser import table_name_of
-from bigquery_standin.sql.value_generator import struct_items
 
 _JOINS = ("", "INNER", "CROSS", "LEFT", "LEFT OUTER", "RIGHT", "RIGHT OUTER", "FULL", "FULL OUTER")
 _CLAUSES_THAT_NEED_FROM = {
@@ -102,7 +100,6 @@ class QueryGenerator(FunctionGenerator):
             if time is not None:
                 raise InvalidQuery(f"FOR SYSTEM_TIME AS OF cannot be used with the WITH clause table {expression.name}")
             return quote_identifier(expression.name) + (f" AS {quote_identifier(alias.name)}" if alias else "")
-        _refuse_array_path(expression)
         name = table_name_of(expression)
         # SQLGlot takes the whole path of a quoted INFORMATION_SCHEMA view for its alias; BigQuery takes the last part.
         alias_name = alias.name if alias is not None and "." not in alias.name else name.table.rpartition(".")[2]
@@ -114,13 +111,13 @@ class QueryGenerator(FunctionGenerator):
         array = expression.expressions[0]
         alias, offset = expression.args.get("alias"), expression.args.get("offset")
         name = alias.columns[0].name if alias is not None and alias.columns else alias.name if alias else ""
-        if "offset" not in expression.args:  # `FROM t, t.items`, which SQLGlot reads as UNNEST(t.items)
-            raise NotImplementedConstruct(f"implicit UNNEST of {array.sql(dialect='bigquery')}: write UNNEST(…)")
         written = self.sql(array)
         self._unnest_count += 1
-        if not name or _has_structs(array):
-            raise NotImplementedConstruct("UNNEST of written STRUCTs, or without an alias")
-        value = f"UNNEST({_refusing_structs(expression, written)}) AS {quote_identifier(name)}"
+        select = expression.parent_select
+        if not name or (select is not None and any(item.is_star for item in select.expressions)):
+            # The columns of an array of STRUCTs are their fields; here there is one column, the whole STRUCT.
+            raise NotImplementedConstruct("UNNEST without an alias, or with SELECT *")
+        value = f"UNNEST({written}) AS {quote_identifier(name)}"
         position = ""
         if offset:
             offset_name = offset.name if isinstance(offset, exp.Identifier) else "offset"
@@ -137,11 +134,6 @@ def _row_count(node: exp.Expr) -> int:
     return count
 
 
-def _has_structs(array: exp.Expr) -> bool:
-    """Whether an array is written with STRUCTs, whose fields would be the columns of UNNEST."""
-    return isinstance(array, exp.Array) and bool(array.expressions) and struct_items(array.expressions[0]) is not None
-
-
 def system_time(version: exp.Version) -> exp.Expression:
     """The expression of FOR SYSTEM_TIME AS OF. Raises NotImplementedConstruct for any other FOR."""
     if version.name.upper() != "TIMESTAMP" or str(version.args.get("kind")).upper() != "AS OF":
@@ -149,32 +141,6 @@ def system_time(version: exp.Version) -> exp.Expression:
     expression = version.expression
     assert isinstance(expression, exp.Expression)
     return expression
-
-
-def _refuse_array_path(node: exp.Table) -> None:
-    """Refuses `t.items` in FROM if t is a table of this query or an outer one: BigQuery reads `t.items` as an array."""
-    if len(node.parts) == 1:
-        return
-    first, select = node.parts[0].name.lower(), node.parent_select
-    while select is not None:
-        for source in select.find_all(exp.Table, exp.Subquery):
-            if source is not node and source.parent_select is select and source.alias_or_name.lower() == first:
-                raise NotImplementedConstruct(f"implicit UNNEST of {node.sql(dialect='bigquery')}: write UNNEST(…)")
-        select = select.parent_select
-
-
-def _refusing_structs(node: exp.Unnest, array_sql: str) -> str:
-    """SQL of the array. If the query selects `*`, the SQL fails at run time for an array of STRUCTs.
-
-    BigQuery would select the fields of the STRUCTs, but this SQL would select the whole STRUCTs.
-    """
-    select = node.parent_select
-    selects_star = isinstance(select, exp.Select) and any(item.is_star for item in select.expressions)
-    if not selects_star:
-        return array_sql
-    return unsupported_when(
-        f"typeof({array_sql}) LIKE 'STRUCT%[]'", "SELECT * over UNNEST of an array of STRUCTs", array_sql
-    )
 
 
 def projections_of(clause: exp.Expr | None) -> Sequence[exp.Expr]:

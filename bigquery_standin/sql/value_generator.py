@@ -212,26 +212,11 @@ class ValueGenerator(DuckDBGenerator):
         items = expression.expressions
         if has_rows_of_query(expression):
             return f"ARRAY({self.sql(items[0])})"
-        first = struct_items(items[0]) if items else None
-        if first is None:
-            return f"[{', '.join(map(self.sql, items))}]"
-        names = _inferred_names(first)
-        return f"[{', '.join(self._element_struct(item, names) for item in items)}]"
-
-    def _element_struct(self, node: exp.Expr, names: list[str]) -> str:
-        """A STRUCT as an array's element, with the field names of the first element.
-
-        BigQuery matches the fields of elements by position. DuckDB would make one field of each different name.
-        """
-        fields = struct_items(node)
-        if fields is None:
-            if isinstance(node, exp.Null):
-                return "NULL"
-            raise NotImplementedConstruct("array of STRUCT literals and other expressions")
-        for field, name in zip(fields, names, strict=False):
-            if (struct_field_name(field) or name).lower() != name.lower():
-                raise NotImplementedConstruct("array of STRUCTs with different field names")
-        return self.struct(fields, names)
+        # BigQuery matches the fields of STRUCTs by position. DuckDB would make one field of each different name.
+        structs = [struct_items(item) for item in items if not isinstance(item, exp.Null)]
+        if any(structs) and len({fields and tuple(_inferred_names(fields)) for fields in structs}) > 1:
+            raise NotImplementedConstruct("array of STRUCTs with different field names, or of STRUCTs and other values")
+        return f"[{', '.join(map(self.sql, items))}]"
 
     def bracket_sql(self, expression: exp.Bracket) -> str:
         if len(expression.expressions) != 1:

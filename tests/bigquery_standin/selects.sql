@@ -13,7 +13,7 @@ SELECT SAFE_DIVIDE(1, 0), SAFE_DIVIDE(6, 4), SAFE_DIVIDE(NULL, 1)
 --> (None, 1.5, None)
 SELECT SUM(x) / COUNT(*) FROM UNNEST([1, 2]) x
 --> (1.5,)
-SELECT (SELECT SUM(e.b) FROM UNNEST(s) AS e), ARRAY(SELECT e.a FROM UNNEST(s) AS e WHERE e.b > 1), (SELECT COUNT(*) FROM UNNEST(n) AS x) FROM (SELECT [STRUCT('x' AS a, 1 AS b), ('y', 2)] AS s, [7] AS n)
+SELECT (SELECT SUM(e.b) FROM UNNEST(s) AS e), ARRAY(SELECT e.a FROM UNNEST(s) AS e WHERE e.b > 1), (SELECT COUNT(*) FROM UNNEST(n) AS x) FROM (SELECT [STRUCT('x' AS a, 1 AS b), STRUCT('y' AS a, 2 AS b)] AS s, [7] AS n)
 --> (3, ['y'], 1)
 
 -- numbers
@@ -111,9 +111,9 @@ WITH a AS (SELECT 1 id, [10, 20] arr UNION ALL SELECT 2, []) SELECT id, e, o FRO
 --> (1, 10, 0), (1, 20, 1)
 WITH a AS (SELECT 1 id, [10, 20] arr UNION ALL SELECT 2, []) SELECT id, e FROM a LEFT JOIN UNNEST(arr) AS e ORDER BY id, e
 --> (1, 10), (1, 20), (2, None)
-WITH a AS (SELECT [STRUCT(1 AS p, 'x' AS q), (2, 'y')] arr) SELECT e.p, e.q FROM a, UNNEST(a.arr) AS e ORDER BY e.p
+WITH a AS (SELECT [STRUCT(1 AS p, 'x' AS q), STRUCT(2 AS p, 'y' AS q)] arr) SELECT e.p, e.q FROM a, UNNEST(a.arr) AS e ORDER BY e.p
 --> (1, 'x'), (2, 'y')
-SELECT t.a, t FROM (SELECT [STRUCT(1 AS a, 'x' AS b), (2, NULL)] AS s) AS r, UNNEST(r.s) AS t ORDER BY t.a
+SELECT t.a, t FROM (SELECT [STRUCT(1 AS a, 'x' AS b), STRUCT(2 AS a, NULL AS b)] AS s) AS r, UNNEST(r.s) AS t ORDER BY t.a
 --> (1, (1, 'x')), (2, (2, None))
 
 -- conditions
