@@ -15,7 +15,6 @@ from sqlglot.errors import ErrorLevel, ParseError, SqlglotError
 from sqlglot.tokenizer_core import Token, TokenType
 
 from bigquery_standin.bigquery_errors import InvalidQuery, NotImplementedConstruct
-from bigquery_standin.sql.statement_checks import refuse_words
 from bigquery_standin.sql.statement_parser import STATEMENTS, StatementParser
 from bigquery_standin.sql.statements import Script, Statement
 from bigquery_standin.sql.syntax import STAND_IN
@@ -35,7 +34,6 @@ def parse_script(text: str) -> Script:
 def parse_shared_script(text: str) -> Script:
     """As `parse_script`, but callers with the same text get the same trees, and so must not change them."""
     tokens = tokenize(text)
-    refuse_words(tokens)
     return Script(_statements(tokens, text))
 
 
@@ -53,17 +51,19 @@ def _statements(tokens: list[Token], text: str) -> tuple[Statement, ...]:
         raise InvalidQuery("Syntax error: the text cannot be read") from error
 
 
-# SQLGlot's tokenizer also accepts these tokens of other dialects.
-_FOREIGN_TOKENS = (TokenType.DCOLON, TokenType.ARROW, TokenType.DARROW, TokenType.LR_ARROW, TokenType.HINT)
+# SQLGlot reads these tokens of other dialects and of pipe syntax, and `?`, which is a parameter without a name.
+_REFUSED_TOKENS = (
+    *(TokenType.DCOLON, TokenType.ARROW, TokenType.DARROW, TokenType.LR_ARROW, TokenType.HINT),
+    *(TokenType.PIPE_GT, TokenType.PLACEHOLDER),
+)
 _SUPPORTED_ESCAPE = re.compile(r"\\[\\'\"`nrtabfv?]")
 
 
 def tokenize(text: str) -> list[Token]:
     """The text's tokens.
 
-    Raises InvalidQuery for text that cannot be split, such as a string without an end, and for what SQLGlot would
-    understand otherwise than GoogleSQL does; NotImplementedConstruct for pipe syntax, positional parameters and some
-    string escapes.
+    Raises InvalidQuery for text that cannot be split, such as a string without an end, and NotImplementedConstruct for
+    what SQLGlot would understand otherwise than GoogleSQL does.
     """
     try:
         tokens = STAND_IN.tokenize(text)
@@ -71,12 +71,8 @@ def tokenize(text: str) -> list[Token]:
         raise InvalidQuery(f"Syntax error: {error}") from error
     for token in tokens:
         written = text[token.start : token.end + 1]
-        if token.token_type is TokenType.PIPE_GT:
-            raise NotImplementedConstruct("pipe syntax |>")
-        if token.token_type is TokenType.PLACEHOLDER:
-            raise NotImplementedConstruct("positional query parameter ?")
-        if token.token_type in _FOREIGN_TOKENS or text[token.start : token.start + 2] == "==":
-            raise InvalidQuery(f'Syntax error: Unexpected "{token.text}"', token.line, token.col)
+        if token.token_type in _REFUSED_TOKENS or text[token.start : token.start + 2] == "==":
+            raise NotImplementedConstruct(f"{token.text} in line {token.line}")
         if token.token_type is TokenType.STRING and "\\" in (rest := _SUPPORTED_ESCAPE.sub("", written)):
             position = rest.index("\\")
             raise NotImplementedConstruct(f"string escape {rest[position : position + 2]}")

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from itertools import pairwise
 from typing import Any
 
 from sqlglot import exp
-from sqlglot.tokenizer_core import Token, TokenType
 
 from bigquery_standin.bigquery_errors import InvalidQuery, NotImplementedConstruct
 from bigquery_standin.sql.ddl_options import check_options
@@ -25,7 +24,7 @@ from bigquery_standin.sql.statements import (
     target_of,
     where_of,
 )
-from bigquery_standin.sql.syntax import refuse_arguments, refuse_unsupported
+from bigquery_standin.sql.syntax import construct_name, refuse_arguments, refuse_unsupported
 from bigquery_standin.sql.transpile import check
 from bigquery_standin.sql.type_parser import field_of
 
@@ -42,26 +41,13 @@ _SUPPORTED: Mapping[type[exp.Expr], str] = {
 }
 
 
-def refuse_words(tokens: Sequence[Token]) -> None:
-    """Refuses what SQLGlot would read as a value: DEFAULT, statements in SET, and VALUES without parentheses."""
-    words = ["" if token.token_type is TokenType.STRING else token.text.upper() for token in tokens]
-    for position, word in enumerate(words):
-        previous, following = words[position - 1 : position], words[position + 1 : position + 2]
-        if word == "DEFAULT" and previous in (["="], ["("], [","]):
-            raise NotImplementedConstruct("DEFAULT as a value")
-        if word == "(" and previous == ["SET"] and following in (["INSERT"], ["UPDATE"], ["DELETE"]):
-            raise NotImplementedConstruct("nested DML statement in SET")
-        if word == "VALUES" and following and following != ["("]:
-            raise InvalidQuery(f'Syntax error: Expected "(" after VALUES but got "{following[0]}"')
-
-
 def checked_statement(tree: exp.Expr | None) -> exp.Expr:
     """The tree of a statement. Raises InvalidQuery if it is wrong, NotImplementedConstruct if it is not supported."""
     if isinstance(tree, Query) and (not isinstance(tree, exp.Subquery) or isinstance(tree.this, exp.Query)):
         check(tree)
         return tree
     if tree is None or type(tree) not in _CHECKS:
-        raise InvalidQuery("Syntax error: Expected a statement")
+        raise NotImplementedConstruct("this statement" if tree is None else f"{construct_name(tree)} statement")
     if isinstance(tree, exp.Delete) and not tree.this:  # DELETE without FROM
         (target,) = tree.args["tables"]
         tree.set("this", target)

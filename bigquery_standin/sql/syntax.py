@@ -70,30 +70,6 @@ _SUPPORTED: Mapping[type[exp.Expr], str] = {
 }
 # Arguments that only record how the text is written.
 _NOTATION = {"quoted", "value_constructor", "struct_name_inheritance", "comments", "over", "overlaps"}
-# Names in error messages, where SQLGlot's own would not be understood.
-_NODE_NAMES: Mapping[type[exp.Expr], str] = {
-    exp.DataTypeParam: "parameterized type",
-    exp.HavingMax: "HAVING MAX or MIN in an aggregate",
-    exp.Interval: "INTERVAL value outside date arithmetic",
-    exp.IntervalSpan: "INTERVAL with several parts",
-    exp.Kwarg: "named argument =>",
-    exp.Lambda: "lambda",
-    exp.TryCast: "SAFE_CAST",
-    exp.WindowSpec: "window frame",
-}
-_ARGUMENT_NAMES = {
-    "sample": "TABLESAMPLE",
-    "pivots": "PIVOT or UNPIVOT",
-    "hint": "hint",
-    "rollup": "GROUP BY ROLLUP",
-    "cube": "GROUP BY CUBE",
-    "grouping_sets": "GROUP BY GROUPING SETS",
-    "method": "NATURAL JOIN",
-    "recursive": "WITH RECURSIVE",
-    "format": "CAST with FORMAT",
-    "by_name": "set operation BY NAME",
-    "joins": "join in this place",
-}
 
 
 def refuse_unsupported(tree: exp.Expr) -> None:
@@ -110,14 +86,14 @@ def refuse_arguments(node: exp.Expr, supported: str) -> None:
     """Raises NotImplementedConstruct for an argument that is not in `supported`, SQLGlot's names of arguments."""
     for name, value in node.args.items():
         if name not in (*supported.split(), *_NOTATION) and value not in (None, False, []):
-            raise NotImplementedConstruct(_ARGUMENT_NAMES.get(name, f"{construct_name(node)} with {name.rstrip('_')}"))
+            raise NotImplementedConstruct(f"{construct_name(node)} with {name.rstrip('_')}")
 
 
 def construct_name(node: exp.Expr) -> str:
     """The name of a node in an error message."""
     if isinstance(node, exp.Anonymous):
         return f"function {node.name.upper()}"
-    return _NODE_NAMES.get(type(node), type(node).key.upper().replace("_", " "))
+    return type(node).key.upper()
 
 
 def integer_literal(node: exp.Expr | None) -> int | None:
