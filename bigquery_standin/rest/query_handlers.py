@@ -1,7 +1,7 @@
 """Handles jobs.query, jobs.getQueryResults and tabledata.list.
 
-Rows are read in pages. A page token names the version of the table, so that all pages come from one version. Values are
-returned as strings, rows and records as objects with the keys `f` and `v`.
+Rows are read in pages. A page token is the number of the page's first row. Values are returned as strings, rows and
+records as objects with the keys `f` and `v`.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from bigquery_standin.bigquery_errors import Invalid, NotFound, StandInError
+from bigquery_standin.bigquery_errors import Invalid, StandInError
 from bigquery_standin.clock import MICROSECONDS, from_datetime
 from bigquery_standin.jobs.job_configuration import table_id_from_api
 from bigquery_standin.jobs.job_store import DONE, JobRecord
@@ -26,7 +26,6 @@ from bigquery_standin.sql.scalar_types import SCALARS
 from bigquery_standin.stand_in import StandIn
 from bigquery_standin.storage.access import check_all_rows, check_columns
 from bigquery_standin.storage.model import TableId, TableVersion
-from bigquery_standin.storage.partitions import without_expired
 from bigquery_standin.storage.segment_store import SegmentStore
 
 DEFAULT_TIMEOUT_MS = 10_000
@@ -113,64 +112,26 @@ MAXIMUM_PAGE_ROWS = 50_000
 
 
 def list_rows(stand_in: StandIn, request: ApiRequest) -> Answer:
-    table = requested_table(request)
-    selected = request.query.get("selectedFields", "")
-    page = _row_page(stand_in, request, table, _requested_encoder(request), selected)
+    page = _row_page(stand_in, request, requested_table(request), _requested_encoder(request))
     return {"kind": "bigquery#tableDataList", **page}
 
 
-def _row_page(
-    stand_in: StandIn, request: ApiRequest, table: TableId, encode_timestamp: Encode, selected: str = ""
-) -> dict[str, Any]:
+def _row_page(stand_in: StandIn, request: ApiRequest, table: TableId, encode_timestamp: Encode) -> dict[str, Any]:
     """The page that the request's maxResults, startIndex and pageToken describe.
 
-    `selected`: names of columns, separated by commas; all columns if it is empty. Raises AccessDenied for rows or
-    columns that the caller may not read, Invalid for a wrong parameter, and NotFound if the table, or the version of it
-    that the page token names, is gone.
+    Raises AccessDenied for rows or columns that the caller may not read, and NotFound if the table does not exist.
     """
-    number, start = _position(request)
-    with stand_in.catalog.pin(lambda: _version(stand_in, table, number)) as version:
+    start = request.integer("pageToken") or request.integer("startIndex") or 0  # the bq tool sends startIndex
+    size = min(request.integer("maxResults", MAXIMUM_PAGE_ROWS) or 0, MAXIMUM_PAGE_ROWS)
+    with stand_in.catalog.pinned(table) as version:
         caller = stand_in.caller(request.user())
         check_all_rows(caller, stand_in.catalog, table, version, "tabledata.list")
         check_columns(caller, table, version)
-        total = version.rows
-        size = min(request.integer("maxResults", MAXIMUM_PAGE_ROWS) or 0, MAXIMUM_PAGE_ROWS)
         rows = read_page(stand_in.catalog.segments, version, start, size)
     following = start + rows.num_rows
-    columns = _selected_columns(table, version, selected)
-    rows = rows.select([column.name for column in columns])
-    page: dict[str, Any] = {"totalRows": str(total), "rows": encode_rows(rows, columns, encode_timestamp)}
-    return page | ({"pageToken": f"{version.number}-{following}"} if following < total else {})
-
-
-def _selected_columns(table: TableId, version: TableVersion, names: str) -> list[TableField]:
-    selected = {name.strip().lower() for name in names.split(",") if name}
-    columns = [column for column in version.settings.schema if not selected or column.name.lower() in selected]
-    if selected and len(columns) != len(selected):
-        known = ", ".join(column.name for column in version.settings.schema)
-        raise Invalid(f"selectedFields of {table} is [{names}], expected top-level columns of [{known}].")
-    return columns
-
-
-def _version(stand_in: StandIn, table: TableId, number: int | None) -> TableVersion:
-    """The version with this number, without partitions that had expired when it was committed; the newest for None."""
-    if number is None:
-        return stand_in.catalog.get(table)
-    version = stand_in.catalog.history(table).by_number(number)
-    if version is None or version.dropped:
-        raise NotFound(f"Not found: page of {table}: its version [{number}] is gone. Start again at the first page.")
-    return without_expired(version, version.committed_us)
-
-
-def _position(request: ApiRequest) -> tuple[int | None, int]:
-    """The version number in the page token, None without a token; and the number of the page's first row."""
-    token = request.query.get("pageToken")
-    if not token:
-        return None, request.integer("startIndex") or 0  # the bq tool sends it
-    number, dash, start = token.partition("-")
-    if not (number.isdigit() and dash and start.isdigit()):
-        raise Invalid(f"Invalid page token [{token}]: pass the pageToken of the page before.")
-    return int(number), int(start)
+    cells = encode_rows(rows, version.settings.schema, encode_timestamp)
+    page: dict[str, Any] = {"totalRows": str(version.rows), "rows": cells}
+    return page | ({"pageToken": str(following)} if following < version.rows else {})
 
 
 def read_page(store: SegmentStore, version: TableVersion, start: int, count: int) -> pa.Table:

@@ -75,10 +75,6 @@ class TableHistory:
             readable = self._readable()
             return readable[0].committed_us if readable else None
 
-    def by_number(self, number: int) -> TableVersion | None:
-        with self._lock:
-            return next((self._load(entry) for entry in self._entries if entry.number == number), None)
-
     def count_since(self, moment_us: int) -> int:
         """How many versions were committed after the moment."""
         with self._lock:
