@@ -3,8 +3,8 @@
 The connection that runs the SQL must have the time zone UTC. SUM over INT64 is HUGEINT in DuckDB, so the caller must
 check that its result fits INT64, and convert it. Known differences from BigQuery: comparisons treat NaN as equal to
 itself and greater than all numbers; operators on FLOAT64 give infinity where BigQuery reports an overflow; products of
-NUMERIC overflow from 1e20 on, not from 1e29; a cast of a STRUCT matches fields by name, unless the STRUCT is written in
-the cast as `STRUCT(…)` or `(a, b)`; and some type errors are not found.
+NUMERIC overflow from 1e20 on, not from 1e29; dates and times may leave the years 1 to 9999; and some type errors are
+not found.
 """
 
 from __future__ import annotations

@@ -2,20 +2,15 @@
 
 from __future__ import annotations
 
-import re
 import threading
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
 from bigquery_standin.atomic_files import JsonFiles
-from bigquery_standin.bigquery_errors import Duplicate, Invalid, NotFound
+from bigquery_standin.bigquery_errors import Duplicate, NotFound
 from bigquery_standin.clock import Clock
 from bigquery_standin.storage.model import Dataset, DatasetId, Procedure, TableId
-
-PROJECT_NAME = re.compile(r"[a-z0-9][a-z0-9.:-]{0,98}")
-DATASET_NAME = re.compile(r"[A-Za-z0-9_]{1,200}")
-ROUTINE_NAME = re.compile(r"[A-Za-z0-9_]{1,256}")
 
 
 class DatasetStore:
@@ -43,14 +38,7 @@ class DatasetStore:
         return sorted(listed, key=lambda dataset: dataset.id)
 
     def create(self, dataset: Dataset) -> Dataset:
-        """Raises Invalid for an invalid name, and Duplicate if the dataset exists."""
-        if not PROJECT_NAME.fullmatch(dataset.id.project):
-            raise Invalid(f"Invalid project ID [{dataset.id.project}]: expected lower-case letters, digits, dashes.")
-        if not DATASET_NAME.fullmatch(dataset.id.dataset):
-            raise Invalid(
-                f'Invalid dataset ID "{dataset.id.dataset}". Dataset IDs must be alphanumeric (plus underscores) '
-                "and at most 200 characters long here."
-            )
+        """Raises Duplicate if the dataset exists."""
         with self._lock:
             if dataset.id in self._datasets:
                 raise Duplicate(f"Already Exists: Dataset {dataset.id}")
@@ -77,10 +65,8 @@ class DatasetStore:
         return procedure
 
     def save_procedure(self, procedure: Procedure, *, replaces: bool) -> None:
-        """Raises Invalid for an invalid name, and Duplicate if the procedure exists and `replaces` is false."""
+        """Raises Duplicate if the procedure exists and `replaces` is false."""
         routine = procedure.id
-        if not ROUTINE_NAME.fullmatch(routine.table):
-            raise Invalid(f'Invalid routine ID "{routine.table}": expected letters, digits and underscores.')
         with self._lock:
             dataset = self.get(routine.dataset_id)
             if routine.table in dataset.procedures and not replaces:

@@ -224,9 +224,6 @@ CREATE TABLE d.t (a DATE) PARTITION BY a OPTIONS (description = 3)
 CREATE TABLE d.t (a DATE) PARTITION BY a OPTIONS (expiration_timestamp = DATETIME '2030-01-01 00:00:00')
 CREATE TABLE d.t (a DATE) PARTITION BY a OPTIONS (labels = 'x')
 CREATE TABLE d.t (a DATE) PARTITION BY a OPTIONS (labels = [('a', 'b', 'c')])
-CREATE TABLE d.t (a DATE) PARTITION BY a OPTIONS (labels = [('Upper', 'b')])
-CREATE TABLE d.t (a DATE) PARTITION BY a OPTIONS (labels = [('a', 'B')])
-CREATE TABLE d.t (a DATE) PARTITION BY a OPTIONS (labels = [('a', 'b'), ('a', 'c')])
 
 -- values
 SELECT [1, NULL] AS a
