@@ -176,13 +176,11 @@ class _Target:
         """DuckDB's MERGE into the table `copy`. It returns `merge_action`, and the inserted, new or deleted row."""
         if any(column.name.lower() == _ACTION for column in self.schema):
             raise NotImplementedConstruct(f"MERGE into a table with a column [{_ACTION}]")
-        tree, alias = self._tree, source_alias(self._tree)
+        tree = self._tree
         from_clause = self._sql(exp.From(this=tree.args["using"].copy())).lstrip()
-        source = f"(SELECT * {from_clause}) AS {quote_identifier(alias)}"
+        source = f"(SELECT * {from_clause}) AS {quote_identifier(source_alias(tree))}"
         clauses = []
         for clause in clauses_of(tree):
-            for expression in expressions_of(clause):
-                _refuse_correlation(expression, {alias_of(tree).lower(), alias.lower()})
             condition, then = clause.args.get("condition"), clause.args["then"]
             more = "" if condition is None else f" AND {self._sql(condition)}"
             if isinstance(then, exp.Update):
@@ -244,20 +242,6 @@ def _counts(actions: pa.ChunkedArray) -> dict[str, int]:
     """How many rows a MERGE has changed, by kind of change. `actions`: what DuckDB has done to each row."""
     found = {item["values"]: item["counts"] for item in pc.value_counts(actions).to_pylist()}
     return {f"{action.lower().removesuffix('e')}ed": found.get(action, 0) for action in ("INSERT", "UPDATE", "DELETE")}
-
-
-def _refuse_correlation(expression: exp.Expr, aliases: set[str]) -> None:
-    """Raises InvalidQuery if a subquery in the expression refers to the MERGE's target or source by alias.
-
-    Source: "Using data manipulation language (DML)", limitations.
-    """
-    for query in expression.find_all(exp.Select):
-        for column in query.find_all(exp.Column):
-            if len(column.parts) > 1 and column.parts[0].name.lower() in aliases:
-                raise InvalidQuery(
-                    "Correlated subqueries within a when_clause, search_condition, merge_update_clause or "
-                    f"merge_insert_clause are not supported for MERGE statements: found {column.sql('bigquery')} in one"
-                )
 
 
 _DEFAULT_SOURCE_ALIAS = "__source"
