@@ -19,9 +19,9 @@ from pathlib import Path
 
 from sqlglot import exp
 
-from bigquery_standin.bigquery_errors import AccessDenied, BackendError, InvalidQuery, NotImplementedConstruct
+from bigquery_standin.bigquery_errors import AccessDenied, BackendError, InvalidQuery
 from bigquery_standin.jobs.job_runner import JobContext
-from bigquery_standin.jobs.object_store import HOST_VARIABLE, ObjectStore, split_uri
+from bigquery_standin.jobs.object_store import HOST_VARIABLE, ObjectStore
 from bigquery_standin.jobs.script_state import ScriptState
 from bigquery_standin.jobs.sql_evaluator import SqlEvaluator, check_assignable
 from bigquery_standin.jobs.statement_run import Outcome, StatementRun
@@ -139,7 +139,6 @@ def _last_error(log: Path) -> str:
     return next((line for line in reversed(lines) if _ERROR.search(line)), "Its log has no error.")
 
 
-_RUNTIME_VERSION = re.compile(r"[0-9]+\.[0-9]+")
 # BigQuery's page names only spark.yarn., as an example. Properties with the other prefixes would change where Spark
 # runs, too, so they are refused here.
 _REFUSED_PROPERTIES = ("spark.yarn.", "spark.master", "spark.submit.", "spark.kubernetes.")
@@ -148,9 +147,9 @@ _REFUSED_PROPERTIES = ("spark.yarn.", "spark.master", "spark.submit.", "spark.ku
 def create_procedure(statement: CreateProcedure, run: StatementRun) -> Outcome:
     """Creates the procedure.
 
-    Raises InvalidQuery for options that do not fit together, Invalid or NotImplementedConstruct for a wrong file URI,
-    NotFound if there is no such dataset, AccessDenied without the permission to delegate the connection, and Duplicate
-    if the procedure exists and the statement has no OR REPLACE.
+    Raises InvalidQuery for a property that changes where Spark runs, NotFound if there is no such dataset, AccessDenied
+    without the permission to delegate the connection, and Duplicate if the procedure exists and the statement has no OR
+    REPLACE.
     """
     procedure = _procedure(statement, run.evaluator)
     _check_connection(run.state.caller, procedure.connection, DELEGATE_CONNECTION)
@@ -179,21 +178,7 @@ def bind_call(statement: Call, evaluator: SqlEvaluator) -> tuple[Procedure, dict
 
 def _procedure(statement: CreateProcedure, evaluator: SqlEvaluator) -> Procedure:
     routine = _routine_id(statement.name, evaluator.state)
-    given = evaluate_options(statement.options, "procedure", evaluator.python_value)
-    options = {name: value for name, value in given.items() if value is not None}
-    if options.get("engine", "").upper() != "SPARK":
-        raise InvalidQuery(f"Procedure {routine} has engine [{options.get('engine', '')}], expected [SPARK]")
-    main_uri, version = options.get("main_file_uri"), options.get("runtime_version")
-    if main_uri is None:
-        raise InvalidQuery(f"Procedure {routine} needs the option main_file_uri")
-    if version is not None and not _RUNTIME_VERSION.fullmatch(version):
-        raise InvalidQuery(f"Procedure {routine} has runtime_version [{version}], expected one such as [2.3]")
-    location = evaluator.state.catalog.datasets.get(routine.dataset_id).location
-    if statement.location.lower() != location.lower():
-        raise InvalidQuery(
-            f"Procedure {routine} is in location [{location}], its connection in [{statement.location}]: "
-            "both must be in the same location"
-        )
+    options = evaluate_options(statement.options, "procedure", evaluator.python_value)
     properties = dict(options.get("properties", ()))
     refused = [name for name in properties if name.startswith(_REFUSED_PROPERTIES)]
     if refused:
@@ -201,12 +186,14 @@ def _procedure(statement: CreateProcedure, evaluator: SqlEvaluator) -> Procedure
         raise InvalidQuery(
             f"Invalid value: Invalid properties: Attempted to set unsupported properties: [{named}]", 1, 1
         )
-    python_files = options.get("py_file_uris", ())
-    for uri in (main_uri, *python_files):
-        split_uri(uri)
-        if "*" in uri:
-            raise NotImplementedConstruct(f"wildcard in the file {uri} of a procedure")
-    return Procedure(routine, statement.parameters, statement.connection, properties, python_files, main_uri)
+    return Procedure(
+        routine,
+        statement.parameters,
+        statement.connection,
+        properties,
+        py_file_uris=options.get("py_file_uris", ()),
+        main_file_uri=options["main_file_uri"],
+    )
 
 
 def _routine_id(name: TableName, state: ScriptState) -> TableId:

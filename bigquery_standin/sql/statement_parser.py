@@ -142,31 +142,16 @@ class StatementParser(ExpressionParser):
             raise NotImplementedConstruct("CREATE PROCEDURE IF NOT EXISTS")
         name = self._table_name()
         parameters = tuple(self._parse_wrapped_csv(self._parameter))
-        names = [parameter.lower() for parameter, _ in parameters]
-        if len(set(names)) != len(names):
-            raise InvalidQuery(f"CREATE PROCEDURE names an argument twice: {', '.join(names)}")
-        if not self._match_text_seq("WITH", "CONNECTION"):
-            raise NotImplementedConstruct("CREATE PROCEDURE in SQL")
+        self._expect("WITH", "CONNECTION")
         table = self._parse_table_parts(schema=True)
-        parts = [part.name for part in table.parts] if table is not None else []
-        connection = ".".join(parts)
-        if len(parts) != 3 or not all(parts):
-            raise InvalidQuery(f"Invalid connection name [{connection}]: expected PROJECT.LOCATION.CONNECTION")
+        connection = ".".join(part.name for part in table.parts) if table is not None else ""
         options = self._options("procedure")
-        self._expect("LANGUAGE")
-        language = self._name().upper()
-        if language != "PYTHON":
-            raise NotImplementedConstruct(f"CREATE PROCEDURE LANGUAGE {language}")
-        if self._match_text_seq("AS"):
-            raise NotImplementedConstruct("CREATE PROCEDURE with code after AS")
-        return CreateProcedure(name, parameters, connection, parts[1], options, replace)
+        self._expect("LANGUAGE", "PYTHON")
+        return CreateProcedure(name, parameters, connection, options, replace)
 
     def _parameter(self) -> tuple[str, str] | None:
         if self._match(TokenType.R_PAREN, advance=False):
             return None
-        if self._curr.text.upper() in ("OUT", "INOUT") and self._next.text not in (",", ")"):
-            raise NotImplementedConstruct(f"procedure argument mode {self._curr.text.upper()}")
-        self._match_text_seq("IN")
         name, kind = self._name(), self._parse_types()
         if not isinstance(kind, exp.DataType):
             raise InvalidQuery(f"Syntax error: Expected a type of argument {name}")

@@ -167,9 +167,8 @@ class CreateProcedure:
     """CREATE [OR REPLACE] PROCEDURE name(…) WITH CONNECTION … OPTIONS(…) LANGUAGE PYTHON."""
 
     name: TableName
-    parameters: tuple[tuple[str, str], ...]  # of each IN parameter its name, and its type as SQL text
+    parameters: tuple[tuple[str, str], ...]  # of each its name, and its type as SQL text
     connection: str  # project.location.id
-    location: str  # of the connection
     options: Sequence[exp.Property]
     replace: bool
 
