@@ -73,7 +73,6 @@ class SqlEvaluator:
             self.state.variables,
             now=self.now,
             has_columns=has_columns,
-            has_file_names=self.state.externals.has_file_names,
         )
 
     def query(self, tree: exp.Expression) -> tuple[tuple[TableField, ...], pa.Table]:

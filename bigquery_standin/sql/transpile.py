@@ -32,19 +32,17 @@ def to_duckdb(
     *,
     now: datetime | None = None,
     has_columns: bool = False,
-    has_file_names: bool = False,
 ) -> str:
     """DuckDB SQL of a query or an expression. A query's columns without a name are named f0_, f1_, … as in BigQuery.
 
     Raises InvalidQuery for what BigQuery does not accept, NotImplementedConstruct for unsupported constructs.
     `resolve_table` returns the SQL of the relation for a table and its FOR SYSTEM_TIME expression. `parameters` and
     `variables` have lower-case names. `now` is the time of CURRENT_TIMESTAMP, None for this machine's. `has_columns`:
-    whether names in an expression may be columns, as in DML. `has_file_names`: whether external tables have their
-    pseudo column.
+    whether names in an expression may be columns, as in DML.
     """
     has_columns = has_columns or tree.find(exp.From) is not None
     now = now or datetime.now(UTC)
-    return _written(tree, Context(resolve_table, parameters, variables, now, has_columns, has_file_names))
+    return _written(tree, Context(resolve_table, parameters, variables, now, has_columns))
 
 
 def check(tree: exp.Expr) -> None:

@@ -42,7 +42,6 @@ class Context:
     variables: Mapping[str, QueryValue]  # by lower-case name
     now: datetime
     has_columns: bool = False
-    has_file_names: bool = False
 
 
 class ValueGenerator(DuckDBGenerator):
@@ -105,8 +104,6 @@ class ValueGenerator(DuckDBGenerator):
             if self.context.has_columns:
                 raise NotImplementedConstruct(f"name {name} of a variable in a statement that has columns")
             return value_literal(self.context.variables[name.lower()])
-        if self.context.has_file_names and len(expression.parts) == 1 and _names_a_table(expression):
-            raise NotImplementedConstruct(f"row of {name} as a value, in a query with {FILE_NAME}: name its columns")
         return ".".join(self.sql(part) for part in expression.parts)
 
     def dot_sql(self, expression: exp.Dot) -> str:
@@ -117,11 +114,8 @@ class ValueGenerator(DuckDBGenerator):
         return f"({self.sql(expression.this)}).{self.sql(expression.expression)}"
 
     def star_sql(self, expression: exp.Star) -> str:
-        parent = expression.parent
-        if not isinstance(parent, exp.Select | exp.Column):
+        if not isinstance(expression.parent, exp.Select | exp.Column):
             raise InvalidQuery('Syntax error: Unexpected "*"')
-        if self.context.has_file_names:  # it would be one of the columns
-            raise NotImplementedConstruct(f"* in a query with {FILE_NAME}: name the columns")
         excluded = expression.args.get("except_") or []
         expression.set("except_", [column.this for column in excluded])  # not columns, which may be variables
         return super().star_sql(expression)
@@ -224,12 +218,6 @@ class ValueGenerator(DuckDBGenerator):
         position = self.sql(expression.expressions[0])
         index = position if expression.args.get("offset") == 1 else f"({position} + 1)"
         return f"own_{'safe_' if expression.args.get('safe') else ''}element({self.sql(expression.this)}, {index})"
-
-
-def _names_a_table(column: exp.Column) -> bool:
-    """Whether the path begins with the name of a table or subquery of the statement."""
-    name = column.parts[0].name.lower()
-    return any(source.alias_or_name.lower() == name for source in column.root().find_all(exp.Table, exp.Subquery))
 
 
 def _refuse_struct_comparison(operands: list[exp.Expr]) -> None:
