@@ -62,7 +62,7 @@ def main() -> None:
     write_api = WriteApiServer(stand_in, arguments.host, arguments.grpc_port)
     stand_in = replace(stand_in, write_api_address=write_api.address)
     write_api.start()
-    stand_in.garbage_collector.start()
+    stand_in.background.start()
     try:
         uvicorn.run(
             create_application(stand_in),
@@ -74,7 +74,7 @@ def main() -> None:
         )
     finally:
         write_api.stop()
-        stand_in.garbage_collector.stop()
+        stand_in.background.stop()
 
 
 if __name__ == "__main__":

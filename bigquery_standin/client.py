@@ -29,10 +29,7 @@ class Control:
         return datetime.fromisoformat(self._call("GET", "clock")["now"])
 
     def advance(self, **time: float) -> None:
-        """Advance the clock by these arguments of timedelta.
-
-        What has expired by then is deleted, and row changes that are due are applied.
-        """
+        """Advance the clock by these arguments of timedelta. Row changes that are due by then are applied."""
         self._call("POST", "clock", {"advance_seconds": timedelta(**time).total_seconds()})
 
     def add_fault(self, **fault: Any) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
+from bigquery_standin.background import Background
 from bigquery_standin.clock import Clock
 from bigquery_standin.faults import FaultRegistry
 from bigquery_standin.jobs.change_apply import ApplyJob, ApplySchedule
@@ -17,7 +18,8 @@ from bigquery_standin.jobs.query_job import QueryJob
 from bigquery_standin.jobs.spark_procedures import SparkSubmit
 from bigquery_standin.storage.access import Caller, Grants
 from bigquery_standin.storage.catalog import Catalog
-from bigquery_standin.storage.garbage_collector import GarbageCollector
+from bigquery_standin.storage.clean_up import clean_up
+from bigquery_standin.storage.streamed_rows import flush_buffers
 
 
 @dataclass(frozen=True)
@@ -30,7 +32,7 @@ class StandIn:
 
     clock: Clock
     catalog: Catalog
-    garbage_collector: GarbageCollector
+    background: Background
     faults: FaultRegistry
     grants: Grants
     jobs: JobRunner
@@ -44,12 +46,14 @@ class StandIn:
 def open_stand_in(folder: Path, updates_per_10_s: int = UPDATES_PER_10_S) -> StandIn:
     """Opens the stand-in whose data are in the folder. Starts no thread.
 
-    Jobs that had not ended when the last process was killed are ended first. `updates_per_10_s`: see `LoadJob`.
+    Jobs that had not ended when the last process was killed are ended first, and old files are removed.
+    `updates_per_10_s`: see `LoadJob`.
     """
     clock = Clock(folder / "clock.json")
     catalog = Catalog(folder, clock)
     store = JobStore(folder / "jobs")
     recover_jobs(store, catalog)
+    clean_up(catalog)
     faults = FaultRegistry()
     objects = ObjectStore()
     grants = Grants(folder / "grants.json")
@@ -64,7 +68,7 @@ def open_stand_in(folder: Path, updates_per_10_s: int = UPDATES_PER_10_S) -> Sta
     return StandIn(
         clock=clock,
         catalog=catalog,
-        garbage_collector=GarbageCollector(catalog, ApplySchedule(catalog, jobs).run_due),
+        background=Background(ApplySchedule(catalog, jobs).run_due, lambda: flush_buffers(catalog)),
         faults=faults,
         grants=grants,
         jobs=jobs,

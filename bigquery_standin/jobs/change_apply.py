@@ -48,25 +48,25 @@ class ApplyJob:
 
     def _apply(self, context: JobContext, session: DuckDbSession, table: TableId) -> Mapping[str, Any]:
         catalog, started, read_us = self._catalog, time.perf_counter(), self._catalog.clock.now_us()
-        with catalog.pinned(table) as version, catalog.segments.batch() as batch:
-            read = version.change_log
-            writes, applied = merge_changes(catalog, session, table, version, batch, read_us)
-            scanned = ScannedBytes({table: bytes_with_changes(version) if version.pending_changes else 0}, 0)
-            slot_ms = max(1, int((time.perf_counter() - started) * 1000))
-            context.check_cancelled()
+        version = catalog.get(table)
+        read = version.change_log
+        writes, applied = merge_changes(catalog, session, table, version, catalog.segments.write, read_us)
+        scanned = ScannedBytes({table: bytes_with_changes(version) if version.pending_changes else 0}, 0)
+        slot_ms = max(1, int((time.perf_counter() - started) * 1000))
+        context.check_cancelled()
 
-            def build(latest: TableVersion | None, commit_us: int) -> Change:
-                log = latest.change_log if latest else None
-                if log is None or read is None or log.pending[: len(read.pending)] != read.pending:
-                    raise ConcurrentUpdate(table)
-                later = log.pending[len(read.pending) :]
-                until_us = min([read_us, *(rows.received_us - 1 for rows in later)])
-                log = replace(log, pending=later, applied=applied, watermark_us=max(until_us, log.watermark_us or 0))
-                change = dml_change(table, version, latest, writes, commit_us)
-                return replace(change, change_log=log)
+        def build(latest: TableVersion | None, commit_us: int) -> Change:
+            log = latest.change_log if latest else None
+            if log is None or read is None or log.pending[: len(read.pending)] != read.pending:
+                raise ConcurrentUpdate(table)
+            later = log.pending[len(read.pending) :]
+            until_us = min([read_us, *(rows.received_us - 1 for rows in later)])
+            log = replace(log, pending=later, applied=applied, watermark_us=max(until_us, log.watermark_us or 0))
+            change = dml_change(table, version, latest, writes, commit_us)
+            return replace(change, change_log=log)
 
-            outcome = Outcome("MERGE", scanned.processed, scanned.billed, slot_ms)
-            catalog.commit(table, build, CommitInfo(context.record.key, outcome.statistics()))
+        outcome = Outcome("MERGE", scanned.processed, scanned.billed, slot_ms)
+        catalog.commit(table, build, CommitInfo(context.record.key, outcome.statistics()))
         return outcome.statistics()
 
 

@@ -24,7 +24,7 @@ from bigquery_standin.sql.field_types import quote_identifier
 from bigquery_standin.storage.catalog import Catalog
 from bigquery_standin.storage.model import Segment, TableId, TableVersion
 from bigquery_standin.storage.partitions import without_expired
-from bigquery_standin.storage.segment_store import SegmentBatch, conform
+from bigquery_standin.storage.segment_store import WriteRows, conform
 from bigquery_standin.storage.streamed_rows import CHANGE_TYPE, SEQUENCE_NUMBER, change_columns
 from bigquery_standin.storage.version_relation import ROW_ID, relation_sql
 
@@ -35,12 +35,12 @@ _POSITION = "_position"  # numbers the pending changes in their order; negative 
 
 
 def merge_changes(
-    catalog: Catalog, session: DuckDbSession, table: TableId, version: TableVersion, batch: SegmentBatch, now_us: int
+    catalog: Catalog, session: DuckDbSession, table: TableId, version: TableVersion, write: WriteRows, now_us: int
 ) -> tuple[PartitionWrites, Segment | None]:
     """Merges the version's pending changes into its rows. Commits nothing.
 
     Returns the new segments of changed partitions, and the one with the last applied change of each key. `now_us`: the
-    time from which DELETE_RETENTION_US is counted back.
+    time from which DELETE_RETENTION_US is counted back. `write`: writes a new segment.
     """
     log = version.change_log
     if log is None or not log.pending:
@@ -71,21 +71,21 @@ def merge_changes(
     )
     row_changes = RowChanges(removed, conform(upserts, version.settings.schema), {})
     affected = affected_partitions(table, version, row_changes, session)
-    writes = write_partitions(table, version, row_changes, affected, session, catalog, batch)
+    writes = write_partitions(table, version, row_changes, affected, session, catalog, write)
     _, applied = session.run(
         f"SELECT {', '.join((*keys, CHANGE_TYPE, SEQUENCE_NUMBER, _ACKNOWLEDGED))} FROM {last} "
         f"WHERE {CHANGE_TYPE} = 'UPSERT' OR {_ACKNOWLEDGED} > {now_us - DELETE_RETENTION_US} ORDER BY {', '.join(keys)}"
     )
-    return writes, batch.write(applied)
+    return writes, write(applied)
 
 
 def merged_version(
-    catalog: Catalog, session: DuckDbSession, table: TableId, version: TableVersion, batch: SegmentBatch, now_us: int
+    catalog: Catalog, session: DuckDbSession, table: TableId, version: TableVersion, write: WriteRows, now_us: int
 ) -> TableVersion:
-    """The version with its pending changes merged. It is not committed; its new segments are in the batch.
+    """The version with its pending changes merged. It is not committed.
 
     `now_us`: the time as of which the version is read.
     """
-    writes, _ = merge_changes(catalog, session, table, version, batch, now_us)
+    writes, _ = merge_changes(catalog, session, table, version, write, now_us)
     change = dml_change(table, version, version, writes, now_us)
     return without_expired(replace(version, partitions=change.partitions), now_us)

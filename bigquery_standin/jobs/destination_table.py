@@ -11,7 +11,7 @@ from dataclasses import replace
 from bigquery_standin.bigquery_errors import Duplicate, Invalid, NotFound
 from bigquery_standin.sql.field_types import TableField
 from bigquery_standin.storage.model import Partition, Segment, TableId, TableSettings, TableVersion
-from bigquery_standin.storage.segment_store import SegmentBatch, SegmentStore
+from bigquery_standin.storage.segment_store import SegmentStore
 from bigquery_standin.storage.table_history import Change
 from bigquery_standin.storage.table_rules import check_settings
 
@@ -153,16 +153,14 @@ def write_change(
     )
 
 
-def with_new_columns(
-    segments: SegmentStore, current: TableVersion, schema: tuple[TableField, ...], batch: SegmentBatch
-) -> TableVersion:
+def with_new_columns(segments: SegmentStore, current: TableVersion, schema: tuple[TableField, ...]) -> TableVersion:
     """The version with all rows, also buffered ones, in segments that have all columns of the new schema.
 
     The change log stays: its changes get the new columns when they are read.
     """
 
     def widened(segment: Segment) -> Segment:
-        return batch.write(segments.read_all([segment], schema))
+        return segments.write(segments.read_all([segment], schema))
 
     partitions = {
         key: replace(partition, segments=tuple(widened(segment) for segment in partition.segments))

@@ -22,7 +22,7 @@ from bigquery_standin.sql.field_types import quote_identifier
 from bigquery_standin.storage.catalog import Catalog
 from bigquery_standin.storage.model import Partition, Segment, TableId, TableVersion
 from bigquery_standin.storage.partitions import split_rows
-from bigquery_standin.storage.segment_store import SegmentBatch, conform
+from bigquery_standin.storage.segment_store import WriteRows, conform
 from bigquery_standin.storage.table_history import Change
 from bigquery_standin.storage.version_relation import (
     ROW_ID,
@@ -108,9 +108,9 @@ def write_partitions(
     affected: set[str],
     session: DuckDbSession,
     catalog: Catalog,
-    batch: SegmentBatch,
+    write: WriteRows,
 ) -> PartitionWrites:
-    """Writes the new rows, and the rows that stay in each affected partition.
+    """Writes the new rows, and the rows that stay in each affected partition, by `write`.
 
     Raises Invalid for a new row that does not fit the table's schema.
     """
@@ -128,8 +128,8 @@ def write_partitions(
         )
         changed_rows = new_rows.pop(key, None)
         rows = unchanged if changed_rows is None else pa.concat_tables([unchanged, changed_rows])
-        writes[key] = (batch.write(rows),) if rows.num_rows else ()
-    added = {key: (*version.segments(key), batch.write(rows)) for key, rows in new_rows.items()}
+        writes[key] = (write(rows),) if rows.num_rows else ()
+    added = {key: (*version.segments(key), write(rows)) for key, rows in new_rows.items()}
     return writes | added
 
 

@@ -81,14 +81,13 @@ def change_rows(tree: Mutation, run: StatementRun) -> Outcome:
     outcome = run.outcome(kind, scanned, changed_rows=changes.counts)
     if not any(changes.counts.values()):
         return outcome
-    with catalog.segments.batch() as batch:
-        writes = write_partitions(table, version, changes, affected, session, catalog, batch)
-        run.state.check_cancelled()
+    writes = write_partitions(table, version, changes, affected, session, catalog, catalog.segments.write)
+    run.state.check_cancelled()
 
-        def build(latest: TableVersion | None, commit_us: int) -> Change:
-            return dml_change(table, version, latest, writes, commit_us)
+    def build(latest: TableVersion | None, commit_us: int) -> Change:
+        return dml_change(table, version, latest, writes, commit_us)
 
-        return run.commit(table, build, outcome)
+    return run.commit(table, build, outcome)
 
 
 def _mutable_version(tree: Mutation | exp.TruncateTable, run: StatementRun) -> tuple[TableId, TableVersion]:

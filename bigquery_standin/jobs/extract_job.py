@@ -46,18 +46,18 @@ class ExtractJob:
 
     def __call__(self, context: JobContext) -> Mapping[str, Any]:
         config = parse_extract_configuration(context.record.configuration["extract"])
-        with self._catalog.pinned(config.table) as version:
-            check_read(Caller(context.record.user, self._grants), self._catalog, config.table, version)
-            check_is_partitioned(config.table, version.settings, config.partition)
-            segments = version.segments(config.partition)
-            # BigQuery does not document how large a file is if the URI has a `*`. Here each segment becomes one.
-            files: list[Sequence[Segment]]
-            files = [[segment] for segment in segments] if "*" in config.uri and segments else [segments]
-            for number, shard in enumerate(files):
-                context.check_cancelled()
-                rows = self._catalog.segments.read_all(shard, version.settings.schema)
-                content = export_parquet(rows, version.settings.schema, config.compression)
-                self._objects.write(config.uri.replace("*", f"{number:012d}"), content)
+        version = self._catalog.get(config.table)
+        check_read(Caller(context.record.user, self._grants), self._catalog, config.table, version)
+        check_is_partitioned(config.table, version.settings, config.partition)
+        segments = version.segments(config.partition)
+        # BigQuery does not document how large a file is if the URI has a `*`. Here each segment becomes one.
+        files: list[Sequence[Segment]]
+        files = [[segment] for segment in segments] if "*" in config.uri and segments else [segments]
+        for number, shard in enumerate(files):
+            context.check_cancelled()
+            rows = self._catalog.segments.read_all(shard, version.settings.schema)
+            content = export_parquet(rows, version.settings.schema, config.compression)
+            self._objects.write(config.uri.replace("*", f"{number:012d}"), content)
         size = sum(segment.bytes for segment in segments)
         return {"extract": {"destinationUriFileCounts": [str(len(files))], "inputBytes": str(size)}}
 

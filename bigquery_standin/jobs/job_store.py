@@ -170,7 +170,7 @@ def recover_jobs(store: JobStore, catalog: Catalog) -> None:
 def _committed_results(catalog: Catalog, *, since_us: int) -> Iterator[tuple[str, _CommittedResult]]:
     """Yields the key and the result of each job that committed a table version at `since_us` or later."""
     for table, history in catalog.histories():
-        for version in history.versions_since(since_us - 1):  # versions_since excludes its argument
+        for version in history.versions_since(since_us):
             commit = version.job
             if commit is None:
                 continue

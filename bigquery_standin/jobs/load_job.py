@@ -33,7 +33,7 @@ from bigquery_standin.sql.scalar_types import SCALARS
 from bigquery_standin.storage.catalog import Catalog
 from bigquery_standin.storage.model import CommitInfo, Segment, TableId, TableSettings, TableVersion
 from bigquery_standin.storage.partitions import check_destination_partition, split_rows
-from bigquery_standin.storage.segment_store import SegmentBatch, arrow_schema, conform
+from bigquery_standin.storage.segment_store import arrow_schema, conform
 from bigquery_standin.storage.table_history import Change
 from bigquery_standin.storage.table_rules import check_is_partitioned
 
@@ -68,15 +68,14 @@ class LoadJob:
         check_dispositions(config.table, config.partition, current, config.create_disposition, config.write_disposition)
         inputs = self._inputs(context, config)
         settings = self._settings(config, current, _fields(config, inputs[-1]))
-        with self._catalog.segments.batch() as batch:
-            segments = self._write(context, config, settings, inputs, batch)
-            statistics = _statistics(inputs, segments)
-            context.check_cancelled()
-            self._catalog.commit(
-                config.table,
-                lambda latest, commit_us: self._change(config, settings, latest, segments, batch, commit_us),
-                CommitInfo(context.record.key, statistics),
-            )
+        segments = self._write(context, config, settings, inputs)
+        statistics = _statistics(inputs, segments)
+        context.check_cancelled()
+        self._catalog.commit(
+            config.table,
+            lambda latest, commit_us: self._change(config, settings, latest, segments, commit_us),
+            CommitInfo(context.record.key, statistics),
+        )
         return statistics
 
     def _inputs(self, context: JobContext, config: LoadConfiguration) -> list[_Input]:
@@ -107,12 +106,7 @@ class LoadJob:
         return settings
 
     def _write(
-        self,
-        context: JobContext,
-        config: LoadConfiguration,
-        settings: TableSettings,
-        inputs: Sequence[_Input],
-        batch: SegmentBatch,
+        self, context: JobContext, config: LoadConfiguration, settings: TableSettings, inputs: Sequence[_Input]
     ) -> NewSegments:
         """Writes the rows of the files as segments. Raises Invalid for a file that does not fit the table."""
 
@@ -121,7 +115,7 @@ class LoadJob:
             partitions = list(split_rows(_rows(config, settings.schema, source.uri, source.read()), settings))
             for key, _ in partitions:
                 check_destination_partition(config.table, config.partition, key)
-            return [(key, batch.write(rows)) for key, rows in partitions]
+            return [(key, self._catalog.segments.write(rows)) for key, rows in partitions]
 
         segments: dict[str, list[Segment]] = {}
         with ThreadPoolExecutor(PARALLEL_FILES) as pool:
@@ -136,7 +130,6 @@ class LoadJob:
         settings: TableSettings,
         current: TableVersion | None,
         segments: NewSegments,
-        batch: SegmentBatch,
         commit_us: int,
     ) -> Change:
         """The change that puts the segments into the table.
@@ -150,7 +143,7 @@ class LoadJob:
         if (latest_settings.schema, latest_settings.partition_column) != (settings.schema, settings.partition_column):
             raise Invalid(f"Table {config.table} changed its schema while the job ran: run the job again.")
         if config.adds_fields and current is not None and current.settings.schema != latest_settings.schema:
-            current = with_new_columns(self._catalog.segments, current, latest_settings.schema, batch)
+            current = with_new_columns(self._catalog.segments, current, latest_settings.schema)
         return write_change(latest_settings, current, segments, config.write_disposition, config.partition, commit_us)
 
     def _check_rate(self, table: TableId) -> None:

@@ -8,7 +8,6 @@ column `_FILE_NAME` contains the source URI of each row.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -19,9 +18,8 @@ from bigquery_standin.bigquery_errors import Invalid, NotImplementedConstruct
 from bigquery_standin.jobs.job_configuration import UNSET_VALUES, SourceFiles, parse_source_files
 from bigquery_standin.jobs.object_store import ObjectStore
 from bigquery_standin.sql.field_types import TableField, field_from_arrow
-from bigquery_standin.sql.value_generator import FILE_NAME
 from bigquery_standin.storage.model import WHOLE_TABLE, Partition, Segment, TableId, TableSettings, TableVersion
-from bigquery_standin.storage.segment_store import SegmentBatch, SegmentStore, conform
+from bigquery_standin.storage.segment_store import WriteRows, conform
 
 _READ_ERROR = "Error while reading data, error message:"
 # A key of a footer's key-value pairs in Thrift's compact protocol, and one of the same length that no reader knows.
@@ -193,15 +191,16 @@ def _definition(path: str, definition: Mapping[str, Any]) -> SourceFiles:
 class ExternalTables:
     """The external tables of one job. Each is read from the object store when it is first used.
 
-    Its schema is that of the alphabetically last file.
+    Its schema is that of the alphabetically last file. `write`: writes temporary segments. `has_file_names`: whether
+    the tables have the column `_FILE_NAME`.
     """
 
     def __init__(
-        self, definitions: Mapping[str, SourceFiles], objects: ObjectStore, batch: SegmentBatch, has_file_names: bool
+        self, definitions: Mapping[str, SourceFiles], objects: ObjectStore, write: WriteRows, has_file_names: bool
     ) -> None:
         self._definitions = definitions
         self._objects = objects
-        self._batch = batch
+        self._write = write
         self.has_file_names = has_file_names
         self._opened: dict[str, ExternalTable] = {}
 
@@ -220,16 +219,7 @@ class ExternalTables:
         for file in files:
             source = ParquetSource(file.uri, self._objects.read(file), sources)
             source.check(schema)
-            segments.append(self._batch.write(source.rows(schema)))
+            segments.append(self._write(source.rows(schema)))
         settings = TableSettings(schema)
         version = TableVersion(1, 0, 0, settings, {WHOLE_TABLE: Partition(tuple(segments), 0)})
         return ExternalTable(TableId("", "", name), version, tuple(file.uri for file in files))
-
-
-@contextmanager
-def open_external_tables(
-    definitions: Mapping[str, SourceFiles], objects: ObjectStore, segments: SegmentStore, sql: str
-) -> Iterator[ExternalTables]:
-    """Yield the external tables of the job whose SQL text is `sql`. Their segments are deleted when the block ends."""
-    with segments.temporary_batch() as batch:
-        yield ExternalTables(definitions, objects, batch, FILE_NAME in sql.upper())

@@ -25,13 +25,14 @@ from bigquery_standin.jobs.job_configuration import (
 from bigquery_standin.jobs.job_runner import JobContext
 from bigquery_standin.jobs.job_store import JobRecord, JobStore
 from bigquery_standin.jobs.object_store import ObjectStore
-from bigquery_standin.jobs.parquet_rows import open_external_tables, parse_table_definitions
+from bigquery_standin.jobs.parquet_rows import ExternalTables, parse_table_definitions
 from bigquery_standin.jobs.script_runner import ScriptRunner, dry_run, run_statement
 from bigquery_standin.jobs.script_state import ScriptState, defaults_of, dml_statement, parse_parameters
 from bigquery_standin.jobs.spark_procedures import SparkSubmit
 from bigquery_standin.jobs.statement_run import Outcome, ResultTable, script_statistics
 from bigquery_standin.sql.script_parser import parse_script
 from bigquery_standin.sql.statements import Call, Declare, If, Mutation, Query, Script
+from bigquery_standin.sql.value_generator import FILE_NAME
 from bigquery_standin.storage.access import Caller, Grants
 from bigquery_standin.storage.catalog import Catalog
 from bigquery_standin.storage.model import CommitInfo, DatasetId, TableId
@@ -109,9 +110,10 @@ class QueryJob:
         query, defaults = record.configuration["query"], defaults_of(record)
         parameters = parse_parameters(query.get("queryParameters") or (), query.get("parameterMode"))
         definitions = parse_table_definitions(query.get("tableDefinitions") or {})
-        with open_external_tables(definitions, self._objects, self._catalog.segments, query["query"]) as externals:
+        with self._catalog.segments.temporary() as write:
+            externals = ExternalTables(definitions, self._objects, write, FILE_NAME in query["query"].upper())
             caller = Caller(record.user, self._grants)
-            yield ScriptState(self._catalog, session, caller, defaults, parameters, self._jobs, externals)
+            yield ScriptState(self._catalog, session, caller, defaults, parameters, self._jobs, externals, write)
 
     def _result_table(self, record: JobRecord) -> ResultTable:
         query = record.configuration["query"]

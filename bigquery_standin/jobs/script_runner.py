@@ -22,7 +22,7 @@ from bigquery_standin.jobs.job_store import DONE, PENDING, RUNNING, JobRecord, e
 from bigquery_standin.jobs.query_statements import assert_condition, insert_rows, select_rows
 from bigquery_standin.jobs.script_state import ScriptState
 from bigquery_standin.jobs.spark_procedures import SparkSubmit, bind_call, create_procedure
-from bigquery_standin.jobs.sql_evaluator import open_evaluator
+from bigquery_standin.jobs.sql_evaluator import evaluator_of
 from bigquery_standin.jobs.statement_run import CommitInfoOf, Outcome, ResultTable, StatementRun, script_statistics
 from bigquery_standin.sql import statements
 from bigquery_standin.sql.field_types import QueryValue, TableField
@@ -93,8 +93,7 @@ class ScriptRunner:
         return statement.then if result.value is True else statement.otherwise
 
     def _value(self, expression: exp.Expression) -> QueryValue:
-        with open_evaluator(self.state) as evaluator:
-            return evaluator.value(expression)
+        return evaluator_of(self.state).value(expression)
 
     def _run_child(self, statement: Statement, is_last: bool) -> None:
         parent, now_us = self.context.record, self.context.clock.now_us()
@@ -136,8 +135,7 @@ class ScriptRunner:
 
     def _call(self, statement: Call, child: JobRecord) -> Outcome:
         started = time.perf_counter()
-        with open_evaluator(self.state) as evaluator:
-            procedure, arguments = bind_call(statement, evaluator)
+        procedure, arguments = bind_call(statement, evaluator_of(self.state))
         self.spark.run(procedure, arguments, child.job_id, self.context)
         return Outcome("CALL", slot_ms=max(1, int((time.perf_counter() - started) * 1000)))
 
@@ -191,8 +189,7 @@ def run_statement(
     """
 
     def run_once() -> Outcome:
-        with open_evaluator(state) as evaluator:
-            return EXECUTORS[type(statement)](statement, StatementRun(state, evaluator, commit_info_of, result))
+        return EXECUTORS[type(statement)](statement, StatementRun(state, evaluator_of(state), commit_info_of, result))
 
     state.check_cancelled()
     return retried(run_once, state.check_cancelled)

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
@@ -24,11 +23,9 @@ from bigquery_standin.storage.segment_store import arrow_type
 from bigquery_standin.storage.table_rules import RESERVED_PREFIXES, reserved_name_message
 
 
-@contextmanager
-def open_evaluator(state: ScriptState) -> Iterator[SqlEvaluator]:
-    """Yield the evaluator for one statement. Its current time and the version of each table are fixed."""
-    with TableReader(state) as reader:
-        yield SqlEvaluator(state, reader, state.catalog.clock.now())
+def evaluator_of(state: ScriptState) -> SqlEvaluator:
+    """The evaluator for one statement. Its current time and the version of each table are fixed."""
+    return SqlEvaluator(state, TableReader(state), state.catalog.clock.now())
 
 
 @dataclass(frozen=True)

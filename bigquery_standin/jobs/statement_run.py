@@ -180,6 +180,5 @@ class StatementRun:
         self, table: TableId, rows: pa.Table, settings: TableSettings, build: BuildWithRows, outcome: Outcome
     ) -> Outcome:
         """Write rows as segments, and commit the change that `build` makes with them."""
-        with self.catalog.segments.batch() as batch:
-            segments = {key: [batch.write(part)] for key, part in split_rows(rows, settings)}
-            return self.commit(table, partial(build, segments), outcome)
+        segments = {key: [self.catalog.segments.write(part)] for key, part in split_rows(rows, settings)}
+        return self.commit(table, partial(build, segments), outcome)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from contextlib import ExitStack
 from datetime import datetime
 
 import pyarrow as pa
@@ -33,7 +32,6 @@ class TableReader:
         self.caller = state.caller
         self._externals = state.externals
         self._session = state.session
-        self._pins = ExitStack()
         self._views: dict[tuple[DatasetId, str], pa.Table] = {}
         self._versions_read: dict[tuple[TableId, int | None], TableVersion] = {}
         self._times: dict[TableId, exp.Expression | None] = {}
@@ -41,12 +39,6 @@ class TableReader:
         # The tables whose pending row changes must be merged, with the time as of which each is read.
         self._merging: dict[TableId, int] = {}
         self._merged_versions: dict[TableId, TableVersion] = {}
-
-    def __enter__(self) -> TableReader:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._pins.close()
 
     @property
     def view_count(self) -> int:
@@ -71,9 +63,8 @@ class TableReader:
 
     def _merged(self, table: TableId, version: TableVersion) -> TableVersion:
         if table not in self._merged_versions:
-            batch = self._pins.enter_context(self.catalog.segments.temporary_batch())
             self._merged_versions[table] = merged_version(
-                self.catalog, self._session, table, version, batch, self._merging[table]
+                self.catalog, self._session, table, version, self._state.write_temporary, self._merging[table]
             )
         return self._merged_versions[table]
 
@@ -126,7 +117,7 @@ class TableReader:
         key = (table, moment_us)
         if key not in self._versions_read:
             try:
-                self._versions_read[key] = self._pins.enter_context(self.catalog.pinned(table, moment_us))
+                self._versions_read[key] = self.catalog.read(table, moment_us)
             except NotFound as error:
                 raise NotFound(f"Not found: Table {table} was not found in location {location}") from error
             read_us = self._now_us if moment_us is None else moment_us

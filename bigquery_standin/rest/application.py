@@ -81,16 +81,12 @@ def get_clock(stand_in: StandIn, request: ApiRequest) -> Answer:
 
 
 def move_clock(stand_in: StandIn, request: ApiRequest) -> Answer:
-    """Move the clock forward.
-
-    Before the response is sent, jobs that apply streamed changes run if they are due, and everything that has expired
-    by the new time is deleted.
-    """
+    """Move the clock forward. Before the response is sent, what is due by then is done in the background."""
     body = request.body if isinstance(request.body, dict) else {}
     if set(body) != {"advance_seconds"} or not isinstance(body["advance_seconds"], int | float):
         raise Invalid(f"Clock request is [{body}], expected a number of [advance_seconds].")
     stand_in.clock.advance(int(body["advance_seconds"] * MICROSECONDS))
-    stand_in.garbage_collector.sweep()
+    stand_in.background.run_tasks()
     return get_clock(stand_in, request)
 
 

@@ -90,11 +90,10 @@ def patch_table(stand_in: StandIn, request: ApiRequest) -> Answer:
         if len(settings.schema) > len(before.schema) > 0:
             if current.buffer:
                 raise NotImplementedConstruct(f"new columns of table {table} while it has a streaming buffer")
-            current = with_new_columns(stand_in.catalog.segments, current, settings.schema, new_segments)
+            current = with_new_columns(stand_in.catalog.segments, current, settings.schema)
         return Change(settings, current.partitions, current.clone)
 
-    with stand_in.catalog.segments.batch() as new_segments:  # `build` writes into it
-        return _resource(stand_in, table, stand_in.catalog.change(table, build))
+    return _resource(stand_in, table, stand_in.catalog.change(table, build))
 
 
 # By field of a request: the setting, and what makes its value.

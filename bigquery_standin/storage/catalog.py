@@ -9,8 +9,7 @@ from __future__ import annotations
 
 import re
 import threading
-from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -42,8 +41,6 @@ class Catalog:
         self._histories_lock = threading.Lock()
         self._histories: dict[TableId, TableHistory] = {}
         self._locks: dict[TableId, threading.RLock] = {}
-        # Held while a version is found and its segments are pinned. The garbage collector takes it too.
-        self.pin_lock = threading.Lock()
         for path in self._folder.glob("*/*/*") if self._folder.exists() else ():
             table_id = TableId(*path.relative_to(self._folder).parts)
             self._histories[table_id] = TableHistory(path)
@@ -89,24 +86,9 @@ class Catalog:
             )
         return without_expired(version, moment_us)
 
-    def pinned(self, table_id: TableId, moment_us: int | None = None) -> AbstractContextManager[TableVersion]:
-        """Pins the current version, or the version that was current at the moment. See `pin`."""
-        return self.pin(lambda: self.get(table_id) if moment_us is None else self.at(table_id, moment_us))
-
-    @contextmanager
-    def pin(self, find: Callable[[], TableVersion]) -> Iterator[TableVersion]:
-        """Yields the version that `find` returns, and keeps its segments on disk until the block ends.
-
-        The segments stay on disk even if the table is replaced or dropped meanwhile.
-        """
-        with self.pin_lock:
-            version = find()
-            files = [segment.file for segment in version.all_segments()]
-            self.segments.pin(files)
-        try:
-            yield version
-        finally:
-            self.segments.unpin(files)
+    def read(self, table_id: TableId, moment_us: int | None = None) -> TableVersion:
+        """The current version, or the one that was current at the moment."""
+        return self.get(table_id) if moment_us is None else self.at(table_id, moment_us)
 
     def history(self, table_id: TableId) -> TableHistory:
         """The table's history, empty if the table has never existed. Raises Invalid for an invalid table name."""
@@ -143,7 +125,7 @@ class Catalog:
             current, latest = self.find(table_id), history.latest()
             if current is None and latest is not None and not latest.dropped:
                 # Record the expired table's drop first, so that time travel does not read it as the new table.
-                self.commit_expired(table_id)
+                self._append_drop(table_id, latest)
                 latest = history.latest()
             now_us = self.clock.now_us()
             commit_us = max(now_us, latest.committed_us + 1) if latest else now_us
@@ -181,7 +163,7 @@ class Catalog:
     def drop(self, table_id: TableId, job: CommitInfo | None = None) -> None:
         """Raises NotFound if the table does not exist."""
         with self._lock(table_id):
-            self._append_version(table_id, self.get(table_id), dropped=True, job=job)
+            self._append_drop(table_id, self.get(table_id), job)
 
     def drop_dataset(self, dataset_id: DatasetId, delete_contents: bool) -> None:
         """Drops the dataset with its tables and routines.
@@ -198,49 +180,21 @@ class Catalog:
         self.datasets.remove(dataset_id)
         self._drop_tables_without_dataset()
 
-    def commit_expired(self, table_id: TableId) -> None:
-        """Commits a version without the expired partitions, or the drop of an expired table.
-
-        Readers ignore what has expired even before that.
-        """
-        with self._lock(table_id):
-            latest = self.history(table_id).latest()
-            version = None if latest is None else without_expired(latest, self.clock.now_us())
-            if version is not None and version is not latest:
-                self._append_version(table_id, version, dropped=version.dropped)
-
-    def remove_history(self, table_id: TableId) -> None:
-        """Removes the table's history if the table is still dropped.
-
-        The caller has found that time travel can no longer read it.
-        """
-        with self._lock(table_id), self._histories_lock:
-            history = self._histories[table_id]
-            latest = history.latest()
-            if latest is None or latest.dropped:
-                history.remove_all()
-                del self._histories[table_id]
+    def forget(self, table_id: TableId) -> None:
+        """Removes the history of a table that is gone."""
+        self._histories.pop(table_id).remove_all()
 
     def _lock(self, table_id: TableId) -> threading.RLock:
         with self._histories_lock:
             return self._locks.setdefault(table_id, threading.RLock())
 
-    def _append_version(
-        self, table_id: TableId, version: TableVersion, dropped: bool, job: CommitInfo | None = None
-    ) -> None:
-        """Commits `version`, without its rows if `dropped`, as a new version."""
-        history = self.history(table_id)
-        latest = history.latest()
-        if latest is None:
-            raise NotFound(f"Not found: Table {table_id}")
-        number, committed_us = latest.number + 1, max(self.clock.now_us(), latest.committed_us + 1)
-        partitions, buffer, change_log = (
-            ({}, (), None) if dropped else (version.partitions, version.buffer, version.change_log)
-        )
-        history.append(
+    def _append_drop(self, table_id: TableId, version: TableVersion, job: CommitInfo | None = None) -> None:
+        """Commits that the table, whose last version this is, was dropped."""
+        number, committed_us = version.number + 1, max(self.clock.now_us(), version.committed_us + 1)
+        self.history(table_id).append(
             replace(
-                version, number=number, committed_us=committed_us, partitions=partitions, job=job, dropped=dropped,
-                buffer=buffer, change_log=change_log,
+                version, number=number, committed_us=committed_us, partitions={}, job=job, dropped=True,
+                buffer=(), change_log=None,
             )
         )  # fmt: skip
 
@@ -254,4 +208,4 @@ class Catalog:
                 with self._lock(table_id):
                     latest = history.latest()
                     if latest is not None and not latest.dropped:
-                        self._append_version(table_id, latest, dropped=True)
+                        self._append_drop(table_id, latest)

@@ -215,6 +215,11 @@ class TableVersion:
     change_log: ChangeLog | None = None  # None for a table without change data capture
 
     @property
+    def gone_us(self) -> int | None:
+        """When the table was dropped or expires; None if neither."""
+        return self.committed_us if self.dropped else self.settings.expires_us
+
+    @property
     def pending_changes(self) -> Sequence[Segment]:
         """The row changes that no apply job has applied yet. If there are any, BigQuery calls the table "active"."""
         return [changes.segment for changes in self.change_log.pending] if self.change_log else ()

@@ -1,16 +1,13 @@
 """Stores segments: immutable Parquet files in one folder, which table versions reference, in Arrow types of their own.
 
-A segment that no version references may be removed unless it is pinned. Readers pin the segments that they read; a
-`SegmentBatch` pins new segments until they are committed.
+Segments that no version references are removed when the stand-in starts (`clean_up.py`).
 """
 
 from __future__ import annotations
 
 import os
-import threading
 import uuid
-from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -25,6 +22,7 @@ from bigquery_standin.storage.model import Segment
 
 ROW_GROUP_ROWS = 122_880  # DuckDB's default; DuckDB prunes and parallelises by row group
 LENGTH_PREFIX_BYTES = 2  # of every STRING and BYTES value
+WriteRows = Callable[[pa.Table], Segment]  # writes rows to a new segment
 
 
 class SegmentStore:
@@ -32,8 +30,6 @@ class SegmentStore:
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
-        self._lock = threading.Lock()
-        self._pins: Counter[str] = Counter()
         folder.mkdir(parents=True, exist_ok=True)
 
     def path(self, segment: Segment) -> Path:
@@ -47,64 +43,34 @@ class SegmentStore:
         parts = [conform(self.read(segment), columns) for segment in segments]
         return pa.concat_tables([arrow_schema(columns).empty_table(), *parts])
 
+    def write(self, rows: pa.Table) -> Segment:
+        """Writes the rows to a new file."""
+        segment = Segment(f"{uuid.uuid4().hex}.parquet", rows.num_rows, column_bytes(rows))
+        with self.path(segment).open("wb") as stream:
+            pq.write_table(rows, stream, compression="zstd", compression_level=1, row_group_size=ROW_GROUP_ROWS)
+        return segment
+
     @contextmanager
-    def batch(self) -> Iterator[SegmentBatch]:
-        """Yields a batch whose segments stay pinned until the block ends."""
-        batch = SegmentBatch(self)
+    def temporary(self) -> Iterator[WriteRows]:
+        """Yields a function that writes segments until the block ends. No version may reference them."""
+        written: list[Segment] = []
+
+        def write(rows: pa.Table) -> Segment:
+            written.append(self.write(rows))
+            return written[-1]
+
         try:
-            yield batch
+            yield write
         finally:
-            self.unpin(batch.files)
-
-    @contextmanager
-    def temporary_batch(self) -> Iterator[SegmentBatch]:
-        """Yields a batch whose segments are removed when the block ends: no version may reference them."""
-        with self.batch() as batch:
-            try:
-                yield batch
-            finally:
-                self.remove(batch.files)
-
-    def pin(self, files: Iterable[str]) -> None:
-        """Keeps files from the garbage collector until `unpin` has been called as often as `pin`."""
-        with self._lock:
-            self._pins.update(files)
-
-    def unpin(self, files: Iterable[str]) -> None:
-        with self._lock:
-            self._pins.subtract(files)
-            self._pins = +self._pins
+            self.remove(segment.file for segment in written)
 
     def files(self) -> set[str]:
         """The names of all files."""
         return {entry.name for entry in os.scandir(self._folder)}
 
-    def pinned(self) -> set[str]:
-        """The names of the pinned files."""
-        with self._lock:
-            return set(self._pins)
-
     def remove(self, files: Iterable[str]) -> None:
-        """Deletes the files that still exist."""
         for file in files:
-            (self._folder / file).unlink(missing_ok=True)  # its writer may have removed it just now
-
-
-class SegmentBatch:
-    """The new segments of one writer, pinned until the block of `batch()` ends. Threads may share it."""
-
-    def __init__(self, store: SegmentStore) -> None:
-        self._store = store
-        self.files: list[str] = []
-
-    def write(self, rows: pa.Table) -> Segment:
-        """Writes the rows to a new file."""
-        segment = Segment(f"{uuid.uuid4().hex}.parquet", rows.num_rows, column_bytes(rows))
-        self._store.pin([segment.file])
-        self.files.append(segment.file)
-        with self._store.path(segment).open("wb") as stream:
-            pq.write_table(rows, stream, compression="zstd", compression_level=1, row_group_size=ROW_GROUP_ROWS)
-        return segment
+            (self._folder / file).unlink()
 
 
 def column_bytes(rows: pa.Table) -> dict[str, int]:

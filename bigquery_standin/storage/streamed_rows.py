@@ -45,14 +45,12 @@ def stream_rows(catalog: Catalog, table: TableId, rows_of: Callable[[TableSettin
     `rows_of` makes the rows for the table's settings, under the table's lock. If it raises, nothing changes. Raises
     NotFound if the table does not exist.
     """
-    with catalog.segments.batch() as batch:
 
-        def build(current: TableVersion, commit_us: int) -> Change:
-            rows = StreamedRows(batch.write(rows_of(current.settings)), commit_us)
-            buffer = (*current.buffer, rows)
-            return Change(current.settings, current.partitions, current.clone, buffer=buffer)
+    def build(current: TableVersion, commit_us: int) -> Change:
+        rows = StreamedRows(catalog.segments.write(rows_of(current.settings)), commit_us)
+        return Change(current.settings, current.partitions, current.clone, buffer=(*current.buffer, rows))
 
-        return catalog.change(table, build)
+    return catalog.change(table, build)
 
 
 def flush_buffers(catalog: Catalog) -> None:
@@ -65,21 +63,18 @@ def flush_buffers(catalog: Catalog) -> None:
 
 
 def _flush(catalog: Catalog, table: TableId) -> None:
-    with catalog.segments.batch() as batch:
+    def build(current: TableVersion, commit_us: int) -> Change:
+        """Reads and writes under the table's lock, so that no statement changes the rows meanwhile."""
+        due = _segments_due(current, commit_us)
+        streamed = catalog.segments.read_all(due, current.settings.schema)
+        partitions = dict(current.partitions)
+        for key, rows in split_rows(streamed, current.settings):
+            partitions[key] = Partition((*current.segments(key), catalog.segments.write(rows)), commit_us)
+        files = {segment.file for segment in due}
+        remaining = tuple(rows for rows in current.buffer if rows.segment.file not in files)
+        return Change(current.settings, partitions, current.clone, buffer=remaining)
 
-        def build(current: TableVersion, commit_us: int) -> Change:
-            """Reads and writes under the table's lock, so that no statement changes the rows meanwhile."""
-            due = _segments_due(current, commit_us)
-            streamed = catalog.segments.read_all(due, current.settings.schema)
-            partitions = dict(current.partitions)
-            for key, rows in split_rows(streamed, current.settings):
-                earlier = current.segments(key)
-                partitions[key] = Partition((*earlier, batch.write(rows)), commit_us)
-            files = {segment.file for segment in due}
-            remaining = tuple(rows for rows in current.buffer if rows.segment.file not in files)
-            return Change(current.settings, partitions, current.clone, buffer=remaining)
-
-        catalog.change(table, build)
+    catalog.change(table, build)
 
 
 def _segments_due(version: TableVersion, now_us: int) -> list[Segment]:
@@ -135,28 +130,27 @@ def append_changes(catalog: Catalog, caller: Caller, table: TableId, changes: Se
     Invalid if the table takes no changes, or if some changes, earlier or new, have a sequence number and others have
     none; and InvalidRows if some changes are wrong. In all these cases no change is stored.
     """
-    with catalog.segments.batch() as batch:
 
-        def build(current: TableVersion, commit_us: int) -> Change:
-            if not current.settings.primary_key:
-                raise Invalid(
-                    f"Change data capture needs a primary key, and table {table} has none: add PRIMARY KEY (…) NOT "
-                    "ENFORCED."
-                )
-            check_all_rows(caller, catalog, table, current, "Change data capture")
-            check_columns(caller, table, current, current.settings.primary_key)
-            log, numbered = current.change_log, {change.sequence_number is not None for change in changes}
-            if len(numbered | ({log.has_sequences} if log else set())) > 1:
-                raise Invalid(
-                    f"Some changes of the table have a {SEQUENCE_NUMBER} and others have none: their order would be "
-                    "unpredictable. Send it with every change."
-                )
-            rows = StreamedRows(batch.write(_change_rows(table, current, changes)), commit_us)
-            log = log or ChangeLog((), commit_us, has_sequences=True in numbered)
-            log = replace(log, pending=(*log.pending, rows), acknowledged_us=commit_us)
-            return Change(current.settings, current.partitions, current.clone, change_log=log)
+    def build(current: TableVersion, commit_us: int) -> Change:
+        if not current.settings.primary_key:
+            raise Invalid(
+                f"Change data capture needs a primary key, and table {table} has none: add PRIMARY KEY (…) NOT "
+                "ENFORCED."
+            )
+        check_all_rows(caller, catalog, table, current, "Change data capture")
+        check_columns(caller, table, current, current.settings.primary_key)
+        log, numbered = current.change_log, {change.sequence_number is not None for change in changes}
+        if len(numbered | ({log.has_sequences} if log else set())) > 1:
+            raise Invalid(
+                f"Some changes of the table have a {SEQUENCE_NUMBER} and others have none: their order would be "
+                "unpredictable. Send it with every change."
+            )
+        rows = StreamedRows(catalog.segments.write(_change_rows(table, current, changes)), commit_us)
+        log = log or ChangeLog((), commit_us, has_sequences=True in numbered)
+        log = replace(log, pending=(*log.pending, rows), acknowledged_us=commit_us)
+        return Change(current.settings, current.partitions, current.clone, change_log=log)
 
-        return catalog.change(table, build)
+    return catalog.change(table, build)
 
 
 def needs_runtime_merge(version: TableVersion, moment_us: int) -> bool:

@@ -8,7 +8,7 @@ version exists as soon as it is renamed.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -45,7 +45,6 @@ class TableHistory:
         self.folder = folder
         self._lock = threading.Lock()
         self._cache: dict[int, TableVersion] = {}
-        self._segment_files: dict[int, frozenset[str]] = {}  # of each version that was read
         self._files = JsonFiles(folder, TableVersion)
         self._entries: list[_Entry] = []
         for name in self._files.names():
@@ -80,15 +79,13 @@ class TableHistory:
         with self._lock:
             return sum(entry.committed_us > moment_us for entry in self._entries)
 
-    def versions_since(self, moment_us: int) -> list[TableVersion]:
-        """Versions committed after the moment, newest first."""
+    def versions_since(self, moment_us: int) -> Iterator[TableVersion]:
+        """Versions committed at the moment or later, newest first."""
         with self._lock:
-            return [self._load(entry) for entry in reversed(self._entries) if entry.committed_us > moment_us]
-
-    def segment_files(self) -> set[str]:
-        """The files of the segments of all versions. Reads each version at most once."""
-        with self._lock:
-            return {file for entry in self._entries for file in self._files_of(entry)}
+            entries = [entry for entry in reversed(self._entries) if entry.committed_us >= moment_us]
+        for entry in entries:
+            with self._lock:
+                yield self._load(entry)
 
     def append(self, version: TableVersion) -> None:
         entry = _Entry(version.number, version.committed_us, version.dropped)
@@ -107,7 +104,6 @@ class TableHistory:
             removed, self._entries = self._entries[:first_remaining], self._entries[first_remaining:]
             for entry in removed:
                 self._cache.pop(entry.number, None)
-                self._segment_files.pop(entry.number, None)
                 self._files.remove(entry.name)
         return len(removed)
 
@@ -117,7 +113,6 @@ class TableHistory:
                 self._files.remove(entry.name)
             self._entries.clear()
             self._cache.clear()
-            self._segment_files.clear()
             if self.folder.exists():
                 self.folder.rmdir()
 
@@ -133,14 +128,7 @@ class TableHistory:
             self._add_to_cache(cached)
         return cached
 
-    def _files_of(self, entry: _Entry) -> frozenset[str]:
-        if entry.number not in self._segment_files:
-            self._load(entry)
-        return self._segment_files[entry.number]
-
     def _add_to_cache(self, version: TableVersion) -> None:
-        if version.number not in self._segment_files:
-            self._segment_files[version.number] = frozenset(segment.file for segment in version.all_segments())
         self._cache[version.number] = version
         while len(self._cache) > CACHED_VERSIONS:
             self._cache.pop(next(iter(self._cache)))
