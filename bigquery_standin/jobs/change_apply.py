@@ -13,7 +13,7 @@ from typing import Any
 
 from bigquery_standin.clock import MICROSECONDS
 from bigquery_standin.jobs.change_merge import merge_changes
-from bigquery_standin.jobs.dml_commit import ConcurrentUpdate, dml_change, retried
+from bigquery_standin.jobs.dml_commit import dml_change
 from bigquery_standin.jobs.duckdb_session import DuckDbSession
 from bigquery_standin.jobs.job_configuration import table_id_from_api
 from bigquery_standin.jobs.job_runner import JobContext, JobRunner
@@ -22,7 +22,6 @@ from bigquery_standin.jobs.scanned_bytes import ScannedBytes, bytes_with_changes
 from bigquery_standin.jobs.statement_run import Outcome
 from bigquery_standin.storage.catalog import Catalog
 from bigquery_standin.storage.model import CommitInfo, TableId, TableVersion
-from bigquery_standin.storage.table_history import Change
 
 BACKGROUND_USER = "bigquery-adminbot@system.gserviceaccount.com"
 JOB_ID_PREFIX = "cdc_background_"
@@ -38,35 +37,24 @@ class ApplyJob:
         self._catalog = catalog
 
     def __call__(self, context: JobContext) -> Mapping[str, Any]:
-        """Commits the pending changes and returns the job's statistics.
-
-        Raises ConcurrentUpdate if other jobs keep changing the same rows, NotFound if the table was dropped.
-        """
+        """Commits the pending changes and returns the job's statistics. Raises NotFound if the table was dropped."""
         table = table_id_from_api(context.record.configuration["query"]["destinationTable"])
-        with context.session() as session:
-            return retried(lambda: self._apply(context, session, table), context.check_cancelled)
+        with context.session() as session, self._catalog.writing(table):
+            return self._apply(context, session, table)
 
     def _apply(self, context: JobContext, session: DuckDbSession, table: TableId) -> Mapping[str, Any]:
         catalog, started, read_us = self._catalog, time.perf_counter(), self._catalog.clock.now_us()
         version = catalog.get(table)
-        read = version.change_log
         writes, applied = merge_changes(catalog, session, table, version, catalog.segments.write, read_us)
         scanned = ScannedBytes({table: bytes_with_changes(version) if version.pending_changes else 0}, 0)
         slot_ms = max(1, int((time.perf_counter() - started) * 1000))
         context.check_cancelled()
-
-        def build(latest: TableVersion | None, commit_us: int) -> Change:
-            log = latest.change_log if latest else None
-            if log is None or read is None or log.pending[: len(read.pending)] != read.pending:
-                raise ConcurrentUpdate(table)
-            later = log.pending[len(read.pending) :]
-            until_us = min([read_us, *(rows.received_us - 1 for rows in later)])
-            log = replace(log, pending=later, applied=applied, watermark_us=max(until_us, log.watermark_us or 0))
-            change = dml_change(table, version, latest, writes, commit_us)
-            return replace(change, change_log=log)
-
+        change = dml_change(version, writes, catalog.next_us(table))
+        if version.change_log is not None:  # else the table was replaced after the job was started
+            log = replace(version.change_log, pending=(), applied=applied, watermark_us=read_us)
+            change = replace(change, change_log=log)
         outcome = Outcome("MERGE", scanned.processed, scanned.billed, slot_ms)
-        catalog.commit(table, build, CommitInfo(context.record.key, outcome.statistics()))
+        catalog.commit(table, change, CommitInfo(context.record.key, outcome.statistics()))
         return outcome.statistics()
 
 

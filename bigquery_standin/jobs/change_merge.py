@@ -87,5 +87,5 @@ def merged_version(
     `now_us`: the time as of which the version is read.
     """
     writes, _ = merge_changes(catalog, session, table, version, write, now_us)
-    change = dml_change(table, version, version, writes, now_us)
+    change = dml_change(version, writes, now_us)
     return without_expired(replace(version, partitions=change.partitions), now_us)

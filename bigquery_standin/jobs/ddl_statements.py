@@ -6,14 +6,12 @@ A policy's filter is never evaluated, because the stand-in refuses reads for whi
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
 from sqlglot import exp
 
 from bigquery_standin.bigquery_errors import Duplicate, Invalid, InvalidQuery
-from bigquery_standin.jobs.destination_table import NewSegments, write_change
 from bigquery_standin.jobs.query_statements import conform_query_rows
 from bigquery_standin.jobs.scanned_bytes import NOTHING_SCANNED
 from bigquery_standin.jobs.statement_run import Outcome, StatementRun
@@ -32,7 +30,6 @@ from bigquery_standin.sql.statements import (
 )
 from bigquery_standin.sql.type_parser import field_of
 from bigquery_standin.storage.access import check_all_rows, check_columns
-from bigquery_standin.storage.catalog import Catalog
 from bigquery_standin.storage.model import (
     CloneDefinition,
     Partition,
@@ -41,7 +38,6 @@ from bigquery_standin.storage.model import (
     TableSettings,
     TableVersion,
 )
-from bigquery_standin.storage.segment_store import arrow_schema
 from bigquery_standin.storage.streamed_rows import needs_runtime_merge
 from bigquery_standin.storage.table_history import Change
 from bigquery_standin.storage.table_rules import changed_settings, check_clone, check_replacement
@@ -63,19 +59,13 @@ def create_table(tree: exp.Create, run: StatementRun) -> Outcome:
         columns, rows = run.evaluator.query(query)
     settings = _settings(tree, table, columns, run)
 
-    def build(segments: NewSegments, latest: TableVersion | None, commit_us: int) -> Change:
-        _refuse_existing(table, latest is not None, replaces)
-        change = write_change(settings, None, segments, "WRITE_EMPTY", None, commit_us)
-        return _create_change(table, latest, settings, dict(change.partitions))
-
     outcome = run.outcome(kind, scanned, destination=None if rows is None else table)
-    new_rows = arrow_schema(()).empty_table() if rows is None else conform_query_rows(rows, settings.schema)
-    try:
-        return run.commit_rows(table, new_rows, settings, build, outcome)
-    except Duplicate:  # another job has made the table meanwhile
-        if not may_exist:
-            raise
-        return outcome
+    segments = {} if rows is None else run.write(conform_query_rows(rows, settings.schema), settings)
+    current, commit_us = run.catalog.find(table), run.catalog.next_us(table)
+    if current is not None:
+        _check_replacement(table, current, settings)
+    partitions = {key: Partition(tuple(written), commit_us) for key, written in segments.items()}
+    return run.commit(table, Change(settings, partitions, commit_us, recreates=True), outcome)
 
 
 def _creation_kind(tree: exp.Create) -> str:
@@ -108,31 +98,35 @@ def _settings(tree: exp.Create, table: TableId, columns: tuple[TableField, ...],
     return settings
 
 
-def _create_change(
-    table: TableId, current: TableVersion | None, settings: TableSettings, partitions: dict[str, Partition]
-) -> Change:
-    if current is not None:
-        if (current.settings.view is None) != (settings.view is None):
-            raise Invalid(f"{table} is a {'table' if current.settings.view is None else 'view'}: drop it first.")
-        check_replacement(table, current.settings, settings)
-    return Change(settings, partitions, recreates=True)
+def _check_replacement(table: TableId, current: TableVersion, settings: TableSettings) -> None:
+    if (current.settings.view is None) != (settings.view is None):
+        raise Invalid(f"{table} is a {'table' if current.settings.view is None else 'view'}: drop it first.")
+    check_replacement(table, current.settings, settings)
 
 
 def clone_table(statement: CreateClone, run: StatementRun) -> Outcome:
+    """Makes a clone with its source's rows, schema, row access policies, primary key and layout.
+
+    Here a clone has none of its source's options. BigQuery does not document whether it copies the partition
+    expiration, so callers can rely only on what they write in OPTIONS.
+    """
     table = run.target(statement.name)
-    _refuse_existing(table, run.catalog.find(table) is not None, statement.replace)
+    current = run.catalog.find(table)
+    _refuse_existing(table, current is not None, statement.replace)
     source, source_version = _clone_source(statement, run)
     outcome = run.outcome("CREATE_TABLE")
     options = evaluate_options(statement.options, "table", run.evaluator.python_value)
     moment_us = None if statement.system_time is None else run.evaluator.reader.moment_us(statement.system_time)
-
-    def build(current: TableVersion | None, commit_us: int) -> Change:
-        _refuse_existing(table, current is not None, statement.replace)
-        clone_us = commit_us if moment_us is None else moment_us
-        return _clone_change(run.catalog, table, current, source, source_version, options, clone_us, commit_us)
-
     run.state.check_cancelled()
-    return run.commit(table, build, outcome)
+    cloned = {name: getattr(source_version.settings, name) for name in _CLONED}
+    settings = changed_settings(table, None, {**cloned, **options})
+    check_clone(run.catalog, table, source, source_version.clone)
+    if current is not None:
+        check_replacement(table, current.settings, settings)
+    commit_us = run.catalog.next_us(table)
+    partitions = {key: Partition(old.segments, commit_us) for key, old in source_version.partitions.items()}
+    clone = CloneDefinition(source, commit_us if moment_us is None else moment_us)
+    return run.commit(table, Change(settings, partitions, commit_us, clone, recreates=True), outcome)
 
 
 def _clone_source(statement: CreateClone, run: StatementRun) -> tuple[TableId, TableVersion]:
@@ -167,32 +161,6 @@ _CLONED = (
 )
 
 
-def _clone_change(
-    catalog: Catalog,
-    table: TableId,
-    current: TableVersion | None,
-    source: TableId,
-    source_version: TableVersion,
-    options: Mapping[str, Any],
-    clone_us: int,
-    commit_us: int,
-) -> Change:
-    """The change that makes the clone, with its source's rows, schema, row access policies, primary key and layout.
-
-    Here a clone has none of its source's options. BigQuery does not document whether it copies the partition
-    expiration, so callers can rely only on what they write in OPTIONS. `current`: the table that the clone replaces, or
-    None. `clone_us`: the time as of which the source is cloned.
-    """
-    cloned = {name: getattr(source_version.settings, name) for name in _CLONED}
-    settings = changed_settings(table, None, {**cloned, **options})
-    check_clone(catalog, table, source, source_version.clone)
-    if current is not None:
-        check_replacement(table, current.settings, settings)
-    partitions = {key: Partition(old.segments, commit_us) for key, old in source_version.partitions.items()}
-    clone = CloneDefinition(source, clone_us)
-    return Change(settings, partitions, clone, recreates=True)
-
-
 def _refuse_existing(table: TableId, exists: bool, or_replace: bool) -> None:
     if exists and not or_replace:
         raise Duplicate(f"Already Exists: Table {table}")
@@ -215,14 +183,13 @@ def alter_table(tree: exp.Alter, run: StatementRun) -> Outcome:
         properties = action.expressions[0].expressions
         changes = evaluate_options(properties, "table", run.evaluator.python_value)
 
-    def build(current: TableVersion, commit_us: int) -> Change:
-        before = current.settings
-        if isinstance(action, exp.AlterColumn):
-            changes["schema"] = _retyped(table, before, field_of(action.args["dtype"], action.name))
-        settings = changed_settings(table, before, changes, widens=True)
-        return Change(settings, current.partitions, current.clone)
-
-    return run.change(table, build, run.outcome("ALTER_TABLE"))
+    current = run.catalog.get(table)
+    before = current.settings
+    if isinstance(action, exp.AlterColumn):
+        changes["schema"] = _retyped(table, before, field_of(action.args["dtype"], action.name))
+    settings = changed_settings(table, before, changes, widens=True)
+    change = Change(settings, current.partitions, run.catalog.next_us(table), current.clone)
+    return run.commit(table, change, run.outcome("ALTER_TABLE"))
 
 
 def _retyped(table: TableId, settings: TableSettings, new: TableField) -> tuple[TableField, ...]:
@@ -247,19 +214,20 @@ def _with_type(column: TableField, new: TableField) -> TableField:
 
 
 def create_policy(statement: CreateRowPolicy, run: StatementRun) -> Outcome:
-    def build(current: TableVersion, commit_us: int) -> Change:
-        if current.settings.row_policy(statement.name) is not None:
-            raise Duplicate(f"Already Exists: Row access policy {statement.name}")
-        added = RowPolicy(statement.name, statement.text, statement.grantees, commit_us)
-        return _with_policies(current, (*current.settings.row_policies, added))
-
-    return run.change(run.target(statement.table), build, run.outcome("CREATE_ROW_ACCESS_POLICY"))
+    table = run.target(statement.table)
+    policies = run.catalog.get(table).settings.row_policies
+    if any(policy.name == statement.name for policy in policies):
+        raise Duplicate(f"Already Exists: Row access policy {statement.name}")
+    added = RowPolicy(statement.name, statement.text, statement.grantees, run.catalog.next_us(table))
+    return _set_policies(run, table, (*policies, added), "CREATE_ROW_ACCESS_POLICY")
 
 
 def drop_policies(statement: DropRowPolicies, run: StatementRun) -> Outcome:
-    outcome = run.outcome("DROP_ROW_ACCESS_POLICY")
-    return run.change(run.target(statement.table), lambda current, _: _with_policies(current, ()), outcome)
+    return _set_policies(run, run.target(statement.table), (), "DROP_ROW_ACCESS_POLICY")
 
 
-def _with_policies(current: TableVersion, policies: tuple[RowPolicy, ...]) -> Change:
-    return Change(replace(current.settings, row_policies=policies), current.partitions, current.clone)
+def _set_policies(run: StatementRun, table: TableId, policies: tuple[RowPolicy, ...], kind: str) -> Outcome:
+    current = run.catalog.get(table)
+    settings = replace(current.settings, row_policies=policies)
+    change = Change(settings, current.partitions, run.catalog.next_us(table), current.clone)
+    return run.commit(table, change, run.outcome(kind))

@@ -147,6 +147,7 @@ def write_change(
     return Change(
         settings=settings,
         partitions=after,
+        commit_us=commit_us,
         clone=current.clone if current and not replaces_table else None,
         buffer=() if current is None or (truncates and partition is None) else current.buffer,
         replaces_rows=truncates and partition is None,

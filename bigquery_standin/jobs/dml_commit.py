@@ -1,22 +1,19 @@
-"""Writes the changes of a DML statement as new segments, and computes the table change that the caller commits.
+"""Writes the changes of a DML statement as new segments, and makes the table change that the caller commits.
 
-A statement reads one version of the table. If the rows have changed since, `dml_change` raises `ConcurrentUpdate`, and
-the caller runs the statement again on the newer rows. Partitions that the statement does not change keep their
-segments, which are stored Parquet files. A merge of streamed changes counts as a statement. Source: "Data manipulation
-language", UPDATE, DELETE, MERGE DML concurrency.
+Partitions that the statement does not change keep their segments, which are stored Parquet files. A merge of streamed
+changes counts as a statement. Source: "Data manipulation language", UPDATE, DELETE, MERGE DML concurrency.
 """
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TypeVar
 
 import pyarrow as pa
 
-from bigquery_standin.bigquery_errors import InvalidQuery, NotImplementedConstruct, StoppedJob
+from bigquery_standin.bigquery_errors import NotImplementedConstruct, StoppedJob
 from bigquery_standin.jobs.duckdb_session import DuckDbSession
 from bigquery_standin.sql.field_types import quote_identifier
 from bigquery_standin.storage.catalog import Catalog
@@ -32,28 +29,9 @@ from bigquery_standin.storage.version_relation import (
     segment_numbers,
 )
 
-MAXIMUM_RETRIES = 3  # after the rows have changed
-MAXIMUM_RUNNING = 2  # UPDATE, DELETE and MERGE statements of one table; further ones wait
+MAXIMUM_RUNNING = 2  # UPDATE, DELETE and MERGE statements of one table; further ones are PENDING
 CANCEL_CHECK_INTERVAL_S = 0.1  # cancelling a job does not end the waiting, so it polls
-Result = TypeVar("Result")
 PartitionWrites = Mapping[str, tuple[Segment, ...]]  # by partition that changes: all its segments afterwards
-
-
-class ConcurrentUpdate(InvalidQuery):
-    """While a statement ran, other ones changed the table's rows, or dropped, replaced or altered the table."""
-
-    def __init__(self, table: TableId) -> None:
-        super().__init__(f"Could not serialize access to table {table} due to concurrent update")
-
-
-def retried(run_once: Callable[[], Result], check_cancelled: Callable[[], None]) -> Result:
-    """The result of the first of some tries in which no other statement changes the rows."""
-    for _ in range(MAXIMUM_RETRIES):
-        try:
-            return run_once()
-        except ConcurrentUpdate:
-            check_cancelled()
-    return run_once()
 
 
 class DmlQueue:
@@ -133,24 +111,11 @@ def write_partitions(
     return writes | added
 
 
-def dml_change(
-    table: TableId, snapshot: TableVersion, latest: TableVersion | None, writes: PartitionWrites, commit_us: int
-) -> Change:
-    """The change that puts the new segments into the table.
-
-    `snapshot`: the version that the statement has read. `latest`: the version at the time of the commit, to which rows
-    may have been streamed meanwhile. Raises ConcurrentUpdate after any other change of rows, and if the table was
-    dropped, replaced or given another schema.
-    """
-    if latest is None or _content(latest) != _content(snapshot):
-        raise ConcurrentUpdate(table)
-    partitions = dict(latest.partitions)
+def dml_change(version: TableVersion, writes: PartitionWrites, commit_us: int) -> Change:
+    """The change that puts the new segments into the table, whose version the statement has read."""
+    partitions = dict(version.partitions)
     for key, segments in writes.items():
         partitions.pop(key, None)
         if segments:
             partitions[key] = Partition(segments, commit_us)
-    return Change(latest.settings, partitions, latest.clone)
-
-
-def _content(version: TableVersion) -> tuple[object, ...]:
-    return version.table_created_us, version.settings.schema, version.partitions
+    return Change(version.settings, partitions, commit_us, version.clone)

@@ -16,7 +16,6 @@ from sqlglot import exp
 
 from bigquery_standin.bigquery_errors import InvalidQuery, NotImplementedConstruct
 from bigquery_standin.jobs.dml_commit import (
-    ConcurrentUpdate,
     RowChanges,
     affected_partitions,
     dml_change,
@@ -49,23 +48,18 @@ def truncate_table(tree: exp.TruncateTable, run: StatementRun) -> Outcome:
     """Reads no row and bills nothing."""
     table, version = _mutable_version(tree, run)
     outcome = run.outcome("TRUNCATE_TABLE", changed_rows={"deleted": version.rows})
+    if version.buffer:
+        raise InvalidQuery(
+            f"TRUNCATE TABLE statement over table {table.project}.{table.dataset}.{table.table} would affect rows in "
+            "the streaming buffer, which is not supported"
+        )
     run.state.check_cancelled()
-
-    def build(latest: TableVersion | None, _: int) -> Change:
-        if latest is None:
-            raise ConcurrentUpdate(table)
-        if latest.buffer:
-            raise InvalidQuery(
-                f"TRUNCATE TABLE statement over table {table.project}.{table.dataset}.{table.table} would affect rows "
-                "in the streaming buffer, which is not supported"
-            )
-        return Change(latest.settings, {}, latest.clone, replaces_rows=True)
-
-    return run.commit(table, build, outcome)
+    change = Change(version.settings, {}, run.catalog.next_us(table), version.clone, replaces_rows=True)
+    return run.commit(table, change, outcome)
 
 
 def change_rows(tree: Mutation, run: StatementRun) -> Outcome:
-    """Executes UPDATE, DELETE or MERGE. Raises ConcurrentUpdate if the rows change meanwhile."""
+    """Executes UPDATE, DELETE or MERGE."""
     catalog, session, evaluator = run.catalog, run.state.session, run.evaluator
     table, version = _mutable_version(tree, run)
     kind = tree.key.upper()
@@ -83,11 +77,7 @@ def change_rows(tree: Mutation, run: StatementRun) -> Outcome:
         return outcome
     writes = write_partitions(table, version, changes, affected, session, catalog, catalog.segments.write)
     run.state.check_cancelled()
-
-    def build(latest: TableVersion | None, commit_us: int) -> Change:
-        return dml_change(table, version, latest, writes, commit_us)
-
-    return run.commit(table, build, outcome)
+    return run.commit(table, dml_change(version, writes, catalog.next_us(table)), outcome)
 
 
 def _mutable_version(tree: Mutation | exp.TruncateTable, run: StatementRun) -> tuple[TableId, TableVersion]:

@@ -34,7 +34,6 @@ from bigquery_standin.storage.catalog import Catalog
 from bigquery_standin.storage.model import CommitInfo, Segment, TableId, TableSettings, TableVersion
 from bigquery_standin.storage.partitions import check_destination_partition, split_rows
 from bigquery_standin.storage.segment_store import arrow_schema, conform
-from bigquery_standin.storage.table_history import Change
 from bigquery_standin.storage.table_rules import check_is_partitioned
 
 PARALLEL_FILES = 2  # decoding is limited by the cores, and each file is in memory as a whole
@@ -64,18 +63,24 @@ class LoadJob:
     def __call__(self, context: JobContext) -> Mapping[str, Any]:
         config = parse_load_configuration(context.record.configuration["load"])
         self._catalog.datasets.get(config.table.dataset_id)
-        current = self._catalog.find(config.table)
+        with self._catalog.writing(config.table) as current:
+            context.check_cancelled()
+            return self._load(context, config, current)
+
+    def _load(self, context: JobContext, config: LoadConfiguration, current: TableVersion | None) -> Mapping[str, Any]:
         check_dispositions(config.table, config.partition, current, config.create_disposition, config.write_disposition)
         inputs = self._inputs(context, config)
         settings = self._settings(config, current, _fields(config, inputs[-1]))
+        if settings.partition_column is None:
+            self._check_rate(config.table)
         segments = self._write(context, config, settings, inputs)
         statistics = _statistics(inputs, segments)
         context.check_cancelled()
-        self._catalog.commit(
-            config.table,
-            lambda latest, commit_us: self._change(config, settings, latest, segments, commit_us),
-            CommitInfo(context.record.key, statistics),
-        )
+        if current is not None and config.adds_fields and current.settings.schema != settings.schema:
+            current = with_new_columns(self._catalog.segments, current, settings.schema)
+        commit_us = self._catalog.next_us(config.table)
+        change = write_change(settings, current, segments, config.write_disposition, config.partition, commit_us)
+        self._catalog.commit(config.table, change, CommitInfo(context.record.key, statistics))
         return statistics
 
     def _inputs(self, context: JobContext, config: LoadConfiguration) -> list[_Input]:
@@ -123,28 +128,6 @@ class LoadJob:
                 for key, segment in written_segments:
                     segments.setdefault(key, []).append(segment)
         return segments
-
-    def _change(
-        self,
-        config: LoadConfiguration,
-        settings: TableSettings,
-        current: TableVersion | None,
-        segments: NewSegments,
-        commit_us: int,
-    ) -> Change:
-        """The change that puts the segments into the table.
-
-        It checks the table again: the table may have changed while the files were read, and is locked only now.
-        """
-        check_dispositions(config.table, config.partition, current, config.create_disposition, config.write_disposition)
-        latest_settings = self._settings(config, current, settings.schema)
-        if latest_settings.partition_column is None:
-            self._check_rate(config.table)
-        if (latest_settings.schema, latest_settings.partition_column) != (settings.schema, settings.partition_column):
-            raise Invalid(f"Table {config.table} changed its schema while the job ran: run the job again.")
-        if config.adds_fields and current is not None and current.settings.schema != latest_settings.schema:
-            current = with_new_columns(self._catalog.segments, current, latest_settings.schema)
-        return write_change(latest_settings, current, segments, config.write_disposition, config.partition, commit_us)
 
     def _check_rate(self, table: TableId) -> None:
         since_us = self._catalog.clock.now_us() - 10 * MICROSECONDS

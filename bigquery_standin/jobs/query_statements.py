@@ -7,15 +7,14 @@ from collections.abc import Sequence
 import pyarrow as pa
 from sqlglot import exp
 
-from bigquery_standin.bigquery_errors import Invalid, InvalidQuery
-from bigquery_standin.jobs.destination_table import NewSegments, check_dispositions, resolve_settings, write_change
+from bigquery_standin.bigquery_errors import InvalidQuery
+from bigquery_standin.jobs.destination_table import check_dispositions, resolve_settings, write_change
 from bigquery_standin.jobs.sql_evaluator import check_result_names
 from bigquery_standin.jobs.statement_run import Outcome, ResultTable, StatementRun
 from bigquery_standin.sql.field_types import TableField
 from bigquery_standin.sql.statements import Assert, Query, columns_of_insert, target_of
 from bigquery_standin.storage.model import TableId, TableSettings, TableVersion
 from bigquery_standin.storage.segment_store import conform
-from bigquery_standin.storage.table_history import Change
 
 
 def select_rows(query: Query, run: StatementRun) -> Outcome:
@@ -31,23 +30,21 @@ def select_rows(query: Query, run: StatementRun) -> Outcome:
     columns, rows = run.evaluator.query(tree)
     refuse_null_elements(columns, rows)
     run.state.check_cancelled()
-    settings = _result_settings(run, result, columns)
+    current = run.catalog.find(result.table)
+    settings = _result_settings(run, result, current, columns)
     if not result.is_anonymous:
         rows = conform_query_rows(rows, settings.schema)
-
-    def build(segments: NewSegments, latest: TableVersion | None, commit_us: int) -> Change:
-        check_dispositions(result.table, None, latest, result.create_disposition, result.write_disposition)
-        return write_change(settings, latest, segments, result.write_disposition, None, commit_us)
-
-    outcome = run.outcome("SELECT", scanned, destination=result.table)
-    return run.commit_rows(result.table, rows, settings, build, outcome)
+    segments, commit_us = run.write(rows, settings), run.catalog.next_us(result.table)
+    change = write_change(settings, current, segments, result.write_disposition, None, commit_us)
+    return run.commit(result.table, change, run.outcome("SELECT", scanned, destination=result.table))
 
 
-def _result_settings(run: StatementRun, result: ResultTable, columns: tuple[TableField, ...]) -> TableSettings:
+def _result_settings(
+    run: StatementRun, result: ResultTable, current: TableVersion | None, columns: tuple[TableField, ...]
+) -> TableSettings:
     if result.is_anonymous:
         return TableSettings(columns, expires_us=result.expires_us)
     run.state.check_location(result.table.dataset_id)
-    current = run.catalog.find(result.table)
     check_dispositions(result.table, None, current, result.create_disposition, result.write_disposition)
     replaces_schema = result.write_disposition == "WRITE_TRUNCATE"
     existing = current.settings if current else None
@@ -56,17 +53,14 @@ def _result_settings(run: StatementRun, result: ResultTable, columns: tuple[Tabl
 
 def insert_rows(tree: exp.Insert, run: StatementRun) -> Outcome:
     table, version, targets = _insert_target(tree, run)
-    schema = version.settings.schema
     scanned = run.scan(tree.expression)
     rows = run.evaluator.query_as(tree.expression, targets)
-
-    def build(segments: NewSegments, latest: TableVersion | None, commit_us: int) -> Change:
-        if latest is None or latest.settings.schema != schema:
-            raise Invalid(f"Table {table} changed while the INSERT ran: run it again.")
-        return write_change(latest.settings, latest, segments, "WRITE_APPEND", None, commit_us)
-
     outcome = run.outcome("INSERT", scanned, changed_rows={"inserted": rows.num_rows})
-    return run.commit_rows(table, conform_query_rows(rows, schema), version.settings, build, outcome)
+    segments = run.write(conform_query_rows(rows, version.settings.schema), version.settings)
+    commit_us = run.catalog.next_us(table)
+    return run.commit(
+        table, write_change(version.settings, version, segments, "WRITE_APPEND", None, commit_us), outcome
+    )
 
 
 def _insert_target(tree: exp.Insert, run: StatementRun) -> tuple[TableId, TableVersion, tuple[TableField, ...]]:

@@ -15,7 +15,7 @@ from sqlglot import exp
 
 from bigquery_standin.bigquery_errors import InvalidQuery, NotImplementedConstruct, StandInError
 from bigquery_standin.jobs import ddl_statements
-from bigquery_standin.jobs.dml_commit import DmlQueue, retried
+from bigquery_standin.jobs.dml_commit import DmlQueue
 from bigquery_standin.jobs.dml_statements import change_rows, truncate_table
 from bigquery_standin.jobs.job_runner import JobContext, failed_inside
 from bigquery_standin.jobs.job_store import DONE, PENDING, RUNNING, JobRecord, error_proto
@@ -35,6 +35,7 @@ from bigquery_standin.sql.statements import (
     Query,
     Script,
     Statement,
+    changed_table,
     target_of,
 )
 from bigquery_standin.storage.model import CommitInfo
@@ -182,17 +183,12 @@ EXECUTORS: Mapping[type, Callable[[Any, StatementRun], Outcome]] = {
 def run_statement(
     statement: Statement, state: ScriptState, commit_info_of: CommitInfoOf | None, result: ResultTable | None
 ) -> Outcome:
-    """Execute a statement. `commit_info_of`, `result`: see StatementRun.
-
-    A statement that finds its rows changed meanwhile runs again on the newer ones. Raises ConcurrentUpdate if other
-    statements keep changing them.
-    """
-
-    def run_once() -> Outcome:
+    """Execute a statement, as the only writer of the table that it changes. The arguments: see StatementRun."""
+    name = changed_table(statement)
+    table = result.table if result else None if name is None else state.defaults.table(name)
+    with nullcontext() if table is None else state.catalog.writing(table):
+        state.check_cancelled()
         return EXECUTORS[type(statement)](statement, StatementRun(state, evaluator_of(state), commit_info_of, result))
-
-    state.check_cancelled()
-    return retried(run_once, state.check_cancelled)
 
 
 def dry_run(script: Script, state: ScriptState) -> dict[str, Any]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from functools import partial
 from typing import Any
 
 import pyarrow as pa
@@ -23,7 +22,7 @@ from bigquery_standin.storage.access import check_all_rows
 from bigquery_standin.storage.catalog import Catalog
 from bigquery_standin.storage.model import CommitInfo, TableId, TableSettings, TableVersion
 from bigquery_standin.storage.partitions import split_rows
-from bigquery_standin.storage.table_history import BuildChange, Change
+from bigquery_standin.storage.table_history import Change
 
 
 @dataclass(frozen=True)
@@ -81,9 +80,6 @@ def _job_statistics(processed: int, slot_ms: int, query: dict[str, Any]) -> dict
 
 def _row_counts(changed_rows: Mapping[str, int]) -> dict[str, str]:
     return {f"{kind}RowCount": str(count) for kind, count in changed_rows.items()}
-
-
-BuildWithRows = Callable[[NewSegments, TableVersion | None, int], Change]  # as BuildChange, from the new rows
 
 
 @dataclass(frozen=True)
@@ -162,23 +158,15 @@ class StatementRun:
         slot_ms = 0 if self.is_dry else max(1, int((time.perf_counter() - self.started) * 1000))
         return Outcome(kind, scanned.processed, scanned.billed, slot_ms, **more)
 
-    def commit(self, table: TableId, build: BuildChange, outcome: Outcome) -> Outcome:
-        """Commit a change of the table, and return the outcome."""
-        self.catalog.commit(table, build, self.commit_info(outcome))
-        return outcome
+    def write(self, rows: pa.Table, settings: TableSettings) -> NewSegments:
+        """Write rows of a table with these settings as segments."""
+        return {key: [self.catalog.segments.write(part)] for key, part in split_rows(rows, settings)}
 
-    def change(self, table: TableId, build: Callable[[TableVersion, int], Change], outcome: Outcome) -> Outcome:
-        """As `commit`, for a table that must exist."""
-        self.catalog.change(table, build, self.commit_info(outcome))
+    def commit(self, table: TableId, change: Change, outcome: Outcome) -> Outcome:
+        """Commit a change of the table, and return the outcome."""
+        self.catalog.commit(table, change, self.commit_info(outcome))
         return outcome
 
     def commit_info(self, outcome: Outcome) -> CommitInfo:
         assert self.commit_info_of is not None  # a dry run commits nothing
         return self.commit_info_of(outcome)
-
-    def commit_rows(
-        self, table: TableId, rows: pa.Table, settings: TableSettings, build: BuildWithRows, outcome: Outcome
-    ) -> Outcome:
-        """Write rows as segments, and commit the change that `build` makes with them."""
-        segments = {key: [self.catalog.segments.write(part)] for key, part in split_rows(rows, settings)}
-        return self.commit(table, partial(build, segments), outcome)

@@ -37,13 +37,11 @@ def insert_table(stand_in: StandIn, request: ApiRequest) -> Answer:
     if partition is not None or not table.table:
         raise Invalid(f"tableReference.tableId is [{reference.get('tableId')}], expected a plain table id.")
     settings = changed_settings(table, None, _changes(TableSettings(()), request.body))
-
-    def build(current: TableVersion | None, commit_us: int) -> Change:
+    catalog = stand_in.catalog
+    with catalog.writing(table) as current:
         if current is not None:
             raise Duplicate(f"Already Exists: Table {table}")
-        return Change(settings, {})
-
-    return _resource(stand_in, table, stand_in.catalog.commit(table, build))
+        return _resource(stand_in, table, catalog.commit(table, Change(settings, {}, catalog.next_us(table))))
 
 
 def list_tables(stand_in: StandIn, request: ApiRequest) -> Answer:
@@ -83,17 +81,18 @@ def patch_table(stand_in: StandIn, request: ApiRequest) -> Answer:
     table = requested_table(request)
     location = stand_in.catalog.datasets.get(table.dataset_id).location
 
-    def build(current: TableVersion, commit_us: int) -> Change:
+    catalog = stand_in.catalog
+    with catalog.writing(table):
+        current = catalog.get(table)
         check_etag(request.headers, table_resource(table, current, location))
         before = current.settings
         settings = changed_settings(table, before, _changes(before, request.body))
         if len(settings.schema) > len(before.schema) > 0:
             if current.buffer:
                 raise NotImplementedConstruct(f"new columns of table {table} while it has a streaming buffer")
-            current = with_new_columns(stand_in.catalog.segments, current, settings.schema)
-        return Change(settings, current.partitions, current.clone)
-
-    return _resource(stand_in, table, stand_in.catalog.change(table, build))
+            current = with_new_columns(catalog.segments, current, settings.schema)
+        change = Change(settings, current.partitions, catalog.next_us(table), current.clone)
+        return _resource(stand_in, table, catalog.commit(table, change))
 
 
 # By field of a request: the setting, and what makes its value.

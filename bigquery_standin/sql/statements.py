@@ -33,6 +33,21 @@ def target_of(tree: exp.Expr) -> TableName:
     return table_name_of(target.this if isinstance(target, exp.Schema) else target)
 
 
+def changed_table(statement: Statement) -> TableName | None:
+    """The table that a statement creates, changes or drops, if it names one."""
+    match statement:
+        case CreateClone():
+            return statement.name
+        case CreateRowPolicy() | DropRowPolicies():
+            return statement.table
+        case exp.Query():
+            return None
+        case exp.Expr():
+            return target_of(statement)
+        case _:
+            return None
+
+
 def declared_columns(tree: exp.Create) -> tuple[tuple[TableField, ...], tuple[str, ...]]:
     """The columns and the primary key of a CREATE; both are empty without a list of columns."""
     return columns_of(tree.this) if isinstance(tree.this, exp.Schema) else ((), ())

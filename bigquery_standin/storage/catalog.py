@@ -1,15 +1,15 @@
 """Keeps all tables: readers find a table's current version in the catalog, and writers commit new versions to it.
 
-A job first writes segments, which are files of rows. Then it commits under the table's lock, which it holds only for a
-short time. Streamed rows, and rows that get new columns, are written under the lock. Readers use the version that is
-current and never wait for a writer.
+One writer at a time changes a table: it holds the table's lock from what it reads of the table to its commit. Readers
+use the version that is current and never wait for a writer.
 """
 
 from __future__ import annotations
 
 import re
 import threading
-from collections.abc import Callable
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
@@ -25,7 +25,7 @@ from bigquery_standin.storage.model import (
 )
 from bigquery_standin.storage.partitions import with_dataset_defaults, without_expired
 from bigquery_standin.storage.segment_store import SegmentStore
-from bigquery_standin.storage.table_history import BuildChange, Change, TableHistory
+from bigquery_standin.storage.table_history import Change, TableHistory
 
 TABLE_NAME = re.compile(r"[\w-]{1,200}")
 
@@ -113,56 +113,53 @@ class Catalog:
         ids = sorted(table_id for table_id, _ in self.histories() if table_id.dataset_id == dataset_id)
         return [(table_id, version) for table_id in ids if (version := self.find(table_id)) is not None]
 
-    def commit(self, table_id: TableId, build: BuildChange, job: CommitInfo | None = None) -> TableVersion:
-        """Commits the change that `build` makes under the table's lock. If `build` raises, nothing changes.
+    @contextmanager
+    def writing(self, table_id: TableId) -> Iterator[TableVersion | None]:
+        """Yields the table as it is now, None if it does not exist. Nobody else changes it until the block ends."""
+        with self._histories_lock:
+            lock = self._locks.setdefault(table_id, threading.RLock())
+        with lock:
+            latest = self._histories[table_id].latest() if table_id in self._histories else None
+            if latest is not None and not latest.dropped and without_expired(latest, self.clock.now_us()).dropped:
+                # Record the expired table's drop, so that time travel does not read it as a new table.
+                self._append_drop(table_id, latest)
+            yield self.find(table_id)
+
+    def next_us(self, table_id: TableId) -> int:
+        """The time of the table's next commit, which is later than that of the last one."""
+        now_us, latest = self.clock.now_us(), self.history(table_id).latest()
+        return max(now_us, latest.committed_us + 1) if latest else now_us
+
+    def commit(self, table_id: TableId, change: Change, job: CommitInfo | None = None) -> TableVersion:
+        """Commits a change, in a block of `writing`.
 
         `job`: the job that makes the change; the version records it. Raises NotFound if there is no such dataset,
         Invalid for an invalid table name and for a change that would lose streamed row changes.
         """
-        with self._lock(table_id):
-            history = self.history(table_id)
-            dataset = self.datasets.get(table_id.dataset_id)
-            current, latest = self.find(table_id), history.latest()
-            if current is None and latest is not None and not latest.dropped:
-                # Record the expired table's drop first, so that time travel does not read it as the new table.
-                self._append_drop(table_id, latest)
-                latest = history.latest()
-            now_us = self.clock.now_us()
-            commit_us = max(now_us, latest.committed_us + 1) if latest else now_us
-            change = build(current, commit_us)
-            is_new = current is None or change.recreates
-            version = TableVersion(
-                number=latest.number + 1 if latest else 1,
-                committed_us=commit_us,
-                table_created_us=commit_us if is_new or current is None else current.table_created_us,
-                modified_us=current.modified_us if current and change.changes_only_log(current) else commit_us,
-                settings=with_dataset_defaults(change.settings, dataset, commit_us) if is_new else change.settings,
-                partitions=change.partitions,
-                clone=change.clone,
-                job=job,
-                had_row_policies=bool(change.settings.row_policies) or (latest is not None and latest.had_row_policies),
-                buffer=change.buffer_after(current),
-                change_log=change.change_log_after(table_id, current),
-            )
-            version = without_expired(version, commit_us)
-            history.append(version)
-            return version
-
-    def change(
-        self, table_id: TableId, build: Callable[[TableVersion, int], Change], job: CommitInfo | None = None
-    ) -> TableVersion:
-        """As `commit`, for a table that must exist. Raises NotFound if it does not."""
-
-        def build_existing(current: TableVersion | None, commit_us: int) -> Change:
-            if current is None:
-                raise NotFound(f"Not found: Table {table_id}")
-            return build(current, commit_us)
-
-        return self.commit(table_id, build_existing, job)
+        history = self.history(table_id)
+        dataset = self.datasets.get(table_id.dataset_id)
+        current, latest, commit_us = self.find(table_id), history.latest(), change.commit_us
+        is_new = current is None or change.recreates
+        version = TableVersion(
+            number=latest.number + 1 if latest else 1,
+            committed_us=commit_us,
+            table_created_us=commit_us if is_new or current is None else current.table_created_us,
+            modified_us=current.modified_us if current and change.changes_only_log(current) else commit_us,
+            settings=with_dataset_defaults(change.settings, dataset, commit_us) if is_new else change.settings,
+            partitions=change.partitions,
+            clone=change.clone,
+            job=job,
+            had_row_policies=bool(change.settings.row_policies) or (latest is not None and latest.had_row_policies),
+            buffer=change.buffer_after(current),
+            change_log=change.change_log_after(table_id, current),
+        )
+        version = without_expired(version, commit_us)
+        history.append(version)
+        return version
 
     def drop(self, table_id: TableId, job: CommitInfo | None = None) -> None:
         """Raises NotFound if the table does not exist."""
-        with self._lock(table_id):
+        with self.writing(table_id):
             self._append_drop(table_id, self.get(table_id), job)
 
     def drop_dataset(self, dataset_id: DatasetId, delete_contents: bool) -> None:
@@ -184,13 +181,9 @@ class Catalog:
         """Removes the history of a table that is gone."""
         self._histories.pop(table_id).remove_all()
 
-    def _lock(self, table_id: TableId) -> threading.RLock:
-        with self._histories_lock:
-            return self._locks.setdefault(table_id, threading.RLock())
-
     def _append_drop(self, table_id: TableId, version: TableVersion, job: CommitInfo | None = None) -> None:
         """Commits that the table, whose last version this is, was dropped."""
-        number, committed_us = version.number + 1, max(self.clock.now_us(), version.committed_us + 1)
+        number, committed_us = version.number + 1, self.next_us(table_id)
         self.history(table_id).append(
             replace(
                 version, number=number, committed_us=committed_us, partitions={}, job=job, dropped=True,
@@ -205,7 +198,7 @@ class Catalog:
         """
         for table_id, history in self.histories():
             if self.datasets.find(table_id.dataset_id) is None:
-                with self._lock(table_id):
+                with self.writing(table_id):
                     latest = history.latest()
                     if latest is not None and not latest.dropped:
                         self._append_drop(table_id, latest)

@@ -39,18 +39,16 @@ from bigquery_standin.storage.table_history import Change
 BUFFER_US = 5 * 60 * MICROSECONDS
 
 
-def stream_rows(catalog: Catalog, table: TableId, rows_of: Callable[[TableSettings], pa.Table]) -> TableVersion:
-    """Adds rows to the table's buffer, and returns the committed version.
+def stream_rows(catalog: Catalog, table: TableId, rows_of: Callable[[TableSettings], pa.Table]) -> None:
+    """Adds rows to the table's buffer. `rows_of` makes them for the table's settings.
 
-    `rows_of` makes the rows for the table's settings, under the table's lock. If it raises, nothing changes. Raises
-    NotFound if the table does not exist.
+    Raises NotFound if the table does not exist.
     """
-
-    def build(current: TableVersion, commit_us: int) -> Change:
+    with catalog.writing(table):
+        current, commit_us = catalog.get(table), catalog.next_us(table)
         rows = StreamedRows(catalog.segments.write(rows_of(current.settings)), commit_us)
-        return Change(current.settings, current.partitions, current.clone, buffer=(*current.buffer, rows))
-
-    return catalog.change(table, build)
+        buffer = (*current.buffer, rows)
+        catalog.commit(table, Change(current.settings, current.partitions, commit_us, current.clone, buffer=buffer))
 
 
 def flush_buffers(catalog: Catalog) -> None:
@@ -63,8 +61,8 @@ def flush_buffers(catalog: Catalog) -> None:
 
 
 def _flush(catalog: Catalog, table: TableId) -> None:
-    def build(current: TableVersion, commit_us: int) -> Change:
-        """Reads and writes under the table's lock, so that no statement changes the rows meanwhile."""
+    with catalog.writing(table):
+        current, commit_us = catalog.get(table), catalog.next_us(table)
         due = _segments_due(current, commit_us)
         streamed = catalog.segments.read_all(due, current.settings.schema)
         partitions = dict(current.partitions)
@@ -72,9 +70,7 @@ def _flush(catalog: Catalog, table: TableId) -> None:
             partitions[key] = Partition((*current.segments(key), catalog.segments.write(rows)), commit_us)
         files = {segment.file for segment in due}
         remaining = tuple(rows for rows in current.buffer if rows.segment.file not in files)
-        return Change(current.settings, partitions, current.clone, buffer=remaining)
-
-    catalog.change(table, build)
+        catalog.commit(table, Change(current.settings, partitions, commit_us, current.clone, buffer=remaining))
 
 
 def _segments_due(version: TableVersion, now_us: int) -> list[Segment]:
@@ -123,15 +119,15 @@ def are_row_changes(change_types: Sequence[str | None], earlier: bool | None) ->
     return results == {True}
 
 
-def append_changes(catalog: Catalog, caller: Caller, table: TableId, changes: Sequence[WrittenRow]) -> TableVersion:
-    """Appends the changes to the table's change log, and returns the new version.
+def append_changes(catalog: Catalog, caller: Caller, table: TableId, changes: Sequence[WrittenRow]) -> None:
+    """Appends the changes to the table's change log.
 
     Raises NotFound if there is no such table; AccessDenied if the caller may not read all rows, or not the primary key;
     Invalid if the table takes no changes, or if some changes, earlier or new, have a sequence number and others have
     none; and InvalidRows if some changes are wrong. In all these cases no change is stored.
     """
-
-    def build(current: TableVersion, commit_us: int) -> Change:
+    with catalog.writing(table):
+        current, commit_us = catalog.get(table), catalog.next_us(table)
         if not current.settings.primary_key:
             raise Invalid(
                 f"Change data capture needs a primary key, and table {table} has none: add PRIMARY KEY (…) NOT "
@@ -148,9 +144,7 @@ def append_changes(catalog: Catalog, caller: Caller, table: TableId, changes: Se
         rows = StreamedRows(catalog.segments.write(_change_rows(table, current, changes)), commit_us)
         log = log or ChangeLog((), commit_us, has_sequences=True in numbered)
         log = replace(log, pending=(*log.pending, rows), acknowledged_us=commit_us)
-        return Change(current.settings, current.partitions, current.clone, change_log=log)
-
-    return catalog.change(table, build)
+        catalog.commit(table, Change(current.settings, current.partitions, commit_us, current.clone, change_log=log))
 
 
 def needs_runtime_merge(version: TableVersion, moment_us: int) -> bool:

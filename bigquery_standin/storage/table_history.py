@@ -8,7 +8,7 @@ version exists as soon as it is renamed.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -136,7 +136,7 @@ class TableHistory:
 
 @dataclass(frozen=True)
 class Change:
-    """The content and settings that a table has after a commit.
+    """The content and settings that a table has after a commit. `commit_us`: its time.
 
     `recreates`: whether the table gets a new creation time, as by CREATE OR REPLACE; it then loses its streaming buffer
     and change log. `buffer`, `change_log`: the streaming buffer and the change log afterwards, None if they stay as
@@ -145,6 +145,7 @@ class Change:
 
     settings: TableSettings
     partitions: Mapping[str, Partition]
+    commit_us: int
     clone: CloneDefinition | None = None
     recreates: bool = False
     buffer: tuple[StreamedRows, ...] | None = None
@@ -177,7 +178,3 @@ class Change:
                 "key be changed, before the streamed changes are applied. Wait for upsert_stream_apply_watermark."
             )
         return None
-
-
-# Makes a change from the current version (None: no table) and the commit time in microseconds.
-BuildChange = Callable[[TableVersion | None, int], Change]
