@@ -47,10 +47,10 @@ def create_table(tree: exp.Create, run: StatementRun) -> Outcome:
     """Creates a table, which may get the rows of a query, or a view."""
     table, kind, query = run.target(target_of(tree)), _creation_kind(tree), tree.expression
     may_exist, replaces = bool(tree.args.get("exists")), bool(tree.args.get("replace"))
-    exists = run.catalog.find(table) is not None
-    if exists and may_exist:
+    current = run.catalog.find(table)
+    if current is not None and may_exist:
         return run.outcome(kind)
-    _refuse_existing(table, exists, replaces)
+    _refuse_existing(table, current is not None, replaces)
     (columns, _), rows, scanned = declared_columns(tree), None, NOTHING_SCANNED
     if tree.kind == "VIEW":
         columns = run.columns(run.evaluator.without_views(query))
@@ -58,12 +58,11 @@ def create_table(tree: exp.Create, run: StatementRun) -> Outcome:
         scanned = run.scan(query)
         columns, rows = run.evaluator.query(query)
     settings = _settings(tree, table, columns, run)
-
     outcome = run.outcome(kind, scanned, destination=None if rows is None else table)
     segments = {} if rows is None else run.write(conform_query_rows(rows, settings.schema), settings)
-    current, commit_us = run.catalog.find(table), run.catalog.next_us(table)
     if current is not None:
         _check_replacement(table, current, settings)
+    commit_us = run.catalog.next_us(table)
     partitions = {key: Partition(tuple(written), commit_us) for key, written in segments.items()}
     return run.commit(table, Change(settings, partitions, commit_us, recreates=True), outcome)
 

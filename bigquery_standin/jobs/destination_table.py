@@ -41,41 +41,45 @@ def resolve_settings(
     else:
         if adds_fields:
             current = replace(current, schema=_with_new_fields(table, current.schema, fields))
-        check_schema(table, current.schema, fields)
-        return current if current.schema else replace(current, schema=fields)
+        if not current.schema:
+            return replace(current, schema=fields)
+        check_schema(f"Provided Schema does not match Table {table}.", current.schema, fields)
+        return current
     check_settings(table, settings)
     return settings
 
 
 def check_schema(
-    table: TableId, existing: Sequence[TableField], provided: Sequence[TableField], prefix: str = ""
+    refusal: str,
+    existing: Sequence[TableField],
+    provided: Sequence[TableField],
+    prefix: str = "",
+    *,
+    modes: bool = True,
 ) -> None:
-    """Raises Invalid unless the job's schema fits the table's.
+    """Raises Invalid unless the schema of a job or of a file fits the table's. It may lack NULLABLE columns.
 
-    A job's schema may lack columns of the table that are not REQUIRED. `prefix`: the path of the RECORD whose fields
-    these are, with a final dot; empty for columns.
+    `refusal`: how the error begins. `prefix`: the path of the RECORD whose fields these are, with a final dot; empty
+    for columns. `modes`: whether a NULLABLE field does not fit a REQUIRED column.
     """
-    if not existing:
-        return
-    refusal = f"Provided Schema does not match Table {table}."
     unmatched = {field.name.lower(): field for field in provided}
     for column in existing:
         name = prefix + column.name
         field = unmatched.pop(column.name.lower(), None)
         if field is None:
             if column.mode == "REQUIRED":
-                raise Invalid(f"{refusal} Field {name} is missing in new schema")
+                raise Invalid(f"{refusal} Required field {name} is missing")
             continue
-        if field.type != column.type:
-            raise Invalid(f"{refusal} Field {name} has changed type from {_api_type(column)} to {_api_type(field)}")
-        if field.mode != column.mode and not (field.mode == "REQUIRED" and column.mode == "NULLABLE"):
+        if (field.type, field.mode == "REPEATED") != (column.type, column.mode == "REPEATED"):
+            raise Invalid(f"{refusal} Field {name} has changed type from {column.sql_type()} to {field.sql_type()}")
+        if modes and field.mode not in (column.mode, "REQUIRED"):
             raise Invalid(f"{refusal} Field {name} has changed mode from {column.mode} to {field.mode}")
         if field.policy_tags not in ((), column.policy_tags):
             raise Invalid(
                 f"{refusal} Field {name} has policy tags [{', '.join(column.policy_tags)}], the job's schema says "
                 f"[{', '.join(field.policy_tags)}]: change them with tables.patch."
             )
-        check_schema(table, column.fields, field.fields, f"{name}.")
+        check_schema(refusal, column.fields, field.fields, f"{name}.", modes=modes)
     if unmatched:
         raise Invalid(f"{refusal} Cannot add fields (field: {prefix}{next(iter(unmatched.values())).name})")
 
@@ -98,10 +102,6 @@ def _with_new_fields(
             )
         columns.append(field)
     return tuple(columns)
-
-
-def _api_type(field: TableField) -> str:
-    return str(field.to_api()["type"])
 
 
 def check_dispositions(

@@ -15,6 +15,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from bigquery_standin.bigquery_errors import Invalid, NotImplementedConstruct
+from bigquery_standin.jobs.destination_table import check_schema
 from bigquery_standin.jobs.job_configuration import UNSET_VALUES, SourceFiles, parse_source_files
 from bigquery_standin.jobs.object_store import ObjectStore
 from bigquery_standin.sql.field_types import TableField, field_from_arrow
@@ -56,25 +57,9 @@ class ParquetSource:
 
     def check(self, declared: Sequence[TableField]) -> None:
         """Raises Invalid if the file has columns or types that are not declared, or lacks a REQUIRED column."""
-        unmatched = {field.name.lower(): field for field in self.fields}
-        as_datetime = {field.name.lower(): field for field in self._fields_with_datetime}
-        for column in declared:
-            field = unmatched.pop(column.name.lower(), None)
-            if field is None:
-                if column.mode == "REQUIRED":
-                    raise Invalid(f"{_READ_ERROR} Required field [{column.name}] is missing. File: {self.uri}")
-                continue
-            file_field = _as_declared(as_datetime[field.name.lower()], column)
-            if column.sql_type().lower() != file_field.sql_type().lower():
-                raise Invalid(
-                    f"{_READ_ERROR} Parquet column '{column.name}' has type [{field.sql_type()}] which does not "
-                    f"match the target type [{column.sql_type()}]. File: {self.uri}"
-                )
-        if unmatched:
-            raise Invalid(
-                f"{_READ_ERROR} Parquet columns [{', '.join(field.name for field in unmatched.values())}] are not in "
-                f"the table's schema: add them to the schema or leave them out of the file. File: {self.uri}"
-            )
+        columns = {column.name.lower(): column for column in declared}
+        fields = [_as_declared(field, columns.get(field.name.lower(), field)) for field in self._fields_with_datetime]
+        check_schema(f"{_READ_ERROR} File {self.uri} does not fit the schema.", declared, fields, modes=False)
 
     def rows(self, declared: Sequence[TableField]) -> pa.Table:
         """The file's rows in the declared columns. Raises Invalid for a value that does not fit."""
