@@ -17,11 +17,10 @@ from sqlglot.dialects.bigquery import BigQuery
 from bigquery_standin.bigquery_errors import Invalid, NotImplementedConstruct
 from bigquery_standin.sql.scalar_types import (
     API_NAMES,
+    PARAMETER_NAMES,
     SCALARS,
     Parameters,
     canonical_type,
-    parameters_from_api,
-    parameters_to_api,
     scalar_from_arrow,
     scalar_from_duckdb,
     with_parameters,
@@ -29,7 +28,7 @@ from bigquery_standin.sql.scalar_types import (
 
 MAXIMUM_CLUSTERING_COLUMNS = 4
 CLUSTERING_TYPES = ("BOOL", "DATE", "DATETIME", "INT64", "NUMERIC", "STRING", "TIMESTAMP")
-_SUPPORTED_KEYS = (*("name", "type", "mode", "fields", "description", "policyTags", "maxLength", "precision", "scale"),)
+_SUPPORTED_KEYS = ("name", "type", "mode", "fields", "description", "policyTags", *PARAMETER_NAMES)
 MODES = ("NULLABLE", "REQUIRED", "REPEATED")
 MAXIMUM_POLICY_TAGS = 1  # of one column
 _PLAIN_NAME = re.compile(r"[A-Za-z_]\w*", re.ASCII)
@@ -40,8 +39,8 @@ _POLICY_TAG = re.compile(r"projects/[^/]+/locations/[^/]+/taxonomies/[^/]+/polic
 class TableField:
     """BigQuery's TableFieldSchema with SQL type names. `policy_tags` are resource names.
 
-    `parameters`: those of STRING(L), BYTES(L) and NUMERIC(P, S). Only columns have them, not results of
-    expressions.
+    `parameters`: those of STRING(L), BYTES(L) and NUMERIC(P, S), which are stored, but never applied. Only columns have
+    them, not results of expressions.
     """
 
     name: str
@@ -60,7 +59,7 @@ class TableField:
             api["description"] = self.description
         if self.policy_tags:
             api["policyTags"] = {"names": list(self.policy_tags)}
-        return api | parameters_to_api(self.type, self.parameters)
+        return api | dict(self.parameters)
 
     @classmethod
     def from_api(cls, api: Mapping[str, Any]) -> TableField:
@@ -86,7 +85,8 @@ class TableField:
                 f"Field [{name}] is of type [{type_name}] with [{len(fields)}] nested fields: a RECORD needs them, no "
                 "other type has them."
             )
-        tags, parameters = _policy_tags(name, api), parameters_from_api(type_name, api)
+        tags = _policy_tags(name, api)
+        parameters = tuple((key, str(api[key])) for key in PARAMETER_NAMES if api.get(key) is not None)
         return cls(name, type_name, mode, fields, api.get("description"), tags, parameters)
 
     def first_policy_tag(self) -> str | None:

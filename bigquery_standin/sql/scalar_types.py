@@ -2,7 +2,7 @@
 read and written.
 
 A conversion from text or JSON raises ValueError, TypeError or ArithmeticError if the value does not have the type.
-Sources: BigQuery's "Data types", parameterized data types; REST resource tables, `maxLength`, `precision` and `scale`.
+Sources: BigQuery's "Data types"; REST resource tables, `maxLength`, `precision` and `scale`.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 import base64
 import json
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime
 from decimal import Decimal
@@ -185,47 +185,15 @@ def scalar_from_arrow(name: str, kind: pa.DataType) -> str:
     raise NotImplementedConstruct(f"Arrow type {kind} of column {name}")
 
 
-Parameters = tuple[int, ...]  # the length, or precision and scale; empty without parameters
-TYPES_WITH_LENGTH = ("STRING", "BYTES")
-_MAXIMUM_SCALE, _DIGITS_BEFORE_POINT = 9, 29
+Parameters = tuple[tuple[str, str], ...]  # the properties maxLength, or precision and scale, as in the REST API
+PARAMETER_NAMES = ("maxLength", "precision", "scale")
 
 
-def checked_parameters(type_name: str, given: Parameters) -> Parameters:
-    """The parameters of a type; NUMERIC(P) gets the scale 0. Raises Invalid if the type cannot have them."""
-    if not given:
-        return ()
-    if type_name in TYPES_WITH_LENGTH and len(given) == 1 and given[0] > 0:
-        return given
-    if type_name == "NUMERIC" and len(given) <= 2:
-        precision, scale = given if len(given) == 2 else (given[0], 0)
-        if 0 <= scale <= _MAXIMUM_SCALE and max(1, scale) <= precision <= scale + _DIGITS_BEFORE_POINT:
-            return precision, scale
-    text = ", ".join(map(str, given))
-    raise Invalid(f"{type_name}({text}) is not a type: expected STRING(L), BYTES(L) or NUMERIC(P[, S]) within limits.")
-
-
-def parameters_from_api(type_name: str, api: Mapping[str, Any]) -> Parameters:
-    """The parameters in a TableFieldSchema. Raises Invalid for those that the type cannot have."""
-    names = [name for name in ("maxLength", "precision", "scale") if api.get(name) is not None]
-    if names not in ([], ["maxLength"], ["precision"], ["precision", "scale"]) or (
-        "maxLength" in names and type_name not in TYPES_WITH_LENGTH
-    ):
-        raise Invalid(f"Schema field [{api.get('name')}] of type [{type_name}] cannot have [{', '.join(names)}].")
-    try:
-        numbers = tuple(int(api[name]) for name in names)
-    except ValueError as error:
-        raise Invalid(f"Schema field [{api.get('name')}]: [{', '.join(names)}] must be whole numbers.") from error
-    return checked_parameters(type_name, numbers)
-
-
-def parameters_to_api(type_name: str, parameters: Parameters) -> dict[str, str]:
-    """The properties of a TableFieldSchema for the parameters."""
-    if not parameters:
-        return {}
-    names = ("maxLength",) if type_name in TYPES_WITH_LENGTH else ("precision", "scale")
-    return {name: str(value) for name, value in zip(names, parameters, strict=True)}
+def parameters_from_sql(type_name: str, values: Sequence[str]) -> Parameters:
+    """The parameters of STRING(L), BYTES(L) or NUMERIC(P[, S])."""
+    return tuple(zip(("precision", "scale") if type_name == "NUMERIC" else ("maxLength",), values, strict=False))
 
 
 def with_parameters(type_name: str, parameters: Parameters) -> str:
     """The type in SQL: `NUMERIC(10, 2)`."""
-    return f"{type_name}({', '.join(map(str, parameters))})" if parameters else type_name
+    return f"{type_name}({', '.join(value for _, value in parameters)})" if parameters else type_name

@@ -14,7 +14,7 @@ from sqlglot.errors import ParseError
 
 from bigquery_standin.bigquery_errors import InvalidQuery, NotImplementedConstruct
 from bigquery_standin.sql.field_types import TableField
-from bigquery_standin.sql.scalar_types import canonical_type, checked_parameters
+from bigquery_standin.sql.scalar_types import canonical_type, parameters_from_sql
 from bigquery_standin.sql.syntax import STAND_IN
 
 
@@ -37,11 +37,9 @@ def field_of(kind: exp.DataType, name: str = "") -> TableField:
         if not kind.expressions:
             raise InvalidQuery("A STRUCT has fields, as in STRUCT<a INT64>")
         return TableField(name, "STRUCT", fields=_struct_fields(kind.expressions))
-    parameters = tuple(int(parameter.name) for parameter in kind.expressions if parameter.name.isdigit())
     type_name = canonical_type(exp.DataType(this=kind.this).sql(dialect="bigquery"))
-    if len(parameters) != len(kind.expressions):
-        raise InvalidQuery(f"Parameters of type {type_name} are not whole numbers.")
-    return TableField(name, type_name, parameters=checked_parameters(type_name, parameters))
+    values = [parameter.name for parameter in kind.expressions]
+    return TableField(name, type_name, parameters=parameters_from_sql(type_name, values))
 
 
 def type_without_parameters(kind: exp.DataType, what: str) -> TableField:
