@@ -29,13 +29,13 @@ from bigquery_standin.jobs.parquet_rows import ExternalTables, parse_table_defin
 from bigquery_standin.jobs.script_runner import ScriptRunner, dry_run, run_statement
 from bigquery_standin.jobs.script_state import ScriptState, defaults_of, dml_statement, parse_parameters
 from bigquery_standin.jobs.spark_procedures import SparkSubmit
-from bigquery_standin.jobs.statement_run import Outcome, ResultTable, script_statistics
+from bigquery_standin.jobs.statement_run import ResultTable, script_statistics
 from bigquery_standin.sql.script_parser import parse_script
 from bigquery_standin.sql.statements import Call, Declare, If, Mutation, Query, Script
 from bigquery_standin.sql.value_generator import FILE_NAME
 from bigquery_standin.storage.access import Caller, Grants
 from bigquery_standin.storage.catalog import Catalog
-from bigquery_standin.storage.model import CommitInfo, DatasetId, TableId
+from bigquery_standin.storage.model import DatasetId, TableId
 from bigquery_standin.storage.partitions import split_decorator
 
 RESULT_LIFETIME_US = 24 * HOUR_US
@@ -84,11 +84,7 @@ class QueryJob:
         result = self._result_table(context.record) if isinstance(statement, Query) else None
         if result is None and context.record.configuration["query"].get("destinationTable"):
             raise InvalidQuery("Cannot set destination table in jobs with DDL or DML statements")
-
-        def commit_info(outcome: Outcome) -> CommitInfo:
-            return CommitInfo(context.record.key, outcome.statistics())
-
-        outcome = run_statement(statement, state, commit_info, result)
+        outcome = run_statement(statement, state, context.record.key, result)
         context.record = context.record.with_destination(outcome.destination)
         return outcome.statistics()
 
@@ -99,7 +95,7 @@ class QueryJob:
             raise InvalidQuery("configuration.query.tableDefinitions cannot be set for scripts")
         context.statistics = script_statistics([])
         script_runner = ScriptRunner(context, state, self._anonymous_table, self._dml_queue, self._spark)
-        script_runner.run_block(script.statements, ends_script=True)
+        script_runner.run_block(script.statements)
         selects = [outcome for outcome in script_runner.outcomes if outcome.statement_type == "SELECT"]
         if selects:
             context.record = context.record.with_destination(selects[-1].destination)

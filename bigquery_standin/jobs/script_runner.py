@@ -23,7 +23,7 @@ from bigquery_standin.jobs.query_statements import assert_condition, insert_rows
 from bigquery_standin.jobs.script_state import ScriptState
 from bigquery_standin.jobs.spark_procedures import SparkSubmit, bind_call, create_procedure
 from bigquery_standin.jobs.sql_evaluator import evaluator_of
-from bigquery_standin.jobs.statement_run import CommitInfoOf, Outcome, ResultTable, StatementRun, script_statistics
+from bigquery_standin.jobs.statement_run import Outcome, ResultTable, StatementRun, script_statistics
 from bigquery_standin.sql import statements
 from bigquery_standin.sql.field_types import QueryValue, TableField
 from bigquery_standin.sql.statements import (
@@ -38,7 +38,6 @@ from bigquery_standin.sql.statements import (
     changed_table,
     target_of,
 )
-from bigquery_standin.storage.model import CommitInfo
 
 AnonymousTable = Callable[[JobRecord], ResultTable]
 
@@ -58,18 +57,17 @@ class ScriptRunner:
     spark: SparkSubmit
     outcomes: list[Outcome] = field(default_factory=list)
 
-    def run_block(self, statements: Sequence[Statement], ends_script: bool) -> None:
-        """Run the statements one after the other. `ends_script`: whether no statement of the script follows them."""
-        for position, statement in enumerate(statements):
+    def run_block(self, statements: Sequence[Statement]) -> None:
+        """Run the statements one after the other."""
+        for statement in statements:
             self.context.check_cancelled()
-            is_last = ends_script and position == len(statements) - 1
             match statement:
                 case Declare():
                     self._declare(statement)
                 case If():
-                    self.run_block(self._branch(statement), is_last)
+                    self.run_block(self._branch(statement))
                 case _:
-                    self._run_child(statement, is_last)
+                    self._run_child(statement)
 
     def _declare(self, statement: Declare) -> None:
         for name in statement.names:
@@ -96,7 +94,7 @@ class ScriptRunner:
     def _value(self, expression: exp.Expression) -> QueryValue:
         return evaluator_of(self.state).value(expression)
 
-    def _run_child(self, statement: Statement, is_last: bool) -> None:
+    def _run_child(self, statement: Statement) -> None:
         parent, now_us = self.context.record, self.context.clock.now_us()
         number, is_dml = len(self.outcomes), isinstance(statement, DmlStatement)
         query = _child_query(parent)
@@ -124,7 +122,7 @@ class ScriptRunner:
                 if isinstance(statement, Call):
                     outcome = self._call(statement, child)
                 else:
-                    outcome = run_statement(statement, self.state, self._commit_info(child, is_last), result)
+                    outcome = run_statement(statement, self.state, child.key, result)
         except Exception as error:
             failure = error if isinstance(error, StandInError) else failed_inside(child.key, error)
             self._end(replace(child, error=error_proto(failure)))
@@ -147,13 +145,6 @@ class ScriptRunner:
 
     def _end(self, child: JobRecord) -> None:
         self.context.store.save(replace(child, state=DONE, ended_us=self.context.clock.now_us()))
-
-    def _commit_info(self, child: JobRecord, is_last: bool) -> CommitInfoOf:
-        def commit_info(outcome: Outcome) -> CommitInfo:
-            parent_statistics = script_statistics([*self.outcomes, outcome]) if is_last else None
-            return CommitInfo(child.key, outcome.statistics(), self.context.record.key, parent_statistics)
-
-        return commit_info
 
 
 def _child_query(parent: JobRecord) -> dict[str, object]:
@@ -180,15 +171,13 @@ EXECUTORS: Mapping[type, Callable[[Any, StatementRun], Outcome]] = {
 }
 
 
-def run_statement(
-    statement: Statement, state: ScriptState, commit_info_of: CommitInfoOf | None, result: ResultTable | None
-) -> Outcome:
+def run_statement(statement: Statement, state: ScriptState, job_key: str | None, result: ResultTable | None) -> Outcome:
     """Execute a statement, as the only writer of the table that it changes. The arguments: see StatementRun."""
     name = changed_table(statement)
     table = result.table if result else None if name is None else state.defaults.table(name)
     with nullcontext() if table is None else state.catalog.writing(table):
         state.check_cancelled()
-        return EXECUTORS[type(statement)](statement, StatementRun(state, evaluator_of(state), commit_info_of, result))
+        return EXECUTORS[type(statement)](statement, StatementRun(state, evaluator_of(state), job_key, result))
 
 
 def dry_run(script: Script, state: ScriptState) -> dict[str, Any]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -55,10 +55,6 @@ class Outcome:
         return _job_statistics(self.bytes_processed, self.slot_ms, query)
 
 
-# From a statement's outcome, makes the CommitInfo that is stored in the table version which the statement commits.
-CommitInfoOf = Callable[[Outcome], CommitInfo]
-
-
 def script_statistics(children: Iterable[Outcome]) -> dict[str, Any]:
     """The statistics of a script: sums over its child jobs."""
     outcomes = list(children)
@@ -104,19 +100,19 @@ class ResultTable:
 class StatementRun:
     """One run of a statement.
 
-    `commit_info_of`: None in a dry run, which commits nothing. `result`: where a SELECT writes its rows; None for other
+    `job_key`: None in a dry run, which commits nothing. `result`: where a SELECT writes its rows; None for other
     statements, and in a dry run. `started`: the time.perf_counter() when the statement started.
     """
 
     state: ScriptState
     evaluator: SqlEvaluator
-    commit_info_of: CommitInfoOf | None = None
+    job_key: str | None = None
     result: ResultTable | None = None
     started: float = field(default_factory=time.perf_counter)
 
     @property
     def is_dry(self) -> bool:
-        return self.commit_info_of is None
+        return self.job_key is None
 
     @property
     def catalog(self) -> Catalog:
@@ -168,5 +164,5 @@ class StatementRun:
         return outcome
 
     def commit_info(self, outcome: Outcome) -> CommitInfo:
-        assert self.commit_info_of is not None  # a dry run commits nothing
-        return self.commit_info_of(outcome)
+        assert self.job_key is not None  # a dry run commits nothing
+        return CommitInfo(self.job_key, outcome.statistics())

@@ -181,15 +181,12 @@ class TableSettings:
 class CommitInfo:
     """The job that committed a version.
 
-    It is stored in the version, so that the table's content and the job's result are written atomically. `key`,
-    `parent_key`: the keys of the job and of its script in the job store; `parent_key` is None without a script.
-    `parent_statistics`: the statistics of the script, if this commit was its last step; else None.
+    It is stored in the version, so that the table's content and the job's result are written atomically. `key`: that of
+    the job in the job store.
     """
 
     key: str
     statistics: Mapping[str, object]
-    parent_key: str | None = None
-    parent_statistics: Mapping[str, object] | None = None
 
 
 @dataclass(frozen=True)
