@@ -64,10 +64,6 @@ def change_rows(tree: Mutation, run: StatementRun) -> Outcome:
     table, version = _mutable_version(tree, run)
     kind = tree.key.upper()
     scanned = run.scan(read_query_of(tree))
-    if run.is_dry:
-        check_names_and_types(tree, evaluator, table, version)
-        # It is known only after execution which partitions are rewritten: those that are read, at most.
-        return run.outcome(kind, scanned.plus(table, scanned.partition_sizes.get(table, 0)))
     changes = row_changes(tree, evaluator, table, version)
     affected = affected_partitions(table, version, changes, session)
     scanned = scanned.plus(table, sum(version.partitions[key].bytes for key in affected))
@@ -117,12 +113,6 @@ def row_changes(tree: Mutation, evaluator: SqlEvaluator, table: TableId, version
             removed = session.materialize(f"SELECT {ROW_ID} FROM {returned} WHERE {ROW_ID} IS NOT NULL")
             rows = target.new_rows(f"FROM {returned} WHERE {_ACTION} <> 'DELETE'")
             return RowChanges(removed, rows, _counts(changed.column(_ACTION)))
-
-
-def check_names_and_types(tree: Mutation, evaluator: SqlEvaluator, table: TableId, version: TableVersion) -> None:
-    """Check the names and types of an UPDATE or DELETE in a dry run, without running it."""
-    target = _Target(tree, evaluator, table, version)
-    evaluator.state.session.schema(target.delete_sql() if isinstance(tree, exp.Delete) else target.update_sql())
 
 
 class _Target:

@@ -8,7 +8,7 @@ not pruned here.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from functools import lru_cache
 
@@ -37,13 +37,11 @@ Prune = Callable[[pa.Table, Sequence[exp.Expr]], set[str]]
 class ScannedBytes:
     """What a query reads.
 
-    `sizes`: the scanned bytes of each table. `view_count`: the number of INFORMATION_SCHEMA views. `partition_sizes`:
-    for each table, the full size of the partitions that are read.
+    `sizes`: the scanned bytes of each table. `view_count`: the number of INFORMATION_SCHEMA views.
     """
 
     sizes: Mapping[TableId, int]
     view_count: int
-    partition_sizes: Mapping[TableId, int] = field(default_factory=dict)
 
     @property
     def processed(self) -> int:
@@ -82,22 +80,20 @@ def count_scanned_bytes(tree: exp.Expression, reader: TableReader, prune: Prune)
     """
     scans = find_table_scans(tree, reader)
     sizes: dict[TableId, int] = {scan.table: 0 for scan in scans}
-    partition_sizes = dict(sizes)
     versions = {scan.table: scan.version for scan in scans}  # a statement reads one version of each table
     columns_by_partition: dict[TableId, dict[str, set[str]]] = {}
     for scan in scans:
         check_read(reader.caller, reader.catalog, scan.table, scan.version, scan.columns)
         if reader.merges_changes(scan.table):
             _check_runtime_merge(scan)
-            sizes[scan.table] = partition_sizes[scan.table] = bytes_with_changes(scan.version)
+            sizes[scan.table] = bytes_with_changes(scan.version)
             continue
         columns = {column.name for column in scan.version.settings.schema} if scan.columns is None else scan.columns
         for partition in _unpruned_partitions(scan, prune):
             columns_by_partition.setdefault(scan.table, {}).setdefault(partition, set()).update(columns)
     for table, partitions in columns_by_partition.items():
         sizes[table] = _bytes_of_columns(versions[table], partitions)
-        partition_sizes[table] = sum(versions[table].partitions[partition].bytes for partition in partitions)
-    return ScannedBytes(sizes, reader.view_count, partition_sizes)
+    return ScannedBytes(sizes, reader.view_count)
 
 
 def bytes_with_changes(version: TableVersion) -> int:

@@ -184,8 +184,8 @@ def dry_run(script: Script, state: ScriptState) -> dict[str, Any]:
     """The job statistics of a dry run. A script's bytes are known only after it has run."""
     if not script.is_script:
         statement = script.statements[0]
-        if not isinstance(statement, Query | exp.Update | exp.Delete):
-            raise NotImplementedConstruct("dry run of other statements than SELECT, UPDATE and DELETE")
+        if not isinstance(statement, Query):
+            raise NotImplementedConstruct("dry run of another statement than SELECT")
         return run_statement(statement, state, None, None).statistics()
     statistics = script_statistics([])
     del statistics["numChildJobs"]
