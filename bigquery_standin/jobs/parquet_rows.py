@@ -1,14 +1,14 @@
 """Reads Parquet files as rows of a table, and makes them readable as temporary external tables of a query job.
 
 Files whose columns do not fit the declared schema are refused. Each external table becomes a table version, so that it
-is read and billed like other tables. Its segments (stored Parquet files) are deleted when the job ends. Its pseudo
-column `_FILE_NAME` contains the source URI of each row.
+is read and billed like other tables. Its segments (stored Parquet files) are deleted when the job ends. If the query
+names the pseudo column `_FILE_NAME`, it is a column of the version, and contains the source URI of each row.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import pyarrow as pa
@@ -19,9 +19,10 @@ from bigquery_standin.jobs.destination_table import check_schema
 from bigquery_standin.jobs.job_configuration import UNSET_VALUES, SourceFiles, parse_source_files
 from bigquery_standin.jobs.object_store import ObjectStore
 from bigquery_standin.sql.field_types import TableField, field_from_arrow
-from bigquery_standin.storage.model import WHOLE_TABLE, Partition, Segment, TableId, TableSettings, TableVersion
-from bigquery_standin.storage.segment_store import WriteRows, conform
+from bigquery_standin.storage.model import WHOLE_TABLE, Partition, Segment, TableSettings, TableVersion
+from bigquery_standin.storage.segment_store import WriteRows, column_bytes, conform
 
+FILE_NAME = "_FILE_NAME"  # the pseudo column of external tables
 _READ_ERROR = "Error while reading data, error message:"
 # A key of a footer's key-value pairs in Thrift's compact protocol, and one of the same length that no reader knows.
 _ARROW_SCHEMA, _IGNORED = b"\x18\x0cARROW:schema", b"\x18\x0carrow:schema"
@@ -129,20 +130,6 @@ DEFINITION_FIELDS = ("sourceFormat", "sourceUris", "fileSetSpecType", "parquetOp
 _PARQUET_OPTIONS = ("enableListInference", "enumAsString")
 
 
-@dataclass(frozen=True)
-class ExternalTable:
-    """An external table that has been read. `uris`: the source URIs of the version's segments, in their order."""
-
-    table: TableId
-    version: TableVersion
-    uris: tuple[str, ...]
-
-    def file_names(self) -> pa.Table:
-        """The number and the source URI of each segment."""
-        numbers = pa.array(range(len(self.uris)), pa.int64())
-        return pa.table({"number": numbers, "uri": pa.array(self.uris, pa.string())})
-
-
 def parse_table_definitions(definitions: Mapping[str, Any]) -> dict[str, SourceFiles]:
     """The files of each definition in `configuration.query.tableDefinitions`, by lower-case name.
 
@@ -186,17 +173,17 @@ class ExternalTables:
         self._definitions = definitions
         self._objects = objects
         self._write = write
-        self.has_file_names = has_file_names
-        self._opened: dict[str, ExternalTable] = {}
+        self._has_file_names = has_file_names
+        self._opened: dict[str, TableVersion] = {}
 
-    def open(self, name: str) -> ExternalTable | None:
+    def open(self, name: str) -> TableVersion | None:
         """The table, or None if the job defines none of this name."""
         key = name.lower()
         if key in self._definitions and key not in self._opened:
-            self._opened[key] = self._read(name, self._definitions[key])
+            self._opened[key] = self._read(self._definitions[key])
         return self._opened.get(key)
 
-    def _read(self, name: str, sources: SourceFiles) -> ExternalTable:
+    def _read(self, sources: SourceFiles) -> TableVersion:
         files = self._objects.resolve(sources.uris, sources.is_manifest)
         last = files[-1]
         schema = ParquetSource(last.uri, self._objects.read(last), sources).fields
@@ -204,7 +191,12 @@ class ExternalTables:
         for file in files:
             source = ParquetSource(file.uri, self._objects.read(file), sources)
             source.check(schema)
-            segments.append(self._write(source.rows(schema)))
-        settings = TableSettings(schema)
-        version = TableVersion(1, 0, 0, settings, {WHOLE_TABLE: Partition(tuple(segments), 0)})
-        return ExternalTable(TableId("", "", name), version, tuple(file.uri for file in files))
+            rows = source.rows(schema)
+            segment = self._write(self._with_file_name(rows, file.uri))
+            segments.append(replace(segment, column_bytes=column_bytes(rows)))  # the name of the file is not billed
+        columns = (*schema, TableField(FILE_NAME, "STRING")) if self._has_file_names else schema
+        return TableVersion(1, 0, 0, TableSettings(columns), {WHOLE_TABLE: Partition(tuple(segments), 0)})
+
+    def _with_file_name(self, rows: pa.Table, uri: str) -> pa.Table:
+        names = pa.array([uri] * rows.num_rows, pa.string())
+        return rows.append_column(FILE_NAME, names) if self._has_file_names else rows

@@ -25,14 +25,13 @@ from bigquery_standin.jobs.job_configuration import (
 from bigquery_standin.jobs.job_runner import JobContext
 from bigquery_standin.jobs.job_store import JobRecord, JobStore
 from bigquery_standin.jobs.object_store import ObjectStore
-from bigquery_standin.jobs.parquet_rows import ExternalTables, parse_table_definitions
+from bigquery_standin.jobs.parquet_rows import FILE_NAME, ExternalTables, parse_table_definitions
 from bigquery_standin.jobs.script_runner import ScriptRunner, dry_run, run_statement
 from bigquery_standin.jobs.script_state import ScriptState, defaults_of, dml_statement, parse_parameters
 from bigquery_standin.jobs.spark_procedures import SparkSubmit
 from bigquery_standin.jobs.statement_run import ResultTable, script_statistics
 from bigquery_standin.sql.script_parser import parse_script
 from bigquery_standin.sql.statements import Call, Declare, If, Mutation, Query, Script
-from bigquery_standin.sql.value_generator import FILE_NAME
 from bigquery_standin.storage.access import Caller, Grants
 from bigquery_standin.storage.catalog import Catalog
 from bigquery_standin.storage.model import DatasetId, TableId

@@ -21,7 +21,6 @@ from sqlglot.optimizer.scope import Scope, traverse_scope
 from bigquery_standin.bigquery_errors import InvalidQuery, StandInError
 from bigquery_standin.jobs.table_reader import TableReader, is_information_schema_view
 from bigquery_standin.sql.type_parser import table_name_of
-from bigquery_standin.sql.value_generator import FILE_NAME
 from bigquery_standin.storage.access import check_read
 from bigquery_standin.storage.model import TableId, TableSettings, TableVersion
 from bigquery_standin.storage.partitions import ID_LENGTHS, partition_start
@@ -197,11 +196,8 @@ def find_table_scans(tree: exp.Expression, reader: TableReader) -> list[TableSca
             if is_information_schema_view(name):
                 schema[new_name] = {column: "STRING" for column in reader.view(name).column_names}
             else:
-                system_time = _system_time(source)
-                tables[new_name] = reader.version(name, system_time)
+                tables[new_name] = reader.version(name, _system_time(source))
                 schema[new_name] = {column.name: column.type for column in tables[new_name][1].settings.schema}
-                if reader.external(name) is not None:
-                    schema[new_name] = {**schema[new_name], FILE_NAME: "STRING"}
             source.set("this", exp.to_identifier(new_name))
             source.set("db", None)
             source.set("catalog", None)
@@ -257,7 +253,7 @@ def _columns_read(scope: object, alias: str, version: TableVersion) -> set[str] 
     spelling = {column.name.lower(): column.name for column in version.settings.schema}
     columns: set[str] = set()
     for column in scope.columns:  # type: ignore[attr-defined]
-        if column.table == alias and column.name.upper() != FILE_NAME:
+        if column.table == alias:
             name = spelling.get(column.name.lower())
             if name is None:
                 return None

@@ -127,15 +127,12 @@ class StatementRun:
     def dml_target(self, name: TableName) -> tuple[TableId, TableVersion]:
         """The table that a DML statement changes, and the version of it that the statement reads.
 
-        Raises NotFound if there is no such table, InvalidQuery for an external table or a view, and AccessDenied if the
-        caller may not read all rows.
+        Raises NotFound if there is no such table, InvalidQuery for a view, and AccessDenied if the caller may not read
+        all rows.
         """
-        reader = self.evaluator.reader
-        if reader.external(name) is not None:
-            raise InvalidQuery(f"Table {name.table} is an external table: DML cannot change it")
         if is_information_schema_view(name):
             raise InvalidQuery(f"{name.table} is a view: DML cannot change it")
-        table, version = reader.version(name, None)
+        table, version = self.evaluator.reader.version(name, None)
         check_all_rows(self.state.caller, self.catalog, table, version, "DML")
         return table, version
 

@@ -11,14 +11,12 @@ from bigquery_standin.bigquery_errors import InvalidQuery, NotFound, NotImplemen
 from bigquery_standin.clock import from_datetime
 from bigquery_standin.jobs.change_merge import merged_version
 from bigquery_standin.jobs.information_schema import jobs_rows, view_rows
-from bigquery_standin.jobs.parquet_rows import ExternalTable
 from bigquery_standin.jobs.script_state import ScriptState
 from bigquery_standin.sql.type_parser import REGIONAL_VIEWS, TableName
-from bigquery_standin.sql.value_generator import FILE_NAME
 from bigquery_standin.storage.access import check_read, check_time_travel
 from bigquery_standin.storage.model import DatasetId, TableId, TableVersion
 from bigquery_standin.storage.streamed_rows import needs_runtime_merge
-from bigquery_standin.storage.version_relation import ROW_ID, relation_sql, segment_number
+from bigquery_standin.storage.version_relation import relation_sql
 
 VIEW_PREFIX = "INFORMATION_SCHEMA."
 
@@ -30,7 +28,6 @@ class TableReader:
         self._state = state
         self.catalog = state.catalog
         self.caller = state.caller
-        self._externals = state.externals
         self._session = state.session
         self._views: dict[tuple[DatasetId, str], pa.Table] = {}
         self._versions_read: dict[tuple[TableId, int | None], TableVersion] = {}
@@ -48,9 +45,6 @@ class TableReader:
         """SQL of the DuckDB relation of a table or INFORMATION_SCHEMA view."""
         if is_information_schema_view(name):
             return self._session.register(self.view(name))
-        external = self.external(name)
-        if external is not None:
-            return self._external_relation(external, system_time)
         table, version = self.version(name, system_time)
         check_read(self.caller, self.catalog, table, version, columns=())  # `scanned_bytes` checks the columns
         if self.merges_changes(table):
@@ -67,23 +61,6 @@ class TableReader:
                 self.catalog, self._session, table, version, self._state.write_temporary, self._merging[table]
             )
         return self._merged_versions[table]
-
-    def external(self, name: TableName) -> ExternalTable | None:
-        """The external table of this name; None if the job defines none, or if the name has a dataset."""
-        return None if name.dataset is not None else self._externals.open(name.table)
-
-    def _external_relation(self, external: ExternalTable, system_time: exp.Expression | None) -> str:
-        if system_time is not None:
-            raise InvalidQuery(f"FOR SYSTEM_TIME AS OF cannot be used with external table {external.table.table}")
-        if not self._externals.has_file_names:
-            return relation_sql(external.table, external.version, self.catalog.segments)
-        names = self._session.register(external.file_names())
-        relation = relation_sql(external.table, external.version, self.catalog.segments, with_row_id=True)
-        condition = segment_number(f'"_rows".{ROW_ID}') + ' = "_files".number'
-        return (
-            f'(SELECT "_rows".* EXCLUDE ({ROW_ID}), "_files".uri AS "{FILE_NAME}" '
-            f'FROM {relation} AS "_rows" LEFT JOIN {names} AS "_files" ON {condition})'
-        )
 
     def view(self, name: TableName) -> pa.Table:
         """The rows of an INFORMATION_SCHEMA view, which are the same for the whole statement."""
@@ -105,10 +82,11 @@ class TableReader:
         one that is no constant, Invalid for a time outside the time travel window, AccessDenied if row access policies
         forbid time travel.
         """
-        external = self.external(name)
+        external = None if name.dataset is not None else self._state.externals.open(name.table)
+        if external is not None and system_time is not None:
+            raise InvalidQuery(f"FOR SYSTEM_TIME AS OF cannot be used with external table {name.table}")
         if external is not None:
-            self._versions_read[external.table, None] = external.version
-            return external.table, external.version
+            return TableId("", "", name.table), external
         table, location = self._state.defaults.table(name), self._state.defaults.location
         self._state.check_location(table.dataset_id)
         if self._times.setdefault(table, system_time) != system_time:

@@ -22,7 +22,6 @@ from bigquery_standin.sql.type_parser import TableName, type_without_parameters
 
 ResolveTable = Callable[[TableName, exp.Expression | None], str]
 
-FILE_NAME = "_FILE_NAME"  # the pseudo column of external tables
 _PSEUDO_COLUMNS = ("_PARTITIONTIME", "_PARTITIONDATE", "_TABLE_SUFFIX")
 _COMPARISONS = (exp.EQ, exp.NEQ, exp.GT, exp.GTE, exp.LT, exp.LTE, exp.NullSafeEQ, exp.NullSafeNEQ)
 _OPERATORS = (exp.Binary, exp.Not, exp.Neg, exp.Between, exp.In)
