@@ -12,8 +12,8 @@ from dataclasses import replace
 from typing import Any
 
 from bigquery_standin.clock import MICROSECONDS
-from bigquery_standin.jobs.change_merge import merge_changes
-from bigquery_standin.jobs.dml_commit import dml_change
+from bigquery_standin.jobs.change_merge import ChangeMerge
+from bigquery_standin.jobs.destination_table import rewritten
 from bigquery_standin.jobs.duckdb_session import DuckDbSession
 from bigquery_standin.jobs.job_configuration import table_id_from_api
 from bigquery_standin.jobs.job_runner import JobContext, JobRunner
@@ -22,6 +22,8 @@ from bigquery_standin.jobs.scanned_bytes import ScannedBytes, bytes_with_changes
 from bigquery_standin.jobs.statement_run import Outcome
 from bigquery_standin.storage.catalog import Catalog
 from bigquery_standin.storage.model import CommitInfo, TableId, TableVersion
+from bigquery_standin.storage.partitions import partition_ids
+from bigquery_standin.storage.segment_store import arrow_schema, conform
 
 BACKGROUND_USER = "bigquery-adminbot@system.gserviceaccount.com"
 JOB_ID_PREFIX = "cdc_background_"
@@ -43,18 +45,27 @@ class ApplyJob:
             return self._apply(context, session, table)
 
     def _apply(self, context: JobContext, session: DuckDbSession, table: TableId) -> Mapping[str, Any]:
-        catalog, started, read_us = self._catalog, time.perf_counter(), self._catalog.clock.now_us()
+        catalog, started, now_us = self._catalog, time.perf_counter(), self._catalog.clock.now_us()
         version = catalog.get(table)
-        writes, applied = merge_changes(catalog, session, table, version, catalog.segments.write, read_us)
-        scanned = ScannedBytes({table: bytes_with_changes(version) if version.pending_changes else 0}, 0)
+        log, scanned = version.change_log, ScannedBytes({}, 0)
+        if log is None:  # the table was replaced after the job was started
+            return Outcome("MERGE").statistics()
+        partitions, applied = set[str](), log.applied
+        rows = arrow_schema(version.settings.schema).empty_table()
+        if log.pending:
+            scanned = ScannedBytes({table: bytes_with_changes(version)}, 0)
+            merge = ChangeMerge(catalog, session, table, version, log)
+            for changed_sql in (merge.removed_sql(), merge.upserts_sql()):
+                _, changed = session.run(changed_sql)
+                partitions |= partition_ids(changed.column(version.settings.partition_column or 0), version.settings)
+            rows = conform(session.run(merge.rows_sql(with_buffer=False))[1], version.settings.schema)
+            applied = catalog.segments.write(merge.applied(now_us))
         slot_ms = max(1, int((time.perf_counter() - started) * 1000))
         context.check_cancelled()
-        change = dml_change(version, writes, catalog.next_us(table))
-        if version.change_log is not None:  # else the table was replaced after the job was started
-            log = replace(version.change_log, pending=(), applied=applied, watermark_us=read_us)
-            change = replace(change, change_log=log)
+        change = rewritten(version, rows, partitions, catalog.segments, catalog.next_us(table))
+        log = replace(log, pending=(), applied=applied, watermark_us=now_us)
         outcome = Outcome("MERGE", scanned.processed, scanned.billed, slot_ms)
-        catalog.commit(table, change, CommitInfo(context.record.key, outcome.statistics()))
+        catalog.commit(table, replace(change, change_log=log), CommitInfo(context.record.key, outcome.statistics()))
         return outcome.statistics()
 
 

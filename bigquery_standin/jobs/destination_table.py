@@ -5,12 +5,15 @@ Raises BigQuery's error where the job does not fit the table.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
+
+import pyarrow as pa
 
 from bigquery_standin.bigquery_errors import Duplicate, Invalid, NotFound
 from bigquery_standin.sql.field_types import TableField
 from bigquery_standin.storage.model import Partition, Segment, TableId, TableSettings, TableVersion
+from bigquery_standin.storage.partitions import split_rows
 from bigquery_standin.storage.segment_store import SegmentStore
 from bigquery_standin.storage.table_history import Change
 from bigquery_standin.storage.table_rules import check_settings
@@ -152,6 +155,16 @@ def write_change(
         buffer=() if current is None or (truncates and partition is None) else current.buffer,
         replaces_rows=truncates and partition is None,
     )
+
+
+def rewritten(
+    version: TableVersion, rows: pa.Table, partitions: Collection[str], segments: SegmentStore, commit_us: int
+) -> Change:
+    """The change after which these partitions have those of the rows that belong there. The others stay as they are."""
+    after = {key: partition for key, partition in version.partitions.items() if key not in partitions}
+    for key, part in split_rows(rows, version.settings, partitions):
+        after[key] = Partition((segments.write(part),), commit_us)
+    return Change(version.settings, after, commit_us, version.clone)
 
 
 def with_new_columns(segments: SegmentStore, current: TableVersion, schema: tuple[TableField, ...]) -> TableVersion:

@@ -1,9 +1,10 @@
 """Executes UPDATE, DELETE, MERGE and TRUNCATE TABLE.
 
-UPDATE and DELETE are SELECTs of the rows that change. DuckDB runs a MERGE on a copy of the target, and returns what it
-has inserted, updated and deleted there. To count the scanned bytes, all that a statement reads is one SELECT. In it, a
-constant condition on the target's partition column prunes partitions only if no row in a pruned partition can change
-the result. That is so in WHERE, and in the ON of a MERGE that has no clause for target rows without a match.
+DuckDB runs a statement on a copy of the target, and returns the rows that it has inserted, updated and deleted there.
+The partitions of these rows are rewritten from the copy. To count the scanned bytes, all that a statement reads is one
+SELECT. In it, a constant condition on the target's partition column prunes partitions only if no row in a pruned
+partition can change the result. That is so in WHERE, and in the ON of a MERGE that has no clause for target rows
+without a match. Source: "Data manipulation language".
 """
 
 from __future__ import annotations
@@ -15,12 +16,7 @@ import pyarrow.compute as pc
 from sqlglot import exp
 
 from bigquery_standin.bigquery_errors import InvalidQuery, NotImplementedConstruct
-from bigquery_standin.jobs.dml_commit import (
-    RowChanges,
-    affected_partitions,
-    dml_change,
-    write_partitions,
-)
+from bigquery_standin.jobs.destination_table import rewritten
 from bigquery_standin.jobs.duckdb_session import DuckDbSession
 from bigquery_standin.jobs.query_statements import conform_query_rows
 from bigquery_standin.jobs.scanned_bytes import check_bytes_billed, conjuncts
@@ -37,11 +33,15 @@ from bigquery_standin.sql.statements import (
     where_of,
 )
 from bigquery_standin.storage.model import TableId, TableVersion
-from bigquery_standin.storage.segment_store import arrow_schema
+from bigquery_standin.storage.partitions import partition_ids
+from bigquery_standin.storage.segment_store import conform
 from bigquery_standin.storage.table_history import Change
-from bigquery_standin.storage.version_relation import ROW_ID, relation_sql
+from bigquery_standin.storage.version_relation import relation_sql
 
 _ACTION = "merge_action"  # the column in which DuckDB says what a MERGE has done to a row: INSERT, UPDATE or DELETE
+# Columns of the copy: the partitioning column's value before the statement, and whether the row was in a partition, and
+# not in the streaming buffer; NULL for a new row.
+_OLD, _STORED = "__old", "__stored"
 
 
 def truncate_table(tree: exp.TruncateTable, run: StatementRun) -> Outcome:
@@ -60,20 +60,27 @@ def truncate_table(tree: exp.TruncateTable, run: StatementRun) -> Outcome:
 
 def change_rows(tree: Mutation, run: StatementRun) -> Outcome:
     """Executes UPDATE, DELETE or MERGE."""
-    catalog, session, evaluator = run.catalog, run.state.session, run.evaluator
+    catalog, session = run.catalog, run.state.session
     table, version = _mutable_version(tree, run)
-    kind = tree.key.upper()
     scanned = run.scan(read_query_of(tree))
-    changes = row_changes(tree, evaluator, table, version)
-    affected = affected_partitions(table, version, changes, session)
-    scanned = scanned.plus(table, sum(version.partitions[key].bytes for key in affected))
+    target = _Target(tree, run.evaluator, table, version)
+    copy = session.materialize(target.copy_sql())
+    _, changed = session.run(target.statement_sql(copy))
+    if pc.any(pc.equal(changed.column(_STORED), False)).as_py():
+        raise NotImplementedConstruct(f"DML that changes rows in the streaming buffer of table {table}")
+    written = changed.filter(pc.not_equal(changed.column(_ACTION), "DELETE"))
+    new_rows = conform_query_rows(written.select(target.columns), target.schema)
+    partitions = partition_ids(changed.filter(changed.column(_STORED)).column(_OLD), version.settings)
+    scanned = scanned.plus(table, sum(version.partitions[key].bytes for key in partitions))
     check_bytes_billed(scanned, run.state.maximum_bytes_billed)
-    outcome = run.outcome(kind, scanned, changed_rows=changes.counts)
-    if not any(changes.counts.values()):
+    outcome = run.outcome(tree.key.upper(), scanned, changed_rows=_counts(tree, changed.column(_ACTION)))
+    if not changed.num_rows:
         return outcome
-    writes = write_partitions(table, version, changes, affected, session, catalog, catalog.segments.write)
+    partitions |= partition_ids(new_rows.column(version.settings.partition_column or 0), version.settings)
+    _, rows = session.run(f"SELECT * EXCLUDE ({_OLD}, {_STORED}) FROM {copy} WHERE {_STORED} IS DISTINCT FROM FALSE")
     run.state.check_cancelled()
-    return run.commit(table, dml_change(version, writes, catalog.next_us(table)), outcome)
+    rows = conform(rows, target.schema)
+    return run.commit(table, rewritten(version, rows, partitions, catalog.segments, catalog.next_us(table)), outcome)
 
 
 def _mutable_version(tree: Mutation | exp.TruncateTable, run: StatementRun) -> tuple[TableId, TableVersion]:
@@ -90,31 +97,6 @@ def _mutable_version(tree: Mutation | exp.TruncateTable, run: StatementRun) -> t
     return table, version
 
 
-def row_changes(tree: Mutation, evaluator: SqlEvaluator, table: TableId, version: TableVersion) -> RowChanges:
-    """The rows that the statement changes.
-
-    Raises InvalidQuery for errors that BigQuery finds while it runs the statement.
-    """
-    session, target = evaluator.state.session, _Target(tree, evaluator, table, version)
-    match tree:
-        case exp.Delete():
-            removed = session.materialize(target.delete_sql())
-            _, ids = session.run(f"SELECT {ROW_ID} FROM {removed}")
-            return RowChanges(removed, arrow_schema(target.schema).empty_table(), {"deleted": ids.num_rows})
-        case exp.Update():
-            removed = session.materialize(target.update_sql())
-            rows = target.new_rows(f"FROM {removed}")
-            return RowChanges(removed, rows, {"updated": rows.num_rows})
-        case _:
-            copy = session.materialize(target.copy_sql())
-            _, changed = session.run(target.merge_sql(copy))
-            session.drop(copy)
-            returned = session.register(changed)
-            removed = session.materialize(f"SELECT {ROW_ID} FROM {returned} WHERE {ROW_ID} IS NOT NULL")
-            rows = target.new_rows(f"FROM {returned} WHERE {_ACTION} <> 'DELETE'")
-            return RowChanges(removed, rows, _counts(changed.column(_ACTION)))
-
-
 class _Target:
     """One version of a statement's target, and DuckDB's SQL of the statement."""
 
@@ -124,37 +106,40 @@ class _Target:
         self._table = table
         self._session: DuckDbSession = evaluator.state.session
         self._evaluator = evaluator
+        self.columns = [column.name for column in self.schema]
         self._alias = quote_identifier(alias_of(tree))
-        relation = relation_sql(table, version, evaluator.reader.catalog.segments, with_row_id=True)
-        self._from = f"FROM {relation} AS {self._alias}"
+        self._version = version
 
     def _sql(self, node: exp.Expr) -> str:
         return self._evaluator.duckdb_sql(node, has_columns=True)
 
-    def delete_sql(self) -> str:
-        """SQL of the ids of the rows that the statement deletes."""
-        return f"SELECT {ROW_ID} {self._from} WHERE {self._sql(where_of(self._tree))}"
-
-    def update_sql(self) -> str:
-        """SQL of the rows that the statement updates, with their ids and new values."""
-        assigned = self._assigned(self._tree.expressions, self._from)
-        values = [
-            f"{assigned.get(column.name, f'{self._alias}.{quote_identifier(column.name)}')} "
-            f"AS {quote_identifier(column.name)}"
-            for column in self.schema
-        ]
-        where = self._sql(where_of(self._tree))
-        return f"SELECT {', '.join(values)}, {self._alias}.{ROW_ID} {self._from} WHERE {where}"
-
     def copy_sql(self) -> str:
-        """SQL of the target's rows, with their ids, that the MERGE may change."""
-        filters = [f"({self._sql(part)})" for part in target_filters(self._tree)]
-        return f"SELECT * {self._from}" + (f" WHERE {' AND '.join(filters)}" if filters else "")
+        """SQL of the target's rows with the two columns of the copy."""
+        version, store = self._version, self._evaluator.reader.catalog.segments
+        stored = relation_sql(self._table, version, store, version.segments())
+        old = version.settings.partition_column
+        old_sql = "0" if old is None else quote_identifier(old)
+        sql = f"SELECT *, {old_sql} AS {_OLD}, TRUE AS {_STORED} FROM {stored}"
+        if not version.buffer:
+            return sql
+        buffered = relation_sql(self._table, version, store, [rows.segment for rows in version.buffer])
+        return f"{sql} UNION ALL SELECT *, {old_sql}, FALSE FROM {buffered}"
 
-    def merge_sql(self, copy: str) -> str:
-        """DuckDB's MERGE into the table `copy`. It returns `merge_action`, and the inserted, new or deleted row."""
+    def statement_sql(self, copy: str) -> str:
+        """DuckDB's statement on the table `copy`. It returns `merge_action`, and the inserted, new or deleted row."""
         if any(column.name.lower() == _ACTION for column in self.schema):
-            raise NotImplementedConstruct(f"MERGE into a table with a column [{_ACTION}]")
+            raise NotImplementedConstruct(f"DML of a table with a column [{_ACTION}]")
+        tree, target = self._tree, f"{copy} AS {self._alias}"
+        match tree:
+            case exp.Merge():
+                return f"{self._merge_sql(copy)} RETURNING {_ACTION}, *"
+            case exp.Update():
+                statement = f"UPDATE {target} SET {self._assigned(tree.expressions, f'FROM {target}')}"
+            case _:
+                statement = f"DELETE FROM {target}"
+        return f"{statement} WHERE {self._sql(where_of(tree))} RETURNING '{tree.key.upper()}' AS {_ACTION}, *"
+
+    def _merge_sql(self, copy: str) -> str:
         tree = self._tree
         from_clause = self._sql(exp.From(this=tree.args["using"].copy())).lstrip()
         source = f"(SELECT * {from_clause}) AS {quote_identifier(source_alias(tree))}"
@@ -164,22 +149,14 @@ class _Target:
             more = "" if condition is None else f" AND {self._sql(condition)}"
             if isinstance(then, exp.Update):
                 matching = f"FROM {copy} AS {self._alias}, {source}"
-                assigned = self._assigned(then.expressions, matching)
-                pairs = (f"{quote_identifier(name)} = {value}" for name, value in assigned.items())
-                action = f"UPDATE SET {', '.join(pairs)}"
+                action = f"UPDATE SET {self._assigned(then.expressions, matching)}"
             elif isinstance(then, exp.Insert):
                 action = self._insert(then, f"FROM {source}")
             else:
                 action = "DELETE"
             clauses.append(f"WHEN {clause_kind(clause)}{more} THEN {action}")
         on = self._sql(tree.args["on"])
-        return f"MERGE INTO {copy} AS {self._alias} USING {source} ON {on} {' '.join(clauses)} RETURNING {_ACTION}, *"
-
-    def new_rows(self, from_clause: str) -> pa.Table:
-        """The rows that `from_clause` has, as the table stores them. Raises InvalidQuery for one that does not fit."""
-        columns = ", ".join(quote_identifier(column.name) for column in self.schema)
-        _, rows = self._session.run(f"SELECT {columns} {from_clause}")
-        return conform_query_rows(rows, self.schema)
+        return f"MERGE INTO {copy} AS {self._alias} USING {source} ON {on} {' '.join(clauses)}"
 
     def _insert(self, insert: exp.Insert, from_clause: str) -> str:
         columns = [column.name for column in insert.this.expressions]
@@ -195,11 +172,12 @@ class _Target:
         listed = ", ".join(quote_identifier(field.name) for field in fields)
         return f"INSERT ({listed}) VALUES ({', '.join(self._casts(values, fields, from_clause))})"
 
-    def _assigned(self, assignments: Sequence[exp.EQ], from_clause: str) -> dict[str, str]:
-        """SQL of the assigned values by column. `from_clause`: where the columns in the values come from."""
+    def _assigned(self, assignments: Sequence[exp.EQ], from_clause: str) -> str:
+        """SQL of the assignments of an UPDATE. `from_clause`: where the columns in the values come from."""
         fields = [self._column(item.this.name) for item in assignments]
         values = [self._sql(item.expression) for item in assignments]
-        return dict(zip((field.name for field in fields), self._casts(values, fields, from_clause), strict=True))
+        pairs = zip(fields, self._casts(values, fields, from_clause), strict=True)
+        return ", ".join(f"{quote_identifier(field.name)} = {value}" for field, value in pairs)
 
     def _casts(self, values: Sequence[str], fields: Sequence[TableField], from_clause: str) -> list[str]:
         """SQL of values, each cast to its field's type. `from_clause`: where the columns in the values come from.
@@ -217,10 +195,11 @@ class _Target:
         return field
 
 
-def _counts(actions: pa.ChunkedArray) -> dict[str, int]:
-    """How many rows a MERGE has changed, by kind of change. `actions`: what DuckDB has done to each row."""
+def _counts(tree: Mutation, actions: pa.ChunkedArray) -> dict[str, int]:
+    """How many rows the statement has changed, by kind of change. `actions`: what DuckDB has done to each row."""
     found = {item["values"]: item["counts"] for item in pc.value_counts(actions).to_pylist()}
-    return {f"{action.lower().removesuffix('e')}ed": found.get(action, 0) for action in ("INSERT", "UPDATE", "DELETE")}
+    kinds = ("INSERT", "UPDATE", "DELETE") if isinstance(tree, exp.Merge) else (tree.key.upper(),)
+    return {f"{action.lower().removesuffix('e')}ed": found.get(action, 0) for action in kinds}
 
 
 _DEFAULT_SOURCE_ALIAS = "__source"

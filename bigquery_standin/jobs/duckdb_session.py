@@ -92,10 +92,6 @@ class DuckDbSession:
             raise self._translated(error) from error
         return name
 
-    def drop(self, table: str) -> None:
-        """Drop a temporary table, which may be large, before the session ends."""
-        self._connection.execute(f"DROP TABLE {table}")
-
     def untyped_positions(self, sql: str) -> set[int]:
         """The positions of result columns that are NULL without a type. Such a NULL can be assigned to any type."""
         return {position for position, kind in enumerate(self._relation(sql).types) if str(kind.id) == "null"}

@@ -14,7 +14,7 @@ from typing import Any
 
 from bigquery_standin.bigquery_errors import InvalidQuery, NotImplementedConstruct
 from bigquery_standin.clock import HOUR_US
-from bigquery_standin.jobs.dml_commit import DmlQueue
+from bigquery_standin.jobs.dml_queue import DmlQueue
 from bigquery_standin.jobs.duckdb_session import DuckDbSession
 from bigquery_standin.jobs.job_configuration import (
     CREATE_DISPOSITIONS,
@@ -108,7 +108,7 @@ class QueryJob:
         with self._catalog.segments.temporary() as write:
             externals = ExternalTables(definitions, self._objects, write, FILE_NAME in query["query"].upper())
             caller = Caller(record.user, self._grants)
-            yield ScriptState(self._catalog, session, caller, defaults, parameters, self._jobs, externals, write)
+            yield ScriptState(self._catalog, session, caller, defaults, parameters, self._jobs, externals)
 
     def _result_table(self, record: JobRecord) -> ResultTable:
         query = record.configuration["query"]

@@ -15,7 +15,7 @@ from sqlglot import exp
 
 from bigquery_standin.bigquery_errors import InvalidQuery, NotImplementedConstruct, StandInError
 from bigquery_standin.jobs import ddl_statements
-from bigquery_standin.jobs.dml_commit import DmlQueue
+from bigquery_standin.jobs.dml_queue import DmlQueue
 from bigquery_standin.jobs.dml_statements import change_rows, truncate_table
 from bigquery_standin.jobs.job_runner import JobContext, failed_inside
 from bigquery_standin.jobs.job_store import DONE, PENDING, RUNNING, JobRecord, error_proto

@@ -21,7 +21,6 @@ from bigquery_standin.sql.type_parser import TableName
 from bigquery_standin.storage.access import Caller
 from bigquery_standin.storage.catalog import Catalog
 from bigquery_standin.storage.model import DatasetId, TableId
-from bigquery_standin.storage.segment_store import WriteRows
 
 
 @dataclass(frozen=True)
@@ -46,8 +45,8 @@ class NameDefaults:
 class ScriptState:
     """The state of one script: its variables, and what all its statements share.
 
-    `jobs`: for INFORMATION_SCHEMA.JOBS. `write_temporary`: writes segments that last as long as the job.
-    `maximum_bytes_billed`: of each statement; None for no limit. `variables`: by lower-case name.
+    `jobs`: for INFORMATION_SCHEMA.JOBS. `maximum_bytes_billed`: of each statement; None for no limit. `variables`: by
+    lower-case name.
     """
 
     catalog: Catalog
@@ -57,7 +56,6 @@ class ScriptState:
     parameters: Parameters
     jobs: JobStore
     externals: ExternalTables
-    write_temporary: WriteRows
     check_cancelled: Callable[[], None] = lambda: None
     maximum_bytes_billed: int | None = None
     variables: dict[str, QueryValue] = field(default_factory=dict)

@@ -9,7 +9,7 @@ from sqlglot import exp
 
 from bigquery_standin.bigquery_errors import InvalidQuery, NotFound, NotImplementedConstruct
 from bigquery_standin.clock import from_datetime
-from bigquery_standin.jobs.change_merge import merged_version
+from bigquery_standin.jobs.change_merge import ChangeMerge
 from bigquery_standin.jobs.information_schema import jobs_rows, view_rows
 from bigquery_standin.jobs.script_state import ScriptState
 from bigquery_standin.sql.type_parser import REGIONAL_VIEWS, TableName
@@ -33,9 +33,7 @@ class TableReader:
         self._versions_read: dict[tuple[TableId, int | None], TableVersion] = {}
         self._times: dict[TableId, exp.Expression | None] = {}
         self._now_us = state.catalog.clock.now_us()
-        # The tables whose pending row changes must be merged, with the time as of which each is read.
-        self._merging: dict[TableId, int] = {}
-        self._merged_versions: dict[TableId, TableVersion] = {}
+        self._merging: set[TableId] = set()  # the tables whose pending row changes must be merged
 
     @property
     def view_count(self) -> int:
@@ -47,20 +45,14 @@ class TableReader:
             return self._session.register(self.view(name))
         table, version = self.version(name, system_time)
         check_read(self.caller, self.catalog, table, version, columns=())  # `scanned_bytes` checks the columns
-        if self.merges_changes(table):
-            version = self._merged(table, version)
+        if self.merges_changes(table) and version.change_log is not None:
+            merge = ChangeMerge(self.catalog, self._session, table, version, version.change_log)
+            return merge.rows_sql(with_buffer=True)
         return relation_sql(table, version, self.catalog.segments)
 
     def merges_changes(self, table: TableId) -> bool:
         """Whether the statement merges pending row changes into the table's rows."""
         return table in self._merging
-
-    def _merged(self, table: TableId, version: TableVersion) -> TableVersion:
-        if table not in self._merged_versions:
-            self._merged_versions[table] = merged_version(
-                self.catalog, self._session, table, version, self._state.write_temporary, self._merging[table]
-            )
-        return self._merged_versions[table]
 
     def view(self, name: TableName) -> pa.Table:
         """The rows of an INFORMATION_SCHEMA view, which are the same for the whole statement."""
@@ -100,7 +92,7 @@ class TableReader:
                 raise NotFound(f"Not found: Table {table} was not found in location {location}") from error
             read_us = self._now_us if moment_us is None else moment_us
             if needs_runtime_merge(self._versions_read[key], read_us):
-                self._merging[table] = read_us
+                self._merging.add(table)
             if self._versions_read[key].settings.view is not None:
                 raise NotImplementedConstruct(f"view {table} in anything but a SELECT statement")
             if moment_us is not None:

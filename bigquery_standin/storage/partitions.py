@@ -6,7 +6,7 @@ whether the expiration counts from the start or the end of the day; the start is
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import replace
 from datetime import date, datetime, timedelta
 from functools import lru_cache
@@ -28,10 +28,20 @@ def partition_id(start: date | None, unit: str) -> str:
     return NULL_PARTITION if start is None else f"{start.year:04}{start:%m%d%H}"[: ID_LENGTHS[unit]]
 
 
-def split_rows(rows: pa.Table, settings: TableSettings) -> Iterator[tuple[str, pa.Table]]:
+def partition_ids(values: pa.ChunkedArray, settings: TableSettings) -> set[str]:
+    """The partitions of rows with these values in the partitioning column. An unpartitioned table has one partition."""
+    if settings.partition_column is None:
+        return {WHOLE_TABLE} if len(values) else set()
+    starts = pc.unique(_starts(values, settings.partition_unit))
+    return {partition_id(start, settings.partition_unit) for start in starts.to_pylist()}
+
+
+def split_rows(
+    rows: pa.Table, settings: TableSettings, only: Collection[str] | None = None
+) -> Iterator[tuple[str, pa.Table]]:
     """Yields each partition id of a table with these settings, with its rows, which keep their order.
 
-    An unpartitioned table has one partition.
+    `only`: the partitions to yield; None for all.
     """
     if rows.num_rows == 0:
         return
@@ -41,12 +51,13 @@ def split_rows(rows: pa.Table, settings: TableSettings) -> Iterator[tuple[str, p
     unit = settings.partition_unit
     starts = _starts(rows.column(settings.partition_column), unit)
     extremes = pc.min_max(starts).as_py()
-    if extremes["min"] == extremes["max"] and starts.null_count in (0, rows.num_rows):
+    if only is None and extremes["min"] == extremes["max"] and starts.null_count in (0, rows.num_rows):
         yield partition_id(extremes["min"], unit), rows
         return
     for start in pc.unique(starts):
-        in_partition = pc.equal(starts, start) if start.is_valid else pc.is_null(starts)
-        yield partition_id(start.as_py(), unit), rows.filter(in_partition)
+        key = partition_id(start.as_py(), unit)
+        if only is None or key in only:
+            yield key, rows.filter(pc.equal(starts, start) if start.is_valid else pc.is_null(starts))
 
 
 def _starts(values: pa.ChunkedArray, unit: str) -> pa.ChunkedArray:

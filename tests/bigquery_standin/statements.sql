@@ -66,10 +66,7 @@ CREATE TABLE d.t AS SELECT 1 AS v ;; DECLARE x INT64 DEFAULT 7; IF EXISTS (SELEC
 CREATE TABLE d.t AS SELECT 1 AS v ;; DECLARE x INT64 DEFAULT 7; UPDATE d.t SET v = x WHERE TRUE
 CREATE TABLE d.t AS SELECT 1 AS v ;; DECLARE x INT64 DEFAULT 7; DELETE FROM d.t WHERE v = x
 CREATE TABLE d.t AS SELECT 1 AS v ;; DECLARE x INT64 DEFAULT 7; MERGE d.t USING (SELECT 1 AS n) s ON v = n WHEN NOT MATCHED THEN INSERT (v) VALUES (x)
---   A column that cannot be told from the number of a row, or from the column that names the actions of a MERGE.
-CREATE TABLE d.t (__row STRING); INSERT d.t (__row) VALUES ('a') ;; UPDATE d.t SET __row = 'b' WHERE TRUE
-CREATE TABLE d.t (__file STRING); INSERT d.t (__file) VALUES ('a') ;; UPDATE d.t SET __file = 'b' WHERE TRUE
-CREATE TABLE d.t (file_row_number STRING); INSERT d.t (file_row_number) VALUES ('a') ;; UPDATE d.t SET file_row_number = 'b' WHERE TRUE
+--   A column that cannot be told from the column that names the actions of a MERGE.
 CREATE TABLE d.t (merge_action STRING) ;; MERGE d.t USING (SELECT 'a' AS a) AS s ON FALSE WHEN NOT MATCHED THEN INSERT (merge_action) VALUES (a)
 CREATE TABLE d.t (tags ARRAY<STRUCT<x INT64>>, code STRING(3), info STRUCT<x INT64>) ;; ALTER TABLE d.t ALTER COLUMN tags SET DATA TYPE ARRAY<STRUCT<x NUMERIC>>
 CREATE TABLE d.t (tags ARRAY<STRUCT<x INT64>>, code STRING(3), info STRUCT<x INT64>) ;; ALTER TABLE d.t ALTER COLUMN code SET DATA TYPE STRING(5)

@@ -1,0 +1,35 @@
+"""Lets two UPDATE, DELETE and MERGE statements of a table run at a time. Further ones are PENDING.
+
+Source: "Data manipulation language", UPDATE, DELETE, MERGE DML concurrency.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from bigquery_standin.bigquery_errors import StoppedJob
+from bigquery_standin.storage.model import TableId
+
+MAXIMUM_RUNNING = 2
+CANCEL_CHECK_INTERVAL_S = 0.1  # cancelling a job does not end the waiting, so it polls
+
+
+class DmlQueue:
+    """The statements of all tables. Threads may share it."""
+
+    def __init__(self) -> None:
+        self._free: dict[TableId, threading.Semaphore] = {}
+
+    @contextmanager
+    def admit(self, table: TableId, stop: threading.Event) -> Iterator[None]:
+        """Run the `with` block as one of the table's running statements. Raises StoppedJob if `stop` is set before."""
+        free = self._free.setdefault(table, threading.Semaphore(MAXIMUM_RUNNING))
+        while not free.acquire(timeout=CANCEL_CHECK_INTERVAL_S):
+            if stop.is_set():
+                raise StoppedJob()
+        try:
+            yield
+        finally:
+            free.release()
