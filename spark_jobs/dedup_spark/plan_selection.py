@@ -83,11 +83,12 @@ def select_plans(attempt: Attempt, delivered: DeliveriesByDate, parent: Parent) 
     """Return the plan of every date of the parent and of the applied deliveries, ascending. No file is read."""
     plans = {}
     for day in _dates(attempt, delivered, parent):
-        of_date = delivered.get(day, ())
-        plan = _select(attempt, of_date, parent.dates.get(day))
-        if day in delivered and plan is _COPIED_FORWARD:
-            plan = _NEWER_STAYS
-        plans[day] = _with_task(attempt, day, plan, of_date, parent)
+        of_date = delivered.get(day)
+        if of_date:
+            plan = _select(attempt, of_date, parent.dates.get(day))
+            plans[day] = _with_task(attempt, day, plan, of_date, parent)
+        else:
+            plans[day] = _COPIED_FORWARD if of_date is None else _NEWER_STAYS
     return plans
 
 
@@ -129,8 +130,6 @@ def copying_plans(attempt: Attempt, parent: Parent) -> dict[date, DatePlan] | No
 
 def _select(attempt: Attempt, delivered: Sequence[DeliveredDate], parent_entry: DateEntry | None) -> DatePlan:
     """Return the plan of one date, without its task. `delivered`: the applied deliveries that have the date."""
-    if not delivered:
-        return _COPIED_FORWARD
     if attempt.plan is Plan.WINDOW:
         return DatePlan(DateOutcome.WINDOW, _ASKED_FOR)
     if attempt.plan is Plan.REWRITE:
