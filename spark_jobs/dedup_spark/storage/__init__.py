@@ -1,4 +1,4 @@
-"""Reads, writes, lists and copies objects on Google Cloud Storage (`gs://…`) or a file system (a path or `file://…`).
+"""Reads, writes, lists and copies objects on Google Cloud Storage (`gs://…`) or a file system (a path).
 
 Data goes through pyarrow's file systems. What these do not support (object generations, creation only if absent,
 server-side copies) goes through the client library of Cloud Storage.

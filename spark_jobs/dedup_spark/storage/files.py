@@ -11,35 +11,25 @@ import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from urllib.parse import unquote, urlsplit
 from uuid import uuid4
 
 import pyarrow as pa
 
 
-def _name(uri: str) -> str:
-    return unquote(urlsplit(uri).path) if uri.startswith("file:") else uri
-
-
-def _path(uri: str) -> Path:
-    return Path(_name(uri))
-
-
 def open_input(uri: str) -> pa.NativeFile:
-    return pa.OSFile(_name(uri), "rb")
+    return pa.OSFile(uri, "rb")
 
 
 def open_output(uri: str) -> pa.NativeFile:
-    name = _name(uri)
     try:
-        return pa.OSFile(name, "wb")
+        return pa.OSFile(uri, "wb")
     except FileNotFoundError:
-        Path(name).parent.mkdir(parents=True, exist_ok=True)
-        return pa.OSFile(name, "wb")
+        Path(uri).parent.mkdir(parents=True, exist_ok=True)
+        return pa.OSFile(uri, "wb")
 
 
 def create_text(uri: str, text: str) -> bool:
-    path = _path(uri)
+    path = Path(uri)
     with _written_first(path) as temporary:
         temporary.write_text(text, encoding="utf-8")
         try:
@@ -61,11 +51,11 @@ def _written_first(target: Path) -> Iterator[Path]:
 
 
 def exists(uri: str) -> bool:
-    return _path(uri).exists()
+    return Path(uri).exists()
 
 
 def list_below(folder_uri: str) -> Iterator[tuple[str, int, int]]:
-    folder = _path(folder_uri)
+    folder = Path(folder_uri)
     for path in sorted(p for p in folder.rglob("*") if p.is_file()):
         status = path.stat()
         yield path.relative_to(folder).as_posix(), status.st_mtime_ns, status.st_size
@@ -76,7 +66,7 @@ def copy_frozen(source_uri: str, target_uri: str, generation: int) -> tuple[int,
 
     The copy is no hard link: later writes to the source would change it.
     """
-    source, target = _path(source_uri), _path(target_uri)
+    source, target = Path(source_uri), Path(target_uri)
     with _written_first(target) as temporary:
         try:
             shutil.copyfile(source, temporary)
@@ -91,7 +81,7 @@ def copy_frozen(source_uri: str, target_uri: str, generation: int) -> tuple[int,
 
 def copy(source_uri: str, target_uri: str) -> None:
     """Make a hard link, or a copy where that is impossible, such as from one device to another."""
-    source, target = _path(source_uri), _path(target_uri)
+    source, target = Path(source_uri), Path(target_uri)
     with _written_first(target) as temporary:
         try:
             os.link(source, temporary)
@@ -101,4 +91,4 @@ def copy(source_uri: str, target_uri: str) -> None:
 
 
 def delete(uri: str) -> None:
-    _path(uri).unlink(missing_ok=True)
+    Path(uri).unlink(missing_ok=True)
