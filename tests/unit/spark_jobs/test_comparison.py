@@ -123,7 +123,7 @@ def encoders_of(tmp_path: Path, *tables: pa.Table) -> list[int]:
     uris = [str(tmp_path / f"{number}.parquet") for number in range(len(tables))]
     for uri, table in zip(uris, tables, strict=True):
         pq.write_table(table, uri)
-    return [encoder.word_count for encoder in encoders(KeyReader(PRODUCTS), Seed(b"a secret"), None, uris)]
+    return [encoder.word_count for encoder in encoders(KeyReader(PRODUCTS), Seed(b"a secret"), uris)]
 
 
 def test_ranges_of_footers_make_rows_short(tmp_path: Path) -> None:

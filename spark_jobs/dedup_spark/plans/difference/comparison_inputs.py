@@ -142,15 +142,20 @@ def _sum_of_parts(task: DateTask, delivered: DeliveredDate, encoder: RowEncoder)
 def _encoders(
     task: DateTask, reader: KeyReader, seed: Seed, *, exact: bool
 ) -> Iterator[tuple[RowEncoder, Sketch | None]]:
-    """Yield the encoders to try, each with the stored sketch of the parent's base if it was made with this encoder."""
-    parent, base = task.parent, None
+    """Yield the encoders to try until one does not raise OutOfSpan: first that of the parent's stored sketch, with it.
+
+    Raises what the reader of a damaged footer raises.
+    """
+    parent = task.parent
     if parent and not exact:
         deletes = reader.table.absent_keys is Absent.DELETE
         base = stored_base(parent, wide_encoder(reader, seed), task.policy, deletes=deletes)
+        if base:
+            yield base.encoder, base
     uris = [file.uri for delivered in task.deliveries for file in delivered.files]
     uris += [parent.uri(file) for file in parent.files] if parent else []
-    for encoder in encoders(reader, seed, base, uris):
-        yield encoder, base if base and base.encoder == encoder else None
+    for encoder in encoders(reader, seed, uris):
+        yield encoder, None
 
 
 def _bits(task: DateTask, encoder: RowEncoder, reader: KeyReader) -> int:
@@ -229,15 +234,9 @@ def wide_encoder(reader: KeyReader, seed: Seed) -> RowEncoder:
     return RowEncoder(key_columns(reader.table), reader.table.value_columns, seed)
 
 
-def encoders(reader: KeyReader, seed: Seed, base: Sketch | None, uris: Sequence[str]) -> Iterator[RowEncoder]:
-    """Yield the encoders to try until one does not raise OutOfSpan. The last takes all rows.
-
-    `base`: the parent's stored sketch; its encoder comes first. `uris`: the files of deliveries and parent. Raises
-    what the reader of a damaged footer raises.
-    """
+def encoders(reader: KeyReader, seed: Seed, uris: Sequence[str]) -> Iterator[RowEncoder]:
+    """Yield an encoder for the ranges of numbers in these files, if rows can be packed, and one that takes all rows."""
     wide = wide_encoder(reader, seed)
-    if base:
-        yield base.encoder
     if wide.has_packable_types:
         footers = [reader.metadata(uri) for uri in _some(uris)]
         yield wide.narrowed({name: found for name in wide.narrowable if (found := _bounds(footers, name))})
