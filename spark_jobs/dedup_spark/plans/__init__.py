@@ -1,1 +1,1 @@
-"""The plans, one folder each. A plan writes the new files of a date from its deliveries and the parent's files."""
+"""The plans. A plan writes the new files of a date from its deliveries and the parent's files."""
