@@ -32,8 +32,6 @@ def make_archive(path: Path) -> None:
             **local_spark_conf(),
             "spark.master": "local[2]",
             "spark.python.daemon.module": "pyspark.daemon",
-            "spark.eventLog.enabled": "true",
-            "spark.eventLog.dir": Path(folder).as_uri(),
             "spark.driver.extraJavaOptions": f"{JAVA_OPTIONS} {options}",
         }
         settings = (text for key, value in conf.items() for text in ("--conf", f"{key}={value}"))

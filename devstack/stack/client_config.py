@@ -1,8 +1,7 @@
 """Configures Google's command-line tools and Python clients for the local stack: `.local/stack.env` and other files.
 
-After `set -a; . .local/stack.env; set +a`, the Python clients, `bq`, `gsutil` and `gcloud storage` use the stack. Its
-servers check no credentials, so the tools get a dummy token. `gsutil` runs `gcloud storage` for each command, because
-its own code connects to another server only with TLS. Of `gcloud storage`, fake-gcs-server cannot serve `cp -r`, which
+After `set -a; . .local/stack.env; set +a`, the Python clients, `bq` and `gcloud storage` use the stack. Its servers
+check no credentials, so the tools get a dummy token. Of `gcloud storage`, fake-gcs-server cannot serve `cp -r`, which
 asks for the bucket's storage layout; after `rm`, the tool cannot read the server's answer.
 """
 
@@ -15,12 +14,6 @@ from devstack.stack import names_and_logins as names
 from devstack.stack.layout import Layout
 from devstack.stack.ports import HOST, Ports, url
 
-BOTO = f"""\
-[GSUtil]
-use_gcloud_storage = True
-default_project_id = {names.PROJECT_ID}
-software_update_check_period = 0
-"""
 # The variables of stack.env that have an address of the stack, and those that are the same in every stack.
 ADDRESSES = ("STORAGE_EMULATOR_HOST", "BIGQUERY_EMULATOR_HOST", "BIGQUERY_STORAGE_EMULATOR_HOST", "AIRFLOW_URL")
 NAMES = {
@@ -38,7 +31,6 @@ def write(layout: Layout, ports: Ports) -> None:
     tools, bigquery_url = layout.client_tools, url(ports.bigquery)
     (tools / "gcloud").mkdir(parents=True, exist_ok=True)
     write_file(tools / "token", "local")
-    write_file(tools / "boto", BOTO)
     write_file(tools / "bigqueryrc", f"api = {bigquery_url}\nproject_id = {names.PROJECT_ID}\n")
     addresses = (url(ports.gcs), bigquery_url, f"{HOST}:{ports.bigquery_write}", url(ports.airflow))
     variables = {
@@ -49,7 +41,6 @@ def write(layout: Layout, ports: Ports) -> None:
         "CLOUDSDK_API_ENDPOINT_OVERRIDES_STORAGE": f"{url(ports.gcs)}/storage/v1/",
         "CLOUDSDK_CORE_PROJECT": names.PROJECT_ID,
         "CLOUDSDK_CORE_DISABLE_USAGE_REPORTING": "true",
-        "BOTO_CONFIG": str(tools / "boto"),
         "BIGQUERYRC": str(tools / "bigqueryrc"),
     }
     write_stack_env(layout, variables)

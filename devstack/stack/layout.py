@@ -35,13 +35,12 @@ class Layout:
         self.logs = self.local / "logs"
         self.gcs_data = self.local / "gcs"
         self.bigquery_data = self.local / "bigquery"
-        self.spark_events = self.local / "spark-events"
         self.spark_code = self.local / "spark_code.json"
         self.airflow_home = self.local / "airflow"
         self.passwords = self.airflow_home / "passwords.json"
         self.database = self.local / "database"  # Airflow's metadata; the next start makes it anew if it is deleted
         self.keys = self.local / "keys"
-        self.client_tools = self.local / "clients"  # configuration files of `gcloud`, `gsutil` and `bq`
+        self.client_tools = self.local / "clients"  # configuration files of `gcloud` and `bq`
         self.stack_env = self.local / "stack.env"
         self.run = self.local / "run"
         self.ports_file = self.run / "ports.json"
@@ -58,7 +57,7 @@ class Layout:
         return self.logs / f"{part}.log"
 
     def make_folders(self) -> None:
-        data = (self.gcs_data, self.bigquery_data, self.spark_events, self.airflow_home / "config", self.database)
+        data = (self.gcs_data, self.bigquery_data, self.airflow_home / "config", self.database)
         for folder in (self.run, self.logs, self.keys, self.client_tools, *data):
             folder.mkdir(parents=True, exist_ok=True)
         self.sockets.mkdir(mode=0o700, exist_ok=True)

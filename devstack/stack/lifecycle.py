@@ -71,7 +71,6 @@ def up(layout: Layout, environ: Mapping[str, str], log: health.Log) -> None:
         log(f"The stack is up after {time.monotonic() - started:.1f} s. Data and logs: {layout.local}")
         log(f"  Airflow: {airflow_url}   login: {AIRFLOW_USER} / {AIRFLOW_PASSWORD}")
         log(f"  The page Snapshots: {airflow_url}/{PAGE}")
-        log(f"  Spark's history server: {ports.url(stack_ports.spark_history)}")
 
 
 def _restart_stopped_parts(layout: Layout, supervisor: supervisord.Supervisor, log: health.Log) -> ports.Ports:

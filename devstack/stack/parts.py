@@ -97,32 +97,9 @@ def bigquery(layout: Layout, ports: Ports) -> Part:
     )
 
 
-def spark_history(layout: Layout, ports: Ports) -> Part:
-    """Spark's own history server, which shows running and finished jobs from their event logs."""
-    spark_home = package_folder("pyspark", "pyspark")
-    options = {
-        "spark.history.fs.logDirectory": layout.spark_events.as_uri(),
-        "spark.history.fs.update.interval": "2s",
-        "spark.history.fs.cleaner.enabled": "true",
-        "spark.history.fs.cleaner.maxNum": "300",
-        "spark.history.ui.port": str(ports.spark_history),
-    }
-    settings = (f"-D{name}={value}" for name, value in options.items())
-    return Part(
-        name="spark_history",
-        command=(str(spark_home / "bin" / "spark-class"), "org.apache.spark.deploy.history.HistoryServer"),
-        health_url=f"{url(ports.spark_history)}/api/v1/version",
-        environment={
-            "SPARK_HOME": str(spark_home),
-            "SPARK_DAEMON_MEMORY": "256m",
-            "SPARK_HISTORY_OPTS": " ".join(["-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", *settings]),
-        },
-    )
-
-
 def servers(layout: Layout, ports: Ports) -> tuple[Part, ...]:
-    """The servers that Airflow's parts need, and the history server."""
-    return fake_gcs(layout, ports), bigquery(layout, ports), spark_history(layout, ports)
+    """The servers that Airflow's parts need."""
+    return fake_gcs(layout, ports), bigquery(layout, ports)
 
 
 def airflow_parts(ports: Ports) -> tuple[Part, ...]:

@@ -23,7 +23,6 @@ class Ports:
     bigquery: int = 9050
     bigquery_write: int = 9060
     airflow: int = 8080
-    spark_history: int = 18080
 
 
 def url(port: int) -> str:

@@ -28,7 +28,7 @@ BIGQUERY_PROXY_VARIABLE = "DEDUP_CLONE_BIGQUERY_PROXY"
 # Variables of the user's own Airflow or Google Cloud must not leak into the stack.
 _PREFIXES = ("AIRFLOW", "CLOUDSDK_", "GOOGLE_", "BIGQUERY_", "STORAGE_", "SPARK_", "PYSPARK_", "SUPERVISOR_", "PG")
 # PYTHONDONTWRITEBYTECODE would make every process and every Spark worker compile all modules again.
-_REMOVED = frozenset({"PYTHONPATH", "PYTHONHOME", "PYTHONDONTWRITEBYTECODE", "BOTO_CONFIG", "BIGQUERYRC"})
+_REMOVED = frozenset({"PYTHONPATH", "PYTHONHOME", "PYTHONDONTWRITEBYTECODE"})
 # The user's connections and variables for Airflow's tasks are kept, because notifiers may need them. If the stack
 # defines one of the same name, the stack's counts.
 _FOR_TASKS = ("AIRFLOW_CONN_", "AIRFLOW_VAR_")
@@ -97,8 +97,6 @@ def build(layout: Layout, ports: Ports, environ: Mapping[str, str]) -> dict[str,
         "BIGQUERY_EMULATOR_HOST": environ.get(BIGQUERY_PROXY_VARIABLE) or url(ports.bigquery),
         "BIGQUERY_STORAGE_EMULATOR_HOST": f"127.0.0.1:{ports.bigquery_write}",
         "DEDUP_CLONE_SPARK_CODE": str(layout.spark_code),
-        # Where Spark jobs write their event logs, which the history server shows.
-        "DEDUP_CLONE_SPARK_EVENTS": layout.spark_events.as_uri(),
         "NO_PROXY": no_proxy,
         "no_proxy": no_proxy,
         "PATH": os.pathsep.join((str(Path(sys.executable).parent), environ.get("PATH", os.defpath))),

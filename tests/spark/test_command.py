@@ -19,7 +19,7 @@ import pytest
 from dedup_clone.contract.attempt import Attempt, Plan
 from dedup_clone.contract.manifest import Candidate
 from dedup_clone.contract.records import from_json, to_json
-from dedup_clone.orchestration.runners.local_spark_conf import emulator_spark_conf, event_log_conf, local_spark_conf
+from dedup_clone.orchestration.runners.local_spark_conf import emulator_spark_conf, local_spark_conf
 from dedup_spark import storage
 from dedup_spark.column_types import arrow_schema
 from dedup_spark.execution.progress import INTERVAL_S
@@ -53,8 +53,9 @@ def submit(attempt: Attempt, events: Path | None = None, *arguments: str) -> sub
     request_uri = storage.join(attempt.folder_uri, "attempt.json")
     storage.write_text(request_uri, to_json(attempt))
     host = os.environ["STORAGE_EMULATOR_HOST"]
-    event_log = {**event_log_conf(events.as_uri()), "spark.eventLog.compress": "false"} if events else {}
-    conf = {**local_spark_conf("1g"), **emulator_spark_conf(host), **event_log, "spark.master": "local[2]"}
+    event_log = {"enabled": "true", "dir": events.as_uri(), "compress": "false"} if events else {}
+    conf = {**local_spark_conf("1g"), **emulator_spark_conf(host), "spark.master": "local[2]"}
+    conf |= {f"spark.eventLog.{key}": value for key, value in event_log.items()}
     folder = Path(sys.executable).parent
     program = [str(folder / "spark-submit"), *conf_arguments(conf)]
     command = [*program, str(REPOSITORY / "spark_jobs/dedup_snapshot.py"), "--request", request_uri, *arguments]

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from dedup_clone.contract.attempt import Plan
 from dedup_clone.contract.errors import ConfigurationError
-from dedup_clone.orchestration.runners.local_spark_conf import emulator_spark_conf, event_log_conf, local_spark_conf
+from dedup_clone.orchestration.runners.local_spark_conf import emulator_spark_conf, local_spark_conf
 from dedup_clone.orchestration.runners.sizing import Workload, describe_size, size_run, spark_properties, vcpu_seconds
 from dedup_clone.settings.spark_settings import SparkSize
 
@@ -108,8 +108,6 @@ def test_address_without_scheme_or_host_is_refused(host: str) -> None:
         emulator_spark_conf(host)
 
 
-def test_local_spark_listens_on_this_machine_only_and_writes_event_logs_where_it_shall() -> None:
+def test_local_spark_listens_on_this_machine_only() -> None:
     conf = local_spark_conf()
     assert conf["spark.driver.bindAddress"] == conf["spark.driver.host"] == "127.0.0.1"
-    assert event_log_conf("") == {}
-    assert event_log_conf("file:///events")["spark.eventLog.dir"] == "file:///events"

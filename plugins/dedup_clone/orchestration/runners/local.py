@@ -7,10 +7,8 @@ import os
 from airflow.sdk.exceptions import AirflowException
 
 from dedup_clone.contract.errors import SparkRunFailed
-from dedup_clone.orchestration.runners.local_spark_conf import emulator_spark_conf, event_log_conf, local_spark_conf
+from dedup_clone.orchestration.runners.local_spark_conf import emulator_spark_conf, local_spark_conf
 from dedup_clone.orchestration.step import FeedRun
-
-EVENTS_VARIABLE = "DEDUP_CLONE_SPARK_EVENTS"  # the URI of the folder for event logs
 
 
 def run_local_spark(run: FeedRun) -> None:
@@ -22,10 +20,8 @@ def run_local_spark(run: FeedRun) -> None:
         application_args=["--request", run.attempt.uri],
         conn_id="spark_default",
         name=f"dedup {run.setup.feed.feed}",
-        conf={
             **local_spark_conf(),
             **emulator_spark_conf(os.environ.get("STORAGE_EMULATOR_HOST", "")),
-            **event_log_conf(os.environ.get(EVENTS_VARIABLE, "")),
         },
         env_vars={"PYTHONPATH": os.pathsep.join([str(folders.plugins), str(folders.spark_jobs)])},
     )

@@ -56,13 +56,6 @@ def local_spark_conf(driver_memory: str = "2g") -> dict[str, str]:
     }
 
 
-def event_log_conf(folder_uri: str) -> dict[str, str]:
-    """Settings that write each job's event log to the folder; no settings if `folder_uri` is empty."""
-    if not folder_uri:
-        return {}
-    return {"spark.eventLog.enabled": "true", "spark.eventLog.dir": folder_uri}
-
-
 def class_archive() -> Path:
     """Where `make setup` puts the archive of the classes that Spark loads. Java does without it if it is missing."""
     return Path(sys.prefix) / "share" / "spark-classes.jsa"
