@@ -38,12 +38,12 @@ def check_runners(live: LiveEnvironment) -> Iterator[Finding]:
 
 def check_cluster(live: LiveEnvironment) -> Iterator[Finding]:
     project, spark = live.project, live.profile.spark
-    name = spark.cluster.name
+    name = spark.cluster
     if Runner.CLUSTER not in live.runners or name is None:
         return
     url = f"https://dataproc.googleapis.com/v1/projects/{project}/regions/{spark.region}/clusters/{name}"
     place = f"--region={spark.region} --project={project}"
-    missing = f"gcloud dataproc clusters list {place}\n(correct `spark.cluster.name` in the profile)"
+    missing = f"gcloud dataproc clusters list {place}\n(correct `spark.cluster` in the profile)"
     viewer = grant_to_user(project, "roles/dataproc.viewer")
     with reading("cluster", f"[{name}] in [{spark.region}]", if_refused=viewer, if_missing=missing):
         state = live.google.get(url).get("status", {}).get("state")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from enum import StrEnum
-from operator import attrgetter
 from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field, StringConstraints
@@ -34,13 +33,10 @@ _FORBIDDEN = {
     "spark.app.name": "the job names itself",
     "spark.jars": _REASON_FOR_NO_JARS,
     "spark.jars.": _REASON_FOR_NO_JARS,
-    "spark.executor.instances": "set [executors] instead",
+    "spark.executor.instances": "set [max_executors] instead",
     "spark.executor.cores": "set [executor_cores] instead",
     "spark.executor.memory": "set [memory_gb_per_core] instead",
     "spark.executor.memoryOverhead": "set [memory_gb_per_core] instead",
-    "spark.driver.cores": "set [driver_cores] instead",
-    "spark.driver.memory": "set [memory_gb_per_core] instead",
-    "spark.driver.memoryOverhead": "set [memory_gb_per_core] instead",
     "spark.dynamicAllocation.": "set [max_executors] instead",
     "spark.default.parallelism": "set [max_executors] instead",
 }
@@ -55,27 +51,22 @@ class Runner(StrEnum):
     BIGQUERY_PROCEDURE = "bigquery_procedure"
 
 
-class ClusterSettings(StrictModel):
-    """Runner `cluster`: `name` is an existing cluster."""
-
-    name: ClusterName | None = None
-
-    removed_keys: ClassVar[dict[str, str]] = dict.fromkeys(
-        ("image_version", "machine_type", "disk_gb", "idle_delete_minutes"),
-        "Runs create no clusters. Use runner [serverless], or name an existing cluster in [spark.cluster.name].",
-    )
-
-
 class SparkSettings(StrictModel):
     """The profile's section `spark`, for all runners but `local`.
 
     `runtime_version`: of serverless batches and procedures. `subnetwork`: must have Private Google Access.
     `staging_bucket`: Dataproc keeps logs and dependencies there; runtime 3.0 and later need none.
+    `cluster`: the name of an existing cluster, for runner `cluster`.
     `procedure_connection`: BigQuery's connection to Spark, `project.location.name`, for runner `bigquery_procedure`.
     `usd_per_dcu_hour`: the price of a DCU (Data Compute Unit) hour of a serverless batch. `usd_per_vcpu_hour`: the
     price of a vCPU hour, with its memory, of the other runners; without it the ledger does not have their cost.
     `labels`: set on each run, beside the two of this project.
     """
+
+    removed_keys: ClassVar[dict[str, str]] = dict.fromkeys(
+        ("image_version", "machine_type", "disk_gb", "idle_delete_minutes"),
+        "Runs create no clusters. Use runner [serverless], or name an existing cluster in [spark.cluster].",
+    )
 
     region: Region | None = None
     service_account: ServiceAccount | None = None
@@ -83,7 +74,7 @@ class SparkSettings(StrictModel):
     network_tags: tuple[NetworkTag, ...] = ()
     staging_bucket: BucketName | None = None
     runtime_version: RuntimeVersion = "2.3"
-    cluster: ClusterSettings = ClusterSettings()
+    cluster: ClusterName | None = None
     procedure_connection: ConnectionPath | None = None
     labels: Annotated[dict[LabelKey, LabelValue], Field(max_length=MAX_DATAPROC_LABELS)] = Field(default_factory=dict)
     usd_per_dcu_hour: Annotated[float, Field(ge=0)] = 0.06
@@ -100,29 +91,30 @@ class SparkSettings(StrictModel):
             Runner.LOCAL: (),
             # Runtime 3.0 would otherwise run batches with the credentials of whoever submits them: Airflow's.
             Runner.SERVERLESS: ("region", "service_account") if self.has_runtime_3 else ("region",),
-            Runner.CLUSTER: ("region", "cluster.name"),
+            Runner.CLUSTER: ("region", "cluster"),
             Runner.BIGQUERY_PROCEDURE: ("procedure_connection",),
         }[runner]
-        return next((name for name in needed if attrgetter(name)(self) is None), None)
+        return next((name for name in needed if getattr(self, name) is None), None)
 
 
 class SparkSize(StrictModel):
     """The size of the Spark job (docs/costs-and-limits.md)."""
 
+    removed_keys: ClassVar[dict[str, str]] = {
+        "executors": "Their number follows from [target_minutes]; [max_executors] limits it.",
+        "driver_cores": "Set [spark.driver.cores] in [properties].",
+    }
+
     target_minutes: Annotated[int, Field(ge=3, le=24 * 60)] = Field(default=20, examples=[40])
     """How long the job should take; determines the number of executors."""
     max_executors: Annotated[int, Field(ge=2, le=2000)] = Field(default=100, examples=[200])
     """Most executors of a publish."""
-    executors: Annotated[int, Field(ge=2, le=2000)] | None = Field(default=None, examples=[12])
-    """Executors to ask for; a run may have twice as many (null: computed for each publish)."""
     executor_cores: Literal[4, 8, 16] = Field(default=4, examples=[8])
     """Cores of an executor."""
-    driver_cores: Literal[4, 8, 16] = Field(default=4, examples=[8])
-    """Cores of the driver."""
     memory_gb_per_core: Annotated[int, Field(ge=2, le=7)] = Field(default=3, examples=[4])
     """GiB for each core: JVM heap and Python."""
     properties: dict[str, str] = Field(default_factory=dict, examples=[{"spark.dataproc.driver.disk.size": "500g"}])
-    """Further Spark properties."""
+    """Further Spark properties, such as the driver's cores and memory."""
 
     def problems(self) -> Iterator[str]:
         for name in self.properties:
@@ -131,5 +123,3 @@ class SparkSize(StrictModel):
             for prefix, reason in _FORBIDDEN.items():
                 if name == prefix or (prefix.endswith(".") and name.startswith(prefix)):
                     yield f"property [{name}] cannot be set: {reason}"
-        if self.executors is not None and self.executors > self.max_executors:
-            yield f"executors [{self.executors}] are more than max_executors [{self.max_executors}]"

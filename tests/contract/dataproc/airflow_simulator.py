@@ -22,7 +22,7 @@ from dedup_clone.orchestration.runners.sizing import Workload
 from dedup_clone.orchestration.setup import FeedSetup, find_folders
 from dedup_clone.settings.deployment import Deployment, read_deployment
 from dedup_clone.settings.feed import Feed, read_feed
-from dedup_clone.settings.spark_settings import ClusterSettings, Runner, SparkSettings, SparkSize
+from dedup_clone.settings.spark_settings import Runner, SparkSettings, SparkSize
 from dedup_clone.state.layout import FeedLayout
 from testkit.airflow import ProcessKilled, dag_run, judged, recreated
 
@@ -36,7 +36,7 @@ SPARK = SparkSettings(
     subnetwork="spark",
     network_tags=("spark",),
     staging_bucket="my-project-staging",
-    cluster=ClusterSettings(name="shared"),
+    cluster="shared",
     procedure_connection="my-project.eu.spark",
     labels={"team": "data"},
 )

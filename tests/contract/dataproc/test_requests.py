@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -11,9 +12,11 @@ from typing import Any
 import pytest
 from google.protobuf.json_format import MessageToDict
 
+from dedup_clone.orchestration.runners import dedup
+from dedup_clone.orchestration.runners.sizing import Workload
 from dedup_clone.publish.attempt_jobs import job_labels
-from dedup_clone.settings.spark_settings import ClusterSettings, SparkSettings, SparkSize
-from tests.contract.dataproc.airflow_simulator import REPOSITORY, SPARK
+from dedup_clone.settings.spark_settings import SparkSettings, SparkSize
+from tests.contract.dataproc.airflow_simulator import REPOSITORY, SPARK, WORK
 from tests.contract.dataproc.conftest import RUNNERS, Fake, Simulate
 from tests.contract.dataproc.fake import rules
 from tests.contract.dataproc.fake.faults import Fault
@@ -45,21 +48,24 @@ def test_requests_of_a_run(runner: str, fakes, simulate: Simulate) -> None:
     assert_golden(f"dataproc/{runner}.json", json.dumps(made, indent=1, sort_keys=True) + "\n")
 
 
-LARGEST = SparkSize(executors=2000, max_executors=2000, executor_cores=16, driver_cores=16, memory_gb_per_core=7)
-SMALLEST = SparkSize(executors=2, max_executors=2, memory_gb_per_core=2)
+LARGEST = SparkSize(target_minutes=3, max_executors=2000, executor_cores=16, memory_gb_per_core=7)
+SMALLEST = SparkSize(max_executors=2, memory_gb_per_core=2)
+HUGE = replace(WORK, newest_rows=10**13, delivered_bytes=10**14)
 
 
 @pytest.mark.parametrize("version", ["2.3", "3.0"])
-@pytest.mark.parametrize("size", [SMALLEST, LARGEST], ids=["smallest", "largest"])
+@pytest.mark.parametrize(("size", "work"), [(SMALLEST, WORK), (LARGEST, HUGE)], ids=["smallest", "largest"])
 @pytest.mark.parametrize("runner", ["serverless", "cluster"])
 def test_the_service_accepts_every_size_and_the_most_labels_of_every_runtime(
-    runner: str, size: SparkSize, version: str, fakes, simulate: Simulate
+    runner: str, size: SparkSize, work: Workload, version: str, fakes, simulate: Simulate, monkeypatch: Any
 ) -> None:
     changes = {"runtime_version": version, "labels": {f"label_{n}": "x" * 63 for n in range(30)}}
     settings = RUNNERS[runner][1].model_copy(update=changes)
-    fakes(runner)
+    fake = fakes(runner)
+    monkeypatch.setattr(dedup, "read_workload", lambda services, attempt: work)
     done = simulate(runner, size=size, settings=settings).run()
     assert done.state == "success", done.errors
+    assert f'maxExecutors": "{size.max_executors}"' in json.dumps(creating_requests(fake))
     with pytest.raises(ValueError, match="at most 30 items"):
         SparkSettings(labels={f"label_{n}": "x" for n in range(31)})
 
@@ -102,7 +108,7 @@ def test_a_cluster_that_does_not_exist_fails_at_once_and_one_that_is_stopped_may
 ) -> None:
     fake = fakes("cluster")
     fake.state.clusters["shared"].state = state
-    settings = SPARK.model_copy(update={"cluster": ClusterSettings(name=name)})
+    settings = SPARK.model_copy(update={"cluster": name})
     done = simulate("cluster", settings=settings).run()
     assert (done.state, done.tries) == ("failed", tries)
     assert name in done.error

@@ -228,8 +228,8 @@ def test_a_large_run_may_take_three_times_as_long_as_the_model_expects(
     fakes, simulate: Simulate, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """312e9 rows, 700 ns each, on 40 cores of which 70 % work, and 90 s to start: 7,890 s."""
-    large = replace(WORK, newest_rows=312_000_000_000)
-    fake, task = fakes("serverless", slowness=99), simulate("serverless", size=SparkSize(executors=10))
+    large = replace(WORK, newest_rows=312_000_000_000, dates=730)
+    fake, task = fakes("serverless", slowness=99), simulate("serverless", size=SparkSize(max_executors=10))
     monkeypatch.setattr(dedup, "read_workload", lambda services, attempt: large)
     left_s = task.deferral().trigger.timeout_at - time.time()
     assert left_s == pytest.approx(23_670, abs=60)

@@ -63,8 +63,7 @@ def _findings(
 ) -> list[Finding]:
     profile, environment, feeds = _read(FEEDS)
     of_profile = {name: settings.pop(name) for name in OF_PROFILE if name in settings}
-    cluster = profile.spark.cluster.model_copy(update={"name": "standing"})
-    of_spark = {"service_account": google.SPARK, "subnetwork": "default", "cluster": cluster, **settings}
+    of_spark = {"service_account": google.SPARK, "subnetwork": "default", "cluster": "standing", **settings}
     update = {
         "spark": profile.spark.model_copy(update=of_spark),
         "runner": runner,

@@ -63,13 +63,6 @@ def test_cores_without_a_task_are_not_requested() -> None:
     assert size.cores == 8
 
 
-def test_a_feeds_own_number_of_executors_is_used() -> None:
-    wish = SparkSize(executors=7, executor_cores=8)
-    size = size_run(work(10**11), wish)
-    assert (size.executors, size.most_executors, size.cores) == (7, 14, 56)
-    assert describe_size(size, work(10**11), wish).startswith("7 executors of 8 cores (as the feed says), expected")
-
-
 @given(
     rows=st.integers(0, 10**13),
     dates=st.integers(1, 4000),

@@ -72,7 +72,7 @@ def profile_with(folder: Path, *lines: str) -> Path:
     [
         (["runner: serverless"], r"runner \[serverless\] needs \[spark\.region\]"),
         (["runner: cluster", "spark: {}"], r"runner \[cluster\] needs \[spark\.region\]"),
-        (["runner: cluster", "spark:", "  region: us-east1"], r"runner \[cluster\] needs \[spark\.cluster\.name\]"),
+        (["runner: cluster", "spark:", "  region: us-east1"], r"runner \[cluster\] needs \[spark\.cluster\]"),
         (
             ["runner: serverless", "spark:", "  region: us-east1", '  runtime_version: "3.0"'],
             r"runner \[serverless\] needs \[spark\.service_account\]",
@@ -82,9 +82,9 @@ def profile_with(folder: Path, *lines: str) -> Path:
         (["runner: serverless", "spark:", "  regoin: europe-west1"], r"unknown key.*did you mean \[region\]"),
         (["runner: yarn"], r"\[runner\].*'local', 'serverless', 'cluster' or 'bigquery_procedure'"),
         (
-            ["runner: cluster", "spark:", "  region: us-east1", "  cluster: {name: a, disk_gb: 100}"],
-            r"mine\.yaml:\d+: \[spark\.cluster\.disk_gb\] is no longer a setting: Runs create no clusters\. Use runner "
-            r"\[serverless\], or name an existing cluster in \[spark\.cluster\.name\]\. Remove the key\.",
+            ["runner: cluster", "spark:", "  region: us-east1", "  disk_gb: 100"],
+            r"mine\.yaml:\d+: \[spark\.disk_gb\] is no longer a setting: Runs create no clusters\. Use runner "
+            r"\[serverless\], or name an existing cluster in \[spark\.cluster\]\. Remove the key\.",
         ),
         (
             ["runner: local", "organization_views: true"],

@@ -272,8 +272,7 @@ def test_expected_arrivals_are_read(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "name",
     [
-        *("spark.master", "spark.yarn.queue", "spark.shuffle.service.enabled", "spark.submit.deployMode", "spark.jars"),
-        *("spark.jars.packages", "spark.executor.memory", "spark.executor.instances"),
+        *("spark.jars", "spark.jars.packages", "spark.executor.memory", "spark.executor.instances"),
         *("spark.dynamicAllocation.maxExecutors", "sprak.sql.shuffle.partitions"),
     ],
 )
@@ -283,9 +282,7 @@ def test_properties_that_a_feed_may_not_set_are_refused(name: str) -> None:
     assert SparkSize(properties={"spark.sql.shuffle.partitions": "64"}).properties
 
 
-@pytest.mark.parametrize(
-    "size", [{"executor_cores": 5}, {"memory_gb_per_core": 8}, {"max_executors": 1}, {"executors": 101}]
-)
+@pytest.mark.parametrize("size", [{"executor_cores": 5}, {"memory_gb_per_core": 8}, {"max_executors": 1}])
 def test_sizes_that_no_service_supports_are_refused(size: dict[str, int]) -> None:
     with pytest.raises(ValidationError):
         SparkSize(**size)

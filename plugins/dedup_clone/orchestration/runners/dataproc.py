@@ -68,7 +68,7 @@ class ClusterRunner:
 
     def __init__(self, client: Callable[[], JobControllerClient], profile: Deployment) -> None:
         self._client = client
-        self._cluster = profile.spark.cluster.name or ""
+        self._cluster = profile.spark.cluster or ""
         self._location = {"project_id": profile.project, "region": profile.spark.region or ""}
 
     def get_run(self, name: str) -> SparkRun | None:

@@ -24,7 +24,14 @@ from dedup_clone.contract.records import to_json
 from dedup_clone.engines.dedup_in_bigquery import dedup_in_bigquery
 from dedup_clone.orchestration.runners.local import run_local_spark
 from dedup_clone.orchestration.runners.open_runner import SparkRunTrigger, open_runner, runner_arguments
-from dedup_clone.orchestration.runners.sizing import Workload, describe_size, read_workload, size_run, spark_properties
+from dedup_clone.orchestration.runners.sizing import (
+    DRIVER_CORES,
+    Workload,
+    describe_size,
+    read_workload,
+    size_run,
+    spark_properties,
+)
 from dedup_clone.orchestration.runners.spark_run import SparkJobSpec, SparkRun, SparkRunner, SparkRunState, run_name
 from dedup_clone.orchestration.setup import FeedOfForm, FeedSetup
 from dedup_clone.orchestration.step import FeedRun, NotYet, Step
@@ -207,13 +214,13 @@ def _save_usage(run: FeedRun, ended: SparkRun) -> None:
 
 def _usd(run: FeedRun, ended: SparkRun) -> float | None:
     """The price of the run; None if the service does not tell what it used, or the profile has no price of that."""
-    prices, spark = run.setup.deployment.spark, run.setup.feed.spark
+    prices = run.setup.deployment.spark
     if ended.dcu_hours is not None:
         return ended.dcu_hours * prices.usd_per_dcu_hour
     if ended.lasted_s is None or prices.usd_per_vcpu_hour is None:
         return None
-    vcpus = size_run(read_workload(run.services, run.attempt_id), spark).cores + spark.driver_cores
-    return vcpus * ended.lasted_s / 3600 * prices.usd_per_vcpu_hour
+    size = size_run(read_workload(run.services, run.attempt_id), run.setup.feed.spark)
+    return (size.cores + DRIVER_CORES) * ended.lasted_s / 3600 * prices.usd_per_vcpu_hour
 
 
 def _show(run: FeedRun, found: SparkRun) -> None:

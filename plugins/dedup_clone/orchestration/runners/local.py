@@ -20,9 +20,7 @@ def run_local_spark(run: FeedRun) -> None:
         application_args=["--request", run.attempt.uri],
         conn_id="spark_default",
         name=f"dedup {run.setup.feed.feed}",
-            **local_spark_conf(),
-            **emulator_spark_conf(os.environ.get("STORAGE_EMULATOR_HOST", "")),
-        },
+        conf={**local_spark_conf(), **emulator_spark_conf(os.environ.get("STORAGE_EMULATOR_HOST", ""))},
         env_vars={"PYTHONPATH": os.pathsep.join([str(folders.plugins), str(folders.spark_jobs)])},
     )
     run.on_kill = hook.on_kill

@@ -1,8 +1,7 @@
 """Estimates an attempt's work and the executors that finish it in time, and derives Spark's properties.
 
 The figures of docs/costs-and-limits.md come from this model. Its rates were measured on one machine. The times of a
-real run, for comparison, are in the candidate that it writes. A feed can set the number of executors, or its maximum,
-in its section `spark`.
+real run, for comparison, are in the candidate that it writes.
 """
 
 from __future__ import annotations
@@ -104,6 +103,7 @@ CORE_UTILIZATION = 0.7  # the share of time in which cores work, in a job whose 
 # There is work for as many cores as there are dates, or tasks with this many delivered bytes, whichever is more.
 _TASK_BYTES = 1 << 30
 _MIN_EXECUTORS = 2  # the services start no fewer
+DRIVER_CORES = 4
 # The most initial executors of a serverless batch, according to some versions of Dataproc's page on autoscaling.
 # Dynamic allocation then requests the others.
 _MAX_INITIAL_EXECUTORS = 100
@@ -115,7 +115,7 @@ class RunSize:
     """The executors of a run, and how many minutes it is expected to take with them from its submission.
 
     `most_executors`: the most that the run can scale up to. That is twice `executors`, or what a rewrite of all
-    dates would need if that is more (and the feed does not set `executors`); at most the feed's `max_executors`.
+    dates would need if that is more; at most the feed's `max_executors`.
     """
 
     executors: int
@@ -136,9 +136,9 @@ def vcpu_seconds(workload: Workload) -> float:
 
 
 def size_run(workload: Workload, spark: SparkSize) -> RunSize:
-    """As many executors as the feed says; else the fewest that finish in `target_minutes`, at most `max_executors`."""
-    executors = spark.executors or _executors(workload, spark)
-    rewriting = spark.executors or _executors(replace(workload, plan=Plan.REWRITE), spark)
+    """The fewest executors that finish in `target_minutes`, at most `max_executors`."""
+    executors = _executors(workload, spark)
+    rewriting = _executors(replace(workload, plan=Plan.REWRITE), spark)
     most = max(executors, rewriting, min(2 * executors, spark.max_executors))
     seconds = START_S + vcpu_seconds(workload) / (executors * spark.executor_cores * CORE_UTILIZATION)
     return RunSize(executors, most, spark.executor_cores, seconds / 60)
@@ -146,18 +146,13 @@ def size_run(workload: Workload, spark: SparkSize) -> RunSize:
 
 def describe_size(size: RunSize, workload: Workload, spark: SparkSize) -> str:
     """The size and the reason for it, for the log."""
-    reason = (
-        "as the feed says"
-        if spark.executors
-        else (
-            f"{workload.deliveries} deliveries, {workload.delivered_bytes / 1e9:.2f} GB, about "
-            f"{workload.delivered_rows:,} rows in {workload.dates} dates, plan {workload.plan}"
-        )
+    text = (
+        f"{size.executors} executors of {size.executor_cores} cores ({workload.deliveries} deliveries, "
+        f"{workload.delivered_bytes / 1e9:.2f} GB, about {workload.delivered_rows:,} rows in {workload.dates} dates, "
+        f"plan {workload.plan}), expected minutes {size.expected_minutes:.1f}"
     )
-    text = f"{size.executors} executors of {size.executor_cores} cores ({reason})"
-    text += f", expected minutes {size.expected_minutes:.1f}"
     if size.expected_minutes > spark.target_minutes:
-        text += f", LATER than the target of {spark.target_minutes}: raise spark.executors or spark.max_executors"
+        text += f", LATER than the target of {spark.target_minutes}: raise spark.max_executors"
     return text
 
 
@@ -173,7 +168,7 @@ def spark_properties(size: RunSize, spark: SparkSize) -> dict[str, str]:
     """Properties for every managed runner. Half of the memory is for the JVM heap, half for Python and Arrow."""
     return {
         **_memory("executor", size.executor_cores, spark.memory_gb_per_core),
-        **_memory("driver", spark.driver_cores, spark.memory_gb_per_core),
+        **_memory("driver", DRIVER_CORES, spark.memory_gb_per_core),
         "spark.dynamicAllocation.enabled": "true",
         "spark.dynamicAllocation.minExecutors": str(_MIN_EXECUTORS),
         "spark.dynamicAllocation.initialExecutors": str(min(size.executors, _MAX_INITIAL_EXECUTORS)),
