@@ -118,6 +118,7 @@ def clustering_hint(manifest: Manifest) -> str | None:
 
 
 PUBLISHES_FOR_MEDIAN = 5  # with fewer earlier publishes only the configured limit applies
+TOLERATED_SHARE = 0.01  # a share below this is not compared with its median
 DATES_SHOWN = EXAMPLES_SHOWN = 3  # dates and keys that a failed check shows
 # Dates with these outcomes do not count, because no applied delivery has them.
 _NOT_COMPARED = (DateOutcome.COPIED_FORWARD, DateOutcome.RESTORED, DateOutcome.ERASED)
@@ -195,7 +196,7 @@ def check_shares(
 ) -> list[CheckResult]:
     """Each share is at most its configured limit, and at most `max_times_usual` times its median in earlier publishes.
 
-    The second limit is at least `tolerated_share`. It applies only if `max_times_usual` is set, and only after
+    The second limit is at least TOLERATED_SHARE. It applies only if `max_times_usual` is set, and only after
     PUBLISHES_FOR_MEDIAN publishes. Returns one result for each share; a share that no plan counted passes. `history`:
     the shares of the earlier publishes for which `has_usual_shares` is true (state/ledger.py). `examples`: keys of rows
     that differ; a failed check shows some of them, and names the dates with the most such rows.
@@ -215,7 +216,7 @@ def _check_share(
     expected = f"at most {limit:.2%} {'as configured' if setting in settings.model_fields_set else 'by default'}"
     earlier = [publish[found.check] for publish in history if found.check in publish]
     if settings.max_times_usual is not None and len(earlier) >= PUBLISHES_FOR_MEDIAN:
-        usual = max(settings.max_times_usual * median(earlier), settings.tolerated_share)
+        usual = max(settings.max_times_usual * median(earlier), TOLERATED_SHARE)
         limit = min(limit, usual)
         expected += (
             f" and {usual:.2%} as usual (the last {len(earlier)} publishes had {median(earlier):.4%} in the median)"

@@ -72,9 +72,7 @@ class CheckSettings(StrictModel):
     max_changed_share: Share = Field(default=0.5, examples=[1.0])
     """Largest share of rows with other values than in the parent."""
     max_times_usual: Annotated[float, Field(ge=1)] | None = Field(default=10.0, examples=[3])
-    """Largest share as a multiple of its median over the last 20 publishes, from the 7th publish on (null: any)."""
-    tolerated_share: Share = Field(default=0.01, examples=[0.001])
-    """A share below this is not compared with its median."""
+    """Largest share above 1 % as a multiple of its median in the last 20 publishes, from the 7th on (null: any)."""
     unique_across_dates: tuple[ColumnName, ...] = Field(default=(), examples=[["order_id"]])
     """Keys that together may have one date only; a billed query (docs/deliver-snapshots.md, keep an id on one date)."""
     sql: tuple[SqlCheck, ...] = ()

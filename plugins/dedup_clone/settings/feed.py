@@ -10,8 +10,8 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from pydantic import Field, PrivateAttr
 
-from dedup_clone.contract.attempt import DEFAULT_FILE_BYTES, Plan, Swap
-from dedup_clone.contract.costs import GIB, MIB, MIN_BYTES_BILLED, TIB
+from dedup_clone.contract.attempt import Plan, Swap
+from dedup_clone.contract.costs import GIB, MIN_BYTES_BILLED, TIB
 from dedup_clone.contract.engine import Engine, SqlForm, unsupported_reason
 from dedup_clone.contract.errors import ConfigurationError
 from dedup_clone.contract.table import FIXED_COLUMNS, PartitionBy, UpdateIdMode
@@ -85,8 +85,6 @@ class DedupSettings(StrictModel):
     """How each date is written (docs/how-it-works.md, the Spark job)."""
     exact: bool = Field(default=False, examples=[True])
     """Compare keys (in mode `last_changed` also values) themselves, not by sketches (docs/adr/0005-adopt.md)."""
-    file_megabytes: Annotated[int, Field(ge=16, le=4096)] = Field(default=DEFAULT_FILE_BYTES // MIB, examples=[512])
-    """Target size of written files; they are larger if one load job could not take so many."""
 
 
 class PublishSettings(StrictModel):
