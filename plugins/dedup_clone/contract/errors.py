@@ -7,15 +7,19 @@ class DedupCloneError(Exception):
     """Base class of every error that this project raises itself."""
 
 
-class ContractViolation(DedupCloneError):
+class PermanentError(DedupCloneError):
+    """Base class of errors that a retry of the task would meet again."""
+
+
+class ContractViolation(PermanentError):
     """A stored record (attempt, manifest, arrival, CURRENT) is lost or malformed, or tables or files contradict it."""
 
 
-class ConfigurationError(DedupCloneError):
+class ConfigurationError(PermanentError):
     """A feed file, a deployment setting, an uploaded file or a value in a trigger form is wrong."""
 
 
-class DeliveryRefused(DedupCloneError):
+class DeliveryRefused(PermanentError):
     """A delivery breaks the data contract. It is not applied; the message says what is wrong, and where."""
 
 
@@ -23,11 +27,11 @@ class LeaseHeld(DedupCloneError):
     """Another run of the feed holds the lease."""
 
 
-class FeedHeldElsewhere(DedupCloneError):
+class FeedHeldElsewhere(PermanentError):
     """Another Airflow environment publishes the feed."""
 
 
-class BootstrapRefused(DedupCloneError):
+class BootstrapRefused(PermanentError):
     """A bootstrap or rebuild cannot take over the table, or not as the form says, or the table changed meanwhile."""
 
 
@@ -35,11 +39,11 @@ class LostRace(DedupCloneError):
     """An object or table changed since it was read. A retry reads it again and decides anew."""
 
 
-class LeaseLost(LostRace):
+class LeaseLost(LostRace, PermanentError):
     """The run's attempt no longer holds the lease. The attempt has ended, so no retry can get the lease back."""
 
 
-class CheckFailed(DedupCloneError):
+class CheckFailed(PermanentError):
     """A check or a content audit failed, or a step would exceed a limit such as the feed's `max_bytes_billed`.
 
     If a check before the swap fails, the run ends without a swap.

@@ -19,30 +19,11 @@ from typing import Any
 
 from airflow.sdk import DAG, Context, Param, RetryDecision, RetryPolicy, get_parsing_context, task
 
-from dedup_clone.contract.errors import (
-    BootstrapRefused,
-    CheckFailed,
-    ConfigurationError,
-    ContractViolation,
-    DeliveryRefused,
-    FeedHeldElsewhere,
-    JobFailed,
-    LeaseLost,
-    SparkRunFailed,
-)
+from dedup_clone.contract.errors import ConfigurationError, JobFailed, PermanentError, SparkRunFailed
 from dedup_clone.orchestration.setup import FeedOfForm, FeedSetup, find_folders, read_feed_setup
 
 RETRIES = 9
 MOST_SPARK_TRIES = 4  # a Spark run may fail because machines were lost; after so many tries that is not the reason
-_PERMANENT_ERRORS = (
-    BootstrapRefused,
-    CheckFailed,
-    ConfigurationError,
-    ContractViolation,
-    DeliveryRefused,
-    FeedHeldElsewhere,
-    LeaseLost,
-)
 # Reasons of errors for which a retry does not help (BigQuery's page "Error messages"; the last line: Cloud Storage's
 # page "HTTP status and error codes for JSON").
 _PERMANENT_REASONS = frozenset(
@@ -99,7 +80,7 @@ def is_permanent(error: BaseException) -> bool:
         if reasons:
             return any(_is_permanent_reason(reason, error.message) for reason in reasons)
         return error.code is not None and 400 <= error.code < 500 and error.code not in _TRANSIENT_STATUS
-    return isinstance(error, _PERMANENT_ERRORS)
+    return isinstance(error, PermanentError)
 
 
 def _is_permanent_reason(reason: str | None, message: str) -> bool:
