@@ -41,9 +41,6 @@ class Plan(StrEnum):
     WINDOW = "window"
 
 
-# The plans that the form of a replay offers. Only a feed file may name WINDOW, the reference method.
-REPLAY_PLANS = (Plan.AUTO, Plan.ADOPT, Plan.REWRITE)
-
 # The default size of data files (256 MiB), efficient for BigQuery loads and for Spark.
 DEFAULT_FILE_BYTES = 256 << 20
 # BigQuery's limit of source URIs in the configuration of one job. A load job may instead name a file with a list of

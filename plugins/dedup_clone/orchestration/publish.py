@@ -9,7 +9,7 @@ from airflow.sdk import Param
 from airflow.sdk.exceptions import AirflowSkipException
 
 from dedup_clone.checks.check_result import ACCEPTABLE_CHECKS
-from dedup_clone.contract.attempt import REPLAY_PLANS
+from dedup_clone.contract.attempt import Plan
 from dedup_clone.contract.delivery import Delivery
 from dedup_clone.contract.engine import Engine
 from dedup_clone.contract.errors import ConfigurationError
@@ -59,9 +59,7 @@ def params(feed: Feed) -> dict[str, Param]:
             "empty: all of it.",
         ),
         "engine": _optional_choice(Engine, title="Engine", description="What deduplicates; empty: the feed's engine."),
-        "plan": _optional_choice(
-            REPLAY_PLANS, title="Plan", description="How Spark deduplicates; empty: the feed's plan."
-        ),
+        "plan": _optional_choice(Plan, title="Plan", description="How Spark deduplicates; empty: the feed's plan."),
         "accepted_checks": Param(
             [],
             type=["null", "array"],

@@ -94,7 +94,7 @@ def test_the_form_reaches_the_run(by_hand: DagTasks) -> None:
         with pytest.raises(ParamValidationError):
             dates.resolve([text])
     with pytest.raises(ParamValidationError):
-        plan.resolve("window")  # the oracle
+        plan.resolve("fastest")
     for empty in ({}, {"engine": None, "plan": None}):
         form.update({**AGAIN, "dry_run": None, "dates": [f"{TODAY}..{TODAY}"], **empty})
         by_hand.execute(RESOLVE, **form.validate())
