@@ -7,8 +7,6 @@ from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from datetime import datetime
 
-from dedup_clone.contract.errors import ContractViolation
-
 _DELIVERY_NAME = re.compile(r"(0|[1-9][0-9]{0,18})-([1-9][0-9]{0,18})")
 INT64_MAX = 2**63 - 1
 
@@ -30,15 +28,7 @@ class Delivery:
         return f"{self.snapshot_id}-{self.marker_generation}"
 
     @classmethod
-    def parse(cls, name: str) -> Delivery:
-        """The delivery with this `name`. Raises ContractViolation if the text is no delivery name."""
-        delivery = cls.parse_or_none(name)
-        if delivery is None:
-            raise ContractViolation(f"[{name}] is no delivery name, expected [<snapshot id>-<marker generation>].")
-        return delivery
-
-    @classmethod
-    def parse_or_none(cls, name: str) -> Delivery | None:
+    def parse(cls, name: str) -> Delivery | None:
         """The delivery with this `name`; None if the text is no delivery name."""
         match = _DELIVERY_NAME.fullmatch(name)
         return cls(int(match[1]), int(match[2])) if match else None

@@ -107,7 +107,7 @@ class Arrivals:
         found = {}
         for info in self._store.objects(prefix):
             name, is_record = info.name.removeprefix(prefix), info.name.endswith(".json")
-            if is_record and (delivery := Delivery.parse_or_none(name.removesuffix(".json"))):
+            if is_record and (delivery := Delivery.parse(name.removesuffix(".json"))):
                 found[delivery] = info.created_at
         return dict(sorted(found.items()))
 
