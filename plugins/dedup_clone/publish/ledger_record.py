@@ -12,7 +12,6 @@ from datetime import datetime, timedelta
 from dedup_clone.checks.check_result import stopped_by
 from dedup_clone.checks.row_checks import shares
 from dedup_clone.contract.attempt import Attempt
-from dedup_clone.contract.costs import SparkUsage
 from dedup_clone.contract.delivery import newly_live
 from dedup_clone.contract.manifest import Candidate, Manifest
 from dedup_clone.publish.attempt_jobs import LOAD_STEP, REPLACE_STEP, SWAP_STEP
@@ -166,8 +165,8 @@ def _cost(
     services: Services, intent: Intent, candidate: Candidate | None, jobs: list[JobMetadata], checks_billed: int
 ) -> Cost:
     """The cost of the attempt's jobs and Spark runs. `checks_billed`: bytes billed for the queries of the checks."""
-    usage = services.store.read_record(SparkUsage, services.layout.spark_usage(intent.attempt))
-    spark_usd = usage.total_usd if usage else None
+    usd_of_runs = services.store.read_record(dict[str, float], services.layout.spark_usage(intent.attempt))
+    spark_usd = sum(usd_of_runs.values()) if usd_of_runs else None
     if candidate is not None and candidate.reused_from:
         spark_usd = 0.0  # the Spark runs are in the ledger record of the attempt that made the candidate
     streamed = _streamed(services, intent)

@@ -105,6 +105,7 @@ class FeedLayout:
         return f"{self.attempt_folder(attempt)}candidate.json"
 
     def spark_usage(self, attempt: str) -> str:
+        """What the attempt's Spark runs cost in USD, as far as it is known, by their names in the service."""
         return f"{self.attempt_folder(attempt)}spark_usage.json"
 
     def swap_spec(self, attempt: str) -> str:

@@ -18,20 +18,12 @@ from airflow.providers.google.cloud.links.bigquery import BigQueryJobDetailLink
 from airflow.providers.google.cloud.links.dataproc import DataprocBatchLink, DataprocJobLink
 from airflow.sdk.exceptions import AirflowFailException
 
-from dedup_clone.contract.costs import SparkUsage
 from dedup_clone.contract.errors import ConfigurationError, SparkRunFailed, SparkUnavailable
 from dedup_clone.contract.records import to_json
 from dedup_clone.engines.dedup_in_bigquery import dedup_in_bigquery
 from dedup_clone.orchestration.runners.local import run_local_spark
 from dedup_clone.orchestration.runners.open_runner import SparkRunTrigger, open_runner, runner_arguments
-from dedup_clone.orchestration.runners.sizing import (
-    DRIVER_CORES,
-    Workload,
-    describe_size,
-    read_workload,
-    size_run,
-    spark_properties,
-)
+from dedup_clone.orchestration.runners.sizing import Workload, describe_size, read_workload, size_run, spark_properties
 from dedup_clone.orchestration.runners.spark_run import SparkJobSpec, SparkRun, SparkRunner, SparkRunState, run_name
 from dedup_clone.orchestration.setup import FeedOfForm, FeedSetup
 from dedup_clone.orchestration.step import FeedRun, NotYet, Step
@@ -205,11 +197,13 @@ def _spark_code(file: Path) -> tuple[str, str]:
 
 
 def _save_usage(run: FeedRun, ended: SparkRun) -> None:
-    """Stores what the run cost, and adds what the attempt's earlier runs did, for the ledger record."""
+    """Stores what the run cost, beside the attempt's earlier runs, for the ledger record."""
     services, name = run.services, run.services.layout.spark_usage(run.attempt_id)
     with best_effort(services, f"the cost of Spark run [{ended.name}] is missing in the ledger"):
-        earlier = services.store.read_record(SparkUsage, name)
-        services.store.put(name, to_json(SparkUsage(ended.name, _usd(run, ended)).after(earlier)))
+        usd = _usd(run, ended)
+        if usd is not None:
+            earlier = services.store.read_record(dict[str, float], name) or {}
+            services.store.put(name, to_json({**earlier, ended.name: usd}))
 
 
 def _usd(run: FeedRun, ended: SparkRun) -> float | None:
@@ -220,7 +214,7 @@ def _usd(run: FeedRun, ended: SparkRun) -> float | None:
     if ended.lasted_s is None or prices.usd_per_vcpu_hour is None:
         return None
     size = size_run(read_workload(run.services, run.attempt_id), run.setup.feed.spark)
-    return (size.cores + DRIVER_CORES) * ended.lasted_s / 3600 * prices.usd_per_vcpu_hour
+    return size.vcpus * ended.lasted_s / 3600 * prices.usd_per_vcpu_hour
 
 
 def _show(run: FeedRun, found: SparkRun) -> None:

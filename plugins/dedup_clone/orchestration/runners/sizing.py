@@ -103,7 +103,7 @@ CORE_UTILIZATION = 0.7  # the share of time in which cores work, in a job whose 
 # There is work for as many cores as there are dates, or tasks with this many delivered bytes, whichever is more.
 _TASK_BYTES = 1 << 30
 _MIN_EXECUTORS = 2  # the services start no fewer
-DRIVER_CORES = 4
+_DRIVER_CORES = 4
 # The most initial executors of a serverless batch, according to some versions of Dataproc's page on autoscaling.
 # Dynamic allocation then requests the others.
 _MAX_INITIAL_EXECUTORS = 100
@@ -126,6 +126,11 @@ class RunSize:
     @property
     def cores(self) -> int:
         return self.executors * self.executor_cores
+
+    @property
+    def vcpus(self) -> int:
+        """Those of the executors and of the driver."""
+        return self.cores + _DRIVER_CORES
 
 
 def vcpu_seconds(workload: Workload) -> float:
@@ -168,7 +173,7 @@ def spark_properties(size: RunSize, spark: SparkSize) -> dict[str, str]:
     """Properties for every managed runner. Half of the memory is for the JVM heap, half for Python and Arrow."""
     return {
         **_memory("executor", size.executor_cores, spark.memory_gb_per_core),
-        **_memory("driver", DRIVER_CORES, spark.memory_gb_per_core),
+        **_memory("driver", _DRIVER_CORES, spark.memory_gb_per_core),
         "spark.dynamicAllocation.enabled": "true",
         "spark.dynamicAllocation.minExecutors": str(_MIN_EXECUTORS),
         "spark.dynamicAllocation.initialExecutors": str(min(size.executors, _MAX_INITIAL_EXECUTORS)),
