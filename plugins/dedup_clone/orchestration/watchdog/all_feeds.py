@@ -148,8 +148,9 @@ def _check(
             return _report_invalid_feed_file(feed, error, clients.state, alerts)
         try:
             return check_feed(setup, clients)
-        except FeedHeldElsewhere as error:
-            _report_feed_held_elsewhere(feed, error, clients.state, alerts)
+        except FeedHeldElsewhere as error:  # perhaps its environment is this one, renamed
+            log.warning("feed=%s not checked: %s", feed, error)
+            _report_unchecked_feed(feed, error, clients.state, alerts)
             return []
     except AlertNotSent as error:  # the feed was checked
         return error
@@ -185,17 +186,6 @@ def _report_invalid_feed_file(
     )
     verdict = replace(_last_verdict(feed, now, store, settings), status=FreshnessStatus.STOPPED, checked_at=now)
     return _report(incident, verdict, now, store, settings)
-
-
-def _report_feed_held_elsewhere(feed: str, error: Exception, store: ObjectStore, settings: AlertSettings) -> None:
-    """Report the incident if the environment that publishes the feed does not check it: perhaps it is this one renamed.
-
-    Raises AlertNotSent.
-    """
-    log.warning("feed=%s not checked: %s", feed, error)
-    last = read_verdict(store, feed)
-    if last is not None and last.is_stale(utc_now()):
-        _report_unchecked_feed(feed, error, store, settings)
 
 
 def _report_unchecked_feed(feed: str, error: Exception, store: ObjectStore, settings: AlertSettings) -> None:
