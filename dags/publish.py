@@ -34,7 +34,6 @@ def publish(setup: FeedSetup) -> DAG:
         "publish",
         __doc__,
         description=f"Publishes {setup.feed.feed}: {setup.feed.description}",
-        max_active_runs=publish_run.MAX_ACTIVE_RUNS,
         params=publish_run.params(setup.feed),
     ) as dag:
         # The later tasks find the attempt's id in the result of a task called resolve_…, in every DAG: see FeedRun.

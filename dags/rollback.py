@@ -24,7 +24,6 @@ def rollback(setup: FeedSetup) -> DAG:
         "rollback",
         __doc__,
         description=f"Makes an earlier generation of {setup.feed.feed} live again",
-        max_active_runs=4,  # some runs may wait for approval while another one works; only one run holds the lease
         params=rollback_fields(),
     ) as dag:
         operation_tasks(

@@ -89,9 +89,9 @@ def _is_permanent_reason(reason: str | None, message: str) -> bool:
 
 
 TAG = "dedup-clone"
-# Of the DAGs for all feeds. Many runs may wait for an approval; a feed's lease lets one run of the feed work at a time.
-SHARED_ACTIVE_RUNS = 100
-SHARED_SLA = timedelta(hours=1)  # by which their tasks are retried
+# Many runs of a DAG may wait for an approval. The lease of a feed lets one run of the feed work at a time.
+ACTIVE_RUNS = 100
+SHARED_SLA = timedelta(hours=1)  # by which the tasks of the DAGs for all feeds are retried
 
 
 def build_dags(file: str, build: Callable[[FeedSetup], DAG]) -> dict[str, DAG]:
@@ -127,7 +127,7 @@ def feed_dag(setup: FeedSetup, name: str, doc: str | None, *, schedule: str | No
         auto_register=False,  # otherwise Airflow would also pick up a DAG whose `build` failed halfway
         is_paused_upon_creation=False,
         schedule=schedule,
-        **{"default_args": defaults, **arguments},
+        **{"default_args": defaults, "max_active_runs": ACTIVE_RUNS, **arguments},
     )
 
 
@@ -145,7 +145,7 @@ def shared_dag(name: str, doc: str | None, *, schedule: str | None = None, **arg
         is_paused_upon_creation=False,
         schedule=schedule,
         default_args=defaults,
-        **{"max_active_runs": SHARED_ACTIVE_RUNS, **arguments},
+        **{"max_active_runs": ACTIVE_RUNS, **arguments},
     )
 
 

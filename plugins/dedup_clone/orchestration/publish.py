@@ -24,9 +24,6 @@ from dedup_clone.publish.resolve import PublishRequest, resolve
 from dedup_clone.publish.services import Services
 from dedup_clone.settings.feed import Feed
 
-# `max_active_runs` of the publish DAG. Only one run holds the lease; the others wait for an approval or for the lease.
-# There are more than people answer at once, so that arrivals find a place.
-MAX_ACTIVE_RUNS = 16
 RESOLVE_TASK, APPROVE_TASK, ACCEPTED_TASK = "resolve_publish", "approve_accepted", "resolve_accepted"
 _NOT_WITH_DISCARD = ("dry_run", "dates", "engine", "plan", "accepted_checks")
 _DATE = "[0-9]{4}-[0-9]{2}-[0-9]{2}"
