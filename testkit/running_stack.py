@@ -33,9 +33,9 @@ def running_stack(folder: Path, prepare_dags: Callable[[Path], None]) -> Iterato
     dags = folder / "dags"
     shutil.copytree(CHECKOUT / "dags", dags, ignore=shutil.ignore_patterns("__pycache__"))
     shutil.copytree(CHECKOUT / "sql", dags / "sql")
+    (folder / "spark_jobs").symlink_to(CHECKOUT / "spark_jobs")
     prepare_dags(dags)
     environ = {**os.environ, LOCAL_DIR_VARIABLE: str(folder), DAGS_FOLDER_VARIABLE: str(dags)}
-    environ["DEDUP_CLONE_SPARK_JOBS"] = str(CHECKOUT / "spark_jobs")
     for variable in ("HTTP_PROXY", "http_proxy", "ALL_PROXY", "all_proxy"):
         os.environ.pop(variable, None)  # clients would send requests for 127.0.0.1 to the user's own HTTP proxy
     layout = Layout(environ)

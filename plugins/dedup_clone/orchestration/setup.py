@@ -59,7 +59,7 @@ def find_folders(dags: Path) -> DeployedFolders:
         feeds=dags / "feeds",
         profiles=dags / "profiles",
         sql=sql,
-        spark_jobs=Path(os.environ.get("DEDUP_CLONE_SPARK_JOBS", dags.parent / "spark_jobs")),
+        spark_jobs=dags.parent / "spark_jobs",
         spark_code=Path(os.environ.get("DEDUP_CLONE_SPARK_CODE", dags / "spark_code.json")),
         plugins=Path(__file__).resolve().parents[2],
     )
