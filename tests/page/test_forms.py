@@ -74,7 +74,8 @@ PARTS: list[tuple[str, str, Any, str, str]] = [
         "renderCalendar",
         {
             "dates": [["2026-01-01", 5, 0, -2], ["2026-01-02", 5, 0, 0], ["2026-01-20", 5, 0, 8]],
-            **{"retention": 30, "audit": None, "now": "2026-02-01"},
+            "audit": None,
+            "now": "2026-02-01",
         },
         "; 1 expires within 7 days, 1 overdue for removal.",
         "2 expire",

@@ -142,7 +142,6 @@ def make_feed(
         description="Value of each attribute of each product in each store, by day.",
         owner="data-platform",
         target=f"local-dev.warehouse.{feed}",
-        engine=Engine.SPARK,
         landing_folder="gs://landing/shop/attributes/",
         landing_files="date=YYYY-MM-DD/*.parquet",
         marker="_SUCCESS",

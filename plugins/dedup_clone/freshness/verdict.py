@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import StrEnum
 
-from dedup_clone.contract.engine import Engine
 from dedup_clone.contract.errors import ContractViolation
 from dedup_clone.contract.records import to_json
 from dedup_clone.freshness.incident import Incident, format_duration, format_time
@@ -69,7 +68,6 @@ class FeedFile:
     description: str
     owner: str
     target: str
-    engine: Engine
     landing_folder: str
     landing_files: str
     marker: str

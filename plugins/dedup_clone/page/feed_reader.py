@@ -81,8 +81,7 @@ class FeedRecords:
 
     `intent`: the run that holds the lease, `progress`: how far its dedup job is; None without a run, or if that is not
     known. `live`: the manifest of the live generation. `attempts`: the last that ended.
-    `results`: those of the checks of some attempts, by attempt. `erasure_generation`: that of the last erasure, 0 if
-    there was none lately; older generations may have erased keys.
+    `results`: those of the checks of some attempts, by attempt.
     """
 
     verdict: FreshnessVerdict
@@ -93,7 +92,6 @@ class FeedRecords:
     deliveries: tuple[ListedDelivery, ...] = ()
     results: dict[str, tuple[CheckResults, ...]] = field(default_factory=dict)
     audits: Audits | None = None
-    erasure_generation: int = 0
 
     @property
     def published(self) -> list[LedgerRecord]:
@@ -102,9 +100,8 @@ class FeedRecords:
 
     @property
     def oldest_restorable(self) -> int:
-        """The generation beyond which no rollback goes: that of the last erasure or rebuild."""
-        rebuilt = [record.generation for record in self.published if record.kind is Kind.REBUILD]
-        return max([self.erasure_generation, *rebuilt])
+        """The generation beyond which no rollback goes: that of the last erasure or rebuild; 0 if none was lately."""
+        return max((r.generation for r in self.published if r.kind in (Kind.ERASE, Kind.REBUILD)), default=0)
 
 
 class FeedReader:
@@ -187,7 +184,6 @@ class _Reading:
             deliveries=self._deliveries(live),
             results={attempt: phases for attempt, phases in results if phases},
             audits=_newest(self._store, Audits, self._layout.audits),
-            erasure_generation=erasure_generation,
         )
 
     def _read_once(self, kind: type[R], names: Sequence[str], keep: Callable[[R], T]) -> list[T]:

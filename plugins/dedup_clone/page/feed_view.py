@@ -82,7 +82,6 @@ def _history_view(records: FeedRecords, file: FeedFile, now: datetime) -> dict[s
     shown = next((p for p in reversed(publishes) if live and p["generation"] == live.generation), None)
     return {
         **to_plain(file),
-        "retention_days": live.table.retention_days if live else file.retention_days,
         "live": shown,
         "zone": verdict.zone,
         "expected": to_plain(verdict.expected),
@@ -126,7 +125,7 @@ def _stopped(records: FeedRecords, delivery: Delivery, stopped: StoppedPublish) 
 
 
 PUBLISH_FIELDS = (
-    "generation", "parent", "restores", "dag_id", "run_id", "engine", "plans", "reason", "arrived_at", "swapped_at",
+    "generation", "restores", "dag_id", "run_id", "engine", "plans", "reason", "arrived_at", "swapped_at",
     "lag_s", "rows", "new_rows", "changed_rows", "dropped_rows", "cluster_overlap", "phases",
 )  # fmt: skip
 

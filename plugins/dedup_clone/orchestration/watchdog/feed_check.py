@@ -121,7 +121,6 @@ def describe_feed_file(services: Services, *, reads_bigquery: bool) -> FeedFile:
         description=feed.description,
         owner=feed.owner,
         target=f"{names.project}.{names.dataset}.{names.target_table}",
-        engine=feed.engine,
         landing_folder=services.landing.store.uri(f"{feed.landing.prefix}/"),
         landing_files=f"{feed.table.to_contract().date_folder}=YYYY-MM-DD/*.parquet"
         if feed.landing.date_folders

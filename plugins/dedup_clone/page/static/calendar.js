@@ -29,7 +29,7 @@ function auditResult(audit, now) {
     wrong.length ? ` Not what was published: ${wrong.join(", ")}.` : null);
 }
 
-export function renderCalendar(container, { dates, retention, audit, now }) {
+export function renderCalendar(container, { dates, audit, now }) {
   if (!dates.length) {
     container.replaceChildren();
     return;

@@ -61,7 +61,7 @@ export function renderHero(container, view) {
   container.className = `hero ${status.replaceAll(" ", "-")}`;
   container.replaceChildren(...[
     h("p", { class: "headline" }, pill(capital(status), status), h("span", {}, withTimes(headline)),
-      age === null ? null : h("small", { class: "muted" }, `checked ${duration(age)} ago`)),
+      h("small", { class: "muted" }, `checked ${duration(age)} ago`)),
     step ? h("p", { class: "to-do" }, "What to do: ", withTimes(step)) : null,
     view.has_history ? h("p", { class: "muted" }, view.description, " ", h("span", {}, `Table ${view.target}, owner ${view.owner}.`)) : null,
     runAtWork(view),
