@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from enum import StrEnum
-from typing import Annotated, ClassVar, Literal
+from typing import Annotated, ClassVar
 
 from pydantic import Field, StringConstraints
 
-from dedup_clone.settings.strict_yaml import BucketName, StrictModel
+from dedup_clone.settings.strict_yaml import BucketName, LabelKey, LabelValue, StrictModel
 
 Region = Annotated[str, StringConstraints(pattern=r"^[a-z]+-[a-z]+[0-9]+$")]
 ServiceAccount = Annotated[str, StringConstraints(pattern=r"^[^@\s]+@[^@\s]+\.gserviceaccount\.com$")]
@@ -17,8 +17,6 @@ Subnetwork = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9_./:-]+$")]
 NetworkTag = Annotated[str, StringConstraints(pattern=r"^[a-z]([a-z0-9-]{0,61}[a-z0-9])?$")]
 RuntimeVersion = Annotated[str, StringConstraints(pattern=r"^[0-9]+\.[0-9]+$")]
 ConnectionPath = Annotated[str, StringConstraints(pattern=r"^[a-z0-9-]+\.[A-Za-z0-9-]+\.[A-Za-z0-9_-]+$")]
-LabelKey = Annotated[str, StringConstraints(pattern=r"^[a-z][a-z0-9_-]{0,62}$")]
-LabelValue = Annotated[str, StringConstraints(pattern=r"^[a-z0-9_-]{0,63}$")]
 
 MAX_DATAPROC_LABELS = 30  # Dataproc's limit is 32, and this project sets two labels on each run
 
@@ -34,7 +32,7 @@ _FORBIDDEN = {
     "spark.jars": _REASON_FOR_NO_JARS,
     "spark.jars.": _REASON_FOR_NO_JARS,
     "spark.executor.instances": "set [max_executors] instead",
-    "spark.executor.cores": "set [executor_cores] instead",
+    "spark.executor.cores": "set [max_executors] instead",
     "spark.executor.memory": "set [memory_gb_per_core] instead",
     "spark.executor.memoryOverhead": "set [memory_gb_per_core] instead",
     "spark.dynamicAllocation.": "set [max_executors] instead",
@@ -102,6 +100,7 @@ class SparkSize(StrictModel):
 
     removed_keys: ClassVar[dict[str, str]] = {
         "executors": "Their number follows from [target_minutes]; [max_executors] limits it.",
+        "executor_cores": "An executor has four cores; more executors do the same as larger ones.",
         "driver_cores": "Set [spark.driver.cores] in [properties].",
     }
 
@@ -109,8 +108,6 @@ class SparkSize(StrictModel):
     """How long the job should take; determines the number of executors."""
     max_executors: Annotated[int, Field(ge=2, le=2000)] = Field(default=100, examples=[200])
     """Most executors of a publish."""
-    executor_cores: Literal[4, 8, 16] = Field(default=4, examples=[8])
-    """Cores of an executor."""
     memory_gb_per_core: Annotated[int, Field(ge=2, le=7)] = Field(default=3, examples=[4])
     """GiB for each core: JVM heap and Python."""
     properties: dict[str, str] = Field(default_factory=dict, examples=[{"spark.dataproc.driver.disk.size": "500g"}])

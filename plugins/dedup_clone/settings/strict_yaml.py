@@ -63,6 +63,8 @@ BucketName = Annotated[str, StringConstraints(pattern=r"^[a-z0-9][a-z0-9._-]{1,6
 ObjectPrefix = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][\w.=-]*(/[A-Za-z0-9][\w.=-]*)*$")]
 Location = Annotated[str, StringConstraints(pattern=r"^[A-Za-z][A-Za-z0-9-]{1,40}$")]
 ConnectionId = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9_.-]{1,200}$")]
+LabelKey = Annotated[str, StringConstraints(pattern=r"^[a-z][a-z0-9_-]{0,62}$")]
+LabelValue = Annotated[str, StringConstraints(pattern=r"^[a-z0-9_-]{0,63}$")]
 
 
 Model = TypeVar("Model", bound=BaseModel)

@@ -18,15 +18,12 @@ from dedup_clone.contract.table import (
     TableContract,
     column_paths,
 )
-from dedup_clone.settings.strict_yaml import ColumnName, DeclaredColumnName, StrictModel
+from dedup_clone.settings.strict_yaml import ColumnName, DeclaredColumnName, LabelKey, LabelValue, StrictModel
 
 LONGEST_MONTH = 31
 # BigQuery's page "Quotas": one job, such as the load of staging, may modify 4,000 partitions. Rows may be of tomorrow.
 MOST_DAYS_OF_HOURS = 4_000 // 24 - 2
 MAX_LABELS = 61  # BigQuery's limit is 64, and each swap sets three labels of this project
-
-LabelKey = Annotated[str, Field(pattern=r"^[a-z][a-z0-9_-]{0,62}$")]
-LabelValue = Annotated[str, Field(pattern=r"^[a-z0-9_-]{0,63}$")]
 
 _PART = r'[^/"\\\s]+'
 KmsKey = Annotated[str, Field(pattern=rf"^projects/{_PART}/locations/{_PART}/keyRings/{_PART}/cryptoKeys/{_PART}$")]

@@ -48,7 +48,7 @@ def test_requests_of_a_run(runner: str, fakes, simulate: Simulate) -> None:
     assert_golden(f"dataproc/{runner}.json", json.dumps(made, indent=1, sort_keys=True) + "\n")
 
 
-LARGEST = SparkSize(target_minutes=3, max_executors=2000, executor_cores=16, memory_gb_per_core=7)
+LARGEST = SparkSize(target_minutes=3, max_executors=2000, memory_gb_per_core=7)
 SMALLEST = SparkSize(max_executors=2, memory_gb_per_core=2)
 HUGE = replace(WORK, newest_rows=10**13, delivered_bytes=10**14)
 

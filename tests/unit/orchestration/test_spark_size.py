@@ -69,14 +69,13 @@ def test_cores_without_a_task_are_not_requested() -> None:
     size=st.integers(0, 10**14),
     target=st.integers(3, 600),
     bound=st.integers(2, 2000),
-    cores=st.sampled_from([4, 8, 16]),
     gigabytes=st.integers(2, 7),
     plan=st.sampled_from(PLANS),
 )
 def test_bounds_hold_whatever_the_work(
-    rows: int, dates: int, size: int, target: int, bound: int, cores: int, gigabytes: int, plan: Plan
+    rows: int, dates: int, size: int, target: int, bound: int, gigabytes: int, plan: Plan
 ) -> None:
-    wish = SparkSize(target_minutes=target, max_executors=bound, executor_cores=cores, memory_gb_per_core=gigabytes)
+    wish = SparkSize(target_minutes=target, max_executors=bound, memory_gb_per_core=gigabytes)
     result = size_run(work(rows, dates=dates, size=size, plan=plan), wish)
     assert 2 <= result.executors <= bound
     properties = spark_properties(result, wish)

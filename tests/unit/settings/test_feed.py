@@ -282,7 +282,7 @@ def test_properties_that_a_feed_may_not_set_are_refused(name: str) -> None:
     assert SparkSize(properties={"spark.sql.shuffle.partitions": "64"}).properties
 
 
-@pytest.mark.parametrize("size", [{"executor_cores": 5}, {"memory_gb_per_core": 8}, {"max_executors": 1}])
+@pytest.mark.parametrize("size", [{"memory_gb_per_core": 8}, {"max_executors": 1}])
 def test_sizes_that_no_service_supports_are_refused(size: dict[str, int]) -> None:
     with pytest.raises(ValidationError):
         SparkSize(**size)

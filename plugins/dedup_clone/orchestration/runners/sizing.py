@@ -103,7 +103,7 @@ CORE_UTILIZATION = 0.7  # the share of time in which cores work, in a job whose 
 # There is work for as many cores as there are dates, or tasks with this many delivered bytes, whichever is more.
 _TASK_BYTES = 1 << 30
 _MIN_EXECUTORS = 2  # the services start no fewer
-_DRIVER_CORES = 4
+CORES = 4  # of the driver, and of each executor
 # The most initial executors of a serverless batch, according to some versions of Dataproc's page on autoscaling.
 # Dynamic allocation then requests the others.
 _MAX_INITIAL_EXECUTORS = 100
@@ -120,17 +120,16 @@ class RunSize:
 
     executors: int
     most_executors: int
-    executor_cores: int
     expected_minutes: float
 
     @property
     def cores(self) -> int:
-        return self.executors * self.executor_cores
+        return self.executors * CORES
 
     @property
     def vcpus(self) -> int:
         """Those of the executors and of the driver."""
-        return self.cores + _DRIVER_CORES
+        return self.cores + CORES
 
 
 def vcpu_seconds(workload: Workload) -> float:
@@ -145,14 +144,14 @@ def size_run(workload: Workload, spark: SparkSize) -> RunSize:
     executors = _executors(workload, spark)
     rewriting = _executors(replace(workload, plan=Plan.REWRITE), spark)
     most = max(executors, rewriting, min(2 * executors, spark.max_executors))
-    seconds = START_S + vcpu_seconds(workload) / (executors * spark.executor_cores * CORE_UTILIZATION)
-    return RunSize(executors, most, spark.executor_cores, seconds / 60)
+    seconds = START_S + vcpu_seconds(workload) / (executors * CORES * CORE_UTILIZATION)
+    return RunSize(executors, most, seconds / 60)
 
 
 def describe_size(size: RunSize, workload: Workload, spark: SparkSize) -> str:
     """The size and the reason for it, for the log."""
     text = (
-        f"{size.executors} executors of {size.executor_cores} cores ({workload.deliveries} deliveries, "
+        f"{size.executors} executors of {CORES} cores ({workload.deliveries} deliveries, "
         f"{workload.delivered_bytes / 1e9:.2f} GB, about {workload.delivered_rows:,} rows in {workload.dates} dates, "
         f"plan {workload.plan}), expected minutes {size.expected_minutes:.1f}"
     )
@@ -164,16 +163,16 @@ def describe_size(size: RunSize, workload: Workload, spark: SparkSize) -> str:
 def _executors(workload: Workload, spark: SparkSize) -> int:
     """The fewest executors that finish in time: at least two, at most `max_executors`, and no more than have work."""
     target_s = max(spark.target_minutes * 60 - START_S, 60)
-    needed = ceil(vcpu_seconds(workload) / CORE_UTILIZATION / target_s / spark.executor_cores)
-    useful = ceil(max(workload.dates, workload.delivered_bytes // _TASK_BYTES) / spark.executor_cores)
+    needed = ceil(vcpu_seconds(workload) / CORE_UTILIZATION / target_s / CORES)
+    useful = ceil(max(workload.dates, workload.delivered_bytes // _TASK_BYTES) / CORES)
     return max(_MIN_EXECUTORS, min(needed, useful, spark.max_executors))
 
 
 def spark_properties(size: RunSize, spark: SparkSize) -> dict[str, str]:
     """Properties for every managed runner. Half of the memory is for the JVM heap, half for Python and Arrow."""
     return {
-        **_memory("executor", size.executor_cores, spark.memory_gb_per_core),
-        **_memory("driver", _DRIVER_CORES, spark.memory_gb_per_core),
+        **_memory("executor", spark.memory_gb_per_core),
+        **_memory("driver", spark.memory_gb_per_core),
         "spark.dynamicAllocation.enabled": "true",
         "spark.dynamicAllocation.minExecutors": str(_MIN_EXECUTORS),
         "spark.dynamicAllocation.initialExecutors": str(min(size.executors, _MAX_INITIAL_EXECUTORS)),
@@ -185,11 +184,11 @@ def spark_properties(size: RunSize, spark: SparkSize) -> dict[str, str]:
     }
 
 
-def _memory(role: str, cores: int, gb_per_core: int) -> dict[str, str]:
+def _memory(role: str, gb_per_core: int) -> dict[str, str]:
     """Cores and memory of the driver, or of each executor. `role`: `driver` or `executor`."""
-    half_mib = cores * gb_per_core * 1024 // 2
+    half_mib = CORES * gb_per_core * 1024 // 2
     return {
-        f"spark.{role}.cores": str(cores),
+        f"spark.{role}.cores": str(CORES),
         f"spark.{role}.memory": f"{half_mib}m",
         f"spark.{role}.memoryOverhead": f"{half_mib}m",
     }
