@@ -12,6 +12,7 @@ bootstrap again: it starts from the beginning.
 
 from __future__ import annotations
 
+from dedup_clone.operations import takeover
 from dedup_clone.orchestration.dag_factory import feed_of_form, shared_dag
 from dedup_clone.orchestration.operation import operation_tasks
 from dedup_clone.orchestration.operation_forms import BOOTSTRAP, bootstrap_fields
@@ -38,11 +39,11 @@ with shared_dag(
         resolve="resolve_bootstrap",
         before_load=[
             # -- 4 export ----- in: the table          runs: BigQuery  out: its files in state
-            Step(task_id="export_existing", setup=setup, run=BOOTSTRAP.step("export")),
+            Step(task_id="export_existing", setup=setup, run=BOOTSTRAP.step(takeover.export)),
             # -- 5 dedup ------ in: the attempt        runs: Spark     out: data folder, candidate manifest
             dedup_step(setup, "dedup_existing"),
         ],
         # -- 6 load, 7 check, 8 swap, 9 commit, and reconcile_failure: see load_to_commit
         # -- 10 clean ----- in: exported files     runs: worker    out: how many were deleted
-        last=Step(task_id="delete_export", setup=setup, run=BOOTSTRAP.step("after_commit")),
+        last=Step(task_id="delete_export", setup=setup, run=BOOTSTRAP.step(takeover.after_commit)),
     )

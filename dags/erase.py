@@ -10,6 +10,7 @@ back.
 
 from __future__ import annotations
 
+from dedup_clone.operations import erase
 from dedup_clone.orchestration.dag_factory import feed_of_form, shared_dag
 from dedup_clone.orchestration.operation import operation_tasks
 from dedup_clone.orchestration.operation_forms import ERASE, erasure_fields
@@ -38,5 +39,5 @@ with shared_dag(
         before_load=[dedup_step(setup, "erase_rows")],
         # -- 5 load, 6 check, 7 swap, 8 commit, and reconcile_failure: see load_to_commit
         # -- 9 delete ----- in: state              runs: worker    out: the deleted folders (the file of keys goes too)
-        last=Step(task_id="delete_leftovers", setup=setup, run=ERASE.step("after_commit")),
+        last=Step(task_id="delete_leftovers", setup=setup, run=ERASE.step(erase.after_commit)),
     )

@@ -12,6 +12,7 @@ failed rebuild again: it starts from the beginning.
 
 from __future__ import annotations
 
+from dedup_clone.operations import rebuild, takeover
 from dedup_clone.orchestration.dag_factory import feed_of_form, shared_dag
 from dedup_clone.orchestration.operation import operation_tasks
 from dedup_clone.orchestration.operation_forms import REBUILD, rebuild_fields
@@ -38,11 +39,11 @@ with shared_dag(
         resolve="resolve_rebuild",
         before_load=[
             # -- 4 export ----- in: target             runs: BigQuery  out: copied rows, their files in state
-            Step(task_id="export_rebuilt", setup=setup, run=REBUILD.step("export")),
+            Step(task_id="export_rebuilt", setup=setup, run=REBUILD.step(rebuild.export)),
             # -- 5 dedup ------ in: the attempt        runs: Spark     out: data folder, candidate manifest
             dedup_step(setup, "dedup_rebuilt"),
         ],
         # -- 6 load, 7 check, 8 swap, 9 commit, and reconcile_failure: see load_to_commit
         # -- 10 clean ----- in: copy, exported files runs: worker  out: how many were deleted
-        last=Step(task_id="delete_copies", setup=setup, run=REBUILD.step("after_commit")),
+        last=Step(task_id="delete_copies", setup=setup, run=REBUILD.step(takeover.after_commit)),
     )

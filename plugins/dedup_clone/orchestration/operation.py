@@ -6,9 +6,9 @@ An operation of `dedup_clone/operations/` becomes a DAG here. Its DAG file names
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import timedelta
 from functools import partial
 from typing import Any
@@ -58,15 +58,14 @@ def _waiting_for_the_lease() -> Iterator[None]:
 class Operation:
     """An operation as its DAG sees it.
 
-    `name`: in words. `read`: what the filled form asks for. `preview`, `prepare`, `functions`: those of the operation's
-    module (see dedup_clone/operations).
+    `name`: in words. `read`: what the filled form asks for. `preview`, `prepare`: those of the operation's module (see
+    dedup_clone/operations).
     """
 
     name: str
     read: Callable[[FeedRun], Any]
     preview: Callable[[Services, Any], tuple[Any, str]]
     prepare: Callable[[Services, Any, Any], Any]
-    functions: Mapping[str, Callable[[Services, Any, Attempt], Any]] = field(default_factory=dict)
 
     def show(self, run: FeedRun) -> dict[str, Any]:
         """Returns what would be done, with a text for the approver, and what must not change until the approval.
@@ -97,9 +96,8 @@ class Operation:
         """As `begin`; returns the attempt's id."""
         return str(self.begin(run, show_task).id)
 
-    def step(self, name: str) -> Callable[[FeedRun], Any]:
-        """The run of the step with one of the `functions`."""
-        function = self.functions[name]
+    def step(self, function: Callable[[Services, Any, Attempt], Any]) -> Callable[[FeedRun], Any]:
+        """The run of a step of this operation, which calls `function` with the form and the attempt."""
         return lambda run: function(run.services, self.read(run), run.attempt)
 
 

@@ -9,7 +9,7 @@ from airflow.sdk import Param
 
 from dedup_clone.contract.attempt import Duplicates
 from dedup_clone.contract.records import from_plain, to_plain
-from dedup_clone.operations import bootstrap, erase, rebuild, retire, rollback, takeover
+from dedup_clone.operations import bootstrap, erase, rebuild, retire, rollback
 from dedup_clone.orchestration.operation import Operation, given_reason, required_reason
 from dedup_clone.orchestration.step import FeedRun
 from dedup_clone.orchestration.watchdog.feed_check import forget_if_retired
@@ -26,9 +26,9 @@ def _read(kind: type[F], run: FeedRun) -> F:
     return from_plain(kind, given, where=f"the form of {run.dag_id}")
 
 
-def _operation(name: str, module: Any, kind: type[Form], **shared: Any) -> Operation:
-    """The operation of this module. `kind`: what its form asks for. `shared`: further functions, of other modules."""
-    return Operation(name, partial(_read, kind), module.preview, module.prepare, {**vars(module), **shared})
+def _operation(name: str, module: Any, kind: type[Form]) -> Operation:
+    """The operation of this module. `kind`: what its form asks for."""
+    return Operation(name, partial(_read, kind), module.preview, module.prepare)
 
 
 def _takeover_fields() -> dict[str, Param]:
@@ -52,13 +52,7 @@ def bootstrap_fields() -> dict[str, Param]:
     }
 
 
-BOOTSTRAP = _operation(
-    "a bootstrap",
-    bootstrap,
-    bootstrap.BootstrapRequest,
-    export=takeover.export,
-    after_commit=takeover.after_commit,
-)
+BOOTSTRAP = _operation("a bootstrap", bootstrap, bootstrap.BootstrapRequest)
 
 
 def rebuild_fields() -> dict[str, Param]:
@@ -76,7 +70,7 @@ def rebuild_fields() -> dict[str, Param]:
     }
 
 
-REBUILD = _operation("a rebuild", rebuild, rebuild.RebuildRequest, after_commit=takeover.after_commit)
+REBUILD = _operation("a rebuild", rebuild, rebuild.RebuildRequest)
 
 
 def rollback_fields() -> dict[str, Param]:
