@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from enum import StrEnum
-from typing import Annotated
+from typing import Annotated, ClassVar
 
 from pydantic import Field
 
@@ -58,6 +58,10 @@ class SqlCheck(StrictModel):
 
 class CheckSettings(StrictModel):
     """Bounds of the checks before the swap. Shares divide by the new table's rows on dates of parent and delivery."""
+
+    removed_keys: ClassVar[dict[str, str]] = {
+        "tolerated_share": "A share of at most 1 % is not compared with its median.",
+    }
 
     duplicate_keys: DuplicateKeys = Field(default=DuplicateKeys.WARN, examples=["fail"])
     """What a key that a delivery has more than once leads to. Of its rows one is published."""

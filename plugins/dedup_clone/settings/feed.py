@@ -79,7 +79,10 @@ class LandingSettings(StrictModel):
 class DedupSettings(StrictModel):
     """How the Spark job compares."""
 
-    removed_keys: ClassVar[dict[str, str]] = {"compare_values": "changed rows are always counted."}
+    removed_keys: ClassVar[dict[str, str]] = {
+        "compare_values": "changed rows are always counted.",
+        "file_megabytes": "Files have 256 MiB; they are larger if one load job could not take so many.",
+    }
 
     plan: Plan = Field(default=Plan.AUTO, examples=["rewrite"])
     """How each date is written (docs/how-it-works.md, the Spark job)."""
