@@ -25,7 +25,7 @@ from dedup_clone.orchestration.watchdog.notifiers import Alert
 from dedup_clone.publish.held_deliveries import HeldDelivery, StoppedPublish
 from dedup_clone.settings.feed import ExpectedArrivals, FreshnessSettings
 from dedup_clone.state.arrivals import Refusal
-from dedup_clone.state.audits import AuditOutcome, AuditRecord, Audits, PartitionComparison
+from dedup_clone.state.audits import AuditRecord, Audits, PartitionComparison
 from dedup_clone.state.current import Current, Intent
 from dedup_clone.state.ledger import Cost, LedgerRecord, Outcome, Stage
 from dedup_clone.warehouse.metadata import TableMetadata
@@ -110,12 +110,11 @@ def waits(age: timedelta, snapshot_id: int = 8, *, registered: bool = True) -> W
     return WaitingDelivery(Delivery(snapshot_id, 1), NOW - age, registered)
 
 
-def audits(*outcomes: AuditOutcome) -> Audits:
-    """Audits with these outcomes, of the dates from 1 June on."""
-    comparison = PartitionComparison(4, 4, 1, 1)
+def audits(*missing_rows: int) -> Audits:
+    """Audits that found so many rows missing, and as many surplus ones, on the dates from 1 June on."""
     records = tuple(
-        AuditRecord(date(2026, 6, day), 7, outcome, NOW - minutes(60), comparison, 0)
-        for day, outcome in enumerate(outcomes, 1)
+        AuditRecord(date(2026, 6, day), 7, NOW - minutes(60), PartitionComparison(4, 4, missing, missing), 0)
+        for day, missing in enumerate(missing_rows, 1)
     )
     return Audits(NOW.date(), {}, records)
 

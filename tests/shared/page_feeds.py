@@ -23,7 +23,7 @@ from dedup_clone.page.feed_reader import (
     ListedDelivery,
 )
 from dedup_clone.publish.held_deliveries import HeldDelivery, StoppedPublish
-from dedup_clone.state.audits import AuditOutcome, AuditRecord, Audits, PartitionComparison
+from dedup_clone.state.audits import AuditRecord, Audits, PartitionComparison
 from dedup_clone.state.ledger import RECENT_ATTEMPTS, Cost, LedgerRecord, Outcome, Stage
 from testkit.table_contracts import PRODUCTS
 from tests.shared import freshness_states
@@ -135,9 +135,7 @@ def make_feed(
         for days in reversed(range(dates))
     )
     audited = PartitionComparison(DAY_ROWS, DAY_ROWS, 0, 0)
-    audit = AuditRecord(
-        today - timedelta(days=33), publishes, AuditOutcome.EQUAL, now - timedelta(hours=9), audited, 10**9
-    )
+    audit = AuditRecord(today - timedelta(days=33), publishes, now - timedelta(hours=9), audited, 10**9)
     file = FeedFile(
         description="Value of each attribute of each product in each store, by day.",
         owner="data-platform",
@@ -208,7 +206,7 @@ def late(now: datetime = NOW, feed: str = "store_visits", *, is_held: bool = Fal
     stopped = StoppedPublish((delivery(122),), *run, failed, 120, failure.attempt)
     held = HeldDelivery(delivery(122), now, stopped)
     unequal = PartitionComparison(DAY_ROWS, DAY_ROWS, 1, 1)
-    audit = AuditRecord(now.date(), 120, AuditOutcome.UNEQUAL, now - timedelta(hours=1), unequal, 10**9)
+    audit = AuditRecord(now.date(), 120, now - timedelta(hours=1), unequal, 10**9)
     file = replace(feed_file(before), description="Visitors, revenue and baskets of each store under each campaign.")
     found = verdict(feed, FreshnessStatus.LATE, now, waiting=1, feed_file=file)
     return replace(

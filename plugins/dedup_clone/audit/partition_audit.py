@@ -10,6 +10,7 @@ from collections import Counter
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, time, timedelta
 
+from dedup_clone.checks.check_result import listed
 from dedup_clone.checks.partition_checks import EXPIRATION_TOLERANCE
 from dedup_clone.checks.table_checks import GENERATION_LABEL, MANIFEST_LABEL
 from dedup_clone.contract.attempt import URIS_PER_JOB
@@ -20,9 +21,10 @@ from dedup_clone.publish.attempt_jobs import find_step_job, with_billing_limit
 from dedup_clone.publish.partition_comparison import compare_with_files, comparison_bytes, read_comparison
 from dedup_clone.publish.services import Services
 from dedup_clone.publish.swap import is_loading_target
-from dedup_clone.state.audits import AuditOutcome, AuditRecord, Audits, PartitionComparison, change_audits, read_audits
+from dedup_clone.state.audits import AuditRecord, Audits, PartitionComparison, change_audits, read_audits
 
-# An audit skips partitions that exceed a day's whole budget. So it gets this many times `partitions_per_day` dates.
+# An audit skips partitions that are too large for what is left of the day's budget. So it gets this many times
+# `partitions_per_day` dates.
 DATES_PER_AUDITED = 10
 # An audit takes less time than this. So partitions that may expire within this time are not audited.
 MAX_AUDIT_DURATION = timedelta(days=1)
@@ -83,7 +85,7 @@ def order_by_last_audit(dates: set[date], audits: Audits) -> tuple[date, ...]:
         record = records.get(day)
         if record is None:
             return True, datetime.min.replace(tzinfo=UTC)
-        return record.outcome is not AuditOutcome.UNEQUAL, record.audited_at
+        return record.comparison.is_equal, record.audited_at
 
     return tuple(sorted(sorted(dates, reverse=True), key=priority))
 
@@ -117,33 +119,32 @@ class _LiveTarget:
 
 
 def compare_partitions(services: Services, dates: tuple[date, ...], run: str) -> tuple[AuditRecord, ...]:
-    """Compare the partitions of `dates`, in order, until `partitions_per_day` are done or the budget ends.
+    """Compare the partitions of `dates`, in order, until `partitions_per_day` are done.
 
-    Records each outcome in AUDITS. The budget ends when the rest of the day's bytes does not suffice for
-    the next partition. `run`: names the DAG run, by which a retried task finds its queries.
+    Skips partitions for which the rest of the day's bytes does not suffice. Records each comparison in AUDITS. `run`:
+    names the DAG run, by which a retried task finds its queries.
 
     Raises CheckFailed, after recording, if a partition is unequal, and if the budget does not suffice for any date.
     Raises LostRace if target does not hold the committed generation (as between a swap and its commit), may hold rows
     of an uncommitted attempt, or was replaced meanwhile; ContractViolation if a file cannot be read; JobFailed if a
     query failed; OutcomeUnknown if too many queries of a partition failed.
     """
-    records = list[AuditRecord]()
+    records, skipped = list[AuditRecord](), dict[date, int]()
     for day in dates:
-        if _compared(records) == services.feed.content_audit.partitions_per_day:
+        if len(records) == services.feed.content_audit.partitions_per_day:
             break
-        record = _audit_partition(services, day, run)
-        if record is None:
-            break
-        records.append(record)
-    _store(services, records)
-    if not _compared(records):
-        sizes = ", ".join(f"{r.date}: {r.bytes_billed}" for r in records) or "none"
+        record = _audit_partition(services, day, run, skipped)
+        if record is not None:
+            records.append(record)
+    if not records:
+        sizes = listed([f"{day}: {size}" for day, size in skipped.items()])
         raise CheckFailed(
             f"No partition was audited: content_audit.bytes_per_day is [{services.feed.content_audit.bytes_per_day}], "
-            f"of which [{_billed_today(services)}] are spent today; partitions larger than a whole day's budget: "
-            f"{sizes}. Raise this budget in the feed's file, or wait until tomorrow (UTC)."
+            f"of which [{_billed_today(services)}] are spent today, and the partitions need: {sizes}. Raise this "
+            f"budget in the feed's file, or wait until tomorrow (UTC)."
         )
-    unequal = [describe(record) for record in records if record.outcome is AuditOutcome.UNEQUAL]
+    _store(services, records)
+    unequal = [describe(record) for record in records if not record.comparison.is_equal]
     if unequal:
         if services.current.read().intent is None:  # else a later audit does it, which begins with unequal partitions
             services.current.forget_staging()  # target is a clone of it
@@ -156,21 +157,13 @@ def compare_partitions(services: Services, dates: tuple[date, ...], run: str) ->
 
 
 def describe(record: AuditRecord) -> str:
-    """The outcome as text; if it is UNEQUAL, with what differs."""
-    if record.comparison is None:
-        return f"partition {record.date} was skipped: its [{record.bytes_billed}] bytes exceed a day's budget"
-    if record.outcome is AuditOutcome.EQUAL:
+    """The outcome as text; if the partition is unequal, with what differs."""
+    if record.comparison.is_equal:
         return f"partition {record.date} is equal: {record.comparison.rows} rows, {record.bytes_billed} bytes billed"
     return f"partition {record.date} of generation {record.generation}: {record.comparison.difference}"
 
 
-def _compared(records: list[AuditRecord]) -> int:
-    return sum(record.comparison is not None for record in records)
-
-
 def _store(services: Services, records: list[AuditRecord]) -> None:
-    if not records:
-        return
     newest = services.manifests.read(max(record.generation for record in records))
     retained = auditable_dates(newest, services.now()) | {record.date for record in records}
     change_audits(
@@ -180,8 +173,8 @@ def _store(services: Services, records: list[AuditRecord]) -> None:
         services.log(f"audit: {describe(record)}", generation=record.generation)
 
 
-def _audit_partition(services: Services, day: date, run: str) -> AuditRecord | None:
-    """Compare one partition. Returns None if the rest of today's budget does not suffice."""
+def _audit_partition(services: Services, day: date, run: str, skipped: dict[date, int]) -> AuditRecord | None:
+    """Compare one partition. Returns None, and adds its bytes to `skipped`, if today's budget does not suffice."""
     live = _live_target(services)
     manifest = services.manifests.read(live.generation)
     size = _bytes_billed(comparison_bytes(services, manifest.table, [day]))
@@ -189,18 +182,19 @@ def _audit_partition(services: Services, day: date, run: str) -> AuditRecord | N
     digest = hashlib.sha256(f"{run} {live.identity}".encode()).hexdigest()[:12]
     job = find_step_job(services, f"{live.generation:08d}-{digest}-{day:%Y%m%d}", "audit")
     if job.metadata is None:
-        if size > services.feed.content_audit.bytes_per_day:
-            return AuditRecord(day, live.generation, AuditOutcome.OVER_BUDGET, services.now(), None, size)
         budget_left = services.feed.content_audit.bytes_per_day - _billed_today(services)
         if size > budget_left:
+            services.log(
+                f"audit: partition {day} is skipped: its [{size}] bytes exceed the budget left, [{budget_left}]"
+            )
+            skipped[day] = size
             return None
         query = compare_with_files(services, manifest.table, day, _uris(services, manifest, day))
         services.warehouse.jobs.start(job.job_id, with_billing_limit(query, budget_left))
     found, billed = _wait_for_result(services, job.job_id, day)
     if _live_target(services) != live:
         raise LostRace(f"Target was replaced while partition [{day}] was compared: this task's next try repeats it.")
-    outcome = AuditOutcome.EQUAL if found.is_equal else AuditOutcome.UNEQUAL
-    return AuditRecord(day, live.generation, outcome, services.now(), found, billed)
+    return AuditRecord(day, live.generation, services.now(), found, billed)
 
 
 def _bytes_billed(bytes_read: int) -> int:

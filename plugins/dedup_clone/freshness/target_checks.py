@@ -65,14 +65,13 @@ def check_after_swap(now: datetime, state: FeedState) -> Iterator[Incident]:
 def check_contents(now: datetime, state: FeedState) -> Iterator[Incident]:
     """One incident for each unequal partition, until an audit finds the partition equal, or the partition expires."""
     for record in state.audits.unequal:
-        found = record.comparison.difference if record.comparison else "not compared"
         yield Incident(
             IncidentKind.CONTENT_UNEQUAL,
             Severity.ALERT,
             since=record.audited_at,
             what=(
                 f"partition {record.date} of target did not hold what was published as generation {record.generation}, "
-                f"audited {format_time(record.audited_at)}: {found}."
+                f"audited {format_time(record.audited_at)}: {record.comparison.difference}."
             ),
             next_step="replay the live snapshot, then audit this date again by hand; the runbook has each step.",
             subject=record.date.isoformat(),

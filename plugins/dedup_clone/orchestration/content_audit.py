@@ -52,7 +52,7 @@ def choose_feeds(setup: FeedOfForm, context: Context) -> list[str]:
 
 
 def audit(setup: FeedSetup, context: Context) -> list[dict[str, Any]]:
-    """Compares the date of the form, or those that are due, and returns the outcome of each.
+    """Compares the date of the form, or those that are due, and returns those that are equal to their files.
 
     Fails if a partition differs from its files. Skips the task if there is nothing to compare.
     """
@@ -64,7 +64,7 @@ def audit(setup: FeedSetup, context: Context) -> list[dict[str, Any]]:
         raise AirflowSkipException(f"Nothing to compare: {chosen.reason}.")
     tries = run.context["ti"].max_tries  # more once the task is cleared, which must not take its former results
     records = compare_partitions(services, chosen.dates, f"{run.run_id} {tries}")
-    return [{"date": r.date.isoformat(), "generation": r.generation, "outcome": str(r.outcome)} for r in records]
+    return [{"date": r.date.isoformat(), "generation": r.generation} for r in records]
 
 
 def _requested_date(run: FeedRun) -> date | None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from datetime import date, datetime
-from enum import StrEnum
 
 from dedup_clone.contract.manifest import Manifest
 from dedup_clone.state.layout import FeedLayout
@@ -37,30 +36,14 @@ class PartitionComparison:
         )
 
 
-class AuditOutcome(StrEnum):
-    """Whether target's partition has the same rows as the generation's files.
-
-    OVER_BUDGET: not compared, because the query of this partition alone would exceed the budget of a day.
-    """
-
-    EQUAL = "equal"
-    UNEQUAL = "unequal"
-    OVER_BUDGET = "over_budget"
-
-
 @dataclass(frozen=True)
 class AuditRecord:
-    """The last audit of one partition.
-
-    `comparison`: of target with the files of `generation`; None if the partition was not compared. `bytes_billed`: what
-    BigQuery billed for the query; for a partition over the budget, what it would have billed.
-    """
+    """The last audit of one partition: its `comparison` with the files of `generation`, and what that was billed."""
 
     date: date
     generation: int
-    outcome: AuditOutcome
     audited_at: datetime
-    comparison: PartitionComparison | None
+    comparison: PartitionComparison
     bytes_billed: int
 
 
@@ -77,14 +60,13 @@ class Audits:
 
     @property
     def last(self) -> AuditRecord | None:
-        """The newest record of a comparison; None if there is none."""
-        compared = [r for r in self.records if r.outcome is not AuditOutcome.OVER_BUDGET]
-        return max(compared, key=lambda r: r.audited_at, default=None)
+        """The newest record; None if there is none."""
+        return max(self.records, key=lambda r: r.audited_at, default=None)
 
     @property
     def unequal(self) -> tuple[AuditRecord, ...]:
         """The records of partitions that differ from the generation's files."""
-        return tuple(r for r in self.records if r.outcome is AuditOutcome.UNEQUAL)
+        return tuple(r for r in self.records if not r.comparison.is_equal)
 
     def of_table(self, live: Manifest | None) -> Audits:
         """A copy with only the records of dates on which the live generation has rows; without one, with none."""
@@ -101,13 +83,8 @@ class Audits:
         return Audits(day, {**jobs, job_id: bytes_billed}, self.records)
 
     def with_records(self, records: tuple[AuditRecord, ...], *, retained: set[date]) -> Audits:
-        """A copy in which `records` replace older records of the same dates. Only dates in `retained` stay.
-
-        An unequal partition stays unequal until it is compared again: OVER_BUDGET does not replace UNEQUAL.
-        """
-        unequal = {record.date for record in self.unequal}
-        new = [r for r in records if r.outcome is not AuditOutcome.OVER_BUDGET or r.date not in unequal]
-        by_date = {record.date: record for record in (*self.records, *new) if record.date in retained}
+        """A copy in which `records` replace older records of the same dates. Only dates in `retained` stay."""
+        by_date = {record.date: record for record in (*self.records, *records) if record.date in retained}
         return Audits(self.day, self.jobs, tuple(by_date[day] for day in sorted(by_date)))
 
 

@@ -15,7 +15,6 @@ from dedup_clone.freshness.feed_state import FeedState, PendingJob
 from dedup_clone.freshness.incident import Incident, IncidentKind, Severity
 from dedup_clone.freshness.verdict import FreshnessStatus
 from dedup_clone.settings.feed import ExpectedArrivals
-from dedup_clone.state.audits import AuditOutcome
 from dedup_clone.state.landing import InvalidMarker
 from tests.shared.freshness_states import (
     DAILY,
@@ -38,7 +37,6 @@ from tests.shared.freshness_states import (
     waits,
 )
 
-EQUAL, UNEQUAL, OVER_BUDGET = AuditOutcome.EQUAL, AuditOutcome.UNEQUAL, AuditOutcome.OVER_BUDGET
 FAILED = replace(REPEATED, repeat_at=None)
 OLD_FAILURE, NEW_FAILURE = NOW - minutes(40), NOW - minutes(3)
 
@@ -221,9 +219,8 @@ CASES: dict[str, tuple[FeedState, list[str]]] = {
         ["stopped-materialized_view warning"],
     ),
     # -- contents
-    "a partition was audited and is equal": (feed_state(audits=audits(EQUAL)), []),
-    "a partition holds other values": (feed_state(audits=audits(EQUAL, UNEQUAL)), ["content_unequal-2026-06-02"]),
-    "a partition was too large to audit": (feed_state(audits=audits(OVER_BUDGET)), []),
+    "a partition was audited and is equal": (feed_state(audits=audits(0)), []),
+    "a partition holds other values": (feed_state(audits=audits(0, 1)), ["content_unequal-2026-06-02"]),
     # -- deliveries
     "two deliveries were refused": (feed_state(refused=(refused(8), refused(9))), ["refused-8-1", "refused-9-1"]),
     "a delivery is held": (feed_state(held=(held(8),)), ["publish_failed-held-8-1"]),

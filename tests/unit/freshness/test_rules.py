@@ -18,7 +18,6 @@ from dedup_clone.freshness.arrival_checks import (
 from dedup_clone.freshness.evaluation import evaluate
 from dedup_clone.orchestration.watchdog.feed_check import feed_metrics
 from dedup_clone.settings.feed import ExpectedArrivals
-from dedup_clone.state.audits import AuditOutcome
 from dedup_clone.state.current import Intent
 from dedup_clone.state.ledger import LedgerRecord
 from tests.shared.freshness_states import BEGAN, NOW, audits, current, feed_state, intent, minutes, record, waits
@@ -59,7 +58,7 @@ def test_metrics_of_a_feed() -> None:
 
 
 def test_what_is_not_known_is_no_metric() -> None:
-    found = feed_metrics(NOW, feed_state(audits=audits(AuditOutcome.EQUAL, AuditOutcome.UNEQUAL)), 1)
+    found = feed_metrics(NOW, feed_state(audits=audits(0, 1)), 1)
     assert (found["partitions_unequal"], found["audit_age_seconds"]) == (1.0, 3600.0)
     always = {"deliveries_waiting", "waiting_seconds", "sla_seconds", "sla_share_used", "incidents_open"}
     assert set(feed_metrics(NOW, feed_state(live=None, history=()), 0)) == always

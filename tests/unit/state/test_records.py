@@ -15,7 +15,7 @@ from google.cloud.storage.bucket import Bucket
 
 from dedup_clone.audit.partition_audit import auditable_dates, order_by_last_audit
 from dedup_clone.contract.table import PartitionBy
-from dedup_clone.state.audits import AuditOutcome, AuditRecord, Audits
+from dedup_clone.state.audits import AuditRecord, Audits, PartitionComparison
 from dedup_clone.state.landing import read_footers
 from dedup_clone.state.store import ObjectStore
 from testkit.table_contracts import PRODUCTS
@@ -113,8 +113,8 @@ NOON = datetime(2026, 6, 15, 12, tzinfo=UTC)
 DAYS = [date(2026, 6, day) for day in range(1, 6)]
 
 
-def audited(day: date, days_ago: int, outcome: AuditOutcome = AuditOutcome.EQUAL) -> AuditRecord:
-    return AuditRecord(day, 1, outcome, NOON - timedelta(days=days_ago), None, 0)
+def audited(day: date, days_ago: int, missing: int = 0) -> AuditRecord:
+    return AuditRecord(day, 1, NOON - timedelta(days=days_ago), PartitionComparison(1, 1, missing, missing), 0)
 
 
 def audit_order(*records: AuditRecord) -> list[int]:
@@ -124,8 +124,7 @@ def audit_order(*records: AuditRecord) -> list[int]:
 def test_unequal_ones_come_first_then_those_never_audited_then_the_longest_ago() -> None:
     assert audit_order() == [5, 4, 3, 2, 1]
     assert audit_order(audited(DAYS[4], 1), audited(DAYS[3], 2)) == [3, 2, 1, 4, 5]
-    assert audit_order(audited(DAYS[0], 1, AuditOutcome.UNEQUAL), audited(DAYS[4], 9)) == [1, 4, 3, 2, 5]
-    assert audit_order(audited(DAYS[2], 1, AuditOutcome.OVER_BUDGET)) == [5, 4, 2, 1, 3]
+    assert audit_order(audited(DAYS[0], 1, missing=1), audited(DAYS[4], 9)) == [1, 4, 3, 2, 5]
 
 
 @pytest.mark.parametrize(("retention_days", "expected"), [(730, [1, 2, 3, 4]), (14, [4]), (13, []), (1, [])])

@@ -24,7 +24,7 @@ function auditResult(audit, now) {
   if (!audit) return h("p", { class: "muted" }, "No partition has been audited yet.");
   const wrong = audit.unequal_dates;
   return h("p", {},
-    pill(wrong.length ? "unequal" : audit.outcome, wrong.length ? "fail" : "pass"),
+    pill(wrong.length ? "unequal" : "equal", wrong.length ? "fail" : "pass"),
     ` Last audited: ${audit.date} (generation ${audit.generation}), `, time(audit.audited_at, now), " UTC.",
     wrong.length ? ` Not what was published: ${wrong.join(", ")}.` : null);
 }
