@@ -13,6 +13,7 @@ from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from typing import Any
 
+from dedup_clone.checks.check_result import require_no_failure
 from dedup_clone.contract.attempt import Attempt, Kind, Plan
 from dedup_clone.contract.delivery import INT64_MAX
 from dedup_clone.contract.engine import Engine
@@ -27,7 +28,7 @@ from dedup_clone.publish.changes_table import forget_change_rows
 from dedup_clone.publish.commit import prune
 from dedup_clone.publish.date_ranges import format_dates
 from dedup_clone.publish.declared_form import drop_once, prepare_staging, refuse_impossible_changes
-from dedup_clone.publish.early_checks import check_before_dedup, find_previous
+from dedup_clone.publish.early_checks import NOT_DEDUPLICATED, check_before_dedup, find_previous
 from dedup_clone.publish.erasure_records import complete_certificate, erasure_of_run, erasure_uris, record_tables
 from dedup_clone.publish.parent_generation import live_manifest, parent_files, require_readable_parent
 from dedup_clone.publish.publish_costs import size_text
@@ -190,7 +191,7 @@ def _require_erasable(services: Services) -> Manifest:
             f"[engine: {Engine.SPARK}] in the feed file, then erase."
         )
     refuse_impossible_changes(services, Engine.SPARK, live)
-    check_before_dedup(services, live.generation, with_sql=False, kind=Kind.ERASE)
+    require_no_failure(check_before_dedup(services, live.generation, Kind.ERASE), NOT_DEDUPLICATED)
     require_readable_parent(services, live, Engine.SPARK)
     return live
 

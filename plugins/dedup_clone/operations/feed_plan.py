@@ -25,7 +25,7 @@ from dedup_clone.operations.rebuild import copy_bytes
 from dedup_clone.publish.attempts import find_check_results
 from dedup_clone.publish.changes_table import change_rows_to_lose
 from dedup_clone.publish.declared_form import lost_dates, refusals, staging_options, swap_options
-from dedup_clone.publish.early_checks import results_before_dedup
+from dedup_clone.publish.early_checks import check_before_dedup
 from dedup_clone.publish.parent_generation import unreadable_parent
 from dedup_clone.publish.publish_costs import price_text
 from dedup_clone.publish.services import Services
@@ -91,7 +91,7 @@ def plan_feed(services: Services) -> FeedPlan:
     if current.retired is not None:
         return FeedPlan(feed.feed, "retired", notes=("delete the feed's file",))
     live = None if generation is None else services.manifests.read(generation)
-    results = results_before_dedup(services, generation)
+    results = check_before_dedup(services, generation, Kind.PUBLISH).items
     unreadable = unreadable_parent(services, live, feed.engine)
     problems = (
         *refusals(services, feed.engine, live, services.warehouse.table(feed.staging)),

@@ -31,7 +31,7 @@ from dedup_clone.publish.attempt_jobs import query_configuration, run_step_job
 from dedup_clone.publish.attempts import Form, begin_attempt, write_attempt
 from dedup_clone.publish.changes_table import change_rows_to_lose
 from dedup_clone.publish.declared_form import shortens_retention, staging_options, swap_options
-from dedup_clone.publish.early_checks import results_before_dedup
+from dedup_clone.publish.early_checks import check_before_dedup
 from dedup_clone.publish.erasure_records import erasures_up_to
 from dedup_clone.publish.existing_table import save_existing_table
 from dedup_clone.publish.parent_generation import changed_target, live_manifest
@@ -197,7 +197,7 @@ def _problems(services: Services, live: Manifest, renamed: Mapping[str, str]) ->
     layout = [check_layout(staging, target, live.table)] if staging is not None else []
     results = [
         *layout,
-        *(r for r in results_before_dedup(services, live.generation, kind=Kind.REBUILD) if r.check != "layout"),
+        *(r for r in check_before_dedup(services, live.generation, Kind.REBUILD).items if r.check != "layout"),
     ]
     yield from (str(result) for result in results if result.level is Level.FAIL)
     if services.current.read().intent is None:  # else a recovery may change which rows target has

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
 import dedup_clone
-from dedup_clone.checks.check_result import Level
+from dedup_clone.checks.check_result import Level, require_no_failure
 from dedup_clone.checks.partition_checks import check_rows, check_staging_unchanged
 from dedup_clone.contract.attempt import Attempt, Kind, Swap
 from dedup_clone.contract.delivery import Delivery
@@ -22,7 +22,7 @@ from dedup_clone.contract.table import PartitionBy
 from dedup_clone.publish.attempts import Form, begin_attempt, write_attempt
 from dedup_clone.publish.date_ranges import format_dates
 from dedup_clone.publish.declared_form import require_staging
-from dedup_clone.publish.early_checks import check_before_dedup
+from dedup_clone.publish.early_checks import NOT_DEDUPLICATED, check_before_dedup
 from dedup_clone.publish.erasure_records import last_erasure_generation
 from dedup_clone.publish.parent_generation import live_manifest, without_expired
 from dedup_clone.publish.recovery import recover
@@ -67,7 +67,7 @@ def preview(services: Services, request: RollbackRequest) -> tuple[int, str]:
     """
     live = live_manifest(services, "roll back")
     restorable = _find_restorable(services, request.generation, live)
-    check_before_dedup(services, live.generation, with_sql=False)
+    require_no_failure(check_before_dedup(services, live.generation, Kind.ROLLBACK), NOT_DEDUPLICATED)
     restored = restorable.manifest
     excluded_now, excluded_then = set(live.excluded), set(excluded_after(services, live, restored))
     lines = [

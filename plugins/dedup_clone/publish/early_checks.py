@@ -24,37 +24,20 @@ NOT_DEDUPLICATED = "Nothing was deduplicated, target keeps its old content."
 
 
 def check_before_dedup(
-    services: Services,
-    parent: int | None,
-    *,
-    accepted: Collection[str] = (),
-    reason: str = "",
-    with_sql: bool = True,
-    kind: Kind = Kind.PUBLISH,
+    services: Services, parent: int | None, kind: Kind, *, accepted: Collection[str] = (), reason: str = ""
 ) -> CheckResults:
-    """Run the checks that do not depend on the new generation, and return their results.
+    """The results of the checks that do not depend on the new generation.
 
-    Raises CheckFailed if one fails. `parent`: the live generation. `accepted`: the checks whose failure the operator
-    accepts; `reason`: why. `with_sql`: dry-run the feed's own queries, too.
+    `parent`: the live generation. `accepted`: the checks whose failure the operator accepts; `reason`: why.
     """
-    items = results_before_dedup(services, parent, with_sql=with_sql, kind=kind)
-    results = CheckResults("before", accept(items, accepted, reason))
-    require_no_failure(results, NOT_DEDUPLICATED)
-    return results
-
-
-def results_before_dedup(
-    services: Services, parent: int | None, *, with_sql: bool = True, kind: Kind = Kind.PUBLISH
-) -> list[CheckResult]:
-    """The results of the checks that `check_before_dedup` runs."""
     feed = services.feed
     staging, target = services.warehouse.table(feed.staging), services.warehouse.table(feed.target)
     results = [table_checks.check_target_is_parent(target, parent, None)]
     if staging is not None:
         results.append(table_checks.check_layout(staging, target, feed.table.to_contract()))
         results += check_tables(services, staging, target, parent, kind)
-        results += dry_run_sql_checks(services, staging) if with_sql else []
-    return results
+        results += dry_run_sql_checks(services, staging) if kind in (Kind.PUBLISH, Kind.REBUILD) else []
+    return CheckResults("before", accept(results, accepted, reason))
 
 
 def check_tables(

@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
-from dedup_clone.checks.check_result import CheckResult, accepted_failures, listed
+from dedup_clone.checks.check_result import CheckResult, accepted_failures, listed, require_no_failure
 from dedup_clone.contract.attempt import Attempt, Kind
 from dedup_clone.contract.delivery import Delivery
 from dedup_clone.contract.errors import ConfigurationError
@@ -18,7 +18,7 @@ from dedup_clone.contract.landed_objects import DataObject
 from dedup_clone.contract.records import to_plain
 from dedup_clone.contract.table import Absent
 from dedup_clone.publish.date_ranges import format_dates
-from dedup_clone.publish.early_checks import check_before_dedup
+from dedup_clone.publish.early_checks import NOT_DEDUPLICATED, check_before_dedup
 from dedup_clone.publish.early_refusals import changes_since_arrival, examine_landing
 from dedup_clone.publish.held_deliveries import find_evidence
 from dedup_clone.publish.parent_generation import require_readable_parent
@@ -58,7 +58,8 @@ def preview_publish(services: Services, publish_request: PublishRequest) -> tupl
         lines.append(f"At work now: run [{intent.run_id}] of [{intent.dag_id}]; what it publishes may change this.")
     if not decision.skip_reason:
         accepted, reason = publish_request.accepted_checks, publish_request.reason
-        early = check_before_dedup(services, decision.parent_generation, accepted=accepted, reason=reason)
+        early = check_before_dedup(services, decision.parent_generation, Kind.PUBLISH, accepted=accepted, reason=reason)
+        require_no_failure(early, NOT_DEDUPLICATED)
         require_readable_parent(services, decision.parent, engine_of(services, publish_request))
         if accepted:
             lines += _evidence(services, publish_request, decision, accepted_failures(early.items))

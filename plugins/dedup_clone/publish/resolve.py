@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from datetime import date
 from typing import Any
 
-from dedup_clone.checks.check_result import CheckResults, accept, require_no_failure
+from dedup_clone.checks.check_result import require_no_failure
 from dedup_clone.contract.attempt import Attempt, Kind, Plan
 from dedup_clone.contract.delivery import Backlog, Delivery, newly_live, split_backlog
 from dedup_clone.contract.engine import Engine
@@ -18,7 +18,7 @@ from dedup_clone.contract.table import UpdateIdMode
 from dedup_clone.publish.attempts import Form, acquire_lease, new_attempt, write_attempt
 from dedup_clone.publish.date_ranges import format_dates
 from dedup_clone.publish.declared_form import add_columns_for_queries, prepare_staging, refuse_impossible_changes
-from dedup_clone.publish.early_checks import NOT_DEDUPLICATED, results_before_dedup
+from dedup_clone.publish.early_checks import NOT_DEDUPLICATED, check_before_dedup
 from dedup_clone.publish.early_refusals import without_refused_deliveries
 from dedup_clone.publish.erasure_records import erasure_uris, last_erasure_generation
 from dedup_clone.publish.held_deliveries import find_reusable_candidate, note_checks_before_dedup
@@ -225,8 +225,8 @@ def resolve(
     if shown is not None:
         require_live_as_shown(services, decision.parent_generation, shown["live_generation"])
     # 3. Check what needs no new row, and whether the parent's rows can be read.
-    items = results_before_dedup(services, decision.parent_generation)
-    results = CheckResults("before", accept(items, publish_request.accepted_checks, publish_request.reason))
+    accepted, reason = publish_request.accepted_checks, publish_request.reason
+    results = check_before_dedup(services, decision.parent_generation, Kind.PUBLISH, accepted=accepted, reason=reason)
     if publish_request.dates is None:  # a replay of some dates includes no waiting delivery
         note_checks_before_dedup(services, decision.backlog.apply, decision.parent, results, publish_request)
     require_no_failure(results, NOT_DEDUPLICATED)
