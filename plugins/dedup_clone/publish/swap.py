@@ -8,7 +8,6 @@ Between load and label, the load job says that target holds the new rows.
 from __future__ import annotations
 
 import contextlib
-from datetime import timedelta
 from typing import Any
 
 from dedup_clone.checks.table_checks import GENERATION_LABEL, MANIFEST_LABEL, labelled_generation
@@ -21,8 +20,6 @@ from dedup_clone.publish.load import read_candidate, table_load_configuration
 from dedup_clone.publish.services import Services
 from dedup_clone.publish.swap_spec import SwapSpec, find_swap, swap_configuration
 from dedup_clone.state.current import Intent
-
-JOBS_KEPT = timedelta(days=180)  # how long BigQuery keeps the history of jobs
 
 
 def begin_swap(services: Services, attempt: Attempt, swap: SwapSpec, job_id: str) -> dict[str, Any]:
@@ -73,18 +70,12 @@ def finish_swap(services: Services, swap: SwapSpec) -> None:
 def complete_swap(services: Services, intent: Intent) -> str | None:
     """The generation that target holds, once all jobs of the attempt have ended; None if its label names none.
 
-    If the load of swap `copy` succeeded, target gets its label now, else the parent's retention again. Raises
-    OutcomeUnknown if BigQuery has forgotten whether it did, and LostRace if another run has ended the attempt.
+    If the load of swap `copy` succeeded, target gets its label now, else the parent's retention again. Raises LostRace
+    if another run has ended the attempt.
     """
     live, swap = _live(services), find_swap(services, intent.attempt)
     if swap is None or swap.way is Swap.CLONE or live != swap.parent:
         return live
-    if services.now() - intent.taken_at > JOBS_KEPT and _has_begun(intent):
-        raise OutcomeUnknown(
-            f"Attempt [{intent.attempt}] began to load target more than {JOBS_KEPT.days} days ago, and BigQuery keeps "
-            f"no older jobs: nobody knows whether target holds generation [{live}] or [{swap.generation}]. Compare its "
-            f"rows with the manifests, set the label [{GENERATION_LABEL}] of target, then clear the run."
-        )
     job = find_job(services, services.feed.feed, intent.attempt, SWAP_STEP).metadata
     if job is None or not job.ended:
         _restore_retention(services, intent.attempt, int(swap.parent))
@@ -105,12 +96,9 @@ def _restore_retention(services: Services, attempt: str, parent: int) -> None:
 
 def is_loading_target(services: Services, intent: Intent | None) -> bool:
     """Whether swap `copy` has begun: target may have rows and options of this attempt, and the parent's label."""
-    swap = find_swap(services, intent.attempt) if intent and _has_begun(intent) else None
+    has_begun = intent is not None and any(f"-{SWAP_STEP}-" in job_id for job_id in intent.jobs)
+    swap = find_swap(services, intent.attempt) if intent and has_begun else None
     return swap is not None and swap.way is Swap.COPY
-
-
-def _has_begun(intent: Intent) -> bool:
-    return any(f"-{SWAP_STEP}-" in job_id for job_id in intent.jobs)
 
 
 def _live(services: Services) -> str | None:

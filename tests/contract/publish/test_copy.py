@@ -6,7 +6,6 @@ import io
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from datetime import timedelta
 from functools import partial
 from typing import Any
 from unittest.mock import patch
@@ -145,14 +144,6 @@ def test_a_target_that_somebody_replaces_during_the_load_is_not_labelled(world: 
     assert world.state.outcomes() == [(1, "published"), (2, "failed")]
     with pytest.raises(CheckFailed, match="target_is_parent"):
         world.publish(world.land(9, [row(9, 9)]))
-
-
-def test_nobody_guesses_what_target_holds_when_bigquery_has_forgotten_the_load(world: FeedOnStandIn) -> None:
-    run = loaded_not_labelled(world)
-    world.move_clock(timedelta(days=181))
-    with pytest.raises(OutcomeUnknown, match="more than 180 days ago"):
-        run.end()
-    assert world.state.lease is not None
 
 
 def test_a_materialized_view_stops_a_clone_and_no_copy(viewed: FeedOnStandIn) -> None:
