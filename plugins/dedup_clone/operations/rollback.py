@@ -14,7 +14,7 @@ import dedup_clone
 from dedup_clone.checks.check_result import Level, require_no_failure
 from dedup_clone.checks.partition_checks import check_rows, check_staging_unchanged
 from dedup_clone.contract.attempt import Attempt, Kind, Swap
-from dedup_clone.contract.delivery import Delivery
+from dedup_clone.contract.delivery import Delivery, split_backlog
 from dedup_clone.contract.errors import ConfigurationError
 from dedup_clone.contract.manifest import Candidate, DateEntry, DateOutcome, Manifest
 from dedup_clone.contract.schema_change import added_columns, refused_table_changes, widened_columns
@@ -26,7 +26,7 @@ from dedup_clone.publish.early_checks import NOT_DEDUPLICATED, check_before_dedu
 from dedup_clone.publish.erasure_records import last_erasure_generation
 from dedup_clone.publish.parent_generation import live_manifest, without_expired
 from dedup_clone.publish.recovery import recover
-from dedup_clone.publish.resolve import excluded_after, waiting_names
+from dedup_clone.publish.resolve import waiting_names
 from dedup_clone.publish.services import Services
 from dedup_clone.publish.swap_spec import find_swap
 
@@ -69,7 +69,7 @@ def preview(services: Services, request: RollbackRequest) -> tuple[int, str]:
     restorable = _find_restorable(services, request.generation, live)
     require_no_failure(check_before_dedup(services, live.generation, Kind.ROLLBACK), NOT_DEDUPLICATED)
     restored = restorable.manifest
-    excluded_now, excluded_then = set(live.excluded), set(excluded_after(services, live, restored))
+    excluded_now, excluded_then = set(live.excluded), set(_excluded_after(services, live, restored))
     lines = [
         f"**{services.feed.feed}: from generation {live.generation} to the content of {restored.generation}**",
         "",
@@ -131,6 +131,22 @@ def _may_differ(live: DateEntry | None, restored: DateEntry | None) -> bool:
         getattr(live, name) != getattr(restored, name)
         for name in ("rows", "min_update_id", "max_update_id", "files_digest")
     )
+
+
+def _excluded_after(services: Services, live: Manifest, restored: Manifest) -> tuple[Delivery, ...]:
+    """The deliveries that a rollback from `live` to `restored` excludes: later publishes include them only by a replay.
+
+    These are the deliveries that `live` includes or excludes and `restored` lacks, and those that `restored` excludes.
+    Deliveries that were superseded by one of these are excluded too: a publish would otherwise apply them instead.
+    Deliveries that wait now, are held or land later are not excluded.
+    """
+    lists = services.arrivals.lists()
+    backlog = lists.backlog(live)
+    processed = lists.registered.keys() - {*lists.refused, *backlog.apply, *backlog.held}
+    removed = split_backlog(processed, restored.deliveries, restored.excluded)
+    restored_markers = {d.snapshot_id: d.marker_generation for d in restored.deliveries}
+    later = [d for d in removed.superseded if d.marker_generation > restored_markers.get(d.snapshot_id, 0)]
+    return tuple(sorted({*restored.excluded, *removed.apply, *later}))
 
 
 def _find_restorable(services: Services, generation: int, live: Manifest) -> RestorableGeneration:
@@ -244,7 +260,7 @@ def _restored_manifest(
         restores=source.generation,
         data_folder=source.data_folder if has_files else None,
         file_list_digest=source.file_list_digest if has_files else "",
-        excluded=excluded_after(services, live, source),
+        excluded=_excluded_after(services, live, source),
         applied=(),
         code_version=dedup_clone.__version__,
         run_id=attempt.run_id,

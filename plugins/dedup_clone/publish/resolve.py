@@ -71,8 +71,6 @@ def decide(services: Services, publish_request: PublishRequest) -> Decision:
     """
     parent = services.find_live()
     _require_fitting_engine(services, publish_request, parent)
-    if publish_request.replay:
-        services.arrivals.read(publish_request.delivery)  # the error names the deliveries that are registered
     lists = services.arrivals.lists()
     backlog = _backlog(lists, publish_request, parent)
     refuse_impossible_changes(services, engine_of(services, publish_request), parent)
@@ -187,22 +185,6 @@ def waiting_names(services: Services, parent: Manifest | None) -> str:
     return ", ".join(delivery.name for delivery in services.arrivals.backlog(parent).apply) or "none"
 
 
-def excluded_after(services: Services, live: Manifest, restored: Manifest) -> tuple[Delivery, ...]:
-    """The deliveries that a rollback from `live` to `restored` excludes: later publishes include them only by a replay.
-
-    These are the deliveries that `live` includes or excludes and `restored` lacks, and those that `restored` excludes.
-    Deliveries that were superseded by one of these are excluded too: a publish would otherwise apply them instead.
-    Deliveries that wait now, are held or land later are not excluded.
-    """
-    lists = services.arrivals.lists()
-    backlog = lists.backlog(live)
-    processed = lists.registered.keys() - {*lists.refused, *backlog.apply, *backlog.held}
-    removed = split_backlog(processed, restored.deliveries, restored.excluded)
-    restored_markers = {d.snapshot_id: d.marker_generation for d in restored.deliveries}
-    later = [d for d in removed.superseded if d.marker_generation > restored_markers.get(d.snapshot_id, 0)]
-    return tuple(sorted({*restored.excluded, *removed.apply, *later}))
-
-
 def resolve(
     services: Services, publish_request: PublishRequest, shown: Mapping[str, Any] | None = None
 ) -> Attempt | str:
@@ -269,7 +251,7 @@ def plan_attempt(services: Services, publish_request: PublishRequest, decision: 
         is_replay=dates is not None or not newly_live(applied, before),
         accepted_checks=publish_request.accepted_checks,
         deliveries=applied,
-        folded=_latest_of_each_id(parent.deliveries if parent else ()),
+        folded=parent.deliveries if parent else (),
         # A replay of a whole delivery ends its exclusion by a rollback.
         excluded=tuple(d for d in (parent.excluded if parent else ()) if dates or d not in applied),
         dates=dates,
@@ -285,7 +267,3 @@ def _ledger_reason(publish_request: PublishRequest) -> str:
 
 def _dates_text(publish_request: PublishRequest) -> str:
     return "" if publish_request.dates is None else f" only {format_dates(publish_request.dates)}"
-
-
-def _latest_of_each_id(deliveries: tuple[Delivery, ...]) -> tuple[Delivery, ...]:
-    return tuple({d.snapshot_id: d for d in sorted(deliveries)}.values())
