@@ -21,6 +21,7 @@ from dedup_clone.engines.staging_job import finish_staging, staging_configuratio
 from dedup_clone.engines.stream_changes import changes_to_stream, finish_if_applied, stream_changes
 from dedup_clone.operations import rollback
 from dedup_clone.publish.attempt_jobs import attempt_job_id
+from dedup_clone.publish.attempts import SwapSpec
 from dedup_clone.publish.check import check_before_swap
 from dedup_clone.publish.commit import commit_attempt
 from dedup_clone.publish.held_deliveries import is_reused
@@ -31,7 +32,6 @@ from dedup_clone.publish.reporting import LONGEST_PAUSE, load_ledger_rows
 from dedup_clone.publish.resolve import PublishRequest, resolve
 from dedup_clone.publish.services import Clients, Services
 from dedup_clone.publish.swap import begin_swap, finish_swap
-from dedup_clone.publish.swap_spec import SwapSpec
 from dedup_clone.settings.feed import Feed
 from dedup_clone.state.ledger import LedgerRecord, ReportingBacklog
 from dedup_clone.state.store import ObjectStore

@@ -18,10 +18,10 @@ from dedup_clone.operations import erase as erasures
 from dedup_clone.operations import rebuild as rebuilds
 from dedup_clone.operations import rollback as rollbacks
 from dedup_clone.operations import takeover
+from dedup_clone.publish.attempts import SwapSpec
 from dedup_clone.publish.load import begin_load, finish_load, prepare_load, read_candidate, table_load_configuration
 from dedup_clone.publish.preview_publish import preview_publish
 from dedup_clone.publish.recovery import commit_or_discard, require_no_other_run
-from dedup_clone.publish.swap_spec import SwapSpec
 from dedup_clone.state.ledger import LedgerRecord
 from testkit.feed_on_stand_in import ERASE_DAG, KEYS_FILE, ROLLBACK_DAG, FeedOnStandIn, job_id
 

@@ -22,9 +22,9 @@ from dedup_clone.publish.attempt_jobs import (
     run_step_job,
     table_reference,
 )
+from dedup_clone.publish.attempts import find_swap
 from dedup_clone.publish.load import finish_load, table_load_configuration
 from dedup_clone.publish.services import Services
-from dedup_clone.publish.swap_spec import find_swap
 
 _NOT_WRITTEN = (DateOutcome.COPIED_FORWARD, DateOutcome.UNCHANGED)
 # A statement that was PENDING for a shorter time did not wait for other statements.

@@ -25,7 +25,7 @@ from dedup_clone.freshness.feed_state import (
     WaitingDelivery,
     newest_live,
 )
-from dedup_clone.publish.attempts import failed_checks
+from dedup_clone.publish.attempts import failed_checks, find_swap
 from dedup_clone.publish.held_deliveries import (
     StoppedPublish,
     find_stopped,
@@ -34,7 +34,6 @@ from dedup_clone.publish.held_deliveries import (
 )
 from dedup_clone.publish.services import Services
 from dedup_clone.publish.swap import is_loading_target
-from dedup_clone.publish.swap_spec import find_swap
 from dedup_clone.state.arrivals import Refusal
 from dedup_clone.state.audits import read_audits
 from dedup_clone.state.current import Current, Intent

@@ -22,14 +22,13 @@ from dedup_clone.contract.schema_change import (
 )
 from dedup_clone.contract.table import TableContract, column_paths
 from dedup_clone.operations.rebuild import copy_bytes
-from dedup_clone.publish.attempts import find_check_results
+from dedup_clone.publish.attempts import find_check_results, find_swap
 from dedup_clone.publish.changes_table import change_rows_to_lose
 from dedup_clone.publish.declared_form import lost_dates, refusals, staging_options, swap_options
-from dedup_clone.publish.early_checks import check_before_dedup
+from dedup_clone.publish.early_checks import check_before_dedup, swap_way
 from dedup_clone.publish.parent_generation import unreadable_parent
 from dedup_clone.publish.publish_costs import price_text
 from dedup_clone.publish.services import Services
-from dedup_clone.publish.swap_spec import find_swap, swap_way
 from dedup_clone.settings.check_settings import SQL_CHECK_PREFIX
 from dedup_clone.state.ledger import LedgerRecord, Outcome
 from dedup_clone.warehouse.metadata import TableMetadata

@@ -14,8 +14,9 @@ from dedup_clone.contract.errors import LostRace
 from dedup_clone.contract.manifest import Candidate
 from dedup_clone.contract.records import to_json
 from dedup_clone.publish.attempt_jobs import attempt_job_id, end_jobs
+from dedup_clone.publish.attempts import SwapSpec, find_swap
 from dedup_clone.publish.services import Services
-from dedup_clone.publish.swap_spec import SwapSpec, find_swap, swap_configuration
+from dedup_clone.publish.swap import swap_configuration
 from dedup_clone.state.current import Current
 from dedup_clone.warehouse.metadata import TableMetadata
 

@@ -19,7 +19,7 @@ from dedup_clone.contract.errors import ConfigurationError
 from dedup_clone.contract.manifest import Candidate, DateEntry, DateOutcome, Manifest
 from dedup_clone.contract.schema_change import added_columns, refused_table_changes, widened_columns
 from dedup_clone.contract.table import PartitionBy
-from dedup_clone.publish.attempts import Form, begin_attempt, write_attempt
+from dedup_clone.publish.attempts import Form, begin_attempt, find_swap, write_attempt
 from dedup_clone.publish.date_ranges import format_dates
 from dedup_clone.publish.declared_form import require_staging
 from dedup_clone.publish.early_checks import NOT_DEDUPLICATED, check_before_dedup
@@ -28,7 +28,6 @@ from dedup_clone.publish.parent_generation import live_manifest, without_expired
 from dedup_clone.publish.recovery import recover
 from dedup_clone.publish.resolve import waiting_names
 from dedup_clone.publish.services import Services
-from dedup_clone.publish.swap_spec import find_swap
 
 # The clone must still be possible when the swap runs, after the checks.
 TIME_TRAVEL_MARGIN = timedelta(hours=1)

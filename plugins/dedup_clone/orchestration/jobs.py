@@ -18,9 +18,9 @@ from dedup_clone.engines.staging_job import finish_staging, staging_configuratio
 from dedup_clone.engines.stream_changes import changes_to_stream, finish_if_applied, stream_changes, writers_gone_at
 from dedup_clone.orchestration.step import FeedRun, NotYet
 from dedup_clone.publish.attempt_jobs import LOAD_STEP, SWAP_STEP, find_step_job
+from dedup_clone.publish.attempts import find_swap
 from dedup_clone.publish.load import begin_load, dates_to_load, load_dates, prepare_load, read_candidate
 from dedup_clone.publish.swap import begin_swap, finish_swap
-from dedup_clone.publish.swap_spec import find_swap
 from dedup_clone.warehouse.jobs import BRIEF_POLL_S
 from dedup_clone.warehouse.metadata import JobMetadata
 

@@ -8,8 +8,8 @@ commit      check target after the swap, commit the generation, write its ledger
 recovery    after a failed task, a refusal or a dead run: commit if the swap happened, else discard
 
 These modules work with `services` (a feed's settings, its records in state, the warehouse), `attempts` (the attempt and
-its records), `swap_spec` (what the checks allow the swap to make live) and `attempt_jobs` (BigQuery jobs under ids of
-the attempt).
+its records, of which SwapSpec says what the checks allow the swap to make live) and `attempt_jobs` (BigQuery jobs under
+ids of the attempt).
 
 early_refusals                 refusals of deliveries before the dedup job
 early_checks, sql_checks       checks before the dedup, the feed's own queries; checks that call nothing: `checks/`

@@ -8,13 +8,13 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import TypeVar
 
 import dedup_clone
 from dedup_clone.checks.check_result import CheckResult, CheckResults, Level, failures
-from dedup_clone.contract.attempt import Attempt, Kind
+from dedup_clone.contract.attempt import Attempt, Kind, Swap
 from dedup_clone.contract.engine import Engine
 from dedup_clone.contract.manifest import RefusedDelivery
 from dedup_clone.contract.records import to_json
@@ -147,6 +147,38 @@ def find_check_results(services: Services, attempt: str, phase: str) -> CheckRes
 def failed_checks(services: Services, attempt: str, phase: str = "before") -> tuple[CheckResult, ...]:
     """The attempt's checks `before` or `after` the swap that failed; none if it ended earlier, or was pruned."""
     return failures(find_check_results(services, attempt, phase))
+
+
+@dataclass(frozen=True)
+class SwapSpec:
+    """What was checked and is allowed to go live: staging as of `checked_at`.
+
+    `generation`, `parent` and `snapshot` are text, because the swap's SQL takes them as text parameters; `parent` is
+    empty for a first generation. `manifest` is the manifest's digest. `description`, `expiration_days`: the text, and
+    the days for which target keeps a partition, that the swap sets on target. `bytes_billed` is that of the feed's own
+    queries. `staging_bytes`: logical size of the checked table. `options`: the feed file's options that the swap sets
+    on target (see warehouse/table_options.py). `way`: see publish/swap.py. `previous_days`: how long the table that is
+    replaced stays as `FEED_previous`; 0 if it does not.
+    """
+
+    attempt: str
+    generation: str
+    parent: str
+    snapshot: str
+    manifest: str
+    description: str
+    checked_at: datetime
+    expiration_days: int
+    bytes_billed: int
+    staging_bytes: int
+    options: dict[str, str] = field(default_factory=dict)
+    way: Swap = Swap.CLONE
+    previous_days: int = 0
+
+
+def find_swap(services: Services, attempt: str) -> SwapSpec | None:
+    """What the attempt was allowed to swap; None if it failed earlier or was pruned."""
+    return services.store.read_record(SwapSpec, services.layout.swap_spec(attempt))
 
 
 def arrived_at(services: Services, attempt: Attempt) -> datetime:

@@ -23,14 +23,13 @@ from dedup_clone.contract.attempt import Attempt, Kind
 from dedup_clone.contract.manifest import Candidate, Manifest
 from dedup_clone.contract.records import to_json
 from dedup_clone.publish.attempt_jobs import LOAD_STEP, REPLACE_STEP, SWAP_STEP, find_step_job
-from dedup_clone.publish.attempts import arrived_at, save_check_results
+from dedup_clone.publish.attempts import SwapSpec, arrived_at, find_swap, save_check_results
 from dedup_clone.publish.declared_form import swap_options
-from dedup_clone.publish.early_checks import check_tables
+from dedup_clone.publish.early_checks import check_tables, kept_days, swap_way
 from dedup_clone.publish.existing_table import check_existing_table, read_existing_table
 from dedup_clone.publish.load import read_candidate
 from dedup_clone.publish.services import Services
 from dedup_clone.publish.sql_checks import run_sql_checks
-from dedup_clone.publish.swap_spec import SwapSpec, find_swap, kept_days, swap_way
 from dedup_clone.state.current import Staging
 from dedup_clone.state.ledger import PUBLISHES_COMPARED, LedgerRecord, Stage, count_loads
 from dedup_clone.warehouse.metadata import Observation, TableMetadata

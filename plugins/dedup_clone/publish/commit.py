@@ -15,7 +15,14 @@ from dedup_clone.contract.attempt import Attempt, Swap
 from dedup_clone.contract.errors import ContractViolation, OutcomeUnknown
 from dedup_clone.contract.manifest import Candidate, Manifest
 from dedup_clone.publish.attempt_jobs import end_jobs
-from dedup_clone.publish.attempts import find_check_results, record_refusals, save_check_results, try_read
+from dedup_clone.publish.attempts import (
+    SwapSpec,
+    find_check_results,
+    find_swap,
+    record_refusals,
+    save_check_results,
+    try_read,
+)
 from dedup_clone.publish.changes_table import record_changes, try_load_changes
 from dedup_clone.publish.early_checks import check_policies
 from dedup_clone.publish.erasure_records import last_erasure_generation, record_erasure
@@ -23,7 +30,6 @@ from dedup_clone.publish.held_deliveries import kept_folders
 from dedup_clone.publish.ledger_record import published_record
 from dedup_clone.publish.reporting import record_attempt, try_report
 from dedup_clone.publish.services import Services
-from dedup_clone.publish.swap_spec import SwapSpec, find_swap
 from dedup_clone.state.current import Current, Intent
 from dedup_clone.state.layout import names_up_to
 from dedup_clone.state.ledger import CHANGES, LedgerRecord, Outcome, ReportingBacklog

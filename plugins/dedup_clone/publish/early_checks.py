@@ -13,10 +13,10 @@ from dedup_clone.checks.table_checks import check_undeclared_options, replaced_b
 from dedup_clone.contract.attempt import Kind, Swap
 from dedup_clone.contract.schema_change import added_columns
 from dedup_clone.contract.table import Column
+from dedup_clone.publish.attempts import find_swap
 from dedup_clone.publish.declared_form import staging_options, swap_options
 from dedup_clone.publish.services import Services
 from dedup_clone.publish.sql_checks import dry_run_sql_checks
-from dedup_clone.publish.swap_spec import find_swap, kept_days, swap_way
 from dedup_clone.warehouse.metadata import TableMetadata
 from dedup_clone.warehouse.table_options import column_entry, row_policy_entry, without_removed_columns
 
@@ -55,6 +55,17 @@ def check_tables(
         *_check_previous(services, kind),
         *_check_target_options(services, staging, target, parent, way),
     ]
+
+
+def swap_way(services: Services, kind: Kind, parent: int | None) -> Swap:
+    """How an attempt swaps. A load keeps target's layout, so a rebuild clones, and so does a first publish."""
+    is_copied = parent is not None and kind is not Kind.REBUILD
+    return services.feed.publish.swap if is_copied else Swap.CLONE
+
+
+def kept_days(services: Services, kind: Kind) -> int:
+    """For how many days the swap keeps the table that it replaces. An erasure keeps none: it has the erased rows."""
+    return 0 if kind is Kind.ERASE else services.feed.table.previous_days
 
 
 def check_policies(services: Services, check: str, table: str) -> list[CheckResult]:

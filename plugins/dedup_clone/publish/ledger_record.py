@@ -15,10 +15,9 @@ from dedup_clone.contract.attempt import Attempt
 from dedup_clone.contract.delivery import newly_live
 from dedup_clone.contract.manifest import Candidate, Manifest
 from dedup_clone.publish.attempt_jobs import LOAD_STEP, REPLACE_STEP, SWAP_STEP
-from dedup_clone.publish.attempts import arrived_at, best_effort, failed_checks
+from dedup_clone.publish.attempts import SwapSpec, arrived_at, best_effort, failed_checks, find_swap
 from dedup_clone.publish.publish_costs import cost_of, merge_and_qualify_usd
 from dedup_clone.publish.services import Services
-from dedup_clone.publish.swap_spec import SwapSpec, find_swap
 from dedup_clone.state.current import Intent
 from dedup_clone.state.ledger import Cost, LedgerRecord, Outcome, Stage, count_loads
 from dedup_clone.state.manifests import StreamedChanges

@@ -13,12 +13,12 @@ from typing import Any
 from dedup_clone.checks.table_checks import GENERATION_LABEL, MANIFEST_LABEL, labelled_generation
 from dedup_clone.contract.attempt import Attempt, Swap
 from dedup_clone.contract.errors import LostRace, OutcomeUnknown
-from dedup_clone.publish.attempt_jobs import SWAP_STEP, find_job
+from dedup_clone.publish.attempt_jobs import SWAP_STEP, find_job, query_configuration
+from dedup_clone.publish.attempts import SwapSpec, find_swap
 from dedup_clone.publish.declared_form import alter_table
 from dedup_clone.publish.existing_table import prepare_swap_of_takeover
 from dedup_clone.publish.load import read_candidate, table_load_configuration
 from dedup_clone.publish.services import Services
-from dedup_clone.publish.swap_spec import SwapSpec, find_swap, swap_configuration
 from dedup_clone.state.current import Intent
 
 
@@ -38,6 +38,22 @@ def begin_swap(services: Services, attempt: Attempt, swap: SwapSpec, job_id: str
     if manifest.restores is None:  # else the files may have a former type
         alter_table(services, services.feed.target)
     return table_load_configuration(services, candidate, manifest, SWAP_STEP)
+
+
+def swap_configuration(services: Services, swap: SwapSpec, step: str = SWAP_STEP) -> dict[str, Any]:
+    """The configuration of the job that replaces target with a clone of staging as it was checked."""
+    options = services.feed.table.options
+    sql = services.warehouse.render(
+        "publish/swap_target.sql", names=services.names, options=options, previous_days=swap.previous_days
+    )
+    names = ("parent", "generation", "snapshot", "manifest", "description")
+    parameters = {
+        "target": ("STRING", services.names.target_table),
+        **{name: ("STRING", getattr(swap, name)) for name in names},
+        "checked_at": ("TIMESTAMP", swap.checked_at.isoformat()),
+        "expiration_days": ("FLOAT64", str(swap.expiration_days)),
+    }
+    return query_configuration(services, step, sql, parameters)
 
 
 def finish_swap(services: Services, swap: SwapSpec) -> None:
