@@ -89,12 +89,8 @@ def prepare(services: Services, request: BootstrapRequest, version_shown: str) -
         )
     left_out = f", without {_expired_text(existing)}" if existing.expired else ""
     reason = f"takes over [{existing.table}]{left_out}, duplicates [{request.duplicates}]: {request.reason}"
-    attempt = begin_attempt(services, request, Kind.BOOTSTRAP, None, reason=reason)
-    attempt = replace(
-        take_over_export(attempt, request.duplicates, None),
-        retention_day=existing.oldest,
-        latest_day=existing.latest,
-    )
+    attempt = take_over_export(begin_attempt(services, request, Kind.BOOTSTRAP, None), request.duplicates, None)
+    attempt = replace(attempt, reason=reason, retention_day=existing.oldest)
     write_attempt(services, attempt, f"{reason}, {existing.rows} rows in {len(existing.partitions)} dates")
     prepare_staging(services)
     save_existing_table(services, attempt.id, existing)

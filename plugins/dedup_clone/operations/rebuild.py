@@ -91,14 +91,7 @@ def prepare(services: Services, request: RebuildRequest, live_shown: int) -> Att
     """Recover a dead run, acquire the lease, write the attempt."""
     recover(services, request)
     live = _require_rebuildable(services, request, shown=live_shown)
-    attempt = begin_attempt(
-        services,
-        request,
-        Kind.REBUILD,
-        live.generation,
-        reason=f"rebuild: {request.reason}",
-        snapshot_id=live.snapshot_id,
-    )
+    attempt = begin_attempt(services, request, Kind.REBUILD, live.generation, snapshot_id=live.snapshot_id)
     attempt = take_over_export(attempt, request.duplicates, live)
     write_attempt(services, attempt, "rebuild")
     return attempt

@@ -82,7 +82,6 @@ def prepare(services: Services, request: RetirementRequest, shown: None) -> Reti
         target=request.target,
         attempt=intent.attempt,
         generation=intent.parent,
-        rows=live.rows if live else 0,
     )
     services.current.retire(intent.attempt, record)
     return record

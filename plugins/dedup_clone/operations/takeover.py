@@ -51,7 +51,6 @@ def observe_table(services: Services, name: str) -> ExistingTable:
         version=observation.table.version,
         size=observation.table.size,
         oldest=oldest,
-        latest=latest,
         partitions={day: count for day, count in rows.items() if day >= oldest},
         expired={day: count for day, count in rows.items() if day < oldest},
     )

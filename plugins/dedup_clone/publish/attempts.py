@@ -63,16 +63,14 @@ def begin_attempt(
     kind: Kind,
     parent: int | None,
     *,
-    reason: str | None = None,
     engine: Engine = Engine.SPARK,
     snapshot_id: int = 0,
 ) -> Attempt:
     """Acquire the lease and return the new attempt, as far as feed file and lease say what it does.
 
-    `reason`: None for the form's. The caller adds what only this kind of attempt has, and writes the record.
+    The caller adds what only this kind of attempt has, and writes the record.
     """
-    intent = acquire_lease(services, form, kind, parent)
-    return new_attempt(services, intent, form.reason if reason is None else reason, engine, snapshot_id)
+    return new_attempt(services, acquire_lease(services, form, kind, parent), form.reason, engine, snapshot_id)
 
 
 def new_attempt(services: Services, intent: Intent, reason: str, engine: Engine, snapshot_id: int) -> Attempt:

@@ -22,15 +22,13 @@ class ExistingTable:
     """The table's metadata at one moment; saved in the attempt's folder. `version` differs after every change.
 
     `table`: target, or a copy of it. `size`: logical bytes. `partitions`: the rows of each date that will be published;
-    the dates in `expired` are before `oldest`, the first date within the retention, and will be left out. `latest` is
-    the last date that a row may have.
+    the dates in `expired` are before `oldest`, the first date within the retention, and will be left out.
     """
 
     table: str
     version: str
     size: int
     oldest: date
-    latest: date
     partitions: dict[date, int]
     expired: dict[date, int]
 

@@ -73,10 +73,7 @@ class TargetAction(StrEnum):
 
 @dataclass(frozen=True)
 class Retirement:
-    """The record of one retirement.
-
-    `generation`: the last live generation; None if nothing was published. `rows`: the number of its rows.
-    """
+    """The record of one retirement. `generation`: the last live generation; None if nothing was published."""
 
     retired_at: datetime
     run_id: str
@@ -84,7 +81,6 @@ class Retirement:
     target: TargetAction
     attempt: str
     generation: int | None
-    rows: int
 
 
 @dataclass(frozen=True)

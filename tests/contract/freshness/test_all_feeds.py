@@ -266,7 +266,7 @@ def test_the_invalid_file_of_a_retired_feed_is_no_incident(
     current = CurrentFile(ObjectStore(deployed.storage, "state"), "former_feed")
     now = datetime.now(UTC)
     intent = current.acquire_lease("tests", None, Kind.RETIRE, dag_id="retire", run_id="run", now=now)
-    current.retire(intent.attempt, Retirement(now, "run", "a test", TargetAction.KEEP, intent.attempt, None, 0))
+    current.retire(intent.attempt, Retirement(now, "run", "a test", TargetAction.KEEP, intent.attempt, None))
     (deployed.folders.feeds / "former_feed.yaml").write_text("feed: former_feed\n")
     assert check_all_feeds(deployed.folders) == {}
     assert "feed_file_invalid" not in caplog.text

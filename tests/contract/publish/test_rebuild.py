@@ -64,7 +64,7 @@ def test_a_renamed_column_of_another_type_keeps_its_values_and_the_next_snapshot
         (3, "20", None, 7),
     ]
     assert (record.generation, record.parent, record.kind, record.replay) == (2, 1, "rebuild", False)
-    assert (record.reason, record.snapshot_id) == ("rebuild: another form", 7)
+    assert (record.reason, record.snapshot_id) == ("another form", 7)
     assert world.state.manifest(2)["deliveries"] == world.state.manifest(1)["deliveries"]
     assert {entry["newest_snapshot"] for entry in world.state.manifest()["dates"]} == {7}
     assert (tables(world), world.state.subfolders("data")[-1:]) == (before, [run.attempt])

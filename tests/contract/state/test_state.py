@@ -205,7 +205,7 @@ def test_a_refused_run_changes_nothing(own: ObjectStore) -> None:
         current.acquire_lease("there", 1, Kind.PUBLISH, **run)
     assert current.read() == before
     last = current.acquire_lease("here", 1, Kind.RETIRE, **run)
-    current.retire(last.attempt, Retirement(NOW, "run", "a test", TargetAction.DROP, last.attempt, 1, 3))
+    current.retire(last.attempt, Retirement(NOW, "run", "a test", TargetAction.DROP, last.attempt, 1))
     assert (current.read().generation, current.read().intent, current.read().last_generation) == (None, None, 2)
     with pytest.raises(ConfigurationError, match="was retired at 2026-06-15 12:00 UTC by run"):
         current.acquire_lease("here", None, Kind.PUBLISH, **run)
