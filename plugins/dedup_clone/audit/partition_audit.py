@@ -14,11 +14,11 @@ from dedup_clone.checks.check_result import listed
 from dedup_clone.checks.partition_checks import EXPIRATION_TOLERANCE
 from dedup_clone.checks.table_checks import GENERATION_LABEL, MANIFEST_LABEL
 from dedup_clone.contract.attempt import URIS_PER_JOB
-from dedup_clone.contract.costs import MIB, MIN_BYTES_BILLED
 from dedup_clone.contract.errors import CheckFailed, ConfigurationError, ContractViolation, JobFailed, LostRace
 from dedup_clone.contract.manifest import FileList, Manifest
 from dedup_clone.publish.attempt_jobs import find_step_job, with_billing_limit
 from dedup_clone.publish.partition_comparison import compare_with_files, comparison_bytes, read_comparison
+from dedup_clone.publish.publish_costs import billed_bytes
 from dedup_clone.publish.services import Services
 from dedup_clone.publish.swap import is_loading_target
 from dedup_clone.state.audits import AuditRecord, Audits, PartitionComparison, change_audits, read_audits
@@ -177,7 +177,8 @@ def _audit_partition(services: Services, day: date, run: str, skipped: dict[date
     """Compare one partition. Returns None, and adds its bytes to `skipped`, if today's budget does not suffice."""
     live = _live_target(services)
     manifest = services.manifests.read(live.generation)
-    size = _bytes_billed(comparison_bytes(services, manifest.table, [day]))
+    side = comparison_bytes(services, manifest.table, [day]) / 2
+    size = billed_bytes(side, side)
     # After target was replaced, the query has another id, even if the generation is the same.
     digest = hashlib.sha256(f"{run} {live.identity}".encode()).hexdigest()[:12]
     job = find_step_job(services, f"{live.generation:08d}-{digest}-{day:%Y%m%d}", "audit")
@@ -195,11 +196,6 @@ def _audit_partition(services: Services, day: date, run: str, skipped: dict[date
     if _live_target(services) != live:
         raise LostRace(f"Target was replaced while partition [{day}] was compared: this task's next try repeats it.")
     return AuditRecord(day, live.generation, services.now(), found, billed)
-
-
-def _bytes_billed(bytes_read: int) -> int:
-    """The bytes that BigQuery bills for reading both sides: of each whole MiB, and at least ten."""
-    return 2 * max(MIN_BYTES_BILLED, -(-bytes_read // (2 * MIB)) * MIB)
 
 
 def _uris(services: Services, manifest: Manifest, day: date) -> list[str]:

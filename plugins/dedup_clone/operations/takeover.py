@@ -249,7 +249,7 @@ def export(services: Services, request: object, attempt: Attempt) -> None:
         generation=attempt.generation,
     )
     table, rows = table_reference(services, existing.table), existing.partitions
-    exported = export_partitions(services, attempt.id, table, rows, date_folder=attempt.table.date_folder)
+    exported = export_partitions(services, attempt, table, rows)
     files = [file for file in exported if file.date in rows]
     for info in (file.info for file in exported if file.date not in rows):  # exported by a try before midnight
         services.store.delete(info.name, expected_object_generation=info.object_generation)

@@ -11,10 +11,11 @@ from dataclasses import dataclass
 from datetime import date
 from typing import Any
 
-from dedup_clone.contract.costs import GIB, TIB, USD_PER_TIB
+from dedup_clone.contract.costs import GIB
 from dedup_clone.contract.errors import CheckFailed, JobFailed, OutcomeUnknown
 from dedup_clone.contract.table import Column
 from dedup_clone.publish.date_ranges import MAX_RANGE_DAYS
+from dedup_clone.publish.publish_costs import price_text
 from dedup_clone.publish.services import Services
 from dedup_clone.state.current import Intent
 from dedup_clone.warehouse.metadata import JobMetadata, schema_field
@@ -160,8 +161,7 @@ def limited_query_configuration(
         estimate = 0  # the job that runs the query fails with the reason
     if estimate > limit:
         raise CheckFailed(
-            f"Step [{step}] would read [{estimate}] bytes ({estimate / GIB:.1f} GiB, about "
-            f"{estimate / TIB * USD_PER_TIB:.2f} USD on demand), more than [max_bytes_billed] allows: [{limit}]. "
+            f"Step [{step}] would read {price_text(estimate)}, more than [max_bytes_billed] allows: [{limit}] bytes. "
             f"Target was not changed. Raise [max_bytes_billed] in the feed's file, or publish with engine [spark]."
         )
     return with_billing_limit(configuration, limit)

@@ -171,8 +171,7 @@ def _export_target(services: Services, attempt: Attempt, parent: Manifest) -> Pa
         generation=parent.generation,
     )
     table = table_reference(services, services.names.target_table)
-    # Any name of the folders will do: nothing reads it, because the file list below has the date of each file.
-    exported = export_partitions(services, attempt.id, table, entries, date_folder="date")
+    exported = export_partitions(services, attempt, table, entries)
     wrong = wrong_row_counts(exported, {day: entry.rows for day, entry in entries.items()})
     if wrong:
         raise ContractViolation(
@@ -221,14 +220,14 @@ def export_folder(services: Services, attempt: str) -> str:
 
 
 def export_partitions(
-    services: Services, attempt: str, table: Mapping[str, str], dates: Iterable[date], *, date_folder: str
+    services: Services, attempt: Attempt, table: Mapping[str, str], dates: Iterable[date]
 ) -> list[ExportedFile]:
     """Export `dates` of `table` (as the REST API names it) to `<export folder><date folder>=<date>/`.
 
     Returns the files ordered by name. Raises JobFailed, OutcomeUnknown as `find_step_job` does, and ContractViolation
     when a file cannot be read. The table has no column of type FLOAT64.
     """
-    folder = export_folder(services, attempt)
+    folder, date_folder = export_folder(services, attempt.id), attempt.table.date_folder
 
     def export(day: date) -> None:
         extract = {
@@ -238,7 +237,7 @@ def export_partitions(
             "compression": "ZSTD",
         }
         configuration = {"extract": extract, "labels": job_labels(services, "export")}
-        run_step_job(services, attempt, f"export_{day:%Y%m%d}", lambda: configuration, is_recorded=False)
+        run_step_job(services, attempt.id, f"export_{day:%Y%m%d}", lambda: configuration, is_recorded=False)
 
     with ThreadPoolExecutor(PARALLEL_JOBS) as pool:
         list(pool.map(export, dates))

@@ -43,7 +43,7 @@ def cost_of(
     size, to_apply = 0, 0
     if streamed is not None:
         size = streamed.size
-        to_apply = _billed(table_bytes) if size else 0
+        to_apply = billed_bytes(table_bytes) if size else 0
     return Cost(
         query_bytes_billed=billed,
         query_usd=usd_on_demand(billed),
@@ -82,7 +82,7 @@ def merge_and_qualify_bytes(
     """
     keys = _share_of(table, row_bytes, {*table.keys, table.snapshot_id_column})
     snapshot, rows = delivered * row_bytes, existing * row_bytes
-    return _billed(snapshot, rows * keys + rows), _billed(snapshot, rows)
+    return billed_bytes(snapshot, rows * keys + rows), billed_bytes(snapshot, rows)
 
 
 def _share_of(table: TableContract, row_bytes: float, names: set[str]) -> float:
@@ -94,7 +94,7 @@ def _share_of(table: TableContract, row_bytes: float, names: set[str]) -> float:
     return min(sum(fixed.get(name, left) for name in names) / row_bytes, 1) if row_bytes else 0
 
 
-def _billed(*tables: float) -> int:
+def billed_bytes(*tables: float) -> int:
     """The bytes billed for a query that reads these numbers of bytes, one number for each table."""
     return sum(max(MIN_BYTES_BILLED, ceil(size / MIB) * MIB) for size in tables)
 
