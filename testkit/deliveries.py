@@ -21,7 +21,7 @@ def dry_run_of(world: FeedOnStandIn, name: str, **changes: Any) -> str:
 def discard_delivery(world: FeedOnStandIn, name: str, *, reason: str = "garbage") -> None:
     """Take a held delivery out of what may be published, as a person does in the form."""
     (delivery,) = [found for found in world.services.arrivals.deliveries() if found.name == name]
-    discard_held(world.services, delivery, run_id="by-hand", reason=reason)
+    discard_held(world.services, delivery, reason)
 
 
 def held_deliveries(world: FeedOnStandIn) -> list[str]:

@@ -113,7 +113,7 @@ def waits(age: timedelta, snapshot_id: int = 8, *, registered: bool = True) -> W
 def audits(*missing_rows: int) -> Audits:
     """Audits that found so many rows missing, and as many surplus ones, on the dates from 1 June on."""
     records = tuple(
-        AuditRecord(date(2026, 6, day), 7, NOW - minutes(60), PartitionComparison(4, 4, missing, missing), 0)
+        AuditRecord(date(2026, 6, day), 7, NOW - minutes(60), PartitionComparison(4, 4, missing, missing))
         for day, missing in enumerate(missing_rows, 1)
     )
     return Audits(NOW.date(), {}, records)
@@ -160,7 +160,7 @@ def stopped(*failed: CheckResult) -> StoppedPublish:
 
 
 def refused(snapshot_id: int, marker: int = 1) -> Refusal:
-    return Refusal(Delivery(snapshot_id, marker), "NULL keys", "publish__8__1", NOW)
+    return Refusal(Delivery(snapshot_id, marker), "NULL keys", NOW)
 
 
 DAILY = ExpectedArrivals(times=("11:00",), zone="UTC", grace_minutes=30)

@@ -135,7 +135,7 @@ def make_feed(
         for days in reversed(range(dates))
     )
     audited = PartitionComparison(DAY_ROWS, DAY_ROWS, 0, 0)
-    audit = AuditRecord(today - timedelta(days=33), publishes, now - timedelta(hours=9), audited, 10**9)
+    audit = AuditRecord(today - timedelta(days=33), publishes, now - timedelta(hours=9), audited)
     file = FeedFile(
         description="Value of each attribute of each product in each store, by day.",
         owner="data-platform",
@@ -206,7 +206,7 @@ def late(now: datetime = NOW, feed: str = "store_visits", *, is_held: bool = Fal
     stopped = StoppedPublish((delivery(122),), *run, failed, 120, failure.attempt)
     held = HeldDelivery(delivery(122), now, stopped)
     unequal = PartitionComparison(DAY_ROWS, DAY_ROWS, 1, 1)
-    audit = AuditRecord(now.date(), 120, now - timedelta(hours=1), unequal, 10**9)
+    audit = AuditRecord(now.date(), 120, now - timedelta(hours=1), unequal)
     file = replace(feed_file(before), description="Visitors, revenue and baskets of each store under each campaign.")
     found = verdict(feed, FreshnessStatus.LATE, now, waiting=1, feed_file=file)
     return replace(

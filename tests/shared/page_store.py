@@ -36,7 +36,7 @@ def objects_of(records: FeedRecords) -> dict[str, object]:
     for listed in records.deliveries:
         objects[layout.arrival(listed.delivery)] = inventory(feed, listed)
         if listed.refusal:
-            refused = Refusal(listed.delivery, listed.refusal, "run", listed.arrived_at)
+            refused = Refusal(listed.delivery, listed.refusal, listed.arrived_at)
             objects[layout.refusal(listed.delivery)] = refused
     for attempt, phases in records.results.items():
         objects |= {layout.check_results(attempt, results.phase): results for results in phases}

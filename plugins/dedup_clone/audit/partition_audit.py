@@ -159,7 +159,7 @@ def compare_partitions(services: Services, dates: tuple[date, ...], run: str) ->
 def describe(record: AuditRecord) -> str:
     """The outcome as text; if the partition is unequal, with what differs."""
     if record.comparison.is_equal:
-        return f"partition {record.date} is equal: {record.comparison.rows} rows, {record.bytes_billed} bytes billed"
+        return f"partition {record.date} is equal: {record.comparison.rows} rows"
     return f"partition {record.date} of generation {record.generation}: {record.comparison.difference}"
 
 
@@ -192,10 +192,10 @@ def _audit_partition(services: Services, day: date, run: str, skipped: dict[date
             return None
         query = compare_with_files(services, manifest.table, day, _uris(services, manifest, day))
         services.warehouse.jobs.start(job.job_id, with_billing_limit(query, budget_left))
-    found, billed = _wait_for_result(services, job.job_id, day)
+    found = _wait_for_result(services, job.job_id, day)
     if _live_target(services) != live:
         raise LostRace(f"Target was replaced while partition [{day}] was compared: this task's next try repeats it.")
-    return AuditRecord(day, live.generation, services.now(), found, billed)
+    return AuditRecord(day, live.generation, services.now(), found)
 
 
 def _uris(services: Services, manifest: Manifest, day: date) -> list[str]:
@@ -224,8 +224,8 @@ def _live_target(services: Services) -> _LiveTarget:
     return _LiveTarget(current.generation, (current.manifest_digest, table.created_at, table.clone_time))
 
 
-def _wait_for_result(services: Services, job_id: str, day: date) -> tuple[PartitionComparison, int]:
-    """Wait for the query and record the bytes billed for it. Returns its result, and these bytes."""
+def _wait_for_result(services: Services, job_id: str, day: date) -> PartitionComparison:
+    """Wait for the query, record the bytes billed for it, and return its result."""
     try:
         services.warehouse.wait_for_job(job_id, poll_s=services.job_poll_s)
     except JobFailed as error:
@@ -239,7 +239,7 @@ def _wait_for_result(services: Services, job_id: str, day: date) -> tuple[Partit
     billed = 0 if job is None else job.bytes_billed
     today = services.now().date()
     change_audits(services.store, services.feed.feed, lambda audits: audits.with_job(today, job_id, billed))
-    return read_comparison(services, job_id), billed
+    return read_comparison(services, job_id)
 
 
 def _billed_today(services: Services) -> int:

@@ -135,7 +135,6 @@ def stream_changes(
     record = StreamedChanges(
         rows=appender.rows,
         size=appender.size,
-        requests=appender.requests,
         began_at=began_at,
         # By BigQuery's clock, like the watermarks that are compared with it.
         acknowledged_at=services.warehouse.watermark(services.names, staging).observed_at,

@@ -164,7 +164,7 @@ def resolve_publish(run: FeedRun) -> Any:
         services.log(f"a publish would do this:\n{text}", snapshot_id=request.delivery.snapshot_id)
         run.skip(run.context["task"].get_flat_relative_ids(upstream=False), {"text": text})
     if run.form["discard"]:
-        text = discard_held(services, request.delivery, run_id=request.run_id, reason=request.reason)
+        text = discard_held(services, request.delivery, request.reason)
         refresh_verdict(run.setup)
         raise AirflowSkipException(text)
     if request.accepted_checks:

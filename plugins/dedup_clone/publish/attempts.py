@@ -188,8 +188,8 @@ def arrived_at(services: Services, attempt: Attempt) -> datetime:
     return arrival.arrived_at if arrival else attempt.taken_at
 
 
-def record_refusals(services: Services, refused: Iterable[RefusedDelivery], *, run_id: str) -> None:
+def record_refusals(services: Services, refused: Iterable[RefusedDelivery]) -> None:
     """Record refused deliveries, so that no later publish includes them."""
     for item in refused:
-        services.arrivals.refuse(Refusal(item.delivery, item.reason, run_id, services.now()))
+        services.arrivals.refuse(Refusal(item.delivery, item.reason, services.now()))
         services.log(f"refused delivery [{item.delivery.name}]: {item.reason}", snapshot_id=item.delivery.snapshot_id)

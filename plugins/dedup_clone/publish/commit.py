@@ -76,7 +76,7 @@ def commit_generation(services: Services, intent: Intent) -> tuple[LedgerRecord,
     save_check_results(services, attempt, results)
     jobs = end_jobs(services, intent)
     services.manifests.commit(manifest, candidate.file_list_uri)
-    record_refusals(services, candidate.refused, run_id=attempt.run_id)
+    record_refusals(services, candidate.refused)
     record_erasure(services, attempt, candidate, manifest)
     change_rows = record_changes(services, intent, candidate)
     record = published_record(services, intent, attempt, candidate, manifest, swap, target, change_rows, jobs)

@@ -44,7 +44,7 @@ def without_refused_deliveries(services: Services, attempt: Attempt) -> Attempt:
         services.manifests.write_attempt(attempt)
         services.manifests.write_candidate(attempt.id, Candidate(refused=refused))
         end_if_all_refused(services, attempt.id)
-    record_refusals(services, refused, run_id=attempt.run_id)
+    record_refusals(services, refused)
     return replace(attempt, deliveries=left, snapshot_id=left[-1].snapshot_id)
 
 

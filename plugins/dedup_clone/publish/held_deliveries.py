@@ -148,7 +148,7 @@ def read_held(services: Services, backlog: Backlog) -> list[HeldDelivery]:
     return services.store.read_records(HeldDelivery, names)
 
 
-def discard_held(services: Services, delivery: Delivery, *, run_id: str, reason: str) -> str:
+def discard_held(services: Services, delivery: Delivery, reason: str) -> str:
     """Record that a person decided against a held delivery, which counts as refused then. Returns what happened.
 
     Raises ConfigurationError if the delivery is not held.
@@ -156,7 +156,7 @@ def discard_held(services: Services, delivery: Delivery, *, run_id: str, reason:
     if delivery not in services.arrivals.backlog(services.find_live()).held:
         raise ConfigurationError(f"Delivery [{delivery.name}] is not held: there is nothing to discard.")
     text = f"discarded by a person: {reason}"
-    services.arrivals.refuse(Refusal(delivery, text, run_id, services.now(), is_discarded=True))
+    services.arrivals.refuse(Refusal(delivery, text, services.now(), is_discarded=True))
     return f"Delivery [{delivery.name}] is discarded. A replay of it by hand would still publish it."
 
 

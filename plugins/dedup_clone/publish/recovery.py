@@ -128,7 +128,7 @@ def _record(services: Services, intent: Intent, attempt: Attempt) -> None:
     """Write refusals, holds and the ledger record."""
     candidate = services.manifests.candidate(attempt.id)
     if candidate is not None and attempt.takes_over is None:  # else the refused delivery is the export of a table
-        record_refusals(services, candidate.refused, run_id=attempt.run_id)
+        record_refusals(services, candidate.refused)
     hold_stopped(services, attempt, candidate)
     results = find_check_results(services, attempt.id, "before")
     record = ended_record(services, intent, attempt, candidate)

@@ -25,7 +25,6 @@ class Refusal:
 
     delivery: Delivery
     reason: str
-    run_id: str
     refused_at: datetime
     is_discarded: bool = False
 

@@ -38,13 +38,12 @@ class PartitionComparison:
 
 @dataclass(frozen=True)
 class AuditRecord:
-    """The last audit of one partition: its `comparison` with the files of `generation`, and what that was billed."""
+    """The last audit of one partition: its `comparison` with the files of `generation`."""
 
     date: date
     generation: int
     audited_at: datetime
     comparison: PartitionComparison
-    bytes_billed: int
 
 
 @dataclass(frozen=True)

@@ -105,7 +105,7 @@ class Manifests:
 
 @dataclass(frozen=True)
 class StreamedChanges:
-    """The number of rows that an attempt streamed, their bytes (`size`), and the number of acknowledged requests.
+    """The number of rows that an attempt streamed, and their bytes (`size`).
 
     A task that streams all rows again replaces the record. `began_at`: when the last try of the task began.
     `acknowledged_at`: a time by BigQuery's clock after the last acknowledgement. `applied_at`: when the task saw that
@@ -114,7 +114,6 @@ class StreamedChanges:
 
     rows: int
     size: int
-    requests: int
     began_at: datetime
     acknowledged_at: datetime
     applied_at: datetime | None = None

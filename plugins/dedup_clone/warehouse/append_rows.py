@@ -58,7 +58,7 @@ def open_write_client(credentials: Credentials | None) -> BigQueryWriteClient:
 class RowAppender:
     """Appends rows to one table. Not thread-safe.
 
-    `rows`, `size`, `requests`: how many rows were appended so far, their bytes, and the requests that contain them.
+    `rows`, `size`: how many rows were appended so far, and their bytes.
     """
 
     def __init__(
@@ -80,7 +80,7 @@ class RowAppender:
         self._unanswered: list[list[bytes]] = []
         self._batch: list[bytes] = []
         self._batch_bytes = 0
-        self.rows = self.size = self.requests = 0
+        self.rows = self.size = 0
 
     def append(self, row: Mapping[str, Any], sequence: str, change_type: str = UPSERT) -> None:
         """Append a row, which is sent in one request with others. Raises JobFailed as `finish` does.
@@ -106,7 +106,6 @@ class RowAppender:
         self._send()
 
     def _end_request(self) -> None:
-        self.requests += 1
         self._unanswered.append(self._batch)
         self._batch, self._batch_bytes = [], 0
         if len(self._unanswered) == REQUESTS_PER_CONNECTION:

@@ -46,7 +46,7 @@ def test_a_delivery_waits_from_its_marker_until_it_is_live(world: FeedOnStandIn)
 
 def refuse(world: FeedOnStandIn, name: str, reason: str = "NULL keys") -> None:
     (refused,) = [d for d in world.services.arrivals.deliveries() if d.name == name]
-    world.services.arrivals.refuse(Refusal(refused, reason, "run", datetime.now(UTC)))
+    world.services.arrivals.refuse(Refusal(refused, reason, datetime.now(UTC)))
 
 
 def test_a_refused_delivery_is_wrong_until_its_snapshot_or_a_newer_one_is_live(world: FeedOnStandIn) -> None:

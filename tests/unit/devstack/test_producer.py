@@ -149,7 +149,7 @@ def test_the_next_snapshot_is_not_made_from_a_broken_or_refused_delivery(
     landing.land(bucket, settings, 2, first.drop_columns([value]))
     landing.land(bucket, settings, 3, first.set_column(position, pa.field(key, nulls.type), nulls))
     future = landing.land(bucket, settings, 4, next_snapshot.make(bucket, settings, 4, date(2999, 1, 1)))
-    refusal = Refusal(future.delivery, "a date too late", "run", datetime.now(UTC))
+    refusal = Refusal(future.delivery, "a date too late", datetime.now(UTC))
     Arrivals(ObjectStore(bucket.client, bucket.name), feed).refuse(refusal)
     at_buckets = replace(connection, landing_bucket=bucket.name, state_bucket=bucket.name)
     monkeypatch.setattr(producer, "connect", lambda: at_buckets)

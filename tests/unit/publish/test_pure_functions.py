@@ -88,7 +88,7 @@ def test_queries_are_billed_and_load_jobs_are_not() -> None:
 
 def test_streamed_rows_are_charged_and_the_whole_table_is_read_to_apply_them() -> None:
     moment = datetime(2026, 1, 1, tzinfo=UTC)
-    streamed = StreamedChanges(10, 4 * GIB, 1, moment, moment, moment)
+    streamed = StreamedChanges(10, 4 * GIB, moment, moment, moment)
     found = cost_of([], checks_billed=0, streamed=streamed, table_bytes=3 * TIB)
     assert (found.query_bytes_billed, found.streamed_bytes) == (0, 4 * GIB)
     assert found.stream_usd == pytest.approx(4 * 0.025 + 3 * USD_PER_TIB)

@@ -114,7 +114,7 @@ DAYS = [date(2026, 6, day) for day in range(1, 6)]
 
 
 def audited(day: date, days_ago: int, missing: int = 0) -> AuditRecord:
-    return AuditRecord(day, 1, NOON - timedelta(days=days_ago), PartitionComparison(1, 1, missing, missing), 0)
+    return AuditRecord(day, 1, NOON - timedelta(days=days_ago), PartitionComparison(1, 1, missing, missing))
 
 
 def audit_order(*records: AuditRecord) -> list[int]:
