@@ -186,7 +186,7 @@ def _audit_partition(services: Services, day: date, run: str, skipped: dict[date
         budget_left = services.feed.content_audit.bytes_per_day - _billed_today(services)
         if size > budget_left:
             services.log(
-                f"audit: partition {day} is skipped: its [{size}] bytes exceed the budget left, [{budget_left}]"
+                f"audit: partition {day} is skipped: its [{size}] bytes exceed [{budget_left}], the budget left"
             )
             skipped[day] = size
             return None

@@ -13,7 +13,14 @@ from datetime import date
 
 from dedup_clone.checks.check_result import Level
 from dedup_clone.checks.partition_checks import partition_day
-from dedup_clone.checks.table_checks import check_table_expiration, check_undeclared_options, labelled_generation
+from dedup_clone.checks.table_checks import (
+    check_layout,
+    check_materialized_views,
+    check_streaming_buffer,
+    check_table_expiration,
+    check_target_is_parent,
+    check_undeclared_options,
+)
 from dedup_clone.contract.attempt import Attempt, Duplicates, Plan
 from dedup_clone.contract.delivery import Arrival, Delivery, LandedObject
 from dedup_clone.contract.errors import BootstrapRefused
@@ -75,22 +82,24 @@ def table_problems(services: Services, target: TableMetadata) -> list[str]:
     if target.kind != "TABLE":
         return [f"it is a [{target.kind}], expected a table: put a table with its rows in its place"]
     columns = services.feed.table.to_contract().columns
-    problems = [*_layout_problems(services, target), *_column_problems(target, columns)]
-    if target.streaming_buffer is not None:
-        problems.append("rows are in its streaming buffer: stop whoever streams; it is flushed within 90 minutes")
-    return [*problems, *_replacement_problems(services, target)]
+    return [
+        *_layout_problems(services, target),
+        *_column_problems(target, columns),
+        *_replacement_problems(services, target),
+        *_not_taken_over(services, target),
+    ]
 
 
 def _layout_problems(services: Services, table: TableMetadata) -> Iterator[str]:
-    column, location = services.feed.table.partition_column, services.warehouse.location
+    location, layout = services.warehouse.location, check_layout(table, None, services.feed.table.to_contract())
     if table.location.lower() != location.lower():
         yield f"it lies in [{table.location}], expected [{location}]: copy its dataset there"
     if (unit := services.feed.table.partition_by) is not PartitionBy.DAY:
         yield f"the feed is partitioned by {unit}, and a takeover exports single days: publish its snapshots instead"
-    elif (table.partition_column, table.granularity) != (column, "DAY"):
+    elif layout.level is Level.FAIL:
         yield (
-            f"it is partitioned by [{table.partition_column or 'no column'}] ([{table.granularity or 'none'}]), "
-            f"expected by [{column}] ([DAY]): put a table of that layout with its rows in its place"
+            f"{layout.evidence}, because BigQuery cannot replace a table by one of another layout: put the table's "
+            f"clustering into the feed's file, or a table of that layout with its rows in its place"
         )
 
 
@@ -116,28 +125,14 @@ def _type(column: Column) -> str:
 
 
 def _replacement_problems(services: Services, target: TableMetadata) -> Iterator[str]:
-    """What keeps target from being replaced, and what it would lose."""
-    clustering = services.feed.table.to_contract().cluster_by
-    if target.cluster_by != clustering:
-        yield (
-            f"it is clustered by [{', '.join(target.cluster_by) or 'no column'}], expected by "
-            f"[{', '.join(clustering) or 'no column'}], because BigQuery cannot replace a table by one "
-            f"of another layout: put the table's clustering into the feed's file"
-        )
-    labelled = labelled_generation(target)
-    if labelled is not None:
-        yield (
-            f"its label says that it is generation [{labelled}] of this feed, but CURRENT names none: the records are "
-            f"lost. Run `python -m deploy recover {services.feed.feed}`, which restores them from what is left, or "
-            f"prepares the feed for this bootstrap (docs/runbook.md, lost records)"
-        )
-    yield from _not_taken_over(services, target)
-    views = services.warehouse.materialized_views_of(services.feed.target)
-    if views:
-        yield f"materialized views {views} read it, and would break when it is replaced: drop them first"
-    expiration = check_table_expiration([target])
-    if expiration.level is Level.FAIL:
-        yield f"it would be deleted ({expiration.found}): {expiration.next_step}"
+    """The checks of a swap that target fails."""
+    results = (
+        check_target_is_parent(target, None, None, target.version),
+        check_table_expiration([target]),
+        check_streaming_buffer([target], services.now()),
+        check_materialized_views(services.warehouse.materialized_views_of(target.name)),
+    )
+    yield from (f"{result.evidence}: {result.next_step}" for result in results if result.level is Level.FAIL)
 
 
 def _not_taken_over(services: Services, target: TableMetadata) -> Iterator[str]:

@@ -252,7 +252,7 @@ def test_what_the_table_has_besides_rows_is_declared_or_refused_before_the_appro
     describe(maintained, maintained.feed.target, description="What a shop measured.")
     with pytest.raises(BootstrapRefused) as refused:
         preview(maintained)
-    lost = ("label [team]", "friendly name", "primary key", "description of column [attr_value]", "it would be deleted")
+    lost = ("label [team]", "friendly name", "primary key", "description of column [attr_value]", "table_expiration")
     assert [words for words in lost if words not in str(refused.value)] == []
     columns = [column.model_dump() for column in maintained.feed.table.columns]
     columns[4]["description"] = "What a shop measured."

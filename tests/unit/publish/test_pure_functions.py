@@ -19,7 +19,7 @@ from dedup_clone.publish.publish_costs import cost_of, merge_and_qualify_bytes
 from dedup_clone.settings.feed import read_feed
 from dedup_clone.state.ledger import count_loads
 from dedup_clone.state.manifests import StreamedChanges
-from dedup_clone.warehouse.metadata import JobMetadata, PartitionMetadata, TableMetadata
+from dedup_clone.warehouse.metadata import JobMetadata, PartitionMetadata, StreamingBuffer, TableMetadata
 from testkit.feed_on_stand_in import REPOSITORY
 from testkit.table_contracts import PRODUCTS
 from tests.shared import freshness_states
@@ -181,7 +181,7 @@ def services(*, row_policies: tuple[str, ...] = (), views: tuple[str, ...] = ())
         policies=lambda name: SimpleNamespace(row_access=row_policies),
         materialized_views_of=lambda name: list(views),
     )
-    return SimpleNamespace(feed=FEED, warehouse=warehouse)
+    return SimpleNamespace(feed=FEED, warehouse=warehouse, now=lambda: NOW)
 
 
 OURS: dict[str, Any] = {
@@ -201,18 +201,18 @@ def retyped(name: str, kind: str) -> tuple[Column, ...]:
 PROBLEMS: dict[str, tuple[dict[str, Any], str]] = {
     "a view": ({"kind": "VIEW"}, "[VIEW]"),
     "elsewhere": ({"location": "US"}, "[US]"),
-    "a partition a month": ({"granularity": "MONTH"}, "[MONTH]"),
-    "no partitions": ({"partition_column": None, "granularity": None}, "[no column]"),
-    "clustered otherwise": ({"cluster_by": ("attr_value",)}, "clustered by [attr_value]"),
+    "a partition a month": ({"granularity": "MONTH"}, "partitioned by date and month"),
+    "no partitions": ({"partition_column": None, "granularity": None}, "partitioned by nothing"),
+    "clustered otherwise": ({"cluster_by": ("attr_value",)}, "clustered by attr_value, expected"),
     "a column too many": ({"columns": (*COLUMNS, Column("note", "STRING"))}, "[note] is not in the feed's file"),
     "a column too few": ({"columns": COLUMNS[:-1]}, f"[{COLUMNS[-1].name}] is missing"),
     "another type": ({"columns": retyped("attr_value", "STRING")}, "[attr_value] is STRING, expected INT64"),
     "digits would be lost": ({"columns": retyped("attr_value", "FLOAT64")}, "FLOAT64 columns [attr_value]"),
-    "streamed rows": ({"streaming_buffer": object()}, "streaming buffer"),
+    "streamed rows": ({"streaming_buffer": StreamingBuffer(3, None)}, "about 3 streamed rows"),
     "records are lost": ({"labels": {"dedup_clone_generation": "3"}}, "deploy recover"),
     "a label": ({"options": {"label [team]": "stores"}}, "team"),
     "a tag of a nested column": ({"options": {"policy tag of column [shop.owner]": "t"}}, "shop.owner"),
-    "expires": ({"expires_at": NOW}, "it would be deleted"),
+    "expires": ({"expires_at": NOW}, "expires 2026-06-15"),
 }
 
 
