@@ -32,6 +32,7 @@ from dedup_clone.warehouse.row_messages import RowMessages
 from dedup_clone.warehouse.row_policies import describe_policies, list_policies, missing_access, policy_id
 from dedup_clone.warehouse.sql_files import TableNames, render
 from dedup_clone.warehouse.table_alterations import REPEATED_FOR_S, TableAlterations
+from dedup_clone.warehouse.table_options import policy_tags, table_options
 
 if TYPE_CHECKING:
     from google.cloud.bigquery import Client, TableReference
@@ -132,10 +133,10 @@ class Warehouse:
 
     def policies(self, table_name: str) -> Policies:
         """The table's row access policies and policy tags. Metadata calls, free of charge."""
-        schema = self._client.get_table(self._reference(table_name)).schema
+        resource = self._client.get_table(self._reference(table_name)).to_api_repr()
         return Policies(
             row_access=tuple(policy_id(policy) for policy in list_policies(self._client, self._reference(table_name))),
-            column_tags={f.name: f.policy_tags.names[0] for f in schema if f.policy_tags and f.policy_tags.names},
+            column_tags=policy_tags(table_options(resource)),
         )
 
     def row_policies(self, table_name: str) -> dict[str, str]:

@@ -62,7 +62,7 @@ class TableMetadata:
 
 @dataclass(frozen=True)
 class Policies:
-    """Row access policies by name, and the policy tag of each tagged column (top level)."""
+    """Row access policies by name, and the policy tag of each tagged column, nested ones too, by column path."""
 
     row_access: tuple[str, ...]
     column_tags: dict[str, str]

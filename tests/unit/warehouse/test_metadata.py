@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -151,6 +152,18 @@ ENTRIES = {
 
 def test_everything_that_a_swap_could_remove_is_an_entry() -> None:
     assert table_options(RESOURCE) == ENTRIES
+
+
+def test_tags_of_nested_columns_are_policies_too() -> None:
+    """They hide values from the audit, and from readers of target what `FEED_changes` would show."""
+    tagged = {"name": "city", "type": "STRING", "policyTags": {"names": [TAG]}}
+    fields = [{"name": "store", "type": "RECORD", "fields": [tagged]}, {"name": "id", "type": "INTEGER"}]
+    reference = {"projectId": "proj", "datasetId": "warehouse", "tableId": "orders"}
+    table = Table.from_api_repr({"tableReference": reference, "schema": {"fields": fields}})
+    connection = SimpleNamespace(api_request=lambda **request: {})
+    client: Any = SimpleNamespace(get_table=lambda name: table, _connection=connection)
+    warehouse = Warehouse(client, project="proj", dataset="warehouse", location="US", sql_folder=SQL)
+    assert warehouse.policies("orders").column_tags == {"store.city": TAG}
 
 
 def test_descriptions_are_set_by_path_and_others_stay() -> None:
