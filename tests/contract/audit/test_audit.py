@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from datetime import timedelta
-from typing import Any
 
 import pytest
 from airflow.sdk.exceptions import AirflowSkipException
 
-from dedup_clone.contract.engine import Engine
 from dedup_clone.contract.errors import CheckFailed, ConfigurationError, ContractViolation, LostRace
 from dedup_clone.state.audits import read_audits
 from testkit import operations, runs, step_faults
@@ -19,10 +17,6 @@ from testkit.operations import audit
 DAYS = [TODAY - timedelta(days=n) for n in range(3)]
 ROWS = [row(7, product, day=day) for day in DAYS for product in range(4)]
 MIN_BILLED = 20 << 20  # what BigQuery bills at least for a query of two tables
-
-
-def configure(world: FeedOnStandIn, **changes: Any) -> None:
-    world.feed = world.feed.model_copy(update={"content_audit": world.feed.content_audit.model_copy(update=changes)})
 
 
 def change_target(world: FeedOnStandIn, statement: str) -> None:
@@ -68,11 +62,11 @@ def test_what_is_wrong_in_bigquery_is_reported_until_it_is_right(published: Feed
     assert unequal(published) == [str(TODAY)]
     assert operations.page(published)["audit"]["unequal_dates"] == [str(TODAY)]
     assert f"content_unequal-{TODAY}" in operations.incident_names(published)
-    configure(published, bytes_per_day=1)
+    published.configure(content_audit={"bytes_per_day": 10 << 20})
     with pytest.raises(CheckFailed):
         audit(published, run_id="over-budget")
     assert unequal(published) == [str(TODAY)], "it was not compared again"
-    configure(published, bytes_per_day=1 << 40)
+    published.configure(content_audit={"bytes_per_day": 1 << 40})
     published.publish(published.state.deliveries("arrivals")[0], replay=True, run_id="replay", reason="unequal")
     assert audit(published, run_id="again") == [(str(TODAY), 2)]  # it is its turn again
     assert operations.incident_names(published) == []
@@ -91,7 +85,7 @@ def test_an_unequal_partition_that_leaves_the_table_is_reported_no_more(publishe
 
 
 def test_as_many_partitions_a_day_as_the_feed_says_take_turns(published: FeedOnStandIn) -> None:
-    configure(published, partitions_per_day=2)
+    published.configure(content_audit={"partitions_per_day": 2})
     found = [[date for date, _ in audit(published, run_id=f"audit-{n}")] for n in range(2)]
     assert found == [[str(DAYS[0]), str(DAYS[1])], [str(DAYS[2]), str(DAYS[0])]]
 
@@ -103,7 +97,7 @@ def test_a_date_that_cannot_be_audited_is_refused(published: FeedOnStandIn, day:
 
 
 def test_a_day_costs_no_more_than_its_budget_of_which_each_job_is_told_what_is_left(published: FeedOnStandIn) -> None:
-    configure(published, partitions_per_day=3, bytes_per_day=2 * MIN_BILLED)
+    published.configure(content_audit={"partitions_per_day": 3, "bytes_per_day": 2 * MIN_BILLED})
     assert len(audit(published)) == 2
     billed = published.state.read("AUDITS")["jobs"]
     assert sum(billed.values()) == 2 * MIN_BILLED
@@ -117,7 +111,7 @@ def test_a_day_costs_no_more_than_its_budget_of_which_each_job_is_told_what_is_l
 
 
 def test_partitions_larger_than_a_days_budget_are_skipped(published: FeedOnStandIn) -> None:
-    configure(published, bytes_per_day=MIN_BILLED - 1)
+    published.configure(content_audit={"bytes_per_day": MIN_BILLED - 1})
     with pytest.raises(CheckFailed, match=f"the partitions need: {DAYS[0]}: {MIN_BILLED}, "):
         audit(published)
     assert published.state.find("AUDITS") is None
@@ -184,7 +178,7 @@ def test_files_that_cannot_be_read_end_the_run_at_once_and_are_not_called_unequa
 
 
 def an_engine_without_files(world: FeedOnStandIn) -> None:
-    world.feed = world.feed.model_copy(update={"engine": Engine.BIGQUERY})
+    world.configure(engine="bigquery")
     world.publish(world.land(7, ROWS))
 
 
@@ -197,8 +191,7 @@ def a_row_policy(world: FeedOnStandIn) -> None:
 
 
 def only_ending_partitions(world: FeedOnStandIn) -> None:
-    table = world.feed.table.model_copy(update={"retention_days": 2})
-    world.feed = world.feed.model_copy(update={"table": table})
+    world.configure(table={"retention_days": 2})
     world.publish(world.land(7, ROWS[:4]))
 
 

@@ -44,9 +44,9 @@ def test_a_delivery_waits_from_its_marker_until_it_is_live(world: FeedOnStandIn)
     assert wrong(world, after=2 * HOUR) == []
 
 
-def refuse(world: FeedOnStandIn, name: str, reason: str = "NULL keys") -> None:
+def refuse(world: FeedOnStandIn, name: str) -> None:
     (refused,) = [d for d in world.services.arrivals.deliveries() if d.name == name]
-    world.services.arrivals.refuse(Refusal(refused, reason, datetime.now(UTC)))
+    world.services.arrivals.refuse(Refusal(refused, "NULL keys", datetime.now(UTC)))
 
 
 def test_a_refused_delivery_is_wrong_until_its_snapshot_or_a_newer_one_is_live(world: FeedOnStandIn) -> None:
@@ -104,8 +104,7 @@ def test_no_step_of_a_publish_nor_a_rollback_is_drift(world: FeedOnStandIn) -> N
 def test_a_retention_that_was_changed_in_the_feed_file_is_no_drift_until_the_next_swap(world: FeedOnStandIn) -> None:
     world.publish(world.land(7, [row(7, 1)]))
     days = world.feed.table.retention_days + 30
-    table = world.feed.table.model_copy(update={"retention_days": days})
-    world.feed = world.feed.model_copy(update={"table": table})
+    world.configure(table={"retention_days": days})
     assert wrong(world) == []
     world.publish(world.land(8, [row(8, 1)]))
     state = feed_state(world)

@@ -12,12 +12,20 @@ from google.cloud.bigquery.table import PrimaryKey, TableConstraints
 
 from bigquery_standin.client import STAND_IN_USER
 from dedup_clone.contract.errors import BootstrapRefused, CheckFailed
-from dedup_clone.settings.feed import Feed
 from dedup_clone.settings.table_settings import PolicySettings
 from testkit import deliveries, operations, runs, step_faults
 from testkit.feed_on_stand_in import TODAY, YESTERDAY, FeedOnStandIn, expected, row, today
 from testkit.server_clients import FINE_GRAINED_READ
-from tests.contract.publish.existing_tables import KEYS, MAINTAINED, create_table, describe, insert, maintain
+from tests.contract.publish.existing_tables import (
+    KEYS,
+    MAINTAINED,
+    column,
+    create_table,
+    describe,
+    insert,
+    maintain,
+    with_columns,
+)
 
 TAG = "projects/p/locations/us/taxonomies/1/policyTags/2"
 
@@ -254,12 +262,10 @@ def test_what_the_table_has_besides_rows_is_declared_or_refused_before_the_appro
         preview(maintained)
     lost = ("label [team]", "friendly name", "primary key", "description of column [attr_value]", "table_expiration")
     assert [words for words in lost if words not in str(refused.value)] == []
-    columns = [column.model_dump() for column in maintained.feed.table.columns]
-    columns[4]["description"] = "What a shop measured."
+    measured = column("attr_value", "INT64", description="What a shop measured.")
+    maintained.feed = with_columns(maintained.feed, attr_value=measured)
     options = {"labels": {"team": "stores"}, "friendly_name": "Attributes"}
-    values = maintained.feed.model_dump()
-    values["table"] |= {"columns": tuple(columns), "primary_key": True, "options": options}
-    maintained.feed = Feed.model_validate(values)
+    maintained.configure(table={"primary_key": True, "options": options})
     maintained.bigquery.query_and_wait(
         f"ALTER TABLE warehouse.{maintained.feed.target} SET OPTIONS (expiration_timestamp = NULL)"
     )

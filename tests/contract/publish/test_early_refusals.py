@@ -16,6 +16,7 @@ from testkit import deliveries
 from testkit.dedup_job import SCHEMA, parquet_bytes
 from testkit.feed_against_oracle import FeedAgainstOracle, feed_with_table
 from testkit.feed_on_stand_in import TODAY, FeedOnStandIn, expected, row
+from tests.contract.publish.existing_tables import column, with_columns
 from tests.shared.bad_deliveries import CASES
 from tests.shared.typed_deliveries import TYPED, with_row
 
@@ -135,10 +136,6 @@ def test_a_file_that_is_gone_or_was_replaced_is_left_to_the_job(world: FeedOnSta
 
 
 def test_a_column_may_be_missing_in_snapshots_from_before_it_was_delivered(world: FeedOnStandIn) -> None:
-    columns = tuple(
-        column.model_copy(update={"since": 9}) if column.name == "attr_value" else column
-        for column in world.feed.table.columns
-    )
-    world.feed = world.feed.model_copy(update={"table": world.feed.table.model_copy(update={"columns": columns})})
+    world.feed = with_columns(world.feed, attr_value=column("attr_value", "INT64", since=9))
     assert "column [attr_value] is missing" in refuse(world, world.land_files(9, {PART: WITHOUT_VALUE}))
     world.resolve(world.land_files(8, {PART: WITHOUT_VALUE}))
