@@ -279,9 +279,10 @@ class FeedOnStandIn(ControlledStandIn):
         """Load the rows that the ledger table lacks and that are due `later`, as one run of the watchdog does."""
         load_ledger_rows(replace(self.services, now=lambda: self.services.now() + later), sleep=sleep)
 
-    def roll_back(self, generation: int, *, run_id: str = "rollback", reason: str = "bad snapshot") -> LedgerRecord:
+    def roll_back(self, generation: int, *, run_id: str = "rollback") -> LedgerRecord:
         """Make the content of an earlier generation live again, as the rollback DAG does."""
         live, _ = self.preview(generation, run_id=run_id)
+        reason = "bad snapshot"
         request = rollback.RollbackRequest(dag_id=ROLLBACK_DAG, run_id=run_id, generation=generation, reason=reason)
         attempt = rollback.prepare(self.services, request, live)
         if attempt.restored_at is None:
@@ -332,6 +333,22 @@ class FeedOnStandIn(ControlledStandIn):
         dataset = self.places.dataset
         sql = f"SELECT date, product_id, attr_value, update_id FROM {dataset}.{table or self.feed.target}"
         return sorted(tuple(r.values()) for r in self.bigquery.query_and_wait(sql))
+
+    def rows_by_partition(self, table: str | None = None) -> dict[str, int]:
+        """How many rows each partition of target (or of `table`) has, by the partition's id."""
+        where = f"WHERE table_name = '{table or self.feed.target}'"
+        return dict(self.query(f"SELECT partition_id, total_rows FROM .INFORMATION_SCHEMA.PARTITIONS {where}"))
+
+    def loads_of(self, attempt: str) -> list[str]:
+        """The load jobs of an attempt, sorted: `load` for the whole table, `load_<date>` for one partition."""
+        steps = [job.job_id.rsplit("-", 2)[1] for job in self.jobs() if attempt in job.job_id]
+        return sorted(step for step in steps if step.startswith("load"))
+
+    def label(self, **labels: str | None) -> None:
+        """Change labels of target, as a person may. None removes a label."""
+        table = self.bigquery.get_table(f"{self.places.dataset}.{self.feed.target}")
+        table.labels = {**table.labels, **labels}
+        self.bigquery.update_table(table, ["labels"])
 
     def incoming(self) -> list[str]:
         """What the names of the feed's incoming tables end with: the attempts that have one."""

@@ -11,7 +11,6 @@ from types import SimpleNamespace
 from typing import Any
 from unittest.mock import patch
 
-from dedup_clone.contract.attempt import Attempt
 from dedup_clone.contract.erasure import parse_keys
 from dedup_clone.contract.table import TableContract
 from dedup_clone.freshness.evaluation import evaluate, find_incidents
@@ -21,10 +20,8 @@ from dedup_clone.freshness.verdict import write_verdict
 from dedup_clone.operations import retire as retirements
 from dedup_clone.operations import takeover
 from dedup_clone.operations.erase import key_text
-from dedup_clone.operations.feed_plan import FeedPlan
 from dedup_clone.operations.lost_records import RecoveryPlan, carry_out, plan_recovery
 from dedup_clone.orchestration import content_audit, step
-from dedup_clone.orchestration.runners.sizing import read_workload, size_run
 from dedup_clone.orchestration.watchdog import reporting
 from dedup_clone.orchestration.watchdog.feed_check import describe_feed_file
 from dedup_clone.page.feed_reader import FeedReader
@@ -35,7 +32,6 @@ from dedup_clone.publish.commit import prune
 from dedup_clone.publish.declared_form import approve_retention
 from dedup_clone.publish.recovery import recover
 from dedup_clone.publish.sql_checks import run_sql_checks
-from dedup_clone.settings.spark_settings import SparkSize
 from dedup_clone.state.current import Retirement, TargetAction
 from dedup_clone.warehouse.row_sql import row_text
 from testkit.deliveries import live_manifest
@@ -75,12 +71,6 @@ def pending_job(world: FeedOnStandIn) -> PendingJob | None:
     return feed_state(world).pending_job
 
 
-def waits_for_statement(world: FeedOnStandIn) -> bool:
-    """Whether the watchdog sees that a DML statement of the feed waits in BigQuery's queue."""
-    job = pending_job(world)
-    return job is not None and job.is_statement
-
-
 def feed_state(world: FeedOnStandIn) -> FeedState:
     """What the watchdog reads of the feed now, without what only Airflow knows."""
     return read_feed_state(
@@ -110,11 +100,6 @@ def recover_after(world: FeedOnStandIn, change: Callable[[], Any]) -> None:
 def approve_shorter_retention(world: FeedOnStandIn) -> None:
     """Approve that readers lose old dates, as `make plan` with APPLY=1 does."""
     approve_retention(world.services)
-
-
-def feed_plan(feed: str, generation: int, *problems: str) -> FeedPlan:
-    """A plan for a feed, as `make deploy` shows it."""
-    return FeedPlan(feed, f"generation {generation} is live", problems=problems)
 
 
 def key_and_its_sql(keys: str, table: TableContract) -> tuple[str, str]:
@@ -148,11 +133,6 @@ def _retirement_request(target: str) -> retirements.RetirementRequest:
     )
 
 
-def executors_for(world: FeedOnStandIn, attempt: Attempt) -> int:
-    """How many executors the attempt's Spark job gets on Dataproc Serverless."""
-    return size_run(read_workload(world.services, attempt.id), SparkSize()).executors
-
-
 def recover_lease(world: FeedOnStandIn, *, run_id: str = "other") -> None:
     """Do what another run does first: commit or discard what a dead run began."""
     recover(world.services, Form(dag_id="other", run_id=run_id, reason=""))
@@ -173,14 +153,6 @@ def delete_obsolete(world: FeedOnStandIn) -> None:
 def load_waiting_changes(world: FeedOnStandIn) -> None:
     """Load what the table of changes lacks, as the watchdog does."""
     load_changes(world.services)
-
-
-def create_table(world: FeedOnStandIn, name: str) -> None:
-    """Create a table as the feed file declares it."""
-    warehouse = world.services.warehouse
-    warehouse.create_staging(
-        warehouse.table_names(name, name), world.feed.table.to_contract(), world.feed.table.options
-    )
 
 
 def late_tables(world: FeedOnStandIn) -> list[str]:

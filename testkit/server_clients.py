@@ -114,6 +114,10 @@ class ControlledStandIn:
     def clear_faults(self) -> None:
         self.control.clear_faults()
 
+    def fail_jobs(self, job_id: str, *, times: int = 1, reason: str = "backendError", **fault: Any) -> None:
+        """Let each of the next `times` BigQuery jobs fail whose id matches the regular expression `job_id`."""
+        self.add_fault({"match": {"job_id": job_id}, "effect": "error", "times": times, "reason": reason, **fault})
+
     def delay_jobs(self, job_id: str, seconds: float, *, times: int = 1) -> None:
         """Delay each of the next `times` BigQuery jobs whose id matches the regular expression `job_id`."""
         self.add_fault({"match": {"job_id": job_id}, "effect": "delay", "seconds": seconds, "times": times})

@@ -60,8 +60,7 @@ def values(world: FeedAgainstOracle, table: str | None = None) -> dict[int, int]
 
 def fail_next(world: FeedAgainstOracle, job: str, *, times: int = 1, status: int = 503, message: str = "again") -> None:
     reason = "invalid" if status == 400 else "backendError"
-    fault = {"match": {"job_id": job}, "effect": "error", "reason": reason, "status": status, "message": message}
-    world.add_fault({**fault, "times": times})
+    world.fail_jobs(job, times=times, reason=reason, status=status, message=message)
 
 
 def test_each_job_of_the_step_runs_once_however_often_the_task_is_tried(world: FeedAgainstOracle) -> None:
@@ -294,7 +293,8 @@ def test_a_merge_that_waited_for_others_is_followed_by_a_select_of_all_rows(merg
     load.start()
     seen = False
     while load.is_alive():
-        seen = seen or operations.waits_for_statement(world)
+        job = operations.pending_job(world)
+        seen = seen or bool(job and job.is_statement)
         time.sleep(0.05)
     load.join()
     assert seen

@@ -16,7 +16,6 @@ from dedup_clone.freshness.incident import IncidentKind
 from dedup_clone.operations.rollback import RollbackRequest, prepare
 from dedup_clone.publish.commit import commit_attempt
 from dedup_clone.publish.recovery import commit_or_discard
-from dedup_clone.settings.check_settings import CheckSettings
 from dedup_clone.state.store import ObjectStore
 from testkit import step_faults
 from testkit.feed_on_stand_in import ROLLBACK_DAG, TODAY, FeedOnStandIn, row
@@ -56,8 +55,7 @@ def discard_attempt(world: FeedOnStandIn) -> None:
 @pytest.fixture
 def stopped(world: FeedOnStandIn) -> str:
     """A delivery that a check on its data stopped, and after which nothing happened yet. Its name."""
-    checks = CheckSettings(max_new_share=1, max_survivor_share=1, max_changed_share=0.5, max_missing_dates=1)
-    world.feed = world.feed.model_copy(update={"checks": checks})
+    world.configure(checks={"max_changed_share": 0.5})
     for snapshot_id in (6, 7):
         world.publish(world.land(snapshot_id, [row(snapshot_id, n) for n in range(10)]))
     name = world.land(8, [row(8, n, 99) for n in range(10)])
@@ -121,16 +119,10 @@ def test_a_stopped_replay_of_some_dates_says_nothing_of_the_delivery_which_waits
     assert held_runs(world) == [("8", "whole")]
 
 
-def label_target(world: FeedOnStandIn, generation: int) -> None:
-    table = world.bigquery.get_table(f"warehouse.{world.feed.target}")
-    table.labels = {**table.labels, "dedup_clone_generation": str(generation)}
-    world.bigquery.update_table(table, ["labels"])
-
-
 def test_a_check_before_dedup_is_told_with_its_evidence_until_a_publish_passes_it(world: FeedOnStandIn) -> None:
     world.publish(world.land(7, [row(7, 1)]))
     name = world.land(8, [row(8, 1)])
-    label_target(world, 9)
+    world.label(dedup_clone_generation="9")
     with pytest.raises(CheckFailed):
         world.resolve(name, run_id="early")
     state = feed_state(world)
@@ -145,7 +137,7 @@ def test_a_check_before_dedup_is_told_with_its_evidence_until_a_publish_passes_i
     assert "target_is_parent: " in incidents[IncidentKind.PUBLISH_FAILED].what
     assert "The next run starts at 2026-06-15 12:10:00 UTC" in incidents[IncidentKind.LATE].what
     assert stopped_run(world) == "early"
-    label_target(world, 1)
+    world.label(dedup_clone_generation="1")
     world.deduplicate(world.resolve(name, run_id="later"))
     discard_attempt(world)
     assert (feed_state(world).stopped, stopped_run(world)) == (None, None)
@@ -155,7 +147,7 @@ def test_the_replay_of_a_held_delivery_leaves_the_evidence_of_the_one_that_waits
     world: FeedOnStandIn, stopped: str
 ) -> None:
     waits = world.land(9, [row(9, n) for n in range(10)])
-    label_target(world, 9)
+    world.label(dedup_clone_generation="9")
     for name, changes in ((waits, {"run_id": "early"}), (stopped, {"run_id": "by-hand", "replay": True})):
         with pytest.raises(CheckFailed):
             world.resolve(name, **changes)

@@ -210,9 +210,7 @@ def test_tables_that_lack_rows_of_the_feed_are_in_its_verdict_and_not_among_its_
 def test_drift_stays_in_the_verdict_since_it_began_while_bigquery_does_not_answer(dog: Watchdog) -> None:
     world = dog.world
     world.publish(world.land(7, [row(7, 1)]))
-    target = world.bigquery.get_table(f"warehouse.{world.feed.target}")
-    target.labels = {"dedup_clone_generation": "6"}
-    world.bigquery.update_table(target, ["labels"])
+    world.label(dedup_clone_generation="6")
     assert dog.check() == ["ALERT: target_drift"]
     (began,) = [incident.since for incident in verdict_of(world).incidents]
     dog.later = 5 * MINUTE

@@ -59,10 +59,7 @@ def rolls_back(world: World, text: str) -> None:
 
 
 def sets_labels_back(world: World, text: str) -> None:
-    labels = dict(re.findall(r"--set_label (\w+):(\w+)", text))
-    table = world.bigquery.get_table(f"warehouse.{world.feed.target}")
-    table.labels = {**table.labels, **labels}
-    world.bigquery.update_table(table, ["labels"])
+    world.label(**dict(re.findall(r"--set_label (\w+):(\w+)", text)))
 
 
 def sets_labels_back_and_rolls_back(world: World, text: str) -> None:

@@ -29,19 +29,13 @@ def monthly(world: FeedOnStandIn, request: pytest.FixtureRequest) -> FeedOnStand
     return world
 
 
-def rows_by_partition(world: FeedOnStandIn, table: str) -> dict[str, int]:
-    return dict(
-        world.query(f"SELECT partition_id, total_rows FROM .INFORMATION_SCHEMA.PARTITIONS WHERE table_name = '{table}'")
-    )
-
-
 def test_rows_are_published_into_months(monthly: FeedOnStandIn) -> None:
     record = monthly.publish(monthly.land(8, SECOND))
     assert monthly.rows() == expected(*BOTH)
     assert (record.new_rows, record.changed_rows, record.kept_rows) == (1, 2, 2)
     target: bigquery.Table = monthly.bigquery.get_table(f"local-dev.warehouse.{monthly.feed.target}")
     assert (target.time_partitioning.type_, target.time_partitioning.field) == ("MONTH", "date")
-    assert rows_by_partition(monthly, monthly.feed.target) == {f"{TODAY:%Y%m}": 1, f"{LAST_MONTH:%Y%m}": 4}
+    assert monthly.rows_by_partition() == {f"{TODAY:%Y%m}": 1, f"{LAST_MONTH:%Y%m}": 4}
     assert {check["level"] for check in monthly.state.checks(record.attempt, "after").values()} == {"pass"}
     assert operations.incident_names(monthly) == []
 
@@ -61,7 +55,7 @@ def test_what_the_newest_snapshot_lacks_leaves_its_month(
     record = monthly.publish(monthly.land(8, [row(8, 1, 21), row(8, 3, 23, day=EARLIER)]))
     assert monthly.rows() == expected(*left)
     rows = {f"{TODAY:%Y%m}": 1, f"{LAST_MONTH:%Y%m}": len(left) - 1}
-    assert rows_by_partition(monthly, monthly.feed.target) == rows_by_partition(monthly, monthly.feed.staging) == rows
+    assert monthly.rows_by_partition() == monthly.rows_by_partition(monthly.feed.staging) == rows
     assert {check["level"] for check in monthly.state.checks(record.attempt, "after").values()} == {"pass"}
 
 
@@ -69,7 +63,7 @@ def test_a_month_goes_that_the_newest_snapshot_lacks(monthly: FeedOnStandIn) -> 
     monthly.configure(table={"absent_keys": "delete", "absent_dates": "delete"}, checks={"max_missing_dates": 2})
     monthly.publish(monthly.land(8, [row(8, 1)]))
     assert monthly.rows() == expected(row(8, 1))
-    assert rows_by_partition(monthly, monthly.feed.target) == {f"{TODAY:%Y%m}": 1}
+    assert monthly.rows_by_partition() == {f"{TODAY:%Y%m}": 1}
 
 
 def test_in_mode_last_changed_unchanged_rows_keep_their_ids(world: FeedOnStandIn) -> None:

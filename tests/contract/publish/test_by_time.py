@@ -91,11 +91,6 @@ def published(world: FeedAgainstOracle, *snapshots: Sequence[Row]) -> None:
         assert {check["level"] for check in world.state.checks(record.attempt, "after").values()} == {"pass"}
 
 
-def rows_by_partition(world: FeedAgainstOracle) -> dict[str, int]:
-    where = f"WHERE table_name = '{world.feed.target}'"
-    return dict(world.query(f"SELECT partition_id, total_rows FROM .INFORMATION_SCHEMA.PARTITIONS {where}"))
-
-
 @pytest.mark.parametrize(
     ("engine", "kind", "unit"),
     [
@@ -115,7 +110,7 @@ def test_each_engine_fills_the_partitions_of_the_times(
     published(world, first(kind), second(kind))
     hours = [f"{day:%Y%m%d}{hour:02}" for day in (YESTERDAY, TODAY) for hour in (0, 12, 23)]
     of_days = {f"{YESTERDAY:%Y%m%d}": 3, f"{TODAY:%Y%m%d}": 3}
-    assert rows_by_partition(world) == (of_days if unit is DAY else dict.fromkeys(hours, 1))
+    assert world.rows_by_partition() == (of_days if unit is DAY else dict.fromkeys(hours, 1))
     target = world.bigquery.get_table(f"local-dev.warehouse.{world.feed.target}")
     assert (target.time_partitioning.type_, target.time_partitioning.field) == (unit.name, "date")
     if engine.runs_spark:
@@ -146,14 +141,9 @@ def test_only_the_partitions_of_changed_days_are_loaded(world: FeedAgainstOracle
     days = [TODAY - timedelta(days=number) for number in range(4)]
     world.publish(world.land(7, [item(7, 1, day=day, at=at) for day in days for at in (time(0), LAST)]))
     record = world.publish(world.land(8, [item(8, 1, 30, day=YESTERDAY, at=LAST)]))
-    assert loads_of(world, record.attempt) == [f"load_{YESTERDAY:%Y%m%d}"]
-    assert rows_by_partition(world) == dict.fromkeys((f"{day:%Y%m%d}" for day in days), 2)
+    assert world.loads_of(record.attempt) == [f"load_{YESTERDAY:%Y%m%d}"]
+    assert world.rows_by_partition() == dict.fromkeys((f"{day:%Y%m%d}" for day in days), 2)
     assert [found[2] for found in world.rows() if found[3] == 8] == [30]
-
-
-def loads_of(world: FeedAgainstOracle, attempt: str) -> list[str]:
-    steps = [job.job_id.rsplit("-", 2)[1] for job in world.jobs() if attempt in job.job_id]
-    return [step for step in steps if step.startswith("load")]
 
 
 def test_an_id_may_have_several_times_of_a_day_but_not_of_two(world: FeedAgainstOracle) -> None:
@@ -166,7 +156,7 @@ def test_an_id_may_have_several_times_of_a_day_but_not_of_two(world: FeedAgainst
 def test_a_table_by_month_is_kept_through_swaps_that_copy(world: FeedAgainstOracle) -> None:
     world.configure(publish={"swap": "copy"}, table={"partition_by": "month"})
     published(world, first(), second())
-    assert rows_by_partition(world) == Counter(f"{one[0]:%Y%m}" for one in world.rows())
+    assert world.rows_by_partition() == Counter(f"{one[0]:%Y%m}" for one in world.rows())
 
 
 @pytest.mark.parametrize("kind", ["TIMESTAMP", "DATETIME"])
@@ -211,7 +201,7 @@ def test_a_table_is_taken_over(clients: Clients, kind: str, zone: str) -> None:
     assert world.table_rows() == before
     assert len(before) == 5
     world.publish(world.land(8, second(kind)))
-    assert rows_by_partition(world) == {f"{YESTERDAY:%Y%m%d}": 3, f"{TODAY:%Y%m%d}": 3}
+    assert world.rows_by_partition() == {f"{YESTERDAY:%Y%m%d}": 3, f"{TODAY:%Y%m%d}": 3}
 
 
 # -- By hour --
@@ -276,7 +266,7 @@ def test_hours_are_loaded_whole_and_not_exported(hourly: FeedAgainstOracle) -> N
     for snapshot_id in (7, 8, 9):
         rows = [item(snapshot_id, 1, snapshot_id), item(snapshot_id, 2, at=LAST)]
         record = hourly.publish(hourly.land(snapshot_id, rows))
-        assert loads_of(hourly, record.attempt) == ["load"]
+        assert hourly.loads_of(record.attempt) == ["load"]
     operations.delete_obsolete(hourly)
     with pytest.raises(ConfigurationError, match=r"Generation \[1\] .* Choose one of: 3 .*, 2 "):
         hourly.roll_back(1)
@@ -292,7 +282,7 @@ def test_hours_are_loaded_whole_and_not_exported(hourly: FeedAgainstOracle) -> N
 
 
 def test_a_table_is_not_taken_over_by_hour(hourly: FeedAgainstOracle) -> None:
-    operations.create_table(hourly, hourly.feed.target)
+    hourly.query(f"CREATE TABLE .{hourly.feed.target} (x INT64)")
     with pytest.raises((BootstrapRefused, ConfigurationError), match="by hour, and a takeover exports single days"):
         runs.bootstrap(hourly).finish()
 

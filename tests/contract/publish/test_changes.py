@@ -40,11 +40,6 @@ def publish(world: FeedOnStandIn, *rows: Row) -> int | None:
     return world.publish(world.land(rows[0]["update_id"], list(rows))).change_rows
 
 
-def fail_loads(world: FeedOnStandIn, times: int = 1000, *, generation: str = "") -> None:
-    match = {"job_id": f"{world.feed.feed}-{generation}.*-changes-"}
-    world.add_fault({"match": match, "effect": "error", "reason": "backendError", "times": times})
-
-
 def jobs(world: FeedOnStandIn, generation: int) -> int:
     """How many jobs were made to load the generation's changes."""
     ids = [job.job_id for job in world.jobs() if world.feed.feed in job.job_id]
@@ -70,7 +65,7 @@ def test_the_table_has_old_and_new_rows_and_expires(world: FeedOnStandIn) -> Non
 
 def test_a_load_that_always_fails_stops_no_publish_and_is_tried_ever_less_often(world: FeedOnStandIn) -> None:
     """Later generations wait for it."""
-    fail_loads(world, generation="00000002")
+    world.fail_jobs(f"{world.feed.feed}-00000002.*-changes-", times=1000)
     assert publish(world, *SECOND) == 2
     assert publish(world, *THIRD) == 1
     operations.delete_obsolete(world)
@@ -95,7 +90,7 @@ def test_a_load_that_always_fails_stops_no_publish_and_is_tried_ever_less_often(
 
 
 def test_changes_that_could_not_be_loaded_for_a_week_are_lost(world: FeedOnStandIn) -> None:
-    fail_loads(world)
+    world.fail_jobs(f"{world.feed.feed}-.*-changes-", times=1000)
     publish(world, *SECOND)
     world.move_clock(timedelta(days=6, hours=23))
     operations.load_waiting_changes(world)
@@ -113,7 +108,7 @@ def test_the_watchdog_loads_what_is_missing_although_another_feed_is_damaged(
     damaged.configure(changes=True)
     publish(damaged, row(7, 1))
     for one in (damaged, world):
-        fail_loads(one, times=1)
+        one.fail_jobs(f"{one.feed.feed}-.*-changes-")
         publish(one, *SECOND)
         one.move_clock(timedelta(minutes=5))
     damaged.state_of("_reporting").damage(f"changes/{damaged.feed.feed}/")
@@ -126,7 +121,7 @@ def test_only_the_environment_that_publishes_a_feed_loads_its_changes(
     world: FeedOnStandIn, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The feed file of another one may say something else of the table."""
-    fail_loads(world, times=1)
+    world.fail_jobs(f"{world.feed.feed}-.*-changes-")
     publish(world, *SECOND)
     world.move_clock(timedelta(minutes=5))
     own = world.environment
@@ -222,7 +217,7 @@ def test_a_task_that_slept_while_another_made_the_table_anew_drops_no_loaded_row
     world: FeedOnStandIn, number: int
 ) -> None:
     publish(world, *SECOND)
-    fail_loads(world, times=1)
+    world.fail_jobs(f"{world.feed.feed}-.*-changes-")
     publish(world, *THIRD)
     table = world.bigquery.get_table(f"warehouse.{world.feed.feed}_changes")
     table.schema = [*table.schema, SchemaField("of_a_former_file", "INT64")]

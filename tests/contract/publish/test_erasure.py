@@ -13,13 +13,14 @@ from google.cloud.storage import Client as Storage
 from dedup_clone.contract.engine import Engine
 from dedup_clone.contract.errors import CheckFailed, ConfigurationError, ContractViolation, JobFailed
 from dedup_clone.contract.table import Column, TableContract
-from dedup_clone.settings.check_settings import CheckSettings, SqlCheck
+from dedup_clone.settings.check_settings import SqlCheck
 from testkit import operations, runs, step_faults
 from testkit.dedup_job import Row
 from testkit.feed_on_stand_in import TODAY, YESTERDAY, FeedOnStandIn, expected, row
 from testkit.killed_writes import asleep_before_write, kill_before_write
 from testkit.value_search import Value, contains
 from tests.contract.new_feeds import new_feed
+from tests.contract.publish.changes_rows import ledger_figures
 from tests.contract.publish.existing_tables import column, create_table, land_declared, select, with_columns, with_table
 
 PERSON = 1_234_567_890_123_456_789  # a key that no other number resembles
@@ -47,19 +48,6 @@ def publish_changes(world: FeedOnStandIn) -> None:
 
 def delivery(world: FeedOnStandIn) -> str:
     return world.state.deliveries("arrivals")[0]
-
-
-def counted_changes(world: FeedOnStandIn) -> list[int | None]:
-    """How many rows of the table of changes the ledger table counts for each generation."""
-    world.write_reporting_tables()
-    sql = f"SELECT change_rows FROM warehouse.dedup_clone_ledger WHERE feed = '{world.feed.feed}' ORDER BY generation"
-    return [r["change_rows"] for r in world.bigquery.query_and_wait(sql)]
-
-
-def fail_jobs(world: FeedOnStandIn, step: str, times: int = 1) -> None:
-    """Let the next jobs of a step fail."""
-    fault = {"match": {"job_id": f"{world.feed.feed}-.*-{step}-"}, "effect": "error", "reason": "backendError"}
-    world.add_fault({**fault, "times": times})
 
 
 def offered_rollbacks(world: FeedOnStandIn) -> str:
@@ -93,7 +81,7 @@ def test_an_erasure_is_a_generation_without_the_rows_and_leaves_nothing_of_earli
     assert published.state.subfolders("data") == published.state.subfolders("attempts") == [run.attempt]
     assert published.state.names("to_erase/") == [f"{KEYS_FILE}.next"]
     assert select(published, "product_id", f"{published.feed.feed}_changes") == [(3,)]
-    assert counted_changes(published) == [None] * 3, "a follower waits for no rows"
+    assert ledger_figures(published) == [(1, None), (2, None), (3, None)], "a follower waits for no rows"
     assert offered_rollbacks(published).startswith("3 (snapshot 8)")
     with pytest.raises(ConfigurationError, match="erased"):
         published.roll_back(1)
@@ -103,7 +91,7 @@ def test_an_erasure_is_a_generation_without_the_rows_and_leaves_nothing_of_earli
 
 def test_a_certificate_claims_no_deletion_before_it_is_done_and_belongs_to_its_run(published: FeedOnStandIn) -> None:
     publish_changes(published)
-    fail_jobs(published, "erase_changes")
+    published.fail_jobs(f"{published.feed.feed}-.*-erase_changes-")
     first = runs.erasure(published, KEYS)
     with pytest.raises(JobFailed):
         first.finish()
@@ -183,7 +171,7 @@ def test_the_keys_are_those_that_were_approved_although_others_are_uploaded_mean
 def test_the_rows_leave_the_table_of_changes_and_what_it_lacks_is_not_loaded(published: FeedOnStandIn) -> None:
     publish_changes(published)
     table = f"{published.feed.feed}_changes"
-    fail_jobs(published, "changes", times=2)
+    published.fail_jobs(f"{published.feed.feed}-.*-changes-", times=2)
     published.publish(published.land(9, [row(9, 1), row(9, PERSON, 31), row(9, 3, 31, day=YESTERDAY)]))
     assert select(published, "product_id", table) == [(PERSON,), (PERSON,), (3,)]
     assert runs.erasure(published, KEYS).finish().change_rows is None
@@ -223,9 +211,7 @@ def test_rows_of_a_parent_without_files_are_erased_with_their_export(published: 
 def test_what_the_swap_would_remove_stops_an_erasure_before_its_approval_and_its_spark_job(
     published: FeedOnStandIn,
 ) -> None:
-    table = published.bigquery.get_table(f"warehouse.{published.feed.target}")
-    table.labels["team"] = "stores"
-    table = published.bigquery.update_table(table, ["labels"])
+    published.label(team="stores")
     run = runs.erasure(published, KEYS)
     for step in ("preview", "resolve"):
         with pytest.raises(CheckFailed, match=r"label \[team\]"):
@@ -233,8 +219,7 @@ def test_what_the_swap_would_remove_stops_an_erasure_before_its_approval_and_its
     assert published.state.lease is None
     checks = published.feed.checks.model_copy(update={"sql": (SqlCheck(name="no_file_was_read"),)})
     published.feed = published.feed.model_copy(update={"checks": checks})
-    table.labels["team"] = None
-    published.bigquery.update_table(table, ["labels"])
+    published.label(team=None)
     run.step("preview")  # no query of the feed can stop it
 
 
@@ -303,16 +288,15 @@ def test_no_object_of_state_has_an_erased_value(clients: tuple[Storage, BigQuery
     world = FeedOnStandIn(feed, *clients)
     world.publish(land_customers(world, 7, 20))
     world.publish(land_customers(world, 8, 30))
-    loose = world.feed.checks
-    strict = CheckSettings(max_changed_share=0.1, max_new_share=1, max_survivor_share=1, max_times_usual=None)
-    world.feed = world.feed.model_copy(update={"checks": strict})
+    former = world.feed
+    world.configure(checks={"max_changed_share": 0.1})
     with pytest.raises(CheckFailed) as failed:
         world.publish(land_customers(world, 9, 40))
     assert str(PERSON) not in str(failed.value)
     assert CUSTOMER not in str(failed.value)
     operations.recover_lease(world)
-    world.feed = world.feed.model_copy(update={"checks": loose})
-    fail_jobs(world, "changes")
+    world.feed = former
+    world.fail_jobs(f"{world.feed.feed}-.*-changes-")
     world.publish(land_customers(world, 10, 50))
 
     def objects_with(value: Value) -> set[str]:

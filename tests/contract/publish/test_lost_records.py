@@ -41,12 +41,6 @@ def drop(world: FeedOnStandIn, *names: str) -> None:
         world.bigquery.delete_table(f"warehouse.{name}")
 
 
-def remove_label(world: FeedOnStandIn) -> None:
-    table = world.bigquery.get_table(f"warehouse.{world.feed.target}")
-    table.labels["dedup_clone_generation"] = None
-    world.bigquery.update_table(table, ["labels"])
-
-
 @pytest.mark.parametrize(
     ("lost", "rewritten"),
     [
@@ -106,7 +100,7 @@ def test_a_bootstrap_that_fails_leaves_the_files_of_generations_whose_records_ar
 
 def test_a_feed_without_current_and_label_begins_anew_by_a_bootstrap(published: FeedOnStandIn) -> None:
     published.state.lose("CURRENT")
-    remove_label(published)
+    published.label(dedup_clone_generation=None)
     with pytest.raises(ContractViolation, match="deploy recover"):
         runs.bootstrap(published).until("preview")
     assert "trigger dedup_clone_bootstrap" in operations.recover_records(published).next_step
@@ -122,7 +116,7 @@ def test_an_old_version_of_current_is_corrected_and_a_removed_label_put_back_by_
     world.state.write("CURRENT", old)
     operations.recover_records(world)
     assert world.state.generation == 2
-    remove_label(world)
+    world.label(dedup_clone_generation=None)
     plan = operations.recover_records(world)
     assert (plan.changes_anything, "--set_label dedup_clone_generation:2 " in plan.next_step) == (False, True)
 

@@ -25,6 +25,7 @@ from testkit.airflow import TaskApi
 from testkit.dag_tasks import DagTasks, Watchdog
 from testkit.feed_on_stand_in import TODAY, FeedOnStandIn, expected, job_id, row
 from testkit.lost_answers import losing_answers
+from tests.contract.publish.existing_tables import create_table
 
 RunOf = Callable[..., DagTasks]
 AGAIN = {"snapshot_id": "7", "reason": "once more"}
@@ -205,8 +206,7 @@ def test_a_job_is_made_once_and_waited_for_although_the_answer_to_its_insertion_
 
 
 def test_the_job_after_one_that_failed_is_made_once(loading: DagTasks) -> None:
-    fault = {"match": {"job_id": job_id(loading.plan, "load", 1)}, "effect": "error", "reason": "backendError"}
-    loading.world.add_fault({**fault, "message": "try again"})
+    loading.world.fail_jobs(job_id(loading.plan, "load", 1), message="try again")
     with pytest.raises(JobFailed, match="try again"):
         loading.execute("load_staging")
     assert loading.resume("load_staging", "a time") == job_id(loading.plan, "load", 2)  # it waited for something else
@@ -218,8 +218,7 @@ def test_a_job_that_failed_is_followed_by_the_next_id_and_is_retried_only_if_tha
     loading.execute("load_staging")
     loading.execute(CHECK)
     name = job_id(loading.plan, "swap", 1)
-    fault = {"match": {"job_id": name}, "effect": "error", "reason": "backendError", "message": "try again"}
-    world.add_fault(fault)
+    world.fail_jobs(name, message="try again")
     with pytest.raises(Exception, match="try again") as raised:
         loading.execute(SWAP)
     assert not isinstance(raised.value, AirflowFailException)
@@ -329,7 +328,6 @@ def test_an_erasure_shows_its_rows_erases_them_and_tells_airflow_of_the_feeds_ta
     erase.execute("resolve_erasure")
     assert (world.state.lease or {})["kind"] == "erase"
     assert (erase.plan.generation, erase.plan.reason) == (2, "request 17 (asked by vera)")
-    assert operations.executors_for(world, erase.plan) >= 1
     for task_id in ("erase_rows", "load_staging", CHECK, SWAP, "commit_generation"):
         erase.execute(task_id)
     (alias,) = erase.dag.get_task("commit_generation").outlets
@@ -372,7 +370,7 @@ def test_a_rollback_waits_for_a_run_that_is_at_work_and_says_what_to_do_if_it_ha
 def test_whoever_approves_reads_who_asked_and_why(world: FeedOnStandIn, run_of: RunOf, dag: str) -> None:
     form: dict[str, Any] = {"rollback": {"generation": 1}, "erase": {"keys_file": "keys.csv"}}.get(dag, {})
     if dag == "bootstrap":
-        operations.create_table(world, world.feed.target)
+        create_table(world)
         world.query(f"INSERT INTO .{world.feed.target} (date, product_id, update_id) VALUES (CURRENT_DATE(), 1, 1)")
     else:
         world.publish(world.land(7, [row(7, 1)]))

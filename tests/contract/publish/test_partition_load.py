@@ -39,14 +39,8 @@ def changing(world: FeedOnStandIn) -> FeedOnStandIn:
     return world
 
 
-def loads_of(world: FeedOnStandIn, attempt: str) -> list[str]:
-    """The load jobs of an attempt: `load` for the whole table, `load_<date>` for one partition."""
-    jobs = [j.job_id for j in world.jobs() if attempt in j.job_id]
-    return sorted(step for step in (job.rsplit("-", 2)[1] for job in jobs) if step.startswith("load"))
-
-
 def publish(world: FeedOnStandIn, snapshot_id: int, rows: list[Row]) -> list[str]:
-    return loads_of(world, world.publish(world.land(snapshot_id, rows)).attempt)
+    return world.loads_of(world.publish(world.land(snapshot_id, rows)).attempt)
 
 
 def only(*numbers: int) -> list[str]:
@@ -60,8 +54,8 @@ def test_only_changed_dates_are_loaded_unless_many_changed_or_have_too_many_file
     changing.roll_back(1)
     name = changing.land(9, THIRD)
     # What differs from staging, which the rollback did not load.
-    assert loads_of(changing, changing.publish(name).attempt) == only(0, 1)
-    assert loads_of(changing, changing.publish(name, replay=True, run_id="manual").attempt) == []
+    assert changing.loads_of(changing.publish(name).attempt) == only(0, 1)
+    assert changing.loads_of(changing.publish(name, replay=True, run_id="manual").attempt) == []
     assert (changing.rows(), changing.live()) == (expected(*BASE, *THIRD), "5")
     with step_faults.small_limits(uris_per_job=0):
         assert publish(changing, 10, [row(10, 9, day=DAYS[1])]) == ["load"]
@@ -93,7 +87,7 @@ def test_what_a_failed_run_left_in_staging_is_loaded_over(changing: FeedOnStandI
     if dies == "before its end":
         for number in range(1, 40):  # until staging is unknown, and the job has run
             kill_before_write(number, lambda: run.step("load"))
-            if changing.state.read("CURRENT")["staging"]["holds"] is None and loads_of(changing, run.attempt):
+            if changing.state.read("CURRENT")["staging"]["holds"] is None and changing.loads_of(run.attempt):
                 break
         changing.wait_for_all_jobs()
     else:

@@ -99,8 +99,7 @@ def test_changes_that_wait_at_a_rebuild_do_not_hold_up_later_ones(world: FeedOnS
     world.feed = world.feed.model_copy(update={"changes": True})
     name = f"{world.feed.feed}_changes"
     world.publish(world.land(7, FIRST))
-    fault = {"match": {"job_id": f"{world.feed.feed}-.*-changes-"}, "effect": "error", "reason": "backendError"}
-    world.add_fault({**fault, "times": 1000})
+    world.fail_jobs(f"{world.feed.feed}-.*-changes-", times=1000)
     world.publish(world.land(8, [row(8, 1, 21), row(8, 2, 30)]))
     world.feed = as_text(world.feed)
     runs.rebuild(world, renamed=RENAMED).finish()
@@ -148,7 +147,7 @@ def test_other_keys_and_another_clustering_need_no_copy_of_the_rows(world: FeedO
     ):
         assert part in text
     run = runs.rebuild(world).until("check")
-    world.add_fault({"match": {"job_id": f"{run.attempt}-swap"}, "effect": "error", "reason": "invalid"})
+    world.fail_jobs(f"{run.attempt}-swap", reason="invalid")
     with pytest.raises(GoogleAPICallError):  # it has changed target's clustering already
         run.until("swap")
     operations.recover_lease(world)

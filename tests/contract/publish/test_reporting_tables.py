@@ -34,11 +34,6 @@ def no_faults_left(world: FeedOnStandIn) -> Iterator[None]:
     world.clear_faults()
 
 
-def fail_loads(world: FeedOnStandIn) -> None:
-    match = {"job_id": f"{world.feed.feed}-.*-ledger-"}
-    world.add_fault({"match": match, "effect": "error", "reason": "rateLimitExceeded", "times": 1000})
-
-
 def ledger(world: FeedOnStandIn) -> list[int]:
     return [generation for (generation,) in world.reported("generation")]
 
@@ -47,18 +42,11 @@ def status(world: FeedOnStandIn) -> list[int]:
     return [generation for (generation,) in world.reported("generation", "status")]
 
 
-def create_table(world: FeedOnStandIn, name: str, *schema: SchemaField) -> None:
-    """Create a reporting table. The client repeats it while the table has changed too often, unlike a statement."""
-    world.bigquery.create_table(Table(f"local-dev.warehouse.dedup_clone_{name}", schema=schema))
-
-
 def test_every_attempt_is_one_row_and_status_tells_what_readers_see(world: FeedOnStandIn) -> None:
     name = world.land(7, [row(7, 1)])
-    seen = []
     first = runs.publish(world, name)
     first.finish()
     first.step("commit")  # the task is tried again
-    seen.append("publish")
     world.write_reporting_tables()
     reported = world.reported("snapshot_id, replay, restores", "status")
     refused = runs.publish(world, world.land(8, [row(8, 1)])).until("resolve")
@@ -142,7 +130,7 @@ def test_a_table_that_cannot_be_loaded_stops_no_run_and_is_made_good(
     world: FeedOnStandIn, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     """After six hours the watchdog reports it once, as an incident of no feed, until the rows are loaded."""
-    fail_loads(world)
+    world.fail_jobs(f"{world.feed.feed}-.*-ledger-", reason="rateLimitExceeded", times=1000)
     world.publish(world.land(7, [row(7, 1)]))
     assert (world.state.generation, world.state.lease) == (1, None)
     dead = runs.publish(world, world.land(8, [row(8, 1)])).until("resolve")
@@ -164,7 +152,7 @@ def test_a_table_that_cannot_be_loaded_stops_no_run_and_is_made_good(
 def test_a_row_is_tried_again_after_pauses_that_double_and_a_damaged_one_holds_up_no_other(
     world: FeedOnStandIn,
 ) -> None:
-    fail_loads(world)
+    world.fail_jobs(f"{world.feed.feed}-.*-ledger-", reason="rateLimitExceeded", times=1000)
     world.publish(world.land(7, [row(7, 1)]))
     began = len(load_jobs(world))
     for seconds in (0, 330, 0, 300, 0):
@@ -189,7 +177,9 @@ def test_a_dropped_table_is_made_again_and_a_column_that_it_lacks_is_added(world
     for table in ("status", "ledger"):
         world.bigquery.delete_table(f"warehouse.dedup_clone_{table}")
     phases = SchemaField("phases", "RECORD", "REPEATED", fields=[SchemaField("name", "STRING")])
-    create_table(world, "ledger", SchemaField("feed", "STRING"), phases)
+    world.bigquery.create_table(
+        Table("local-dev.warehouse.dedup_clone_ledger", schema=[SchemaField("feed", "STRING"), phases])
+    )
     world.query(f"INSERT INTO .dedup_clone_ledger (feed) VALUES ('{world.feed.feed}')")
     world.publish(world.land(8, [row(8, 1)]))
     world.write_reporting_tables()

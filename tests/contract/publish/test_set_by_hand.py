@@ -17,6 +17,7 @@ from dedup_clone.contract.errors import CheckFailed, ConfigurationError, Contrac
 from testkit import runs, step_faults
 from testkit.feed_on_stand_in import TODAY, FeedOnStandIn, row
 from testkit.server_clients import FINE_GRAINED_READ, OVERRIDE_TIME_TRAVEL
+from tests.contract.publish.existing_tables import column, describe, with_columns
 
 KMS_KEY = "projects/p/locations/us/keyRings/r/cryptoKeys/k"
 FIRST, SECOND = [row(7, 1), row(7, 2)], [row(8, 1, 30), row(8, 3)]
@@ -29,33 +30,20 @@ DESCRIPTION = "What a shop measured."
 BY_SQL = {"replay": True, "reason": "without Spark", "engine": "bigquery"}
 
 
-def describe(world: FeedOnStandIn, text: str) -> None:
-    columns = [c.model_dump() for c in world.feed.table.columns]
-    for column in columns:
-        column["description"] = text if column["name"] == "attr_value" else ""
-    world.configure(table={"columns": columns})
-
-
 def found(world: FeedOnStandIn, name: str = "") -> bigquery.Table:
     """A table of the feed, by default target."""
     return world.bigquery.get_table(f"local-dev.warehouse.{name or world.feed.target}")
 
 
-def change(world: FeedOnStandIn, field: str, value: Any, name: str = "") -> None:
-    """Change a field of a table, by default of target, as somebody does by hand."""
-    table = found(world, name)
+def change(world: FeedOnStandIn, field: str, value: Any) -> None:
+    """Change a field of target, as somebody does by hand."""
+    table = found(world)
     setattr(table, field, value)
     world.bigquery.update_table(table, [field])
 
 
 def add_column(world: FeedOnStandIn) -> None:
     change(world, "schema", [*found(world).schema, bigquery.SchemaField("note", "STRING")])
-
-
-def set_description(world: FeedOnStandIn) -> None:
-    fields = [field.to_api_repr() for field in found(world).schema]
-    fields[4]["description"] = DESCRIPTION
-    change(world, "schema", [bigquery.SchemaField.from_api_repr(field) for field in fields])
 
 
 def add_row_policy(world: FeedOnStandIn, condition: str = "TRUE", name: str = "everything", table: str = "") -> None:
@@ -67,7 +55,7 @@ def add_row_policy(world: FeedOnStandIn, condition: str = "TRUE", name: str = "e
 
 SET_BY_HAND: dict[str, tuple[Callable[[FeedOnStandIn], None], str, str]] = {
     "label": (
-        lambda world: change(world, "labels", {**found(world).labels, "team": "stores"}),
+        lambda world: world.label(team="stores"),
         "label [team]: stores",
         "declare label in table.options.labels",
     ),
@@ -87,7 +75,7 @@ SET_BY_HAND: dict[str, tuple[Callable[[FeedOnStandIn], None], str, str]] = {
         "table.primary_key",
     ),
     "description": (
-        set_description,
+        lambda world: describe(world, world.feed.target, description=DESCRIPTION),
         f"description of column [attr_value]: {DESCRIPTION}",
         "the column's description",
     ),
@@ -125,8 +113,8 @@ def test_declared_options_are_carried_until_they_are_no_longer_declared(world: F
     for what in OPTIONS:
         SET_BY_HAND[what][0](world)
     before = found(world)
+    world.feed = with_columns(world.feed, attr_value=column("attr_value", "INT64", description=DESCRIPTION))
     world.configure(table=DECLARED)
-    describe(world, DESCRIPTION)
     world.publish(world.land(8, SECOND))
     for rolled_back in (False, True):
         table = found(world)
@@ -210,9 +198,7 @@ def protect(world: FeedOnStandIn) -> None:
 
 
 def set_tags(world: FeedOnStandIn, tags: list[str]) -> None:
-    fields = {field.name: field for field in found(world, world.feed.staging).schema}
-    tagged = bigquery.SchemaField("attr_value", "INTEGER", policy_tags=bigquery.PolicyTagList(tags))
-    change(world, "schema", list({**fields, "attr_value": tagged}.values()), world.feed.staging)
+    describe(world, world.feed.staging, policyTags={"names": tags})
 
 
 def policy_checks(world: FeedOnStandIn, attempt: str) -> dict[str, str]:

@@ -13,12 +13,12 @@ from google.auth.exceptions import DefaultCredentialsError, RefreshError, Transp
 from google.cloud import storage
 
 from dedup_clone.contract.errors import ConfigurationError
+from dedup_clone.operations.feed_plan import FeedPlan
 from deploy.__main__ import main
 from deploy.command_errors import run_command_line
 from deploy.environment_settings import REPOSITORY, environment_file, read_environment, read_profile
 from deploy.release import command as release_command
 from deploy.release.release import Release
-from testkit import operations
 
 
 @pytest.fixture(autouse=True)
@@ -50,7 +50,8 @@ def test_without_a_yes_nothing_is_changed(
 def test_what_stops_publishes_must_be_accepted_when_nobody_is_asked(
     live: storage.Client, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    plans = [operations.feed_plan("sales", 3, "keys is [a], it was [b]"), operations.feed_plan("visits", 1)]
+    sales = FeedPlan("sales", "generation 3 is live", problems=("keys is [a], it was [b]",))
+    plans = [sales, FeedPlan("visits", "generation 1 is live")]
     monkeypatch.setattr(release_command, "open_live_clients", lambda profile: None)
     monkeypatch.setattr(release_command, "plan_all", lambda clients, files: plans)
     monkeypatch.setattr(Release, "apply", lambda release, plan, take_over: print("applied"))
