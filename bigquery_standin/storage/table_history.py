@@ -24,8 +24,6 @@ from bigquery_standin.storage.model import (
     TableVersion,
 )
 
-CACHED_VERSIONS = 8  # a version of 730 partitions takes about a megabyte in memory
-
 
 @dataclass(frozen=True, order=True)
 class _Entry:
@@ -44,7 +42,7 @@ class TableHistory:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self._lock = threading.Lock()
-        self._cache: dict[int, TableVersion] = {}
+        self._latest: TableVersion | None = None  # the current version, once it was read
         self._files = JsonFiles(folder, TableVersion)
         self._entries: list[_Entry] = []
         for name in self._files.names():
@@ -92,7 +90,7 @@ class TableHistory:
         self._files.write(entry.name, version)
         with self._lock:
             self._entries.append(entry)
-            self._add_to_cache(version)
+            self._latest = version
 
     def remove_before(self, moment_us: int) -> int:
         """Removes the versions that were no longer current at the moment. Returns how many there were."""
@@ -103,7 +101,6 @@ class TableHistory:
                     first_remaining = position
             removed, self._entries = self._entries[:first_remaining], self._entries[first_remaining:]
             for entry in removed:
-                self._cache.pop(entry.number, None)
                 self._files.remove(entry.name)
         return len(removed)
 
@@ -112,7 +109,7 @@ class TableHistory:
             for entry in self._entries:
                 self._files.remove(entry.name)
             self._entries.clear()
-            self._cache.clear()
+            self._latest = None
             if self.folder.exists():
                 self.folder.rmdir()
 
@@ -122,16 +119,12 @@ class TableHistory:
         return self._entries[last_drop + 1 :]
 
     def _load(self, entry: _Entry) -> TableVersion:
-        cached = self._cache.get(entry.number)
-        if cached is None:
-            cached = self._files.read(entry.name)
-            self._add_to_cache(cached)
-        return cached
-
-    def _add_to_cache(self, version: TableVersion) -> None:
-        self._cache[version.number] = version
-        while len(self._cache) > CACHED_VERSIONS:
-            self._cache.pop(next(iter(self._cache)))
+        if self._latest is not None and self._latest.number == entry.number:
+            return self._latest
+        version = self._files.read(entry.name)
+        if self._entries[-1:] == [entry]:
+            self._latest = version
+        return version
 
 
 @dataclass(frozen=True)
