@@ -64,7 +64,7 @@ def open_stand_in(folder: Path, updates_per_10_s: int = UPDATES_PER_10_S) -> Sta
         "load": LoadJob(catalog, objects, updates_per_10_s),
         "query": lambda context: (apply_job if context.record.applies_changes else queries)(context),
     }
-    jobs = JobRunner(store, clock, faults, functions, {"query": queries.admission})
+    jobs = JobRunner(store, clock, faults, functions, queries.admission)
     return StandIn(
         clock=clock,
         catalog=catalog,

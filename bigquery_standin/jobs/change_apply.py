@@ -90,13 +90,13 @@ class ApplySchedule:
             and not self._must_wait(table)
         ]
         for record in started:
-            self._jobs.wait(record, WAIT_S)
+            self._jobs.store.wait(record.key, WAIT_S)
 
     def _must_wait(self, table: TableId) -> bool:
         """Whether the table's last job has not ended, or failed less than RETRY_INTERVAL_US ago."""
         if table not in self._last_jobs:
             return False
-        last = self._jobs.wait(self._last_jobs[table], 0)
+        last = self._jobs.store.by_key(self._last_jobs[table].key)
         if last.state != DONE:
             return True
         return last.error is not None and self._catalog.clock.now_us() - (last.ended_us or 0) < RETRY_INTERVAL_US

@@ -53,10 +53,10 @@ def create_table(tree: exp.Create, run: StatementRun) -> Outcome:
     _refuse_existing(table, current is not None, replaces)
     (columns, _), rows, scanned = declared_columns(tree), None, NOTHING_SCANNED
     if tree.kind == "VIEW":
-        columns = run.columns(run.evaluator.without_views(query))
+        columns = run.columns(run.without_views(query))
     elif query is not None:
         scanned = run.scan(query)
-        columns, rows = run.evaluator.query(query)
+        columns, rows = run.query(query)
     settings = _settings(tree, table, columns, run)
     outcome = run.outcome(kind, scanned, destination=None if rows is None else table)
     segments = {} if rows is None else run.write(conform_query_rows(rows, settings.schema), settings)
@@ -86,7 +86,7 @@ def _settings(tree: exp.Create, table: TableId, columns: tuple[TableField, ...],
         "primary_key": primary_key,
         "view": tree.meta.get(QUERY_TEXT),
     }
-    changes |= evaluate_options(options_of(tree), "table", run.evaluator.python_value)
+    changes |= evaluate_options(options_of(tree), "table", run.python_value)
     settings = changed_settings(table, None, changes)
     if settings.partition_type not in (None, of_type):
         raise InvalidQuery(
@@ -114,8 +114,8 @@ def clone_table(statement: CreateClone, run: StatementRun) -> Outcome:
     _refuse_existing(table, current is not None, statement.replace)
     source, source_version = _clone_source(statement, run)
     outcome = run.outcome("CREATE_TABLE")
-    options = evaluate_options(statement.options, "table", run.evaluator.python_value)
-    moment_us = None if statement.system_time is None else run.evaluator.reader.moment_us(statement.system_time)
+    options = evaluate_options(statement.options, "table", run.python_value)
+    moment_us = None if statement.system_time is None else run.reader.moment_us(statement.system_time)
     run.state.check_cancelled()
     cloned = {name: getattr(source_version.settings, name) for name in _CLONED}
     settings = changed_settings(table, None, {**cloned, **options})
@@ -135,9 +135,9 @@ def _clone_source(statement: CreateClone, run: StatementRun) -> tuple[TableId, T
     staler than its max_staleness allows.
     """
     catalog, caller = run.catalog, run.state.caller
-    source, version = run.evaluator.reader.version(statement.source, statement.system_time)
+    source, version = run.reader.version(statement.source, statement.system_time)
     is_stale = needs_runtime_merge(catalog.get(source), catalog.clock.now_us())
-    if is_stale or run.evaluator.reader.merges_changes(source):  # it lacks changes that a query would add
+    if is_stale or run.reader.merges_changes(source):  # it lacks changes that a query would add
         raise Invalid(
             f"Table {source} cannot be cloned: it is active with change data capture, and its rows are more stale than "
             "its max_staleness allows. Wait until upsert_stream_apply_watermark has passed the last change, or set a "
@@ -180,7 +180,7 @@ def alter_table(tree: exp.Alter, run: StatementRun) -> Outcome:
     changes: dict[str, Any] = {}
     if not isinstance(action, exp.AlterColumn):
         properties = action.expressions[0].expressions
-        changes = evaluate_options(properties, "table", run.evaluator.python_value)
+        changes = evaluate_options(properties, "table", run.python_value)
 
     current = run.catalog.get(table)
     before = current.settings

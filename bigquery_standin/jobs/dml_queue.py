@@ -10,6 +10,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from bigquery_standin.bigquery_errors import StoppedJob
+from bigquery_standin.jobs.job_store import JobRecord
+from bigquery_standin.sql.statements import Mutation, target_of
 from bigquery_standin.storage.model import TableId
 
 MAXIMUM_RUNNING = 2
@@ -23,9 +25,15 @@ class DmlQueue:
         self._free: dict[TableId, threading.Semaphore] = {}
 
     @contextmanager
-    def admit(self, table: TableId, stop: threading.Event) -> Iterator[None]:
-        """Run the `with` block as one of the table's running statements. Raises StoppedJob if `stop` is set before."""
-        free = self._free.setdefault(table, threading.Semaphore(MAXIMUM_RUNNING))
+    def admit(self, statement: object, record: JobRecord, stop: threading.Event) -> Iterator[None]:
+        """Run the `with` block as one of the running statements of the table, if this one has to queue.
+
+        `record`: that of the statement's job. Raises StoppedJob if `stop` is set before.
+        """
+        if not isinstance(statement, Mutation):
+            yield
+            return
+        free = self._free.setdefault(record.table(target_of(statement)), threading.Semaphore(MAXIMUM_RUNNING))
         while not free.acquire(timeout=CANCEL_CHECK_INTERVAL_S):
             if stop.is_set():
                 raise StoppedJob()

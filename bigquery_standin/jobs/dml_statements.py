@@ -17,10 +17,8 @@ from sqlglot import exp
 
 from bigquery_standin.bigquery_errors import InvalidQuery, NotImplementedConstruct
 from bigquery_standin.jobs.destination_table import rewritten
-from bigquery_standin.jobs.duckdb_session import DuckDbSession
 from bigquery_standin.jobs.query_statements import conform_query_rows
 from bigquery_standin.jobs.scanned_bytes import check_bytes_billed, conjuncts
-from bigquery_standin.jobs.sql_evaluator import SqlEvaluator
 from bigquery_standin.jobs.statement_run import Outcome, StatementRun
 from bigquery_standin.sql.field_types import TableField, quote_identifier, to_duckdb_type
 from bigquery_standin.sql.statements import (
@@ -63,7 +61,7 @@ def change_rows(tree: Mutation, run: StatementRun) -> Outcome:
     catalog, session = run.catalog, run.state.session
     table, version = _mutable_version(tree, run)
     scanned = run.scan(read_query_of(tree))
-    target = _Target(tree, run.evaluator, table, version)
+    target = _Target(tree, run, table, version)
     copy = session.materialize(target.copy_sql())
     _, changed = session.run(target.statement_sql(copy))
     if pc.any(pc.equal(changed.column(_STORED), False)).as_py():
@@ -100,22 +98,21 @@ def _mutable_version(tree: Mutation | exp.TruncateTable, run: StatementRun) -> t
 class _Target:
     """One version of a statement's target, and DuckDB's SQL of the statement."""
 
-    def __init__(self, tree: Mutation, evaluator: SqlEvaluator, table: TableId, version: TableVersion) -> None:
+    def __init__(self, tree: Mutation, run: StatementRun, table: TableId, version: TableVersion) -> None:
         self._tree = tree
         self.schema = version.settings.schema
         self._table = table
-        self._session: DuckDbSession = evaluator.state.session
-        self._evaluator = evaluator
+        self._run = run
         self.columns = [column.name for column in self.schema]
         self._alias = quote_identifier(alias_of(tree))
         self._version = version
 
     def _sql(self, node: exp.Expr) -> str:
-        return self._evaluator.duckdb_sql(node, has_columns=True)
+        return self._run.duckdb_sql(node, has_columns=True)
 
     def copy_sql(self) -> str:
         """SQL of the target's rows with the two columns of the copy."""
-        version, store = self._version, self._evaluator.reader.catalog.segments
+        version, store = self._version, self._run.catalog.segments
         stored = relation_sql(self._table, version, store, version.segments())
         old = version.settings.partition_column
         old_sql = "0" if old is None else quote_identifier(old)
@@ -185,7 +182,7 @@ class _Target:
         Raises InvalidQuery if BigQuery would not assign a value, by its own type, to its field.
         """
         sql = f"SELECT {', '.join(f'{value} AS v{number}' for number, value in enumerate(values))} {from_clause}"
-        self._evaluator.check_assignable(sql, fields)
+        self._run.check_assignable(sql, fields)
         return [f"CAST({value} AS {to_duckdb_type(field)})" for value, field in zip(values, fields, strict=True)]
 
     def _column(self, name: str) -> TableField:

@@ -7,7 +7,7 @@ import math
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import AbstractContextManager, closing, contextmanager, nullcontext
+from contextlib import AbstractContextManager, closing, contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -64,7 +64,7 @@ JobFunction = Callable[[JobContext], Mapping[str, Any]]  # returns the job's sta
 
 
 class JobRunner:
-    """Runs the jobs of the stand-in. `functions`, `admissions`: by kind of job, such as `load`."""
+    """Runs the jobs of the stand-in. `functions`: by kind of job, such as `load`."""
 
     def __init__(
         self,
@@ -72,13 +72,13 @@ class JobRunner:
         clock: Clock,
         faults: FaultRegistry,
         functions: Mapping[str, JobFunction],
-        admissions: Mapping[str, Admission] | None = None,
+        admission: Admission,
     ) -> None:
         self.store = store
         self.clock = clock
         self._faults = faults
         self._functions = functions
-        self._admissions = admissions or {}
+        self._admission = admission
         self._slots = threading.Semaphore(PARALLEL_JOBS)
         self._contexts: dict[str, JobContext] = {}
 
@@ -107,10 +107,6 @@ class JobRunner:
         context.stop.set()
         context.on_cancel()
 
-    def wait(self, record: JobRecord, timeout_s: float) -> JobRecord:
-        """The job's record when it is DONE, or as it is after `timeout_s`."""
-        return self.store.wait(record.key, timeout_s)
-
     def _run(self, context: JobContext) -> None:
         timer = None
         if context.deadline_us < math.inf:
@@ -132,10 +128,9 @@ class JobRunner:
         """Runs the job function when the job may start. Returns the job's statistics."""
         record = context.record
         fault = self._faults.match(job_type=record.kind, job_id=record.job_id)
-        admission = self._admissions.get(record.kind)
         if fault is not None and fault.effect == "queue":
             self._faults.wait_in_queue(fault, context.stop)
-        with admission(context) if admission is not None else nullcontext(), self._slots:
+        with self._admission(context), self._slots:
             context.record = self.store.save(replace(record, state=RUNNING, started_us=self.clock.now_us()))
             context.check_cancelled()
             if fault is not None:

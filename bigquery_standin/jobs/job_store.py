@@ -14,10 +14,11 @@ from pathlib import Path
 from typing import Any
 
 from bigquery_standin.atomic_files import JsonFiles
-from bigquery_standin.bigquery_errors import BackendError, Duplicate, Invalid, NotFound, StandInError
+from bigquery_standin.bigquery_errors import BackendError, Duplicate, Invalid, InvalidQuery, NotFound, StandInError
+from bigquery_standin.sql.type_parser import TableName
 from bigquery_standin.storage.access import DEFAULT_USER
 from bigquery_standin.storage.catalog import Catalog
-from bigquery_standin.storage.model import TableId
+from bigquery_standin.storage.model import DatasetId, TableId
 
 KINDS = ("query", "load", "extract")
 PENDING, RUNNING, DONE = "PENDING", "RUNNING", "DONE"
@@ -50,6 +51,16 @@ class JobRecord:
     @property
     def key(self) -> str:
         return job_key(self.project, self.location, self.job_id)
+
+    def dataset_id(self, name: TableName) -> DatasetId:
+        """The dataset of a table in the job's SQL. Raises InvalidQuery for a name without a dataset."""
+        if name.dataset is None:
+            raise InvalidQuery(f'Table "{name.table}" must be qualified with a dataset (e.g. dataset.table)')
+        return DatasetId(name.project or self.project, name.dataset)
+
+    def table(self, name: TableName) -> TableId:
+        dataset = self.dataset_id(name)
+        return TableId(dataset.project, dataset.dataset, name.table)
 
     def with_destination(self, table: TableId | None) -> JobRecord:
         """The record with the table that has the query's rows, unless the client has named one."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import threading
 from collections.abc import Iterator, Mapping
-from contextlib import closing, contextmanager
+from contextlib import AbstractContextManager, closing, contextmanager
 from typing import Any
 
 from bigquery_standin.bigquery_errors import InvalidQuery, NotImplementedConstruct
@@ -27,11 +27,11 @@ from bigquery_standin.jobs.job_store import JobRecord, JobStore
 from bigquery_standin.jobs.object_store import ObjectStore
 from bigquery_standin.jobs.parquet_rows import FILE_NAME, ExternalTables, parse_table_definitions
 from bigquery_standin.jobs.script_runner import ScriptRunner, dry_run, run_statement
-from bigquery_standin.jobs.script_state import ScriptState, defaults_of, dml_statement, parse_parameters
+from bigquery_standin.jobs.script_state import ScriptState, dml_statement, parse_parameters
 from bigquery_standin.jobs.spark_procedures import SparkSubmit
 from bigquery_standin.jobs.statement_run import ResultTable, script_statistics
 from bigquery_standin.sql.script_parser import parse_script
-from bigquery_standin.sql.statements import Call, Declare, If, Mutation, Query, Script
+from bigquery_standin.sql.statements import Call, Declare, If, Query, Script
 from bigquery_standin.storage.access import Caller, Grants
 from bigquery_standin.storage.catalog import Catalog
 from bigquery_standin.storage.model import DatasetId, TableId
@@ -54,22 +54,15 @@ class QueryJob:
         self._dml_queue = DmlQueue()
 
     def __call__(self, context: JobContext) -> Mapping[str, Any]:
-        query = context.record.configuration["query"]
-        script = parse_script(query["query"])
+        script = parse_script(context.record.configuration["query"]["query"])
         with context.session() as session, self._state(context.record, session) as state:
             state.check_cancelled = context.check_cancelled
-            state.maximum_bytes_billed = int(query.get("maximumBytesBilled") or 0) or None
             return (self._run_script if script.is_script else self._run_statement)(context, script, state)
 
-    @contextmanager
-    def admission(self, context: JobContext) -> Iterator[None]:
+    def admission(self, context: JobContext) -> AbstractContextManager[None]:
         """Keeps a job of one UPDATE, DELETE or MERGE PENDING while it waits in the queue of its table."""
         found = dml_statement(context.record)
-        if found is None or not isinstance(found[0], Mutation):
-            yield
-            return
-        with self._dml_queue.admit(found[1], context.stop):
-            yield
+        return self._dml_queue.admit(found and found[0], context.record, context.stop)
 
     def dry_run(self, record: JobRecord) -> Mapping[str, Any]:
         """The statistics that the job would have. The query is not run."""
@@ -102,13 +95,13 @@ class QueryJob:
 
     @contextmanager
     def _state(self, record: JobRecord, session: DuckDbSession) -> Iterator[ScriptState]:
-        query, defaults = record.configuration["query"], defaults_of(record)
+        query = record.configuration["query"]
         parameters = parse_parameters(query.get("queryParameters") or (), query.get("parameterMode"))
         definitions = parse_table_definitions(query.get("tableDefinitions") or {})
         with self._catalog.segments.temporary() as write:
             externals = ExternalTables(definitions, self._objects, write, FILE_NAME in query["query"].upper())
             caller = Caller(record.user, self._grants)
-            yield ScriptState(self._catalog, session, caller, defaults, parameters, self._jobs, externals)
+            yield ScriptState(self._catalog, session, caller, record, parameters, self._jobs, externals)
 
     def _result_table(self, record: JobRecord) -> ResultTable:
         query = record.configuration["query"]

@@ -18,7 +18,7 @@ from bigquery_standin.storage.segment_store import conform
 
 
 def select_rows(query: Query, run: StatementRun) -> Outcome:
-    tree = run.evaluator.without_views(query)
+    tree = run.without_views(query)
     scanned = run.scan(tree)
     if run.is_dry:
         columns = run.columns(tree)
@@ -27,7 +27,7 @@ def select_rows(query: Query, run: StatementRun) -> Outcome:
     result = run.result
     if result is None:
         raise InvalidQuery("A SELECT needs a destination for its rows")
-    columns, rows = run.evaluator.query(tree)
+    columns, rows = run.query(tree)
     refuse_null_elements(columns, rows)
     run.state.check_cancelled()
     current = run.catalog.find(result.table)
@@ -54,7 +54,7 @@ def _result_settings(
 def insert_rows(tree: exp.Insert, run: StatementRun) -> Outcome:
     table, version, targets = _insert_target(tree, run)
     scanned = run.scan(tree.expression)
-    rows = run.evaluator.query_as(tree.expression, targets)
+    rows = run.query_as(tree.expression, targets)
     outcome = run.outcome("INSERT", scanned, changed_rows={"inserted": rows.num_rows})
     segments = run.write(conform_query_rows(rows, version.settings.schema), version.settings)
     commit_us = run.catalog.next_us(table)
@@ -84,7 +84,7 @@ def _insert_target(tree: exp.Insert, run: StatementRun) -> tuple[TableId, TableV
 def assert_condition(statement: Assert, run: StatementRun) -> Outcome:
     condition = exp.select(statement.condition)
     scanned = run.scan(condition)
-    result = run.evaluator.value(statement.condition)
+    result = run.value(statement.condition)
     if result.field.type != "BOOL":
         raise InvalidQuery(f"ASSERT expression must be of type BOOL, but is of type {result.field.sql_type()}")
     if result.value is not True:

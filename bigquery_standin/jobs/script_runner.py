@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -18,11 +18,11 @@ from bigquery_standin.jobs import ddl_statements
 from bigquery_standin.jobs.dml_queue import DmlQueue
 from bigquery_standin.jobs.dml_statements import change_rows, truncate_table
 from bigquery_standin.jobs.job_runner import JobContext, failed_inside
-from bigquery_standin.jobs.job_store import DONE, PENDING, RUNNING, JobRecord, error_proto
+from bigquery_standin.jobs.job_store import DONE, RUNNING, JobRecord, error_proto
 from bigquery_standin.jobs.query_statements import assert_condition, insert_rows, select_rows
 from bigquery_standin.jobs.script_state import ScriptState
 from bigquery_standin.jobs.spark_procedures import SparkSubmit, bind_call, create_procedure
-from bigquery_standin.jobs.sql_evaluator import evaluator_of
+from bigquery_standin.jobs.sql_evaluator import SqlEvaluator
 from bigquery_standin.jobs.statement_run import Outcome, ResultTable, StatementRun, script_statistics
 from bigquery_standin.sql import statements
 from bigquery_standin.sql.field_types import QueryValue, TableField
@@ -31,7 +31,6 @@ from bigquery_standin.sql.statements import (
     Declare,
     DmlStatement,
     If,
-    Mutation,
     Query,
     Script,
     Statement,
@@ -92,33 +91,27 @@ class ScriptRunner:
         return statement.then if result.value is True else statement.otherwise
 
     def _value(self, expression: exp.Expression) -> QueryValue:
-        return evaluator_of(self.state).value(expression)
+        return SqlEvaluator(self.state).value(expression)
 
     def _run_child(self, statement: Statement) -> None:
-        parent, now_us = self.context.record, self.context.clock.now_us()
-        number, is_dml = len(self.outcomes), isinstance(statement, DmlStatement)
+        parent = self.context.record
         query = _child_query(parent)
         if isinstance(statement, DmlStatement):
-            query["destinationTable"] = self.state.defaults.table(target_of(statement)).to_api()
+            query["destinationTable"] = self.state.record.table(target_of(statement)).to_api()
         child = JobRecord(
             project=parent.project,
             location=parent.location,
-            job_id=f"script_job_{parent.job_id}_{number}"[-200:],
+            job_id=f"script_job_{parent.job_id}_{len(self.outcomes)}"[-200:],
             configuration={"jobType": "QUERY", "query": query},
-            created_us=now_us,
-            started_us=None if is_dml else now_us,
-            state=PENDING if is_dml else RUNNING,
+            created_us=self.context.clock.now_us(),
             parent_job_id=parent.job_id,
             user=parent.user,
         )
         self.context.store.add(child)
         try:
             result = self.anonymous_table(child) if isinstance(statement, Query) else None
-            with self._admission(statement):
-                if is_dml:
-                    child = self.context.store.save(
-                        replace(child, state=RUNNING, started_us=self.context.clock.now_us())
-                    )
+            with self.dml_queue.admit(statement, child, self.context.stop):
+                child = self.context.store.save(replace(child, state=RUNNING, started_us=self.context.clock.now_us()))
                 if isinstance(statement, Call):
                     outcome = self._call(statement, child)
                 else:
@@ -134,14 +127,9 @@ class ScriptRunner:
 
     def _call(self, statement: Call, child: JobRecord) -> Outcome:
         started = time.perf_counter()
-        procedure, arguments = bind_call(statement, evaluator_of(self.state))
+        procedure, arguments = bind_call(statement, SqlEvaluator(self.state))
         self.spark.run(procedure, arguments, child.job_id, self.context)
         return Outcome("CALL", slot_ms=max(1, int((time.perf_counter() - started) * 1000)))
-
-    def _admission(self, statement: Statement) -> AbstractContextManager[None]:
-        if isinstance(statement, Mutation):
-            return self.dml_queue.admit(self.state.defaults.table(target_of(statement)), self.context.stop)
-        return nullcontext()
 
     def _end(self, child: JobRecord) -> None:
         self.context.store.save(replace(child, state=DONE, ended_us=self.context.clock.now_us()))
@@ -174,10 +162,10 @@ EXECUTORS: Mapping[type, Callable[[Any, StatementRun], Outcome]] = {
 def run_statement(statement: Statement, state: ScriptState, job_key: str | None, result: ResultTable | None) -> Outcome:
     """Execute a statement, as the only writer of the table that it changes. The arguments: see StatementRun."""
     name = changed_table(statement)
-    table = result.table if result else None if name is None else state.defaults.table(name)
+    table = result.table if result else None if name is None else state.record.table(name)
     with nullcontext() if table is None else state.catalog.writing(table):
         state.check_cancelled()
-        return EXECUTORS[type(statement)](statement, StatementRun(state, evaluator_of(state), job_key, result))
+        return EXECUTORS[type(statement)](statement, StatementRun(state, job_key, result))
 
 
 def dry_run(script: Script, state: ScriptState) -> dict[str, Any]:

@@ -23,48 +23,33 @@ from bigquery_standin.storage.catalog import Catalog
 from bigquery_standin.storage.model import DatasetId, TableId
 
 
-@dataclass(frozen=True)
-class NameDefaults:
-    """Completes table names without a project. A job can use only datasets in its `location`."""
-
-    project: str
-    location: str
-
-    def table(self, name: TableName) -> TableId:
-        dataset = self.dataset_id(name)
-        return TableId(dataset.project, dataset.dataset, name.table)
-
-    def dataset_id(self, name: TableName) -> DatasetId:
-        """Raises InvalidQuery for a name without a dataset."""
-        if name.dataset is None:
-            raise InvalidQuery(f'Table "{name.table}" must be qualified with a dataset (e.g. dataset.table)')
-        return DatasetId(name.project or self.project, name.dataset)
-
-
 @dataclass
 class ScriptState:
     """The state of one script: its variables, and what all its statements share.
 
-    `jobs`: for INFORMATION_SCHEMA.JOBS. `maximum_bytes_billed`: of each statement; None for no limit. `variables`: by
-    lower-case name.
+    `record`: that of the script's job. `jobs`: for INFORMATION_SCHEMA.JOBS. `variables`: by lower-case name.
     """
 
     catalog: Catalog
     session: DuckDbSession
     caller: Caller
-    defaults: NameDefaults
+    record: JobRecord
     parameters: Parameters
     jobs: JobStore
     externals: ExternalTables
     check_cancelled: Callable[[], None] = lambda: None
-    maximum_bytes_billed: int | None = None
     variables: dict[str, QueryValue] = field(default_factory=dict)
+
+    @property
+    def maximum_bytes_billed(self) -> int | None:
+        """Of each statement; None for no limit."""
+        return int(self.record.configuration["query"].get("maximumBytesBilled") or 0) or None
 
     def check_location(self, dataset: DatasetId) -> None:
         """Raises NotFound unless the dataset exists and is in the job's location."""
         existing = self.catalog.datasets.find(dataset)
-        if existing is None or existing.location != self.defaults.location:
-            raise NotFound(f"Not found: Dataset {dataset} was not found in location {self.defaults.location}")
+        if existing is None or existing.location != self.record.location:
+            raise NotFound(f"Not found: Dataset {dataset} was not found in location {self.record.location}")
 
     def constant_value(self, expression: exp.Expression) -> Any:
         """The value of an expression that reads no table, such as the one in FOR SYSTEM_TIME AS OF."""
@@ -77,10 +62,6 @@ class ScriptState:
         return rows.column(0)[0].as_py()
 
 
-def defaults_of(record: JobRecord) -> NameDefaults:
-    return NameDefaults(record.project, record.location)
-
-
 def dml_statement(record: JobRecord) -> tuple[DmlStatement, TableId] | None:
     """The statement and its table, if the job runs nothing but one INSERT, UPDATE, DELETE or MERGE; otherwise None."""
     if record.kind != "query":
@@ -88,7 +69,7 @@ def dml_statement(record: JobRecord) -> tuple[DmlStatement, TableId] | None:
     try:
         statements = parse_shared_script(record.configuration["query"]["query"]).statements
         if len(statements) == 1 and isinstance(statements[0], DmlStatement):
-            return statements[0], defaults_of(record).table(target_of(statements[0]))
+            return statements[0], record.table(target_of(statements[0]))
     except StandInError:
         return None  # the job will fail with this error when it runs
     return None

@@ -145,7 +145,7 @@ def create_procedure(statement: CreateProcedure, run: StatementRun) -> Outcome:
     Raises NotFound if there is no such dataset, AccessDenied without the permission to delegate the connection, and
     Duplicate if the procedure exists and the statement has no OR REPLACE.
     """
-    procedure = _procedure(statement, run.evaluator)
+    procedure = _procedure(statement, run)
     _check_connection(run.state.caller, procedure.connection, DELEGATE_CONNECTION)
     run.catalog.datasets.save_procedure(procedure, replaces=statement.replace)
     return run.outcome("CREATE_PROCEDURE")
@@ -184,7 +184,7 @@ def _procedure(statement: CreateProcedure, evaluator: SqlEvaluator) -> Procedure
 
 
 def _routine_id(name: TableName, state: ScriptState) -> TableId:
-    routine = state.defaults.table(name)
+    routine = state.record.table(name)
     state.check_location(routine.dataset_id)
     return routine
 

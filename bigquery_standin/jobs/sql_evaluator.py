@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from datetime import datetime
+from dataclasses import replace
 from typing import Any
 
 import pyarrow as pa
@@ -23,21 +22,16 @@ from bigquery_standin.storage.segment_store import arrow_type
 from bigquery_standin.storage.table_rules import RESERVED_PREFIXES, reserved_name_message
 
 
-def evaluator_of(state: ScriptState) -> SqlEvaluator:
-    """The evaluator for one statement. Its current time and the version of each table are fixed."""
-    return SqlEvaluator(state, TableReader(state), state.catalog.clock.now())
-
-
-@dataclass(frozen=True)
 class SqlEvaluator:
-    """Translates and evaluates the SQL of one statement.
+    """Translates and evaluates the SQL of one statement. Its current time and the version of each table are fixed.
 
-    `reader`: the tables that the statement reads. `now`: the statement's current time.
+    `reader`: the tables that the statement reads.
     """
 
-    state: ScriptState
-    reader: TableReader
-    now: datetime
+    def __init__(self, state: ScriptState) -> None:
+        self.state = state
+        self.reader = TableReader(state)
+        self.now = state.catalog.clock.now()
 
     def without_views(self, query: exp.Expression) -> exp.Expression:
         """The query, or a copy of it in which subqueries replace the views that it reads."""
@@ -58,7 +52,7 @@ class SqlEvaluator:
         if not isinstance(source.this, exp.Identifier):
             return None
         name = table_name_of(source)
-        version = None if name.dataset is None else self.state.catalog.find(self.state.defaults.table(name))
+        version = None if name.dataset is None else self.state.catalog.find(self.state.record.table(name))
         return None if version is None else version.settings.view
 
     def duckdb_sql(self, tree: exp.Expr, *, has_columns: bool = False) -> str:

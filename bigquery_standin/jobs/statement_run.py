@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
@@ -96,19 +96,17 @@ class ResultTable:
         return self.expires_us is not None
 
 
-@dataclass(frozen=True)
-class StatementRun:
+class StatementRun(SqlEvaluator):
     """One run of a statement.
 
     `job_key`: None in a dry run, which commits nothing. `result`: where a SELECT writes its rows; None for other
-    statements, and in a dry run. `started`: the time.perf_counter() when the statement started.
+    statements, and in a dry run.
     """
 
-    state: ScriptState
-    evaluator: SqlEvaluator
-    job_key: str | None = None
-    result: ResultTable | None = None
-    started: float = field(default_factory=time.perf_counter)
+    def __init__(self, state: ScriptState, job_key: str | None, result: ResultTable | None) -> None:
+        super().__init__(state)
+        self.job_key, self.result = job_key, result
+        self._started = time.perf_counter()
 
     @property
     def is_dry(self) -> bool:
@@ -120,7 +118,7 @@ class StatementRun:
 
     def target(self, name: TableName) -> TableId:
         """A table that the statement creates or changes. Raises NotFound as `ScriptState.check_location` does."""
-        table = self.state.defaults.table(name)
+        table = self.state.record.table(name)
         self.state.check_location(table.dataset_id)
         return table
 
@@ -132,23 +130,23 @@ class StatementRun:
         """
         if is_information_schema_view(name):
             raise InvalidQuery(f"{name.table} is a view: DML cannot change it")
-        table, version = self.evaluator.reader.version(name, None)
+        table, version = self.reader.version(name, None)
         check_all_rows(self.state.caller, self.catalog, table, version, "DML")
         return table, version
 
     def scan(self, tree: exp.Expression) -> ScannedBytes:
         """What the query reads. Raises StandInError if that is too much."""
-        scanned = self.evaluator.scanned_bytes(tree)
+        scanned = self.scanned_bytes(tree)
         check_bytes_billed(scanned, self.state.maximum_bytes_billed)
         return scanned
 
     def columns(self, tree: exp.Expression) -> tuple[TableField, ...]:
         """The columns of a query, which is not run."""
-        return self.state.session.schema(self.evaluator.duckdb_sql(tree))
+        return self.state.session.schema(self.duckdb_sql(tree))
 
     def outcome(self, kind: str, scanned: ScannedBytes = NOTHING_SCANNED, **more: Any) -> Outcome:
         """The outcome of a statement of this kind that has read `scanned`. `more`: further fields of the outcome."""
-        slot_ms = 0 if self.is_dry else max(1, int((time.perf_counter() - self.started) * 1000))
+        slot_ms = 0 if self.is_dry else max(1, int((time.perf_counter() - self._started) * 1000))
         return Outcome(kind, scanned.processed, scanned.billed, slot_ms, **more)
 
     def write(self, rows: pa.Table, settings: TableSettings) -> NewSegments:

@@ -56,11 +56,11 @@ class TableReader:
 
     def view(self, name: TableName) -> pa.Table:
         """The rows of an INFORMATION_SCHEMA view, which are the same for the whole statement."""
-        defaults = self._state.defaults
-        dataset, view = defaults.dataset_id(name), name.table.removeprefix(VIEW_PREFIX)
+        record = self._state.record
+        dataset, view = record.dataset_id(name), name.table.removeprefix(VIEW_PREFIX)
         if (dataset, view) not in self._views:
             if view in REGIONAL_VIEWS:
-                rows = jobs_rows(self._state.jobs, self.catalog.clock, dataset, defaults.location)
+                rows = jobs_rows(self._state.jobs, self.catalog.clock, dataset, record.location)
             else:
                 self._state.check_location(dataset)
                 rows = view_rows(self.catalog, dataset, view)
@@ -79,7 +79,7 @@ class TableReader:
             raise InvalidQuery(f"FOR SYSTEM_TIME AS OF cannot be used with external table {name.table}")
         if external is not None:
             return TableId("", "", name.table), external
-        table, location = self._state.defaults.table(name), self._state.defaults.location
+        table, location = self._state.record.table(name), self._state.record.location
         self._state.check_location(table.dataset_id)
         if self._times.setdefault(table, system_time) != system_time:
             raise InvalidQuery(f"Table {table} is read at several points in time, expected one in a statement")

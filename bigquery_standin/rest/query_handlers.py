@@ -75,7 +75,7 @@ def _results(
 
     Raises StandInError if the job has failed.
     """
-    record = stand_in.jobs.wait(record, min(timeout_ms, MAXIMUM_TIMEOUT_MS) / 1000)
+    record = stand_in.jobs.store.wait(record.key, min(timeout_ms, MAXIMUM_TIMEOUT_MS) / 1000)
     body: dict[str, Any] = {"kind": kind, "jobReference": job_reference(record), "jobComplete": record.state == DONE}
     if record.state != DONE:
         return body
