@@ -6,8 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from devstack.stack import client_config, names_and_logins
-from devstack.stack.layout import Layout
-from devstack.stack.stack_errors import StackError
+from devstack.stack.layout import Layout, StackError
 
 if TYPE_CHECKING:
     from google.cloud import bigquery, storage

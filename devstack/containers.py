@@ -8,22 +8,19 @@ import argparse
 import os
 import sys
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
 
 from devstack.http_calls import Unreachable, says_healthy
-from devstack.stack.stack_errors import StackError
-
-if TYPE_CHECKING:
-    from devstack.stack.layout import Layout
+from devstack.stack.layout import Layout, StackError
 
 READABLE_BY_GROUP = 0o640  # the database's container runs as another user, of the same group
 
 
-def prepare_files(layout: "Layout", environ: Mapping[str, str]) -> None:
+def prepare_files(layout: Layout, environ: Mapping[str, str]) -> None:
     """Make folders, logins and secrets, each secret in a file.
 
     Airflow reads these files by its `_CMD` settings, and PostgreSQL reads `database_password`.
     """
+    # Imported late, here and below, because the health checks, which run every few seconds, do not need these modules.
     from devstack.stack import client_config, process_environment
 
     layout.make_folders()
@@ -35,7 +32,7 @@ def prepare_files(layout: "Layout", environ: Mapping[str, str]) -> None:
     client_config.write_file(layout.keys / "database_url", database_url, mode=READABLE_BY_GROUP)
 
 
-def prepare_stores(layout: "Layout", environ: Mapping[str, str]) -> None:
+def prepare_stores(layout: Layout, environ: Mapping[str, str]) -> None:
     """Make buckets, dataset and stack.env. Producer and demo take the servers' addresses from stack.env.
 
     Raises StackError if a server refuses, and Unreachable if one does not respond.
@@ -54,9 +51,6 @@ def main(arguments: list[str]) -> int:
     options = parser.parse_args(arguments)
     if options.verb == "healthy":
         return 0 if says_healthy(options.url, options.part) else 1
-    # Imported late, here and above, because the health checks, which run every few seconds, do not need these modules.
-    from devstack.stack.layout import Layout
-
     prepare = prepare_files if options.verb == "files" else prepare_stores
     try:
         prepare(Layout(os.environ), os.environ)

@@ -16,8 +16,8 @@ from devstack.demo.publish_runs import follow, read_record, wait_for_dags
 from devstack.demo.table_comparison import differences, expected_table, read_target
 from devstack.producer import next_snapshot
 from devstack.producer.feeds import EXAMPLE_FEED, FEEDS, REALISTIC_FEED
+from devstack.stack.layout import StackError
 from devstack.stack.names_and_logins import PAGE
-from devstack.stack.stack_errors import StackError
 
 MAX_SAMPLES = 5
 # The feeds of each round. The snapshots of a round are published at the same time.

@@ -9,7 +9,7 @@ from devstack.connection import Connection, connect
 from devstack.http_calls import says_healthy
 from devstack.producer import feeds, next_snapshot
 from devstack.producer.landing import Landed
-from devstack.stack.stack_errors import StackError
+from devstack.stack.layout import StackError
 
 
 def _snapshot_id(text: str) -> int:

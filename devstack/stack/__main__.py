@@ -9,8 +9,7 @@ from types import FrameType
 
 from devstack.http_calls import Unreachable
 from devstack.stack import lifecycle
-from devstack.stack.layout import Layout
-from devstack.stack.stack_errors import StackError
+from devstack.stack.layout import Layout, StackError
 
 INTERRUPTED = 130
 

@@ -9,9 +9,8 @@ from urllib.parse import urlsplit
 import psutil  # type: ignore[import-untyped]  # it ships no types
 
 from devstack.http_calls import says_healthy
-from devstack.stack.layout import Layout
+from devstack.stack.layout import Layout, StackError
 from devstack.stack.parts import API_SERVER, Part
-from devstack.stack.stack_errors import StackError
 from devstack.stack.supervisord import GAVE_UP_STATES, PartState, Supervisor
 
 POLL_INTERVAL_S = 0.25

@@ -7,8 +7,6 @@ import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 
-from devstack.stack.stack_errors import StackError
-
 CHECKOUT = Path(__file__).resolve().parents[2]
 LOCAL_DIR_VARIABLE = "DEDUP_CLONE_LOCAL_DIR"
 DAGS_FOLDER_VARIABLE = "DEDUP_CLONE_DAGS_FOLDER"
@@ -16,6 +14,10 @@ DAGS_FOLDER_VARIABLE = "DEDUP_CLONE_DAGS_FOLDER"
 # The path of a unix socket may have 103 bytes on macOS and 107 on Linux.
 MAX_SOCKET_PATH_BYTES = 100
 LONGEST_SOCKET = ".s.PGSQL.5432.lock"
+
+
+class StackError(Exception):
+    """What was asked for cannot be done, or a part of the stack failed. The message says what to do next."""
 
 
 class Layout:

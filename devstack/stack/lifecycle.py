@@ -21,9 +21,8 @@ from devstack.stack import (
     stores,
     supervisord,
 )
-from devstack.stack.layout import Layout
+from devstack.stack.layout import Layout, StackError
 from devstack.stack.names_and_logins import AIRFLOW_PASSWORD, AIRFLOW_USER, PAGE
-from devstack.stack.stack_errors import StackError
 
 SERVERS_TIMEOUT_S = 60.0
 AIRFLOW_TIMEOUT_S = 240.0

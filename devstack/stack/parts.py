@@ -7,9 +7,8 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from devstack.stack import postgres
-from devstack.stack.layout import Layout, package_folder
+from devstack.stack.layout import Layout, StackError, package_folder
 from devstack.stack.ports import HOST, Ports, url
-from devstack.stack.stack_errors import StackError
 
 API_SERVER = "api_server"
 SCHEDULER = "scheduler"

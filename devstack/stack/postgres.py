@@ -11,8 +11,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from urllib.parse import urlencode
 
-from devstack.stack.layout import Layout, package_folder
-from devstack.stack.stack_errors import StackError
+from devstack.stack.layout import Layout, StackError, package_folder
 
 # The package contains two versions of PostgreSQL.
 _BINARIES = Path("pginstall18", "bin")

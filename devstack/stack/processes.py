@@ -13,7 +13,7 @@ from pathlib import Path
 
 import psutil  # type: ignore[import-untyped]  # it ships no types
 
-from devstack.stack.stack_errors import StackError
+from devstack.stack.layout import StackError
 
 STACK_VARIABLE = "DEDUP_CLONE_STACK"
 ATTEMPTS = 3  # to end one process

@@ -7,9 +7,8 @@ from pathlib import Path
 from bigquery_standin.client import Control
 from devstack.http_calls import Answer, call
 from devstack.spark_archive import ARCHIVE_FILE, MAIN_FILE, build_spark_code
-from devstack.stack.layout import CHECKOUT
+from devstack.stack.layout import CHECKOUT, StackError
 from devstack.stack.names_and_logins import DATASET, LANDING_BUCKET, LOCATION, PROJECT_ID, STATE_BUCKET
-from devstack.stack.stack_errors import StackError
 
 _EXISTS = 409
 _PERMISSIONS = ("bigquery.connections.delegate", "bigquery.connections.use")

@@ -13,9 +13,8 @@ from typing import Any
 
 from supervisor.xmlrpc import Faults, SupervisorTransport
 
-from devstack.stack.layout import Layout
+from devstack.stack.layout import Layout, StackError
 from devstack.stack.parts import DATABASE, Part
-from devstack.stack.stack_errors import StackError
 
 # In seconds. A part counts as started once it has run for START_S. A part that is asked to stop is killed after STOP_S.
 START_S = 2

@@ -19,10 +19,9 @@ from sqlalchemy import create_engine, text
 
 from devstack.connection import connect
 from devstack.stack import client_config, health, lifecycle, postgres, processes, supervisord
-from devstack.stack.layout import CHECKOUT, Layout
+from devstack.stack.layout import CHECKOUT, Layout, StackError
 from devstack.stack.parts import Part
 from devstack.stack.ports import Ports, any_free_port
-from devstack.stack.stack_errors import StackError
 from testkit.waiting import wait_for
 
 SLEEP = "import time; print('up', flush=True); time.sleep(600)"
