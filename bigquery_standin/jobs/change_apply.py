@@ -41,7 +41,7 @@ class ApplyJob:
     def __call__(self, context: JobContext) -> Mapping[str, Any]:
         """Commits the pending changes and returns the job's statistics. Raises NotFound if the table was dropped."""
         table = table_id_from_api(context.record.configuration["query"]["destinationTable"])
-        with context.session() as session, self._catalog.writing(table):
+        with context.session() as session, self._catalog.writing(table, context.check_cancelled):
             return self._apply(context, session, table)
 
     def _apply(self, context: JobContext, session: DuckDbSession, table: TableId) -> Mapping[str, Any]:

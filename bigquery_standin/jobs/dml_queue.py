@@ -12,10 +12,10 @@ from contextlib import contextmanager
 from bigquery_standin.bigquery_errors import StoppedJob
 from bigquery_standin.jobs.job_store import JobRecord
 from bigquery_standin.sql.statements import Mutation, target_of
+from bigquery_standin.storage.catalog import CANCEL_CHECK_INTERVAL_S
 from bigquery_standin.storage.model import TableId
 
 MAXIMUM_RUNNING = 2
-CANCEL_CHECK_INTERVAL_S = 0.1  # cancelling a job does not end the waiting, so it polls
 
 
 class DmlQueue:

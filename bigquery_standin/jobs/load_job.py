@@ -63,7 +63,7 @@ class LoadJob:
     def __call__(self, context: JobContext) -> Mapping[str, Any]:
         config = parse_load_configuration(context.record.configuration["load"])
         self._catalog.datasets.get(config.table.dataset_id)
-        with self._catalog.writing(config.table) as current:
+        with self._catalog.writing(config.table, context.check_cancelled) as current:
             context.check_cancelled()
             return self._load(context, config, current)
 

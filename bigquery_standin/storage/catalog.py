@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -26,6 +26,9 @@ from bigquery_standin.storage.model import (
 from bigquery_standin.storage.partitions import with_dataset_defaults, without_expired
 from bigquery_standin.storage.segment_store import SegmentStore
 from bigquery_standin.storage.table_history import Change, TableHistory
+
+# Cancelling a job does not end its waiting, so whoever waits polls.
+CANCEL_CHECK_INTERVAL_S = 0.1
 
 TABLE_NAME = re.compile(r"[\w-]{1,200}")
 
@@ -114,16 +117,25 @@ class Catalog:
         return [(table_id, version) for table_id in ids if (version := self.find(table_id)) is not None]
 
     @contextmanager
-    def writing(self, table_id: TableId) -> Iterator[TableVersion | None]:
-        """Yields the table as it is now, None if it does not exist. Nobody else changes it until the block ends."""
+    def writing(
+        self, table_id: TableId, check_cancelled: Callable[[], None] = lambda: None
+    ) -> Iterator[TableVersion | None]:
+        """Yields the table as it is now, None if it does not exist. Nobody else changes it until the block ends.
+
+        `check_cancelled`: called while another one changes the table; raises an error to wait no longer.
+        """
         with self._histories_lock:
             lock = self._locks.setdefault(table_id, threading.RLock())
-        with lock:
+        while not lock.acquire(timeout=CANCEL_CHECK_INTERVAL_S):
+            check_cancelled()
+        try:
             latest = self._histories[table_id].latest() if table_id in self._histories else None
             if latest is not None and not latest.dropped and without_expired(latest, self.clock.now_us()).dropped:
                 # Record the expired table's drop, so that time travel does not read it as a new table.
                 self._append_drop(table_id, latest)
             yield self.find(table_id)
+        finally:
+            lock.release()
 
     def next_us(self, table_id: TableId) -> int:
         """The time of the table's next commit, which is later than that of the last one."""

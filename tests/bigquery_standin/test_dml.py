@@ -207,12 +207,14 @@ def test_two_statements_of_a_table_run_and_others_wait_until_they_run_or_are_can
     def start(sql: str) -> QueryJob:
         return client.query(sql, retry=None, job_retry=None)
 
-    running = [start(endless) for _ in range(2)]
-    for job in running:
+    running = []
+    for _ in range(2):
+        job = start(endless)
         wait_for(lambda job=job: client.get_job(job.job_id).state == "RUNNING", "the statement runs")
+        running.append(job)
     waiting = [start("DELETE FROM d.t WHERE v = 1") for _ in range(3)]
     assert {client.get_job(job.job_id).state for job in waiting} == {"PENDING"}
-    for job in (waiting[1], *running):
+    for job in (waiting[1], *reversed(running)):
         client.cancel_job(job.job_id)
         with pytest.raises(GoogleAPICallError) as ended:
             job.result(retry=None)
