@@ -62,8 +62,10 @@ def change_rows(tree: Mutation, run: StatementRun) -> Outcome:
     table, version = _mutable_version(tree, run)
     scanned = run.scan(read_query_of(tree))
     target = _Target(tree, run, table, version)
-    copy = session.materialize(target.copy_sql())
+    copy = session.materialize(target.copy_sql() + " LIMIT 0" * run.is_dry)
     _, changed = session.run(target.statement_sql(copy))
+    if run.is_dry:  # it has checked names and types
+        return run.outcome(tree.key.upper(), scanned)
     if pc.any(pc.equal(changed.column(_STORED), False)).as_py():
         raise NotImplementedConstruct(f"DML that changes rows in the streaming buffer of table {table}")
     written = changed.filter(pc.not_equal(changed.column(_ACTION), "DELETE"))

@@ -31,6 +31,7 @@ from bigquery_standin.sql.statements import (
     Declare,
     DmlStatement,
     If,
+    Mutation,
     Query,
     Script,
     Statement,
@@ -163,7 +164,7 @@ def run_statement(statement: Statement, state: ScriptState, job_key: str | None,
     """Execute a statement, as the only writer of the table that it changes. The arguments: see StatementRun."""
     name = changed_table(statement)
     table = result.table if result else None if name is None else state.record.table(name)
-    with nullcontext() if table is None else state.catalog.writing(table):
+    with nullcontext() if table is None else state.catalog.writing(table, state.check_cancelled):
         state.check_cancelled()
         return EXECUTORS[type(statement)](statement, StatementRun(state, job_key, result))
 
@@ -172,8 +173,8 @@ def dry_run(script: Script, state: ScriptState) -> dict[str, Any]:
     """The job statistics of a dry run. A script's bytes are known only after it has run."""
     if not script.is_script:
         statement = script.statements[0]
-        if not isinstance(statement, Query):
-            raise NotImplementedConstruct("dry run of another statement than SELECT")
+        if not isinstance(statement, Query | Mutation):
+            raise NotImplementedConstruct("dry run of other statements than SELECT, UPDATE, DELETE and MERGE")
         return run_statement(statement, state, None, None).statistics()
     statistics = script_statistics([])
     del statistics["numChildJobs"]

@@ -112,14 +112,18 @@ MAXIMUM_PAGE_ROWS = 50_000
 
 
 def list_rows(stand_in: StandIn, request: ApiRequest) -> Answer:
-    page = _row_page(stand_in, request, requested_table(request), _requested_encoder(request))
+    selected = request.query.get("selectedFields", "")
+    page = _row_page(stand_in, request, requested_table(request), _requested_encoder(request), selected)
     return {"kind": "bigquery#tableDataList", **page}
 
 
-def _row_page(stand_in: StandIn, request: ApiRequest, table: TableId, encode_timestamp: Encode) -> dict[str, Any]:
+def _row_page(
+    stand_in: StandIn, request: ApiRequest, table: TableId, encode_timestamp: Encode, selected: str = ""
+) -> dict[str, Any]:
     """The page that the request's maxResults, startIndex and pageToken describe.
 
-    Raises AccessDenied for rows or columns that the caller may not read, and NotFound if the table does not exist.
+    `selected`: names of columns, separated by commas; all columns if it is empty. Raises AccessDenied for rows or
+    columns that the caller may not read, Invalid for a column that is not there, and NotFound for such a table.
     """
     start = request.integer("pageToken") or request.integer("startIndex") or 0  # the bq tool sends startIndex
     size = min(request.integer("maxResults", MAXIMUM_PAGE_ROWS) or 0, MAXIMUM_PAGE_ROWS)
@@ -129,9 +133,19 @@ def _row_page(stand_in: StandIn, request: ApiRequest, table: TableId, encode_tim
     check_columns(caller, table, version)
     rows = read_page(stand_in.catalog.segments, version, start, size)
     following = start + rows.num_rows
-    cells = encode_rows(rows, version.settings.schema, encode_timestamp)
+    columns = _selected_columns(table, version, selected)
+    cells = encode_rows(rows.select([column.name for column in columns]), columns, encode_timestamp)
     page: dict[str, Any] = {"totalRows": str(version.rows), "rows": cells}
     return page | ({"pageToken": str(following)} if following < version.rows else {})
+
+
+def _selected_columns(table: TableId, version: TableVersion, names: str) -> list[TableField]:
+    selected = {name.strip().lower() for name in names.split(",") if name}
+    columns = [column for column in version.settings.schema if not selected or column.name.lower() in selected]
+    if selected and len(columns) != len(selected):
+        known = ", ".join(column.name for column in version.settings.schema)
+        raise Invalid(f"selectedFields of {table} is [{names}], expected top-level columns of [{known}].")
+    return columns
 
 
 def read_page(store: SegmentStore, version: TableVersion, start: int, count: int) -> pa.Table:

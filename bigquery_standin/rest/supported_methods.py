@@ -59,7 +59,7 @@ METHODS = (
     Method("tables.patch", table_handlers.patch_table, fields=_TABLE_FIELDS),
     Method("tables.delete", table_handlers.delete_table),
     Method("tables.testIamPermissions", table_handlers.test_table_permissions, fields="permissions"),
-    Method("tabledata.list", query_handlers.list_rows, _PAGE + _FORMAT + "startIndex"),
+    Method("tabledata.list", query_handlers.list_rows, _PAGE + _FORMAT + "selectedFields startIndex"),
     Method("rowAccessPolicies.list", table_handlers.list_policies, "pageSize pageToken"),
     Method("rowAccessPolicies.getIamPolicy", table_handlers.get_iam_policy, fields="options.requestedPolicyVersion"),
     Method("rowAccessPolicies.testIamPermissions", table_handlers.test_policy_permissions, fields="permissions"),
