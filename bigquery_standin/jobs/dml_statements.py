@@ -64,8 +64,8 @@ def change_rows(tree: Mutation, run: StatementRun) -> Outcome:
     target = _Target(tree, run, table, version)
     copy = session.materialize(target.copy_sql() + " LIMIT 0" * run.is_dry)
     _, changed = session.run(target.statement_sql(copy))
-    if run.is_dry:  # it has checked names and types
-        return run.outcome(tree.key.upper(), scanned)
+    if run.is_dry:  # names and types are right; which partitions would be rewritten is not known, at most all
+        return run.outcome(tree.key.upper(), scanned.plus(table, sum(p.bytes for p in version.partitions.values())))
     if pc.any(pc.equal(changed.column(_STORED), False)).as_py():
         raise NotImplementedConstruct(f"DML that changes rows in the streaming buffer of table {table}")
     written = changed.filter(pc.not_equal(changed.column(_ACTION), "DELETE"))

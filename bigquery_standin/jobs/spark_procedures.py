@@ -139,11 +139,17 @@ def _last_error(log: Path) -> str:
     return next((line for line in reversed(lines) if _ERROR.search(line)), "Its log has no error.")
 
 
+# BigQuery's page names only spark.yarn., as an example. Properties with the other prefixes would change where Spark
+# runs, too, so they are refused here.
+_REFUSED_PROPERTIES = ("spark.yarn.", "spark.master", "spark.submit.", "spark.kubernetes.")
+
+
 def create_procedure(statement: CreateProcedure, run: StatementRun) -> Outcome:
     """Creates the procedure.
 
-    Raises NotFound if there is no such dataset, AccessDenied without the permission to delegate the connection, and
-    Duplicate if the procedure exists and the statement has no OR REPLACE.
+    Raises InvalidQuery for options that are missing or refused, NotFound if there is no such dataset, AccessDenied
+    without the permission to delegate the connection, and Duplicate if the procedure exists and the statement has no
+    OR REPLACE.
     """
     procedure = _procedure(statement, run)
     _check_connection(run.state.caller, procedure.connection, DELEGATE_CONNECTION)
@@ -173,11 +179,20 @@ def bind_call(statement: Call, evaluator: SqlEvaluator) -> tuple[Procedure, dict
 def _procedure(statement: CreateProcedure, evaluator: SqlEvaluator) -> Procedure:
     routine = _routine_id(statement.name, evaluator.state)
     options = evaluate_options(statement.options, "procedure", evaluator.python_value)
+    if str(options.get("engine")).upper() != "SPARK" or not options.get("main_file_uri"):
+        raise InvalidQuery(f"Procedure {routine} needs the options engine, which is SPARK, and main_file_uri")
+    properties = dict(options.get("properties", ()))
+    refused = [name for name in properties if name.startswith(_REFUSED_PROPERTIES)]
+    if refused:
+        named = ", ".join(f"spark:{name}" for name in refused)
+        raise InvalidQuery(
+            f"Invalid value: Invalid properties: Attempted to set unsupported properties: [{named}]", 1, 1
+        )
     return Procedure(
         routine,
         statement.parameters,
         statement.connection,
-        properties=dict(options.get("properties", ())),
+        properties=properties,
         py_file_uris=options.get("py_file_uris", ()),
         main_file_uri=options["main_file_uri"],
     )

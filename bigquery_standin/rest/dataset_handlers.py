@@ -11,6 +11,7 @@ from bigquery_standin.rest.google_api import Answer, ApiRequest, check_reference
 from bigquery_standin.rest.table_resource import check_etag, dataset_resource
 from bigquery_standin.stand_in import StandIn
 from bigquery_standin.storage.model import Dataset, DatasetId
+from bigquery_standin.storage.table_rules import check_labels
 
 DEFAULT_LOCATION = "US"
 
@@ -83,6 +84,7 @@ def _with_changes(dataset: Dataset, body: Mapping[str, Any]) -> Dataset:
         )
     if "labels" in body:
         changes["labels"] = merged_labels(dataset.labels, body["labels"])
+        check_labels(changes["labels"])
     for field in _EXPIRATIONS.keys() & body.keys():
         changes[_EXPIRATIONS[field]] = int(body[field] or 0) or None  # 0 removes the default
     return replace(dataset, **changes)

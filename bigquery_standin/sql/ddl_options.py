@@ -63,6 +63,12 @@ def _milliseconds(days: float) -> int:
     return round(days * DAY_MS)
 
 
+def _labels(pairs: Sequence[tuple[str, str]]) -> dict[str, str]:
+    if len(dict(pairs)) != len(pairs):
+        raise InvalidQuery(f"Labels have a key twice: [{', '.join(key for key, _ in pairs)}]")
+    return dict(pairs)
+
+
 def _printed_labels(labels: Mapping[str, str]) -> str:
     return f"[{', '.join(f'STRUCT({_sql_string(key)}, {_sql_string(labels[key])})' for key in sorted(labels))}]"
 
@@ -88,7 +94,7 @@ TABLE_OPTIONS = {
     ),
     "friendly_name": Option("STRING", "friendly_name"),
     "kms_key_name": Option("STRING", "kms_key_name"),
-    "labels": Option(_PAIRS, "labels", dict, _printed_labels, unset={}),
+    "labels": Option(_PAIRS, "labels", _labels, _printed_labels, unset={}),
     "max_staleness": Option("INTERVAL", "max_staleness_s", lambda time: int(time.total_seconds()), staleness_text),
     "partition_expiration_days": Option(
         "FLOAT64", "partition_expiration_ms", _milliseconds, lambda ms: str(ms / DAY_MS)

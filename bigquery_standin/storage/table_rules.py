@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -20,6 +21,9 @@ RESERVED_PREFIXES = (
 )
 MAXIMUM_NAME_LENGTH = 300  # characters of a column name
 MAXIMUM_KEY_COLUMNS = 16
+MAXIMUM_LABELS = 64
+_LABEL_KEY = re.compile(r"[a-z\u00df-\uffff][\w\-]{0,62}")
+_LABEL_VALUE = re.compile(r"[\w\-]{0,63}")
 KEY_TYPES = frozenset(["BIGNUMERIC", "BOOL", "BYTES", "DATE", "DATETIME", "INT64", "NUMERIC", "STRING", "TIMESTAMP"])
 
 
@@ -97,7 +101,7 @@ def _check_columns(table: TableId, before: Sequence[TableField], after: Sequence
 
 
 def check_settings(table: TableId, settings: TableSettings) -> None:
-    """Raises Invalid if BigQuery would refuse the column names, partitioning, clustering or primary key.
+    """Raises Invalid if BigQuery would refuse the column names, partitioning, clustering, primary key or labels.
 
     It raises NotImplementedConstruct for a partitioning column that has no date.
     """
@@ -125,6 +129,21 @@ def check_settings(table: TableId, settings: TableSettings) -> None:
         raise Invalid(f"Partition options of {table} need a partitioned table: add PARTITION BY or leave them out.")
     _check_clustering(table, settings)
     _check_primary_key(table, settings)
+    check_labels(settings.labels)
+
+
+def check_labels(labels: Mapping[str, str]) -> None:
+    """Raises Invalid for labels that BigQuery refuses. Source: "Creating and updating labels", requirements."""
+    for key, text in labels.items():
+        if not _LABEL_KEY.fullmatch(key) or key != key.lower():
+            raise Invalid(
+                f"Label key [{key}] is not valid, expected [a lower-case letter, then up to 62 lower-case letters, "
+                "digits, _ and -]"
+            )
+        if not _LABEL_VALUE.fullmatch(text) or text != text.lower():
+            raise Invalid(f"Label value [{text}] is not valid, expected [up to 63 lower-case letters, digits, _ and -]")
+    if len(labels) > MAXIMUM_LABELS:
+        raise Invalid(f"[{len(labels)}] labels given, expected at most [{MAXIMUM_LABELS}]")
 
 
 def _check_names_differ(table: TableId, columns: Sequence[TableField], parent: str = "") -> None:

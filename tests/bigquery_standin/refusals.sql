@@ -222,6 +222,11 @@ CREATE TABLE d.t (a DATE) PARTITION BY a OPTIONS (description = 3)
 CREATE TABLE d.t (a DATE) PARTITION BY a OPTIONS (expiration_timestamp = DATETIME '2030-01-01 00:00:00')
 CREATE TABLE d.t (a DATE) PARTITION BY a OPTIONS (labels = 'x')
 CREATE TABLE d.t (a DATE) PARTITION BY a OPTIONS (labels = [('a', 'b', 'c')])
+CREATE TABLE d.t (a DATE) PARTITION BY a OPTIONS (labels = [('Upper', 'b')])
+CREATE TABLE d.t (a DATE) PARTITION BY a OPTIONS (labels = [('a', 'B')])
+CREATE TABLE d.t (a DATE) PARTITION BY a OPTIONS (labels = [('a', 'b'), ('a', 'c')])
+CREATE PROCEDURE d.p() WITH CONNECTION `p.us.c` LANGUAGE PYTHON
+CREATE PROCEDURE d.p() WITH CONNECTION `p.us.c` OPTIONS (engine = 'SPARK', main_file_uri = 'gs://b/m.py', properties = [('spark.yarn.queue', 'x')]) LANGUAGE PYTHON
 
 -- values
 SELECT [1, NULL] AS a

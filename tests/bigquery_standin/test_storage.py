@@ -176,6 +176,17 @@ def test_a_column_that_bigquery_has_not_is_refused(shared: Warehouse, field: dic
     assert answer.json()["error"]["errors"][0]["reason"] == reason
 
 
+@pytest.mark.parametrize("labels", [{"Upper": "b"}, {"a": "B"}, {f"k{number}": "" for number in range(65)}], ids=len)
+def test_labels_in_a_request_follow_the_rules_of_those_in_ddl(shared: Warehouse, labels: dict[str, str]) -> None:
+    """ "Creating and updating labels", requirements."""
+    table = {"projectId": PROJECT, "datasetId": "d", "tableId": "labelled"}
+    dataset = {"projectId": PROJECT, "datasetId": "labelled"}
+    for path, reference in (("/d/tables", {"tableReference": table}), ("", {"datasetReference": dataset})):
+        url = f"/bigquery/v2/projects/{PROJECT}/datasets{path}"
+        answer = shared.http.post(url, json={**reference, "labels": labels}).json()
+        assert answer["error"]["errors"][0]["reason"] == "invalid"
+
+
 def test_a_view_is_its_query_at_the_time_of_the_select(warehouse: Warehouse) -> None:
     warehouse.job("CREATE TABLE d.t (feed STRING, n INT64)")
     newest = "SELECT feed, n FROM d.t WHERE TRUE QUALIFY ROW_NUMBER() OVER (PARTITION BY feed ORDER BY n DESC) = 1"

@@ -134,6 +134,8 @@ def test_a_dry_run_says_what_a_query_reads(sandbox: Sandbox) -> None:
     for where, expected in (("TRUE", (ROWS + 1) * 16), (f"day = DATE '{sandbox.today}'", ROWS * ROW_BYTES)):
         dry = sandbox.query(f"SELECT id, number FROM `{table}` WHERE {where}", dry_run=True)
         assert dry.total_bytes_processed == expected
+    update = f"UPDATE `{table}` SET number = 7 WHERE day = DATE '{sandbox.today}' AND id = 0"
+    assert sandbox.query(update, dry_run=True).total_bytes_processed >= ROWS * ROW_BYTES
     sandbox.refused(f"SELECT id, number FROM `{table}`", maximum_bytes_billed=1024)
 
 
