@@ -14,6 +14,7 @@ from pydantic import ConfigDict, TypeAdapter, ValidationError
 
 from bigquery_standin.bigquery_errors import Invalid
 
+REQUEST_KEYS, JOB_KEYS = {"method", "path"}, {"job_type", "job_id"}
 POLL_INTERVAL_S = 0.02
 
 
@@ -21,9 +22,9 @@ POLL_INTERVAL_S = 0.02
 class Fault:
     """One fault. It applies to `times` matching requests or jobs, from the `nth` match on, counted from 1.
 
-    `match`: regular expressions of the `method` and `path` that a request must have, or of the `job_type` and `job_id`
-    of a job. `effect`: error: it fails with `reason` and `message`, and a request with `status`; delay: the job sleeps
-    `seconds` while it is RUNNING; queue: the job stays PENDING for `seconds` (None: until the faults are cleared).
+    `match`: regular expressions of the values that a request (REQUEST_KEYS) or a job (JOB_KEYS) must have. `effect`:
+    error: it fails with `reason` and `message`, and a request with `status`; delay: the job sleeps `seconds` while it
+    is RUNNING; queue: the job stays PENDING for `seconds` (None: until the faults are cleared).
     """
 
     __pydantic_config__: ClassVar = ConfigDict(extra="forbid")
@@ -37,6 +38,10 @@ class Fault:
     reason: str = "backendError"
     message: str = "Fault on purpose"
 
+    @property
+    def is_about_jobs(self) -> bool:
+        return self.match.keys() <= JOB_KEYS
+
     def matches(self, values: Mapping[str, str]) -> bool:
         pairs = ((expected.pattern, values.get(key)) for key, expected in self.match.items())
         return all(found is not None and re.search(pattern, found, re.IGNORECASE) for pattern, found in pairs)
@@ -46,11 +51,21 @@ _FAULT = TypeAdapter(Fault)
 
 
 def parse_fault(body: Any) -> Fault:
-    """The fault that the JSON object describes. Raises Invalid for a wrong key, effect or number."""
+    """The fault that the JSON object describes. Raises Invalid for a wrong key, match, effect or number."""
     try:
-        return _FAULT.validate_python(body)
+        fault = _FAULT.validate_python(body)
     except ValidationError as error:
         raise Invalid(f"Fault is wrong: {error}") from error
+    if not fault.match or not (fault.is_about_jobs or fault.match.keys() <= REQUEST_KEYS):
+        raise Invalid(
+            f"Fault's match is [{body['match']}], expected [{', '.join(sorted(REQUEST_KEYS))}] for requests or "
+            f"[{', '.join(sorted(JOB_KEYS))}] for jobs."
+        )
+    if fault.effect != "error" and not fault.is_about_jobs:
+        raise Invalid(f"Fault's effect is [{fault.effect}], expected [error] for a request.")
+    if fault.effect == "delay" and fault.seconds is None:
+        raise Invalid("Fault's effect [delay] needs [seconds].")
+    return fault
 
 
 class FaultRegistry:

@@ -141,9 +141,12 @@ class _Target:
     def _merge_sql(self, copy: str) -> str:
         tree = self._tree
         from_clause = self._sql(exp.From(this=tree.args["using"].copy())).lstrip()
-        source = f"(SELECT * {from_clause}) AS {quote_identifier(source_alias(tree))}"
+        alias = source_alias(tree)
+        source = f"(SELECT * {from_clause}) AS {quote_identifier(alias)}"
         clauses = []
         for clause in clauses_of(tree):
+            for expression in expressions_of(clause):
+                _refuse_correlation(expression, {alias_of(tree).lower(), alias.lower()})
             condition, then = clause.args.get("condition"), clause.args["then"]
             more = "" if condition is None else f" AND {self._sql(condition)}"
             if isinstance(then, exp.Update):
@@ -199,6 +202,20 @@ def _counts(tree: Mutation, actions: pa.ChunkedArray) -> dict[str, int]:
     found = {item["values"]: item["counts"] for item in pc.value_counts(actions).to_pylist()}
     kinds = ("INSERT", "UPDATE", "DELETE") if isinstance(tree, exp.Merge) else (tree.key.upper(),)
     return {f"{action.lower().removesuffix('e')}ed": found.get(action, 0) for action in kinds}
+
+
+def _refuse_correlation(expression: exp.Expr, aliases: set[str]) -> None:
+    """Raises InvalidQuery if a subquery in the expression refers to the MERGE's target or source by alias.
+
+    Source: "Using data manipulation language (DML)", limitations.
+    """
+    for query in expression.find_all(exp.Select):
+        for column in query.find_all(exp.Column):
+            if len(column.parts) > 1 and column.parts[0].name.lower() in aliases:
+                raise InvalidQuery(
+                    "Correlated subqueries within a when_clause, search_condition, merge_update_clause or "
+                    f"merge_insert_clause are not supported for MERGE statements: found {column.sql('bigquery')} in one"
+                )
 
 
 _DEFAULT_SOURCE_ALIAS = "__source"

@@ -73,6 +73,9 @@ CREATE TABLE d.t (tags ARRAY<STRUCT<x INT64>>, code STRING(3), info STRUCT<x INT
 CREATE TABLE d.t (n INT64, code STRING(3), share NUMERIC(5, 2)); INSERT d.t (n) VALUES (1) ;; INSERT d.t (code) VALUES ('a')
 
 -- refused: invalidQuery
+--   Correlated subqueries in a clause of MERGE. Source: "Using data manipulation language (DML)", limitations.
+CREATE TABLE d.t (a INT64); CREATE TABLE d.s (a INT64) ;; MERGE d.t AS t USING d.s AS s ON t.a = s.a WHEN MATCHED THEN UPDATE SET a = (SELECT MAX(x) FROM UNNEST([1]) AS x WHERE x = s.a)
+CREATE TABLE d.t (a INT64); CREATE TABLE d.s (a INT64) ;; MERGE d.t AS t USING d.s AS s ON t.a = s.a WHEN MATCHED AND EXISTS (SELECT 1 FROM d.s AS r WHERE r.a = t.a) THEN DELETE
 CREATE TABLE d.t (tags ARRAY<STRUCT<x INT64>>, info STRUCT<x INT64>) ;; ALTER TABLE d.t ALTER COLUMN nothing SET DATA TYPE INT64
 SELECT 1 ;; CREATE TABLE d.`a/b` (n INT64)
 SELECT 1 ;; CREATE TABLE d.t (a TIMESTAMP) PARTITION BY a

@@ -21,11 +21,16 @@ def test_a_fault_fires_from_the_nth_match_for_its_times(warehouse: Warehouse) ->
     "body",
     [
         {"effect": "error"},
+        {"match": {}, "effect": "error"},
+        {"match": {"method": "GET", "job_type": "load"}, "effect": "error"},
+        {"match": {"method": "GET"}, "effect": "queue"},
         {"match": {"job_type": "load"}, "effect": "quota"},
+        {"match": {"job_type": "load"}, "effect": "delay"},
         {"match": {"job_type": "load"}, "effect": "error", "nht": 1},
         {"match": {"path": "(jobs"}, "effect": "error"},
         {"match": {"job_id": 5}, "effect": "error"},
         {"match": {"method": "GET"}, "effect": "error", "nth": "second"},
+        {"match": {"method": "GET"}, "effect": "delay", "seconds": None},
     ],
 )
 def test_impossible_faults_are_refused(shared: Warehouse, body: dict[str, Any]) -> None:
